@@ -1,0 +1,1 @@
+"""What runs inside containers: one folder per stage, on top of runtime, modeling, tasks and the contract."""

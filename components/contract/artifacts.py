@@ -1,0 +1,102 @@
+"""Artifacts: immutable, content-addressed outputs of stages.
+
+The digest of an artifact is the SHA-256 of its canonical manifest, and the manifest names every file with its own
+SHA-256. One flipped byte anywhere, file or manifest, therefore shows on the next read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+CHUNK_BYTES = 1 << 20
+
+
+class ArtifactType(StrEnum):
+    """What an artifact holds; ports of a recipe are checked against it."""
+
+    DATASET = "Dataset"
+    MODEL = "Model"
+    CHECKPOINTS = "Checkpoints"
+    ROLLOUTS = "Rollouts"
+    METRICS = "Metrics"
+    REPORT = "Report"
+
+
+class FileEntry(BaseModel):
+    """One file of an artifact: POSIX path relative to its root, content hash and size in bytes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    path: str
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    size: int = Field(ge=0)
+
+
+class Manifest(BaseModel):
+    """What an artifact is made of. `metadata` is part of the digest, so it must not hold times or host names."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    type: ArtifactType
+    files: tuple[FileEntry, ...]
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+    def canonical(self) -> bytes:
+        """Return the bytes that are stored and hashed: sorted keys, no spaces, ASCII."""
+        return canonical_json(self.model_dump(mode="json"))
+
+    @property
+    def digest(self) -> str:
+        """Return the artifact's address: the SHA-256 hex of the canonical manifest."""
+        return hashlib.sha256(self.canonical()).hexdigest()
+
+    @property
+    def size(self) -> int:
+        """Return the total size of all files in bytes."""
+        return sum(entry.size for entry in self.files)
+
+
+def canonical_json(value: Any) -> bytes:
+    """Return the one JSON encoding of `value` that is hashed; NaN and infinities are refused."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()
+
+
+def hash_file(path: Path) -> str:
+    """Return the SHA-256 hex of a file's bytes, read in chunks of 1 MiB."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while chunk := stream.read(CHUNK_BYTES):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def hash_parts(*parts: bytes | str) -> str:
+    """Return the SHA-256 hex of several parts, each preceded by its length so that no two splits collide."""
+    digest = hashlib.sha256()
+    for part in parts:
+        raw = part.encode() if isinstance(part, str) else part
+        digest.update(f"{len(raw)}:".encode())
+        digest.update(raw)
+    return digest.hexdigest()
+
+
+def describe_folder(folder: Path, type: ArtifactType, metadata: dict[str, Any] | None = None) -> Manifest:
+    """Hash every regular file below `folder` into a manifest, sorted by POSIX path whatever the OS lists first.
+
+    Raises ValueError for a symbolic link or special file: an artifact holds its own bytes only.
+    """
+    entries = []
+    for path in folder.rglob("*"):
+        if path.is_symlink() or not (path.is_file() or path.is_dir()):
+            raise ValueError(f"{path}: an artifact may hold regular files only")
+        if path.is_file():
+            relative = path.relative_to(folder).as_posix()
+            entries.append(FileEntry(path=relative, sha256=hash_file(path), size=path.stat().st_size))
+    entries.sort(key=lambda entry: entry.path.encode())
+    return Manifest(type=type, files=tuple(entries), metadata=metadata or {})

@@ -1,0 +1,70 @@
+"""Component: the declaration of a kind of work, cheap to import and the single source of truth for a stage."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from components.contract.artifacts import ArtifactType
+from components.contract.errors import InputError
+
+NAME = re.compile(r"^[a-z][a-z0-9]*([-_][a-z0-9]+)*$")
+
+
+class Params(BaseModel):
+    """Base of every parameter schema: frozen, unknown keys refused, a docstring under each field."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False, validate_default=True
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Port:
+    """A typed input or output of a component."""
+
+    type: ArtifactType
+    """What flows through the port."""
+    doc: str
+    """One line for help pages and UIs."""
+    optional: bool = False
+    """Whether an input may be left unconnected, or an output may be left unwritten."""
+    many: bool = False
+    """Whether an input takes a list of references."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Component:
+    """A kind of work: typed ports, a parameter schema, an image and the function that does it."""
+
+    name: str
+    summary: str
+    inputs: Mapping[str, Port]
+    outputs: Mapping[str, Port]
+    params: type[Params]
+    run: str
+    """Lazy "module:function" target; the function takes one StageContext and returns nothing."""
+    image: str = "gpu"
+    """Which image of infra/images holds its dependencies: cpu or gpu."""
+    preloads: tuple[str, ...] = ()
+    """Heavy modules that `run` imports; an engine may import them once and fork."""
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    """Names of headline metrics with one line each; expressions in `when` and `gate` may use them."""
+    sources: Callable[[Any], Iterable[str | Path]] | None = None
+    """Given validated parameters, names further modules (str) and data files (Path) that do the work.
+
+    Operators chosen by name join the fingerprint this way, so editing an operator reruns only its users.
+    """
+
+    def __post_init__(self) -> None:
+        for name in (self.name, *self.inputs, *self.outputs):
+            if not NAME.match(name):
+                raise InputError(f"component {self.name!r}: {name!r} is not a name (lower case, digits, '-' or '_')")
+        undocumented = [name for name, info in self.params.model_fields.items() if not info.description]
+        if undocumented:
+            raise InputError(f"component {self.name!r}: parameters without a docstring: {', '.join(undocumented)}")

@@ -1,0 +1,57 @@
+"""Errors that are written for people: what is wrong, where, and what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class PosttrainError(Exception):
+    """Base of all errors that are shown as one message and never as a traceback."""
+
+    exit_code = 1
+
+
+class InputError(PosttrainError, ValueError):
+    """The user's input (recipe, parameter, name, file) is wrong; nothing has run."""
+
+    exit_code = 2
+
+
+class UnknownName(InputError):
+    """A name that is not registered; the message holds near misses and the whole list."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        self.kind, self.name, self.known = kind, name, sorted(known)
+        super().__init__(f"unknown {kind} {name!r}{did_you_mean(name, self.known)}")
+
+
+class CorruptArtifact(PosttrainError):
+    """Stored bytes differ from their recorded digest; the message names the file."""
+
+
+class GateFailed(PosttrainError):
+    """A stage's output did not meet a data gate or a metric gate."""
+
+
+class StageFailed(PosttrainError):
+    """A stage ended without its outputs."""
+
+
+class StoreUnavailable(PosttrainError):
+    """The store could not be reached within its bounded retries."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """Return the known name closest to `name`, or None when nothing is near."""
+    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.55)
+    return found[0] if found else None
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the tail of an unknown-name message: the near miss, then the whole list."""
+    choices = sorted(known)
+    near = nearest(name, choices)
+    hint = f"; did you mean {near!r}?" if near else ""
+    listed = ", ".join(choices) if choices else "none are registered"
+    return f"{hint} (known: {listed})"

@@ -1,0 +1,95 @@
+"""Job: one stage of one run, as the container gets it."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class StageRef(_Frozen):
+    """An input that another stage of the same run makes."""
+
+    stage: str
+    port: str
+
+
+class UriRef(_Frozen):
+    """An input that exists before the run: `artifact:<digest>`, or a path or URI (file, s3, hf)."""
+
+    uri: str
+
+
+class Resources(_Frozen):
+    """What a job gets from its pool."""
+
+    pool: str = "cpu"
+    cpus: int = Field(default=1, ge=1)
+    """Cores, and torch threads: digests are exact only at one."""
+    memory_gib: float = Field(default=4, gt=0)
+    gpus: int = Field(default=0, ge=0)
+    nodes: int = Field(default=1, ge=1)
+
+
+class Retry(_Frozen):
+    """How often, and after what pause, a failed job is tried again."""
+
+    retries: int = Field(default=0, ge=0, le=20)
+    backoff_seconds: float = Field(default=2.0, ge=0)
+    """Pause before the first retry; it doubles each time."""
+    max_backoff_seconds: float = Field(default=300.0, ge=0)
+
+
+class Expectation(_Frozen):
+    """A Great Expectations expectation on the rows of one dataset output."""
+
+    port: str
+    type: str
+    kwargs: dict[str, Any] = Field(default_factory=dict)
+
+
+class Approval(_Frozen):
+    """A person decides before the stage runs."""
+
+    message: str = "Continue?"
+    timeout_seconds: float | None = None
+    on_timeout: Literal["approve", "reject"] = "reject"
+
+
+class Job(_Frozen):
+    """Everything that the launcher needs to run one stage on any engine."""
+
+    run_id: str
+    recipe: str
+    stage: str
+    component: str
+    params: dict[str, Any]
+    """Resolved parameters, as written in the recipe: no `${...}` left."""
+    inputs: dict[str, list[StageRef | UriRef]]
+    """Port name to its references; a port that takes one has a list of one."""
+    seed: int
+    store: str
+    """Store URI: a directory path, or s3://bucket/prefix."""
+    resources: Resources = Resources()
+    retry: Retry = Retry()
+    timeout_seconds: float | None = Field(default=None, gt=0)
+    when: str | None = None
+    """Expression over metrics of earlier stages; the stage is skipped when it is false."""
+    gate: list[str] = Field(default_factory=list)
+    """Expressions over this stage's own metrics that must hold after it ran."""
+    expect: list[Expectation] = Field(default_factory=list)
+    approve: Approval | None = None
+    after: list[str] = Field(default_factory=list)
+    """Stages that must have ended first: those behind `inputs`, `when` and explicit ordering."""
+    labels: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    """Matrix cell and repeat round, for people and for grouping."""
+    group: str | None = None
+    """The stage of the recipe file that this one was unrolled from."""
+    register_as: str | None = None
+    """Name in the model registry under which the stage's Model output is registered."""
+    register_aliases: list[str] = Field(default_factory=lambda: ["candidate"])
+    """Aliases that the registered version gets: candidate, champion, or a team's own."""

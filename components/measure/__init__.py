@@ -1,0 +1,1 @@
+"""Measurement: pass@k, intervals, paired tests, sampled and verified outcomes."""

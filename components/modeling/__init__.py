@@ -1,0 +1,1 @@
+"""Models, tokenizers, generation and optimisers."""

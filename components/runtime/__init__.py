@@ -1,0 +1,1 @@
+"""What every job runs in: launcher, store, lineage, gates and resume. Imports the contract only."""

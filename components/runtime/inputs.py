@@ -1,0 +1,109 @@
+"""Inputs of a job: references of the recipe become verified artifacts on local disk."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from components.contract.artifacts import ArtifactType, describe_folder
+from components.contract.errors import InputError
+
+if TYPE_CHECKING:
+    from components.runtime.store import Store
+
+ROWS_SUFFIX = ".jsonl"
+
+
+def uri_digest(store: Store, uri: str, type: ArtifactType) -> str | None:
+    """Return the digest that `uri` has as an artifact of `type`, or None when only a download could tell."""
+    scheme, rest = _split(uri)
+    if scheme == "artifact":
+        return _known(store, rest, type)
+    if scheme == "file":
+        with tempfile.TemporaryDirectory() as folder:
+            return describe_folder(_stage_local(rest, type, Path(folder)), type).digest
+    return None
+
+
+def import_uri(store: Store, uri: str, type: ArtifactType) -> str:
+    """Bring what `uri` names into the store as an artifact of `type` and return its digest.
+
+    Understands artifact:<digest>, paths and file:, s3: and hf: (models). Raises InputError with what to do.
+    """
+    scheme, rest = _split(uri)
+    if scheme == "artifact":
+        return _known(store, rest, type)
+    with tempfile.TemporaryDirectory(prefix="posttrain-import-") as scratch:
+        folder = Path(scratch) / "artifact"
+        folder.mkdir()
+        if scheme == "file":
+            folder = _stage_local(rest, type, folder)
+            if not folder.is_relative_to(scratch):  # a commit may move files, and the user's stay where they are
+                folder = Path(shutil.copytree(folder, Path(scratch) / "copy"))
+        elif scheme == "s3":
+            _download_s3(uri, folder)
+        else:
+            _download_hf(rest, type, folder)
+        return store.commit(type, folder, {}).digest
+
+
+def _split(uri: str) -> tuple[str, str]:
+    parts = urlsplit(uri)
+    if parts.scheme in ("artifact", "hf"):
+        return parts.scheme, uri.partition(":")[2].lstrip("/")
+    if parts.scheme == "s3":
+        return "s3", uri
+    if parts.scheme in ("", "file"):
+        return "file", parts.path
+    raise InputError(f"input {uri!r}: unknown scheme {parts.scheme!r} (known: a path, file:, s3:, hf:, artifact:)")
+
+
+def _known(store: Store, digest: str, type: ArtifactType) -> str:
+    manifest = store.manifest(digest)
+    if manifest.type != type:
+        raise InputError(f"artifact {digest[:12]} is a {manifest.type}, and the port takes a {type}")
+    return manifest.digest
+
+
+def _stage_local(path: str, type: ArtifactType, empty: Path) -> Path:
+    """Return a folder in the artifact's layout: the user's own folder, or `empty` with a single rows file put in."""
+    source = Path(path).expanduser()
+    if source.is_dir():
+        return source
+    if not source.is_file():
+        raise InputError(f"input {path}: no such file or folder")
+    if type not in (ArtifactType.DATASET, ArtifactType.ROLLOUTS) or source.suffix != ROWS_SUFFIX:
+        raise InputError(f"input {path}: a {type} is a folder (or, for rows, one {ROWS_SUFFIX} file)")
+    shutil.copyfile(source, empty / f"rows{ROWS_SUFFIX}")
+    return empty
+
+
+def _download_s3(uri: str, folder: Path) -> None:
+    import boto3
+
+    parts = urlsplit(uri)
+    bucket = boto3.resource("s3").Bucket(parts.netloc)
+    prefix = parts.path.strip("/")
+    found = 0
+    for item in bucket.objects.filter(Prefix=prefix):
+        relative = item.key[len(prefix) :].strip("/") or f"rows{ROWS_SUFFIX}"
+        target = (folder / relative).resolve()
+        if item.key.endswith("/") or not target.is_relative_to(folder.resolve()):
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        bucket.download_file(item.key, str(target))
+        found += 1
+    if not found:
+        raise InputError(f"input {uri}: nothing is stored there")
+
+
+def _download_hf(name: str, type: ArtifactType, folder: Path) -> None:
+    if type != ArtifactType.MODEL:
+        raise InputError(f"input hf:{name}: only models are read directly; use curate with the source 'hf' for rows")
+    from huggingface_hub import snapshot_download
+
+    snapshot_download(name, local_dir=folder, allow_patterns=["*.json", "*.safetensors", "*.model", "*.txt"])
+    shutil.rmtree(folder / ".cache", ignore_errors=True)

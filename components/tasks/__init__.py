@@ -1,0 +1,1 @@
+"""Verifiable tasks: items, sources, verifiers and demonstrators."""

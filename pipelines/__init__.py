@@ -1,0 +1,1 @@
+"""Recipes and what turns them into runs. Never imports torch."""
