@@ -29,7 +29,9 @@ class Resources(_Frozen):
 
     pool: str = "cpu"
     cpus: int = Field(default=1, ge=1)
-    """Cores, and torch threads: digests are exact only at one."""
+    """Cores that are set aside for the job."""
+    threads: int = Field(default=1, ge=1)
+    """Threads of the numerical libraries: digests are exact only at one."""
     memory_gib: float = Field(default=4, gt=0)
     gpus: int = Field(default=0, ge=0)
     nodes: int = Field(default=1, ge=1)

@@ -19,6 +19,16 @@ from components.contract.errors import InputError
 from components.contract.registry import operators
 
 
+class OperatorRefused(InputError):
+    """The settings of an operator do not fit its config; what does not is kept, so that it can be placed in a file."""
+
+    def __init__(self, slot: str, name: str, config_type: type[Params], error: ValidationError) -> None:
+        self.name, self.config_type, self.error = name, config_type, error
+        lines = "; ".join(f"{'.'.join(map(str, e['loc'])) or name}: {e['msg']}" for e in error.errors())
+        known = ", ".join(config_type.model_fields) or "none"
+        super().__init__(f"{slot} operator {name!r}: {lines} (parameters: {known})")
+
+
 class OperatorSpec(BaseModel):
     """An operator by name with the config keys that the user set."""
 
@@ -43,16 +53,14 @@ class OperatorSpec(BaseModel):
     def resolve(self, slot: str) -> Bound:
         """Look the name up in `slot`, validate its config and return the operator bound to it.
 
-        Raises UnknownName for the name and InputError for the config, each naming slot and operator.
+        Raises UnknownName for the name and OperatorRefused for the config, each naming slot and operator.
         """
         function = operators(slot).get(self.name)
         config_type = config_of(function, f"{slot} operator {self.name!r}")
         try:
             config = config_type.model_validate(self.settings)
         except ValidationError as error:
-            lines = "; ".join(f"{'.'.join(map(str, e['loc'])) or self.name}: {e['msg']}" for e in error.errors())
-            known = ", ".join(config_type.model_fields) or "none"
-            raise InputError(f"{slot} operator {self.name!r}: {lines} (parameters: {known})") from error
+            raise OperatorRefused(slot, self.name, config_type, error) from error
         return Bound(slot=slot, name=self.name, function=function, config=config)
 
 

@@ -11,7 +11,7 @@ import importlib
 import inspect
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoints, entry_points
 from typing import Any
 
 from components.contract.errors import InputError, UnknownName
@@ -95,7 +95,7 @@ def components() -> Registry:
     registry = Registry("component")
     for name, target in COMPONENTS.items():
         registry.add(name, target, origin="components/catalog.py")
-    for point in entry_points(group=COMPONENT_GROUP):
+    for point in _entry_points().select(group=COMPONENT_GROUP):
         registry.add(point.name, point.value, origin=_distribution(point))
     return registry
 
@@ -113,11 +113,17 @@ def operators(slot: str) -> Registry:
     registry = Registry(f"{slot} operator")
     for name, target in OPERATORS[slot].items():
         registry.add(name, target, origin="components/catalog.py")
-    for point in entry_points(group=OPERATOR_GROUP):
+    for point in _entry_points().select(group=OPERATOR_GROUP):
         point_slot, _, name = point.name.partition(".")
         if point_slot == slot:
             registry.add(name, point.value, origin=_distribution(point))
     return registry
+
+
+@cache
+def _entry_points() -> EntryPoints:
+    """Read the metadata of all installed packages, once: it takes as long as everything else in this module."""
+    return entry_points()
 
 
 def _distribution(point: Any) -> str:
