@@ -53,7 +53,8 @@ def source_digests(component: Component, params: Params) -> dict[str, str]:
     files: dict[str, str] = {}
     for root in roots:
         if isinstance(root, Path):
-            files[_label(root)] = _hash(root)
+            digest = _hash(root)
+            files[f"{root.name} ({digest[:12]})"] = digest  # by content: equal names must not hide each other
         else:
             files.update(_closure(root))
     return dict(sorted(files.items()))

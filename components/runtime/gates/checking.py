@@ -1,0 +1,180 @@
+"""Running a suite with Great Expectations. Runs in the gate's worker only: the import takes seconds."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import great_expectations as gx
+import pandas as pd
+from great_expectations.compatibility.pydantic import ValidationError
+from great_expectations.core.expectation_validation_result import ExpectationSuiteValidationResult
+from great_expectations.expectations.registry import get_expectation_impl
+
+from components.contract.artifacts import canonical_json
+from components.contract.errors import InputError, did_you_mean
+from components.contract.job import Expectation
+from components.runtime.gates.known import check_expectation
+from components.runtime.gates.page import write_page
+from components.runtime.gates.suites import Check, default_suite
+from components.runtime.gates.table import BadRows, read_rows, to_table
+
+SAMPLES = 5
+COLUMN_KEYS = ("column", "column_A", "column_B")
+RESULTS = "results.json"
+EXISTS = "expect_column_to_exist"
+
+
+def check_rows(port: str, folder: Path, kind: str, expectations: list[Expectation], report: Path) -> dict[str, Any]:
+    """Check the rows in `folder`, write results.json and index.html into `report`, and return the results.
+
+    Raises InputError for an expectation that Great Expectations does not know or that has wrong arguments.
+    """
+    asked = [_asked(expectation) for expectation in expectations]
+    head = {"port": port, "kind": kind, "great_expectations": gx.__version__}
+    try:
+        rows = read_rows(folder)
+    except BadRows as error:
+        results = {**head, "success": False, "failures": [str(error)], "statistics": {}, "checks": []}
+        _write(report, results)
+        return results
+    table = to_table(rows, {name for check in asked for name in _columns(check)})
+    checks = _runnable([*default_suite(kind, set(table.columns)), *asked], table)
+    outcome = _validate(port, kind, checks, table)
+    entries = _entries(checks, outcome)
+    failed = [entry for entry in entries if not entry["success"]]
+    results = {
+        **head,
+        "success": not failed,
+        "failures": [describe_failure(entry, table) for entry in failed],
+        "statistics": {
+            "rows": len(table),
+            "columns": len(table.columns),
+            "checks": len(entries),
+            "failed": len(failed),
+        },
+        "checks": entries,
+    }
+    _write(report, results)
+    write_page(report, outcome, port=port, kind=kind)
+    return results
+
+
+def describe_failure(entry: dict[str, Any], table: pd.DataFrame) -> str:
+    """Return one line for people: expectation, column, how many rows, a few of their values and where they are."""
+    kwargs = {name: value for name, value in entry["kwargs"].items() if name != "column"}
+    shown = [entry["kwargs"]["column"]] if "column" in entry["kwargs"] else []
+    shown += [f"{name}={_short(value)}" for name, value in sorted(kwargs.items())]
+    name = f"{entry['type']}({', '.join(shown)})"
+    result = entry["result"]
+    if entry["error"]:
+        return f"{name}: could not be evaluated: {entry['error']}"
+    if entry["type"] == EXISTS:
+        needed = f", needed by {entry['needed_by']}" if entry["needed_by"] else ""
+        return f"{name}: no such column{needed}{did_you_mean(entry['kwargs']['column'], table.columns)}"
+    if "unexpected_count" not in result:
+        return f"{name}: observed {_short(result.get('observed_value'))}"
+    count, total = result["unexpected_count"], result["element_count"]
+    samples = ", ".join(_short(value) for value in result["samples"])
+    where = ", ".join(str(row) for row in result["rows"])
+    more = ", ..." if count > len(result["rows"]) else ""
+    return f"{name}: {count} of {total} rows, such as {samples} (rows {where}{more})"
+
+
+def _asked(expectation: Expectation) -> Check:
+    """Return a recipe's expectation as a check; raise InputError if Great Expectations would not take it."""
+    check_expectation(expectation)
+    try:
+        get_expectation_impl(expectation.type)(**expectation.kwargs)
+    except (ValidationError, TypeError) as error:
+        problems = " ".join(str(error).split())
+        raise InputError(f"expectation {expectation.type!r}: {problems}") from error
+    return Check(expectation.type, dict(expectation.kwargs), origin="recipe")
+
+
+def _columns(check: Check) -> list[str]:
+    named = [check.kwargs[key] for key in COLUMN_KEYS if isinstance(check.kwargs.get(key), str)]
+    # the table-wide expectations on names judge the columns themselves and need none to exist
+    listed = check.kwargs.get("column_list", []) if "_table_" not in check.type else []
+    return [*named, *(name for name in listed if isinstance(name, str))]
+
+
+def _runnable(checks: list[Check], table: pd.DataFrame) -> list[Check]:
+    """Put the existence of its columns in the place of a check that would crash without them; drop repetitions.
+
+    Without any row there are no columns either, and only checks of the table as a whole have a meaning.
+    """
+    found: dict[bytes, Check] = {}
+    for check in checks:
+        missing = [name for name in _columns(check) if name not in table.columns]
+        if not len(table) and _columns(check):
+            continue
+        replaced = [Check(EXISTS, {"column": name}, origin=f"{check.origin}: {check.type}") for name in missing]
+        for item in [check] if check.type == EXISTS else replaced or [check]:
+            found.setdefault(canonical_json([item.type, item.kwargs]), item)
+    return list(found.values())
+
+
+def _validate(port: str, kind: str, checks: list[Check], table: pd.DataFrame) -> ExpectationSuiteValidationResult:
+    context = gx.get_context(mode="ephemeral")
+    context.variables.progress_bars = {"globally": False}
+    asset = context.data_sources.add_pandas("rows").add_dataframe_asset(port)
+    batch = asset.add_batch_definition_whole_dataframe("all").get_batch(batch_parameters={"dataframe": table})
+    suite = gx.ExpectationSuite(
+        name=kind,
+        expectations=[
+            {"type": check.type, "kwargs": check.kwargs, "meta": {"number": number}}
+            for number, check in enumerate(checks)
+        ],
+    )
+    return batch.validate(suite, result_format={"result_format": "SUMMARY", "partial_unexpected_count": SAMPLES})
+
+
+def _entries(checks: list[Check], outcome: ExpectationSuiteValidationResult) -> list[dict[str, Any]]:
+    """Return one plain record a check, in the order of the suite, without identifiers, times and traces."""
+    by_number = {item.expectation_config.meta["number"]: item.to_json_dict() for item in outcome.results}
+    return [_entry(check, by_number[number]) for number, check in enumerate(checks)]
+
+
+def _entry(check: Check, found: dict[str, Any]) -> dict[str, Any]:
+    origin, _, needed_by = check.origin.partition(": ")
+    result = found["result"]
+    kept = {name: result[name] for name in ("element_count", "unexpected_count", "observed_value") if name in result}
+    if "unexpected_count" in result:
+        kept["samples"] = result.get("partial_unexpected_list", [])
+        kept["rows"] = result.get("partial_unexpected_index_list") or []
+    return {
+        "type": check.type,
+        "kwargs": check.kwargs,
+        "origin": origin,
+        "needed_by": needed_by or None,
+        "success": bool(found["success"]),
+        "result": _plain(kept),
+        "error": _error(found["exception_info"]),
+    }
+
+
+def _error(info: dict[str, Any]) -> str | None:
+    """Return the message of an expectation that crashed; the information is nested by metric, or flat."""
+    records = [info] if "raised_exception" in info else list(info.values())
+    messages = sorted({str(item["exception_message"]) for item in records if item.get("raised_exception")})
+    return "; ".join(messages) or None
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that has one JSON encoding: NaN and infinities as text."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _short(value: Any, limit: int = 80) -> str:
+    text = canonical_json(value).decode()
+    return text if len(text) <= limit else f"{text[: limit - 3]}..."
+
+
+def _write(report: Path, results: dict[str, Any]) -> None:
+    (report / RESULTS).write_bytes(canonical_json(results) + b"\n")

@@ -1,0 +1,203 @@
+"""Lineage events: what a run tells the tracking server, kept in the store until it is delivered.
+
+An event is written once and never changed; it carries its own wall time, so delivering it again writes the same bytes.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
+
+
+class UsedArtifact(_Frozen):
+    """An input of a stage: which artifact, and where the job got it ("stage.port" or a URI)."""
+
+    type: str
+    digest: str
+    source: str
+
+
+class MadeArtifact(_Frozen):
+    """An output of a stage."""
+
+    type: str
+    digest: str
+    uri: str
+    size: int = 0
+    metadata: dict[str, Any] = Field(default_factory=dict)
+
+
+class Code(_Frozen):
+    """Which code ran: git commit or package version, uncommitted changes, SHA-256 of the lock file and of sources."""
+
+    version: str | None = None
+    dirty: bool = False
+    lock: str | None = None
+    files: dict[str, str] = Field(default_factory=dict)
+
+
+class Producer(_Frozen):
+    """The run and stage whose work a cache hit reuses."""
+
+    run_id: str
+    stage: str
+
+
+class PlannedStage(_Frozen):
+    """A stage that the run has."""
+
+    name: str
+
+
+class _Event(_Frozen):
+    run_id: str
+    time: AwareDatetime
+    """When it happened; MLflow gets this time whenever the event is delivered."""
+
+    @property
+    def milliseconds(self) -> int:
+        """Return the event's time in milliseconds since the epoch, as MLflow counts it."""
+        return epoch_milliseconds(self.time)
+
+
+class RunStarted(_Event):
+    """A run began: what was asked for, of which code."""
+
+    kind: Literal["run_started"] = "run_started"
+    recipe: str
+    summary: str | None = None
+    recipe_text: str | None = None
+    recipe_digest: str | None = None
+    plan_digest: str | None = None
+    params: dict[str, Any] = Field(default_factory=dict)
+    overrides: Any = None
+    seed: int | None = None
+    store: str = ""
+    engine: str | None = None
+    command: Any = None
+    code: Code = Code()
+    stages: list[PlannedStage] = Field(default_factory=list)
+
+
+class RunResumed(_Event):
+    """A run that had ended goes on."""
+
+    kind: Literal["run_resumed"] = "run_resumed"
+
+
+class RunFinished(_Event):
+    """A run ended: for good, or until it is resumed or approved."""
+
+    kind: Literal["run_finished"] = "run_finished"
+    status: Literal["succeeded", "failed", "stopped", "waiting"]
+    seconds: float | None = None
+
+
+class StageStarted(_Event):
+    """A stage began to work, or to reuse earlier work."""
+
+    kind: Literal["stage_started"] = "stage_started"
+    stage: str
+    component: str
+    fingerprint: str | None = None
+    params: dict[str, Any] = Field(default_factory=dict)
+    seed: int | None = None
+    labels: dict[str, Any] = Field(default_factory=dict)
+    group: str | None = None
+    inputs: dict[str, list[UsedArtifact]] = Field(default_factory=dict)
+    code: Code = Code()
+
+
+class MetricChunk(_Event):
+    """Rows of a stage's history; rows are counted from 0, and each row of a stage is in exactly one chunk."""
+
+    kind: Literal["metric_chunk"] = "metric_chunk"
+    stage: str
+    fingerprint: str
+    start: int = Field(ge=0)
+    rows: list[dict[str, FiniteFloat]]
+    """{"step": s, name: value, ...} as the stage logged them."""
+
+
+class StageFailed(_Event):
+    """A stage ended without its outputs; it may be tried again."""
+
+    kind: Literal["stage_failed"] = "stage_failed"
+    stage: str
+    fingerprint: str | None = None
+    error: str
+
+
+class StageFinished(_Event):
+    """A stage ended: its whole ledger entry."""
+
+    kind: Literal["stage_finished"] = "stage_finished"
+    stage: str
+    component: str
+    fingerprint: str | None = None
+    status: str
+    cache: str = "none"
+    started: AwareDatetime
+    seconds: float | None = None
+    params: dict[str, Any] = Field(default_factory=dict)
+    seed: int | None = None
+    labels: dict[str, Any] = Field(default_factory=dict)
+    group: str | None = None
+    inputs: dict[str, list[UsedArtifact]] = Field(default_factory=dict)
+    outputs: dict[str, MadeArtifact] = Field(default_factory=dict)
+    metrics: dict[str, FiniteFloat] = Field(default_factory=dict)
+    gates: dict[str, Any] = Field(default_factory=dict)
+    code: Code = Code()
+    error: str | None = None
+    produced_by: Producer | None = None
+
+
+class ModelRegistered(_Event):
+    """A model got a version in the registry, and aliases that point to it."""
+
+    kind: Literal["model_registered"] = "model_registered"
+    name: str
+    version: int
+    digest: str
+    stage: str
+    aliases: list[str] = Field(default_factory=list)
+    metrics: dict[str, FiniteFloat] = Field(default_factory=dict)
+
+
+class ReportReady(_Event):
+    """The run's report is an artifact with an index.html."""
+
+    kind: Literal["report_ready"] = "report_ready"
+    digest: str
+    uri: str
+
+
+StageEvent = StageStarted | MetricChunk | StageFailed | StageFinished
+Event = Annotated[
+    RunStarted | RunResumed | RunFinished | StageEvent | ModelRegistered | ReportReady, Field(discriminator="kind")
+]
+_ADAPTER: TypeAdapter[Any] = TypeAdapter(Event)
+
+
+def parse_event(record: dict[str, Any]) -> Event:
+    """Return the event that a spool record holds; raise pydantic's ValidationError if it is none."""
+    return _ADAPTER.validate_python(record)
+
+
+def epoch_milliseconds(moment: datetime) -> int:
+    """Return milliseconds since the epoch."""
+    return round(moment.timestamp() * 1000)
+
+
+def moment(value: str | float | datetime) -> datetime:
+    """Return a point in time from ISO 8601 text, seconds since the epoch or a datetime; no zone means UTC."""
+    if isinstance(value, int | float):
+        return datetime.fromtimestamp(value, UTC)
+    parsed = datetime.fromisoformat(value) if isinstance(value, str) else value
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)

@@ -1,0 +1,110 @@
+"""What MLflow is given for an event: metrics, tags and dataset inputs, with their names as MLflow takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric
+
+from components.contract.artifacts import ArtifactType
+from components.runtime.lineage.events import Code, MetricChunk, StageFinished, StageStarted, UsedArtifact
+from components.runtime.lineage.names import dataset_digest, mlflow_name, mlflow_value
+
+if TYPE_CHECKING:
+    from components.runtime.store import Store
+
+CURVES = "train/"
+"""Prefix of metrics by step, so that a headline metric of the same name stays one number."""
+ROWS = (ArtifactType.DATASET, ArtifactType.ROLLOUTS)
+
+
+def curve_metrics(chunk: MetricChunk) -> list[Metric]:
+    """Return the metrics of a chunk's rows, all at the chunk's own time."""
+    return [
+        Metric(mlflow_name(CURVES + name), value, chunk.milliseconds, int(row["step"]))
+        for row in chunk.rows
+        for name, value in row.items()
+        if name != "step"
+    ]
+
+
+def headline_metrics(event: StageFinished, model: str | None) -> list[Metric]:
+    """Return the headline metrics, tied to the model that they speak of and to the data that it was shown."""
+    rows = [item for items in event.inputs.values() for item in items if item.type in ROWS]
+    data = rows[0] if model and len(rows) == 1 else None
+    return [
+        Metric(
+            mlflow_name(name),
+            value,
+            event.milliseconds,
+            0,
+            model_id=model,
+            dataset_name=_dataset_name(data.source) if data else None,
+            dataset_digest=dataset_digest(data.digest) if data else None,
+        )
+        for name, value in event.metrics.items()
+    ]
+
+
+def dataset_inputs(store: Store, inputs: Mapping[str, list[UsedArtifact]]) -> list[DatasetInput]:
+    """Return the rows that a stage reads as MLflow datasets: short digest, and the full one with the source."""
+    contexts: dict[tuple[str, str], list[str]] = {}
+    for port, items in inputs.items():
+        for item in items:
+            if item.type in ROWS:
+                contexts.setdefault((item.source, item.digest), []).append(port)
+    return [
+        DatasetInput(
+            Dataset(
+                name=_dataset_name(source),
+                digest=dataset_digest(digest),
+                source_type="posttrain",
+                source=mlflow_value({"uri": store.artifact_uri(digest), "digest": digest, "source": source}),
+            ),
+            [InputTag("mlflow.data.context", ",".join(ports)), InputTag("posttrain.digest", digest)],
+        )
+        for (source, digest), ports in contexts.items()
+    ]
+
+
+def stage_tags(event: StageStarted | StageFinished) -> dict[str, str]:
+    """Return what a stage was asked to do and what it reads, as tags."""
+    tags = {"component": event.component, "seed": event.seed, "group": event.group, **code_tags(event.code)}
+    tags |= {f"label.{name}": value for name, value in event.labels.items()}
+    for port, items in event.inputs.items():
+        tags[f"input.{port}"] = " ".join(f"{item.source}={item.digest}" for item in items)
+    return named(tags)
+
+
+def finish_tags(event: StageFinished) -> dict[str, str]:
+    """Return how a stage ended and what it made, as tags."""
+    tags: dict[str, Any] = {
+        "status": event.status,
+        "cache": event.cache,
+        "seconds": event.seconds,
+        "error": event.error,
+        "gates": event.gates or None,
+    }
+    if event.produced_by:
+        tags["produced_by.run_id"], tags["produced_by.stage"] = event.produced_by.run_id, event.produced_by.stage
+    for port, output in event.outputs.items():
+        tags[f"output.{port}"] = output.digest
+        tags[f"output.{port}.uri"] = output.uri
+    return named(tags)
+
+
+def code_tags(code: Code) -> dict[str, Any]:
+    """Return which code ran, as tags without our prefix."""
+    return {"code.version": code.version, "code.dirty": code.dirty, "code.lock": code.lock}
+
+
+def named(tags: Mapping[str, Any]) -> dict[str, str]:
+    """Return tags under our prefix; those without a value are left out."""
+    return {f"posttrain.{name}": mlflow_value(value) for name, value in tags.items() if value is not None}
+
+
+def _dataset_name(source: str) -> str:
+    """Return what people call a dataset: "stage.port", or the last part of its path or URI."""
+    return Path(source.rstrip("/")).name[:200] or source[:200]

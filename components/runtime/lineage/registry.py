@@ -1,0 +1,141 @@
+"""Model registry of the store: names, versions and aliases, mirrored to MLflow through the spool.
+
+models/<name>/<version>.json            written once
+models/<name>/aliases/<alias>.json      points to a version
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from components.contract.errors import InputError, UnknownName
+from components.runtime.lineage.spool import Spool
+
+if TYPE_CHECKING:
+    from components.runtime.store import Store
+
+ROOT = "models"
+NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")
+ALIAS = re.compile(r"^[A-Za-z][A-Za-z0-9._-]{0,63}$")
+"""An alias begins with a letter, so that it is never taken for a version."""
+VERSION = re.compile(r"/(\d+)\.json$")
+LOCK_WAIT_SECONDS = 60.0
+
+
+def register_model(
+    store: Store,
+    name: str,
+    digest: str,
+    *,
+    run_id: str,
+    stage: str,
+    metrics: Mapping[str, float],
+    aliases: Iterable[str] = (),
+) -> int:
+    """Give a model the next version under `name`, point `aliases` to it, and return the version.
+
+    A run registers a model under a name once: calling it again returns the same version. An alias only moves forward,
+    to the newest version that asked for it. Raises InputError for a name or alias that no registry takes.
+    """
+    aliases = list(aliases)
+    _check(name, aliases)
+    with store.lock(f"models-{name}", wait_seconds=LOCK_WAIT_SECONDS):
+        record = next((found for found in versions(store, name) if _is(found, digest, run_id)), None)
+        if record is None:
+            record = {
+                "name": name,
+                "version": max((found["version"] for found in versions(store, name)), default=0) + 1,
+                "digest": digest,
+                "run_id": run_id,
+                "stage": stage,
+                "metrics": dict(metrics),
+                "aliases": aliases,
+                "registered": time.time(),
+            }
+            store.put(_version_key(name, record["version"]), record)
+        for alias in record["aliases"]:
+            held = store.get(_alias_key(name, alias))
+            if held is None or held["version"] < record["version"]:
+                store.put(_alias_key(name, alias), {"version": record["version"]}, overwrite=True)
+    Spool(store, run_id).model_registered(
+        name,
+        record["version"],
+        digest,
+        stage=stage,
+        aliases=record["aliases"],
+        metrics=record["metrics"],
+        registered=record["registered"],
+    )
+    return record["version"]
+
+
+def versions(store: Store, name: str) -> Iterator[dict[str, Any]]:
+    """Yield the versions of a registered model, oldest first."""
+    for key in store.keys(f"{ROOT}/{name}/"):
+        if VERSION.search(key) and (record := store.get(key)):
+            yield record
+
+
+def model_names(store: Store) -> list[str]:
+    """Return all registered names, sorted."""
+    return sorted({key.split("/")[1] for key in store.keys(f"{ROOT}/")})
+
+
+def aliases_of(store: Store, name: str) -> dict[str, int]:
+    """Return alias -> version of a registered model."""
+    found = {}
+    for key in store.keys(f"{ROOT}/{name}/aliases/"):
+        record = store.get(key)
+        if record:
+            found[key.rpartition("/")[2].removesuffix(".json")] = record["version"]
+    return found
+
+
+def find_version(store: Store, reference: str) -> dict[str, Any] | None:
+    """Return the version that "name" (the newest), "name@alias" or "name/version" means; None for an unknown name.
+
+    Raises UnknownName when the name is registered, but not with that version or alias.
+    """
+    name = re.split(r"[@/]", reference, maxsplit=1)[0]
+    selector = reference[len(name) :]
+    if not NAME.match(name):
+        return None
+    known = {record["version"]: record for record in versions(store, name)}
+    if not known:
+        return None
+    if not selector:
+        return known[max(known)]
+    aliases = aliases_of(store, name)
+    chosen = aliases.get(selector[1:]) if selector[0] == "@" else _number(selector[1:])
+    if chosen not in known:
+        raise UnknownName(f"version of model {name!r}", selector[1:], [*map(str, known), *aliases])
+    return known[chosen]
+
+
+def _check(name: str, aliases: Iterable[str]) -> None:
+    if not NAME.match(name):
+        raise InputError(f"model name {name!r}: takes letters, digits, '.', '_' and '-', 128 at most")
+    for alias in aliases:
+        if not ALIAS.match(alias):
+            raise InputError(
+                f"alias {alias!r} of model {name!r}: takes letters, digits, '.', '_' and '-' after a letter"
+            )
+
+
+def _is(record: Mapping[str, Any], digest: str, run_id: str) -> bool:
+    return record["digest"] == digest and record["run_id"] == run_id
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() else None
+
+
+def _version_key(name: str, version: int) -> str:
+    return f"{ROOT}/{name}/{version:06d}.json"
+
+
+def _alias_key(name: str, alias: str) -> str:
+    return f"{ROOT}/{name}/aliases/{alias}.json"

@@ -1,0 +1,106 @@
+"""Where lineage goes: the tracking URI, and how its MLflow client behaves. Does not import MLflow."""
+
+from __future__ import annotations
+
+import os
+import urllib.error
+import urllib.request
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from components.contract.errors import PosttrainError
+
+if TYPE_CHECKING:
+    from components.runtime.store import Store
+
+VARIABLE = "MLFLOW_TRACKING_URI"
+SQLITE = "sqlite:///"
+HERE = Path(".posttrain")
+"""Where the database lies when the store is a bucket."""
+DATABASE = "mlflow.db"
+ARTIFACTS = "mlflow-artifacts"
+PROBE_SECONDS = 3.0
+
+# A request that the server carried out, but whose answer was lost, must not be sent again by the HTTP layer: runs and
+# models would be made twice. So it never repeats; the deliverer does, after looking for what is already there.
+FIXED = {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
+    "MLFLOW_ENABLE_ASYNC_LOGGING": "false",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+}
+DEFAULTS = {
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "15",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "GIT_PYTHON_REFRESH": "quiet",
+}
+
+
+class LineageBlocked(PosttrainError):
+    """The tracking server answers, but its state does not let a run be recorded."""
+
+
+def tracking_uri(store: Store) -> str:
+    """Return MLFLOW_TRACKING_URI if it is set, else a SQLite database beside the store."""
+    given = os.environ.get(VARIABLE)
+    if given:
+        return given
+    folder = HERE.absolute() if "://" in store.uri else Path(store.uri).parent
+    return f"{SQLITE}{folder / DATABASE}"
+
+
+def database_path(uri: str) -> Path | None:
+    """Return the file of a SQLite tracking URI, or None for any other."""
+    return Path(unquote(uri.removeprefix(SQLITE))) if uri.startswith(SQLITE) else None
+
+
+def artifact_root(uri: str) -> str | None:
+    """Return where runs of a SQLite tracking URI keep their files; None leaves it to the server."""
+    database = database_path(uri)
+    return (database.absolute().parent / ARTIFACTS).as_uri() if database else None
+
+
+def configure_client() -> None:
+    """Set MLflow's environment for bounded waits; call it before MLflow is imported."""
+    os.environ.update(FIXED)
+    for name, value in DEFAULTS.items():
+        os.environ.setdefault(name, value)
+
+
+def unreachable(uri: str) -> str | None:
+    """Return why the tracking server cannot be used now, or None if it answers; takes three seconds at most."""
+    if urlsplit(uri).scheme not in ("http", "https"):
+        return None
+    public = without_credentials(uri)
+    try:
+        with urllib.request.urlopen(f"{public.rstrip('/')}/health", timeout=PROBE_SECONDS):
+            return None
+    except urllib.error.HTTPError as error:  # it answers; a proxy may well not pass /health on
+        return f"{public}: HTTP {error.code}" if error.code >= 500 else None
+    except OSError as error:
+        return f"{public}: {error}"
+
+
+def without_credentials(uri: str) -> str:
+    """Return a URI without the user and password that it may hold."""
+    parts = urlsplit(uri)
+    if "@" not in parts.netloc:
+        return uri
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+def prepare_database(uri: str) -> None:
+    """Make a SQLite database whole, or not at all: a kill while MLflow makes its tables would leave it unusable."""
+    path = database_path(uri)
+    if path is None or path.exists():
+        return
+    from mlflow.tracking import MlflowClient
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{os.getpid()}.new")
+    draft.unlink(missing_ok=True)
+    MlflowClient(f"{SQLITE}{draft}").search_experiments(max_results=1)
+    with suppress(FileExistsError):  # another deliverer was faster
+        os.link(draft, path)
+    draft.unlink()

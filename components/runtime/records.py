@@ -1,0 +1,94 @@
+"""Keys and shapes of the records that a job leaves in the store."""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING, Any
+
+from components.contract.artifacts import Manifest
+from components.contract.context import Input
+from components.contract.job import Job
+from components.runtime.code import code_version
+
+if TYPE_CHECKING:
+    from components.runtime.store import Store
+
+
+def action_key(fingerprint: str) -> str:
+    """Return the key of what a fingerprint made."""
+    return f"actions/{fingerprint}.json"
+
+
+def stage_key(run_id: str, stage: str) -> str:
+    """Return the key of what a stage of a run used and made."""
+    return f"ledger/{run_id}/stages/{stage}.json"
+
+
+def failure_key(run_id: str, stage: str) -> str:
+    """Return the key of a stage's last failure in a run."""
+    return f"ledger/{run_id}/failures/{stage}.json"
+
+
+def producer_key(digest: str, fingerprint: str) -> str:
+    """Return the key that leads from an artifact to an action that made it."""
+    return f"producers/{digest}/{fingerprint}.json"
+
+
+def approval_key(run_id: str, stage: str) -> str:
+    """Return the key of a person's decision on a stage."""
+    return f"approvals/{run_id}/{stage}.json"
+
+
+def utc(seconds: float) -> str:
+    """Return a POSIX time as ISO 8601 in UTC."""
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(timespec="milliseconds")
+
+
+def output_record(store: Store, manifest: Manifest) -> dict[str, Any]:
+    """Return how a ledger entry names an output artifact."""
+    return {
+        "type": str(manifest.type),
+        "digest": manifest.digest,
+        "uri": store.artifact_uri(manifest.digest),
+        "size": manifest.size,
+        "metadata": manifest.metadata,
+    }
+
+
+def stage_entry(
+    job: Job,
+    *,
+    status: str,
+    cache: str,
+    started: float,
+    ended: float,
+    inputs: dict[str, list[Input]],
+    **fields: Any,
+) -> dict[str, Any]:
+    """Return a ledger entry of one stage: what it used, made and measured, and how it ended."""
+    entry: dict[str, Any] = {
+        "run_id": job.run_id,
+        "recipe": job.recipe,
+        "stage": job.stage,
+        "component": job.component,
+        "status": status,
+        "cache": cache,
+        "fingerprint": None,
+        "started": utc(started),
+        "ended": utc(ended),
+        "seconds": round(ended - started, 3),
+        "params": job.params,
+        "seed": job.seed,
+        "labels": job.labels,
+        "group": job.group,
+        "inputs": {
+            port: [{"type": str(item.type), "digest": item.digest, "source": item.source} for item in items]
+            for port, items in inputs.items()
+        },
+        "outputs": {},
+        "metrics": {},
+        "gates": {},
+        "code": code_version(),
+        "error": None,
+    }
+    return entry | fields

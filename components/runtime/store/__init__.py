@@ -1,0 +1,6 @@
+"""The store: immutable artifacts, write-once records and partial checkpoints, in a directory or on S3."""
+
+from components.runtime.store.blobs import StoreLocked
+from components.runtime.store.store import Store, open_store
+
+__all__ = ["Store", "StoreLocked", "open_store"]

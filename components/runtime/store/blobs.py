@@ -1,0 +1,114 @@
+"""Blobs: what the store needs of a storage backend, be it a directory or S3; nothing else knows which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from components.contract.artifacts import FileEntry, hash_file
+from components.contract.errors import CorruptArtifact, StoreUnavailable
+
+
+class StoreLocked(StoreUnavailable):
+    """A lock of the store was not free within the time that the caller was willing to wait."""
+
+
+@dataclass(frozen=True)
+class Blob:
+    """One stored file: its key, size in bytes and when it was stored (seconds since the epoch)."""
+
+    key: str
+    size: int
+    stored: float
+
+
+class Blobs(Protocol):
+    """Files by key. Every write is atomic and durable: a reader sees the old bytes, the new ones or none."""
+
+    uri: str
+
+    def read(self, key: str) -> bytes | None:
+        """Return the bytes of `key`, or None if there is no such blob."""
+        ...
+
+    def write(self, key: str, data: bytes) -> None:
+        """Store `data`, replacing what was there."""
+        ...
+
+    def create(self, key: str, data: bytes) -> bool:
+        """Store `data` if `key` is free; of any number of racing writers exactly one gets True."""
+        ...
+
+    def upload(self, prefix: str, folder: Path, entries: Sequence[FileEntry]) -> None:
+        """Store files of `folder` under `prefix`, replacing what was there; `folder` may be consumed."""
+        ...
+
+    def holds(self, prefix: str, entries: Sequence[FileEntry]) -> bool:
+        """Return whether these files are all stored under `prefix` already."""
+        ...
+
+    def fetch(self, prefix: str, entries: Sequence[FileEntry]) -> Path:
+        """Return a local read-only folder with exactly these files, each verified.
+
+        Raises CorruptArtifact for the first file that is missing, additional or not what its entry says.
+        """
+        ...
+
+    def list(self, prefix: str) -> Iterator[Blob]:
+        """Yield every blob whose key starts with `prefix`, in the order of their keys."""
+        ...
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Remove blobs; those that are not there are passed over."""
+        ...
+
+    def address(self, key: str) -> str:
+        """Return where people find `key`: an absolute path or an s3:// URI."""
+        ...
+
+    def lock(self, name: str, wait_seconds: float) -> AbstractContextManager[None]:
+        """Hold `name` exclusively; free again when the holder ends, however it ends. Raises StoreLocked."""
+        ...
+
+    def sweep(self, older_than: float) -> int:
+        """Remove the backend's own leftovers from before `older_than` (epoch seconds); return how many."""
+        ...
+
+
+def first_damage(folder: Path, entries: Sequence[FileEntry]) -> str | None:
+    """Return what is wrong with the files below `folder`, naming the first bad one, or None if nothing is."""
+    expected = {entry.path for entry in entries}
+    for path in sorted(folder.rglob("*")):
+        if not path.is_dir() and path.relative_to(folder).as_posix() not in expected:
+            return f"{path.relative_to(folder).as_posix()} is there but not in the manifest"
+    for entry in entries:
+        path = folder / entry.path
+        if not path.is_file():
+            return f"{entry.path} is missing"
+        size = path.stat().st_size
+        if size != entry.size:
+            return f"{entry.path} has {size} bytes instead of {entry.size}"
+        found = hash_file(path)
+        if found != entry.sha256:
+            return f"{entry.path} has SHA-256 {found[:12]}... instead of {entry.sha256[:12]}..."
+    return None
+
+
+@contextmanager
+def disk_errors(place: str, verb: str) -> Iterator[None]:
+    """Turn a failure of the file system into an error that says where and what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreUnavailable(
+            f"{place}: cannot {verb}: {error.strerror or error} ({error.filename}). "
+            "Check free space, permissions and that the disk is mounted, then run again."
+        ) from error
+
+
+def corrupt(address: str, damage: str) -> CorruptArtifact:
+    """Return the error for damaged bytes: what, where, and what to do."""
+    return CorruptArtifact(f"{address}: {damage}. Delete it and run again: what is missing is made anew.")

@@ -1,0 +1,201 @@
+"""Blobs in a directory: temporary file, fsync, then one rename or link that makes it visible."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
+
+from components.contract.artifacts import FileEntry
+from components.runtime.store.blobs import Blob, corrupt, disk_errors, first_damage
+from components.runtime.store.flock import acquire, release
+
+T = TypeVar("T")
+TEMPORARY = "tmp"
+READ_ONLY = 0o444
+WRITE_BITS = 0o222
+NO_LINK = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP)
+"""Another file system, or one without hard links: the file is copied."""
+RACES_WITH_DELETE = 100
+
+
+class DirectoryBlobs:
+    """Blobs as files below `root`, made at the first write. Needs a POSIX file system with hard links."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.expanduser().absolute()
+        self.uri = str(self.root)
+
+    def read(self, key: str) -> bytes | None:
+        """Return the bytes of `key`, or None if there is no such blob."""
+        with self._told("read"):
+            try:
+                return (self.root / key).read_bytes()
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
+    def write(self, key: str, data: bytes) -> None:
+        """Store `data` atomically, replacing what was there."""
+        with self._told("write"), self._temporary(data) as temporary:
+            self._place(key, temporary.replace)
+
+    def create(self, key: str, data: bytes) -> bool:
+        """Store `data` if `key` is free. A hard link fails when its name exists, so one writer wins."""
+        with self._told("write"), self._temporary(data) as temporary:
+            return self._place(key, lambda target: _link_if_free(temporary, target))
+
+    def upload(self, prefix: str, folder: Path, entries: Sequence[FileEntry]) -> None:
+        """Link files of `folder` in, or copy them where a link is not possible, and make them read-only."""
+        with self._told("write"):
+            (self.root / prefix).mkdir(parents=True, exist_ok=True)
+            for entry in entries:
+                with self._linked(folder / entry.path) as temporary:
+                    key = f"{prefix}/{entry.path}"
+                    self._place(key, temporary.replace)
+
+    def holds(self, prefix: str, entries: Sequence[FileEntry]) -> bool:
+        """Return whether these files are all stored under `prefix`, by their SHA-256."""
+        return (self.root / prefix).is_dir() and first_damage(self.root / prefix, entries) is None
+
+    def fetch(self, prefix: str, entries: Sequence[FileEntry]) -> Path:
+        """Return the folder in place after verifying it; raise CorruptArtifact naming the first bad file."""
+        folder = self.root / prefix
+        with self._told("read"):
+            damage = first_damage(folder, entries)
+        if damage:
+            raise corrupt(str(folder.parent), damage)
+        return folder
+
+    def list(self, prefix: str) -> Iterator[Blob]:
+        """Yield every blob whose key starts with `prefix`, in the order of their keys."""
+        start = self.root / prefix.rpartition("/")[0]
+        with self._told("list"):
+            keys = sorted(self._walk(start))
+        for key in keys:
+            if not key.startswith(prefix):
+                continue
+            with suppress(FileNotFoundError):
+                stat = (self.root / key).stat()
+                # a linked file keeps the mtime of its source; ctime is when it came here
+                yield Blob(key, stat.st_size, stat.st_ctime)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Remove blobs, and folders that become empty."""
+        with self._told("delete"):
+            for key in keys:
+                path = self.root / key
+                with suppress(FileNotFoundError, NotADirectoryError):
+                    path.unlink()
+                self._prune(path.parent)
+
+    def address(self, key: str) -> str:
+        """Return the absolute path of `key`."""
+        return str(self.root / key)
+
+    @contextmanager
+    def lock(self, name: str, wait_seconds: float) -> Iterator[None]:
+        """Hold a file lock (flock), which the kernel frees when its holder dies. Raises StoreLocked."""
+        path = self.root / "locks" / f"{name}.lock"
+        with self._told("lock"):
+            descriptor = acquire(path, wait_seconds)
+        try:
+            yield
+        finally:
+            release(path, descriptor)
+
+    def sweep(self, older_than: float) -> int:
+        """Remove temporary files that killed writers left, and return how many."""
+        dead = [blob.key for blob in self.list(f"{TEMPORARY}/") if blob.stored < older_than]
+        self.delete(dead)
+        return len(dead)
+
+    def _walk(self, start: Path) -> Iterator[str]:
+        for folder, names, files in os.walk(start):
+            relative = Path(folder).relative_to(self.root).as_posix()
+            if relative == ".":
+                names[:] = [name for name in names if name != TEMPORARY]
+            yield from (name if relative == "." else f"{relative}/{name}" for name in files)
+
+    def _prune(self, folder: Path) -> None:
+        with suppress(OSError):  # not empty, or gone
+            while folder != self.root:
+                folder.rmdir()
+                folder = folder.parent
+
+    def _new_temporary(self) -> Path:
+        folder = self.root / TEMPORARY
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder / uuid.uuid4().hex
+
+    @contextmanager
+    def _temporary(self, data: bytes) -> Iterator[Path]:
+        path = self._new_temporary()
+        try:
+            with path.open("xb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
+
+    @contextmanager
+    def _linked(self, source: Path) -> Iterator[Path]:
+        """Give `source` a durable read-only temporary name in the store."""
+        path = self._new_temporary()
+        stat = source.stat()
+        # a writable file with a second name could be changed through it later: such a one is copied
+        shared = stat.st_nlink > 1 and bool(stat.st_mode & WRITE_BITS)
+        try:
+            if shared or not _link(source, path):
+                shutil.copyfile(source, path)
+            path.chmod(READ_ONLY)
+            _sync(path)
+            yield path
+        finally:
+            path.unlink(missing_ok=True)  # still there when it was a second name of the target itself
+
+    def _place(self, key: str, move: Callable[[Path], T]) -> T:
+        """Make a temporary file visible as `key` and return what `move` returns."""
+        target = self.root / key
+        for _ in range(RACES_WITH_DELETE):  # a folder that `delete` pruned meanwhile is made again
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileNotFoundError):
+                result = move(target)
+                _sync(target.parent)
+                return result
+        raise FileNotFoundError(errno.ENOENT, "the folder or the temporary file keeps vanishing", str(target))
+
+    def _told(self, verb: str) -> AbstractContextManager[None]:
+        return disk_errors(f"store {self.root}", verb)
+
+
+def _link_if_free(source: Path, target: Path) -> bool:
+    try:
+        os.link(source, target)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _link(source: Path, target: Path) -> bool:
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno not in NO_LINK:
+            raise
+        return False
+    return True
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

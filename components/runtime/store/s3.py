@@ -1,0 +1,242 @@
+"""Blobs on S3: conditional writes for exclusiveness, checksums both ways, a verified cache for reading."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from components.contract.artifacts import CHUNK_BYTES, FileEntry, hash_file
+from components.runtime.store.blobs import Blob, corrupt, disk_errors, first_damage
+from components.runtime.store.lease import hold_lease
+from components.runtime.store.s3_calls import MISSING, TAKEN, DamagedBody, S3Calls, code_of
+
+if TYPE_CHECKING:
+    from boto3.s3.transfer import TransferConfig
+
+PART_BYTES = 64 << 20
+"""Larger files go in parts of this size, several at once; smaller ones in one request each."""
+THREADS = 8
+KEYS_IN_A_DELETE = 1000
+KEYS_IN_A_PAGE = 1000
+READ_ONLY = 0o444
+WRITER = "writer"
+DIGEST = "sha256"
+
+
+class S3Blobs:
+    """Blobs as objects of a bucket below a prefix; trees that are read are cached on this machine."""
+
+    def __init__(self, bucket: str, prefix: str, calls: S3Calls | None = None) -> None:
+        self.bucket = bucket
+        self.prefix = f"{prefix}/" if prefix else ""
+        self.uri = f"s3://{bucket}/{prefix}".rstrip("/")
+        self.cache = cache_folder(self.uri)
+        self.calls = calls or S3Calls(bucket, self.uri)
+
+    def read(self, key: str) -> bytes | None:
+        """Return the bytes of `key`, or None if there is no such object."""
+        from botocore.exceptions import ClientError
+
+        try:
+            return self.calls.run(lambda client: client.get_object(**self._at(key))["Body"].read())
+        except ClientError as error:
+            if code_of(error) in MISSING:
+                return None
+            raise
+        except DamagedBody as error:
+            raise corrupt(self.address(key), str(error)) from error
+
+    def write(self, key: str, data: bytes) -> None:
+        """Store `data`, replacing what was there; S3 checks it against its SHA-256."""
+        checksum = _base64(hashlib.sha256(data).digest())
+        self.calls.run(lambda client: client.put_object(**self._at(key), Body=data, ChecksumSHA256=checksum))
+
+    def create(self, key: str, data: bytes) -> bool:
+        """Store `data` if `key` is free (If-None-Match: *).
+
+        A retry after a lost answer finds the object that it wrote itself, so each writer signs its own.
+        """
+        from botocore.exceptions import ClientError
+
+        writer = uuid.uuid4().hex
+        request = {**self._at(key), "Body": data, "IfNoneMatch": "*", "Metadata": {WRITER: writer}}
+        request["ChecksumSHA256"] = _base64(hashlib.sha256(data).digest())
+        try:
+            self.calls.run(lambda client: client.put_object(**request))
+        except ClientError as error:
+            if code_of(error) not in TAKEN:
+                raise
+            head = self._head(key)
+            return head is not None and head["Metadata"].get(WRITER) == writer
+        return True
+
+    def upload(self, prefix: str, folder: Path, entries: Sequence[FileEntry]) -> None:
+        """Upload files of `folder`: small ones side by side, large ones in parallel parts."""
+        self._each(entries, lambda entry: self._upload(f"{prefix}/{entry.path}", folder / entry.path, entry))
+
+    def holds(self, prefix: str, entries: Sequence[FileEntry]) -> bool:
+        """Return whether these files are all stored under `prefix`, by size and SHA-256 noted at upload."""
+
+        def held(entry: FileEntry) -> bool:
+            head = self._head(f"{prefix}/{entry.path}")
+            found = (head["ContentLength"], head["Metadata"].get(DIGEST)) if head else None
+            return found == (entry.size, entry.sha256)
+
+        with ThreadPoolExecutor(THREADS) as pool:
+            return all(pool.map(held, entries))
+
+    def fetch(self, prefix: str, entries: Sequence[FileEntry]) -> Path:
+        """Download into the cache unless it is there, verify, return the folder; a damaged cache is refilled."""
+        folder = self.cache / prefix
+        if folder.is_dir() and first_damage(folder, entries) is None:
+            return folder
+        staging = self.cache / "tmp" / uuid.uuid4().hex
+        try:
+            with disk_errors(f"cache of {self.uri} in {self.cache}", "write"):
+                staging.mkdir(parents=True)
+                self._each(entries, lambda entry: self._download(prefix, staging, entry))
+                folder.parent.mkdir(parents=True, exist_ok=True)
+                with suppress(OSError):
+                    staging.rename(folder)
+                    return folder
+                if first_damage(folder, entries) is None:  # another process was first, and may be reading it
+                    return folder
+                shutil.rmtree(folder, ignore_errors=True)
+                staging.rename(folder)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+        return folder
+
+    def list(self, prefix: str) -> Iterator[Blob]:
+        """Yield every object whose key starts with `prefix`, in the order of their keys, page by page."""
+        request: dict[str, Any] = {"Bucket": self.bucket, "Prefix": self.prefix + prefix, "MaxKeys": KEYS_IN_A_PAGE}
+        while True:
+            page = self.calls.run(lambda client: client.list_objects_v2(**request))
+            for item in page.get("Contents", []):
+                key = item["Key"].removeprefix(self.prefix)
+                yield Blob(key, item["Size"], item["LastModified"].timestamp())
+            if not page.get("IsTruncated"):
+                return
+            request["ContinuationToken"] = page["NextContinuationToken"]
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Remove objects, a thousand a request, and their cached copies."""
+        waiting = list(keys)
+        for start in range(0, len(waiting), KEYS_IN_A_DELETE):
+            batch = waiting[start : start + KEYS_IN_A_DELETE]
+            names = {"Objects": [{"Key": self.prefix + key} for key in batch], "Quiet": True}
+            request = {"Bucket": self.bucket, "Delete": names}
+            self.calls.run(lambda client, request=request: client.delete_objects(**request))
+            for key in batch:
+                (self.cache / key).unlink(missing_ok=True)
+
+    def address(self, key: str) -> str:
+        """Return the s3:// URI of `key`."""
+        return f"{self.uri}/{key}"
+
+    def lock(self, name: str, wait_seconds: float) -> AbstractContextManager[None]:
+        """Hold a lease that is renewed while this process lives and expires after it. Raises StoreLocked."""
+        return hold_lease(self.calls, f"{self.prefix}locks/{name}.json", name, wait_seconds)
+
+    def sweep(self, older_than: float) -> int:
+        """Abort multipart uploads that were never completed, and return how many."""
+        everything = {"Bucket": self.bucket, "Prefix": self.prefix}
+        page = self.calls.run(lambda client: client.list_multipart_uploads(**everything))
+        dead = [item for item in page.get("Uploads", []) if item["Initiated"].timestamp() < older_than]
+        for item in dead:
+            request = {"Bucket": self.bucket, "Key": item["Key"], "UploadId": item["UploadId"]}
+            self.calls.run(lambda client, request=request: client.abort_multipart_upload(**request))
+        return len(dead)
+
+    def _at(self, key: str) -> dict[str, str]:
+        return {"Bucket": self.bucket, "Key": self.prefix + key}
+
+    def _head(self, key: str) -> dict[str, Any] | None:
+        from botocore.exceptions import ClientError
+
+        try:
+            return self.calls.run(lambda client: client.head_object(**self._at(key)))
+        except ClientError as error:
+            if code_of(error) in MISSING:
+                return None
+            raise
+
+    def _upload(self, key: str, path: Path, entry: FileEntry) -> None:
+        metadata = {DIGEST: entry.sha256}
+        if entry.size > PART_BYTES:
+            extra = {"ChecksumAlgorithm": "SHA256", "Metadata": metadata}
+            request = {"Filename": str(path), **self._at(key), "ExtraArgs": extra, "Config": _in_parts()}
+            self.calls.run(lambda client: client.upload_file(**request), in_parts=True)
+            return
+
+        def put(client: Any) -> None:
+            with path.open("rb") as stream:
+                checksum = _base64(bytes.fromhex(entry.sha256))
+                client.put_object(**self._at(key), Body=stream, ChecksumSHA256=checksum, Metadata=metadata)
+
+        self.calls.run(put)
+
+    def _download(self, prefix: str, folder: Path, entry: FileEntry) -> None:
+        """Download and verify one file; raise CorruptArtifact if it is missing or stays different."""
+        from botocore.exceptions import ClientError
+
+        path = folder / entry.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        source = self._at(f"{prefix}/{entry.path}")
+        large = entry.size > PART_BYTES
+
+        def get(client: Any) -> None:
+            if large:
+                client.download_file(**source, Filename=str(path), Config=_in_parts())
+            else:
+                body = client.get_object(**source)["Body"]
+                with path.open("wb") as stream:
+                    shutil.copyfileobj(body, stream, CHUNK_BYTES)
+            found = hash_file(path)
+            if found != entry.sha256:
+                raise DamagedBody(f"has SHA-256 {found[:12]}... instead of {entry.sha256[:12]}...")
+
+        tree = self.address(prefix.rpartition("/")[0])
+        try:
+            self.calls.run(get, in_parts=large)
+        except DamagedBody as error:
+            raise corrupt(tree, f"{entry.path} {error}") from error
+        except ClientError as error:
+            if code_of(error) in MISSING:
+                raise corrupt(tree, f"{entry.path} is missing") from error
+            raise
+        path.chmod(READ_ONLY)
+
+    def _each(self, entries: Sequence[FileEntry], transfer: Callable[[FileEntry], None]) -> None:
+        """Run `transfer` for every file: small ones side by side, large ones (threaded themselves) in turn."""
+        self.calls.client  # noqa: B018  made here once rather than by every thread
+        with ThreadPoolExecutor(THREADS) as pool:
+            for _ in pool.map(transfer, [entry for entry in entries if entry.size <= PART_BYTES]):
+                pass
+        for entry in entries:
+            if entry.size > PART_BYTES:
+                transfer(entry)
+
+
+def cache_folder(uri: str) -> Path:
+    """Return this machine's cache of the store at `uri`: below $POSTTRAIN_CACHE, or ~/.cache/posttrain."""
+    root = os.environ.get("POSTTRAIN_CACHE") or Path.home() / ".cache" / "posttrain"
+    return Path(root).absolute() / hashlib.sha256(uri.encode()).hexdigest()[:16]
+
+
+def _in_parts() -> TransferConfig:
+    from boto3.s3.transfer import TransferConfig
+
+    return TransferConfig(multipart_threshold=PART_BYTES, multipart_chunksize=PART_BYTES, max_concurrency=4)
+
+
+def _base64(digest: bytes) -> str:
+    return base64.b64encode(digest).decode()

@@ -1,0 +1,143 @@
+"""Calls to S3: one client per process, bounded retries, and errors that say what to do."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from components.contract.errors import StoreUnavailable
+
+if TYPE_CHECKING:
+    from botocore.exceptions import ClientError
+
+T = TypeVar("T")
+
+PATIENCE_SECONDS = 20.0
+"""How long one operation is tried, at least twice, before the store counts as away."""
+CONNECT_SECONDS = 5.0
+READ_SECONDS = 20.0
+ATTEMPTS_FOR_A_PART = 5
+"""botocore's own retries, for the parts of a large file; whole operations are tried again by `run`."""
+TRIES_OF_A_DAMAGED_BODY = 5
+POOL = 16
+ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+MISSING = {"404", "NoSuchKey", "NotFound"}
+TAKEN = {"412", "PreconditionFailed"}
+TRANSIENT = {
+    "BadDigest", "ConditionalRequestConflict", "IncompleteBody", "InternalError", "OperationAborted", "RequestTimeout",
+    "RequestTimeTooSkewed", "ServiceUnavailable", "SlowDown", "Throttling", "XAmzContentSHA256Mismatch",
+    "XAmzContentChecksumMismatch",
+}  # fmt: skip
+
+
+class DamagedBody(Exception):
+    """A body arrived that is not what was asked for; asking again usually helps."""
+
+
+class S3Calls:
+    """Runs operations on one bucket's client. boto3 is imported at the first call, not before."""
+
+    def __init__(
+        self,
+        bucket: str,
+        uri: str,
+        *,
+        patience_seconds: float = PATIENCE_SECONDS,
+        read_seconds: float = READ_SECONDS,
+    ) -> None:
+        self.bucket = bucket
+        self.uri = uri
+        self.patience_seconds = patience_seconds
+        self.read_seconds = read_seconds
+        self._clients: dict[tuple[int, int], Any] = {}
+
+    @property
+    def client(self) -> Any:
+        """Return this process's boto3 client."""
+        return self._client_with(attempts=1)
+
+    def run(self, operation: Callable[[Any], T], *, in_parts: bool = False) -> T:
+        """Return operation(client), tried again after transient failures until patience ends.
+
+        `in_parts` is for transfers of many requests, each of which is then tried again by itself first.
+
+        Raises StoreUnavailable; lets ClientError pass for answers that are no failure (missing, taken), and
+        DamagedBody when the bytes stay wrong.
+        """
+        client = self._client_with(attempts=ATTEMPTS_FOR_A_PART if in_parts else 1)
+        deadline = time.monotonic() + self.patience_seconds
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                return operation(client)
+            except _failures() as error:
+                kind = _kind(error)
+                if kind == "answer":
+                    raise
+                if kind == "damage" and attempt >= TRIES_OF_A_DAMAGED_BODY:
+                    raise DamagedBody(str(error)) from error
+                if kind == "permanent" or (attempt > 1 and time.monotonic() > deadline):
+                    raise self._unavailable(error) from error
+            time.sleep(random.uniform(0.02, min(0.05 * 2**attempt, 2.0)))
+
+    def _client_with(self, attempts: int) -> Any:
+        key = (os.getpid(), attempts)  # a forked child must not share its parent's sockets
+        if key not in self._clients:
+            self._clients[key] = _new_client(self.read_seconds, attempts)
+        return self._clients[key]
+
+    def _unavailable(self, error: Exception) -> StoreUnavailable:
+        endpoint = self.client.meta.endpoint_url
+        return StoreUnavailable(
+            f"store {self.uri}: bucket {self.bucket!r} at {endpoint} could not be used: {error}. "
+            "Check that the endpoint (AWS_ENDPOINT_URL) is up, that the bucket exists and that the credentials "
+            "(AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY or a profile) may read and write it, then run again."
+        )
+
+
+def code_of(error: ClientError) -> str:
+    """Return the error code that S3 answered with, such as NoSuchKey; the HTTP status for an answer without body."""
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+@cache
+def _failures() -> tuple[type[Exception], ...]:
+    from boto3.exceptions import Boto3Error
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    return (ClientError, BotoCoreError, Boto3Error, ConnectionError, DamagedBody)
+
+
+def _kind(error: Exception) -> Literal["answer", "damage", "permanent", "transient"]:
+    """Tell an answer that the caller understands from failures that may or may not pass."""
+    from botocore.exceptions import ClientError, FlexibleChecksumError, NoCredentialsError, PartialCredentialsError
+
+    if isinstance(error, DamagedBody | FlexibleChecksumError):
+        return "damage"
+    if isinstance(error, ClientError):
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        if code_of(error) in MISSING | TAKEN:
+            return "answer"
+        return "transient" if status >= 500 or status == 429 or code_of(error) in TRANSIENT else "permanent"
+    return "permanent" if isinstance(error, NoCredentialsError | PartialCredentialsError) else "transient"
+
+
+def _new_client(read_seconds: float, attempts: int) -> Any:
+    import boto3
+    from botocore.config import Config
+
+    endpoint = any(os.environ.get(name) for name in ENDPOINT_VARIABLES)
+    config = Config(
+        retries={"mode": "standard", "total_max_attempts": attempts},
+        connect_timeout=CONNECT_SECONDS,
+        read_timeout=read_seconds,
+        max_pool_connections=POOL,
+        # other servers than AWS's seldom serve bucket.host names
+        s3={"addressing_style": "path" if endpoint else "auto"},
+    )
+    return boto3.session.Session().client("s3", config=config)

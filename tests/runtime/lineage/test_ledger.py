@@ -1,0 +1,104 @@
+"""Reading runs back: lists, prefixes, the JSON for scripts, and comparisons."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from components.contract.artifacts import ArtifactType
+from components.contract.errors import InputError, UnknownName
+from components.runtime.lineage.compare import compare_runs
+from components.runtime.lineage.ledger import list_runs, load_run, show_json
+from components.runtime.records import failure_key
+from components.runtime.store import Store
+from tests.runtime.lineage.conftest import Story, tell
+
+
+def test_a_run_as_scripts_read_it(store: Store) -> None:
+    story = tell(store, "quick-1")
+    told = json.loads(json.dumps(show_json(load_run(store, "quick"))))
+    assert list(told) == ["run_id", "recipe", "status", "started", "seconds", "stages"]
+    assert (told["run_id"], told["recipe"], told["status"], told["seconds"]) == ("quick-1", "quick", "succeeded", 51.0)
+    assert [stage["name"] for stage in told["stages"]] == ["base", "prompts", "sft", "rl", "evaluate"]
+    rl = told["stages"][3]
+    assert list(rl) == ["name", "component", "status", "cache", "fingerprint", "seconds", "metrics", "outputs"]
+    assert (rl["status"], rl["cache"], rl["seconds"], rl["metrics"]) == ("done", "miss", 10.0, {"pass@1": 0.5})
+    digest = story.made["rl.model"][1]
+    assert rl["outputs"]["model"] == {"type": "Model", "digest": digest, "uri": store.artifact_uri(digest)}
+
+
+def test_stages_that_have_not_ended_are_pending_or_failed(store: Store) -> None:
+    story = Story(store, "quick-1")
+    story.begin("base", "sft", "rl")
+    story.stage("base", {"model": ("Model", "base")})
+    failure = {"run_id": "quick-1", "stage": "sft", "fingerprint": "f" * 64, "error": "no memory", "time": 1.0}
+    store.put(failure_key("quick-1", "sft"), failure)
+    run = load_run(store, "quick-1")
+    assert [stage["status"] for stage in show_json(run)["stages"]] == ["done", "failed", "pending"]
+    assert run.status == "unfinished" and run.failures["sft"]["error"] == "no memory"
+
+
+def test_runs_are_listed_newest_first(store: Store) -> None:
+    tell(store, "quick-1")
+    later = Story(store, "quick-2")
+    later.clock += 100_000
+    later.begin("base")
+    runs = list_runs(store)
+    assert [(run["run_id"], run["status"], run["ended_stages"], run["stages"]) for run in runs] == [
+        ("quick-2", "unfinished", 0, 1),
+        ("quick-1", "succeeded", 5, 5),
+    ]
+
+
+def test_wrong_run_names_say_what_was_probably_meant(store: Store) -> None:
+    tell(store, "quick-1")
+    tell(store, "quick-2")
+    with pytest.raises(InputError, match="means several: quick-1, quick-2"):
+        load_run(store, "quick")
+    with pytest.raises(UnknownName, match="did you mean 'quick-1'"):
+        load_run(store, "quik-1")
+
+
+def test_comparison_shows_what_differs_and_by_how_much(store: Store) -> None:
+    for run_id, code, rate, value in (("a", "1", 1e-3, 0.5), ("b", "2", 2e-3, 0.75)):
+        story = Story(store, run_id, seed=7)
+        story.begin("rl", "evaluate")
+        params = {"optimizer": {"rate": rate, "name": "muon"}}
+        story.stage("rl", {"model": ("Model", run_id)}, params=params, code=code)
+        folder = story.store.blobs.root.parent / f"metrics-{run_id}"
+        folder.mkdir()
+        measured = {"pass@1": {"value": value, "low": value - 0.1, "high": value + 0.1, "n": 64}}
+        (folder / "metrics.json").write_text(json.dumps(measured))
+        digest = store.commit(ArtifactType.METRICS, folder, {}).digest
+        story.stage("evaluate", {}, metrics={"pass@1": value})
+        key = f"ledger/{run_id}/stages/evaluate.json"
+        output = {"type": "Metrics", "digest": digest, "uri": "", "size": 0, "metadata": {}}
+        store.put(key, {**store.get(key), "outputs": {"metrics": output}}, overwrite=True)
+    only_b = Story(store, "b")
+    only_b.stage("extra", {})
+
+    found = compare_runs(store, "a", "b")
+    told = json.loads(json.dumps(found.to_json()))
+    assert told["runs"] == ["a", "b"]
+    assert told["params"] == [{"stage": "rl", "name": "optimizer.rate", "a": 1e-3, "b": 2e-3}]
+    assert told["code"] == [{"stage": "rl", "name": "components/rl/run.py", "a": "1" * 64, "b": "2" * 64}]
+    (row,) = told["metrics"]
+    assert (row["stage"], row["name"], row["difference"]) == ("evaluate", "pass@1", 0.25)
+    assert row["a"] == {"value": 0.5, "low": 0.4, "high": 0.6, "n": 64}
+    assert told["stages"] == [{"stage": "extra", "name": "status", "a": None, "b": "done"}]
+
+    console = Console(width=150, record=True, file=io.StringIO())
+    console.print(found.tables())
+    text = console.export_text()
+    assert "+0.25" in text and "0.5 (0.4 to 0.6)" in text and "optimizer.rate" in text
+
+
+def test_equal_runs_have_only_equal_metrics(store: Store) -> None:
+    tell(store, "a")
+    tell(store, "b", cache="hit")
+    found = compare_runs(store, "a", "b")
+    assert (found.params, found.code, found.stages) == ([], [], [])
+    assert {row["difference"] for row in found.metrics} == {0.0}

@@ -1,0 +1,109 @@
+"""Fingerprints: what invalidates a stage, and what must not."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.contract.component import Component
+from components.runtime import fingerprint as module
+from components.runtime.fingerprint import fingerprint
+
+FILES = {
+    "house/__init__.py": "",
+    "house/stage/__init__.py": "",
+    "house/stage/component.py": """
+        from components.contract.artifacts import ArtifactType
+        from components.contract.component import Component, Params, Port
+        class StageParams(Params):
+            steps: int = 3
+            '''How many.'''
+            operator: str = "one"
+            '''Which.'''
+        COMPONENT = Component(name="stage", summary="s", inputs={}, params=StageParams, run="house.stage.run:run",
+            outputs={"out": Port(type=ArtifactType.DATASET, doc="d")},
+            sources=lambda params: [f"house.operators.{params.operator}"])
+        """,
+    "house/stage/run.py": """
+        from typing import TYPE_CHECKING
+        if TYPE_CHECKING:
+            from house import typing_only
+        def run(stage):
+            from house.library import deep
+        """,
+    "house/library.py": "from . import deeper as deep\n",
+    "house/deeper.py": "VALUE = 1\n",
+    "house/typing_only.py": "",
+    "house/unrelated.py": "",
+    "house/operators/__init__.py": "",
+    "house/operators/one.py": "",
+    "house/operators/two.py": "",
+}
+
+
+@pytest.fixture
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, text in FILES.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path
+    for name in [name for name in sys.modules if name.partition(".")[0] == "house"]:
+        del sys.modules[name]
+    forget()
+
+
+def forget() -> None:
+    for cached in (module._closure, module._hash, module._imports, module._package_root):
+        cached.cache_clear()
+
+
+def mark(params: dict[str, Any] | None = None, inputs: Any = None, seed: int = 0) -> str:
+    forget()
+    component: Component = importlib.import_module("house.stage.component").COMPONENT
+    return fingerprint(component, component.params.model_validate(params or {}), inputs or {}, seed).digest
+
+
+def test_a_default_written_out_changes_nothing(house: Path) -> None:
+    assert mark() == mark({"steps": 3})
+
+
+def test_parameters_inputs_and_seed_change_it(house: Path) -> None:
+    variants = [mark(), mark({"steps": 4}), mark(seed=1), mark(inputs={"a": ["x"]}), mark(inputs={"b": ["x"]})]
+    variants += [mark(inputs={"a": ["x", "y"]}), mark(inputs={"a": ["y", "x"]})]
+    assert len(set(variants)) == len(variants)
+
+
+@pytest.mark.parametrize("name", ["stage/run.py", "stage/component.py", "library.py", "deeper.py", "operators/one.py"])
+def test_editing_what_the_stage_runs_changes_it(house: Path, name: str) -> None:
+    before = mark()
+    path = house / "house" / name
+    path.write_text(path.read_text() + "\n# edited\n")
+    assert mark() != before
+
+
+@pytest.mark.parametrize("name", ["typing_only.py", "unrelated.py", "operators/two.py"])
+def test_editing_what_it_does_not_run_changes_nothing(house: Path, name: str) -> None:
+    before = mark()
+    (house / "house" / name).write_text("# edited\n")
+    assert mark() == before
+
+
+def test_another_operator_is_other_code(house: Path) -> None:
+    component = importlib.import_module("house.stage.component").COMPONENT
+    forget()
+    files = fingerprint(component, component.params(operator="two"), {}, 0).parts["code"]
+    assert "house/operators/two.py" in files
+    assert "house/operators/one.py" not in files
+
+
+def test_the_walls_are_left_out(house: Path) -> None:
+    component = importlib.import_module("house.stage.component").COMPONENT
+    forget()
+    assert all(path.startswith("house/") for path in fingerprint(component, component.params(), {}, 0).parts["code"])
