@@ -1,0 +1,101 @@
+"""Log-probabilities and entropies of tokens, without a second copy of the vocabulary's log-probabilities.
+
+Shapes: M positions, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+_CHUNK_ELEMENTS = 1 << 25
+
+
+class TokenScores(NamedTuple):
+    """What a policy says about given tokens."""
+
+    logprobs: Tensor
+    """[M] log-probability of each target."""
+    entropies: Tensor | None
+    """[M] entropy of each position's distribution in nats, when asked for."""
+
+
+class _TokenLogprobs(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, targets: Tensor) -> Tensor:
+        normalizer = torch.logsumexp(logits, -1)
+        ctx.save_for_backward(logits, targets, normalizer)
+        return logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1) - normalizer
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        logits, targets, normalizer = ctx.saved_tensors
+        grad = grads[0].unsqueeze(-1)
+        # d log p(target) / d logits = onehot(target) - p
+        out = (logits - normalizer.unsqueeze(-1)).exp_().mul_(-grad)
+        return out.scatter_add_(-1, targets.unsqueeze(-1), grad), None
+
+
+class _TokenScores(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        logprobs = torch.log_softmax(logits, -1)
+        entropies = torch.linalg.vecdot(logprobs.exp(), logprobs).neg_()
+        ctx.save_for_backward(logprobs, targets, entropies)
+        return logprobs.gather(-1, targets.unsqueeze(-1)).squeeze(-1), entropies
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        logprobs, targets, entropies = ctx.saved_tensors
+        grad, grad_entropy = (g.unsqueeze(-1) for g in grads)
+        # d log p(target) = onehot - p ;  dH / d logits = -p * (log p + H)
+        out = (logprobs + entropies.unsqueeze(-1)).mul_(grad_entropy).add_(grad).mul_(logprobs.exp()).neg_()
+        return out.scatter_add_(-1, targets.unsqueeze(-1), grad), None
+
+
+def token_logprobs(logits: Tensor, targets: Tensor) -> Tensor:
+    """Return [M] log-probabilities of `targets` [M] under `logits` [M, V], differentiable."""
+    return _TokenLogprobs.apply(logits, targets)
+
+
+def token_entropy(logits: Tensor) -> Tensor:
+    """Return [M] entropies in nats of `logits` [M, V], differentiable."""
+    first = torch.zeros(logits.shape[0], dtype=torch.long, device=logits.device)
+    return _TokenScores.apply(logits, first)[1]
+
+
+def token_scores(logits: Tensor, targets: Tensor) -> TokenScores:
+    """Return log-probabilities of `targets` [M] and entropies from one softmax of `logits` [M, V]."""
+    return TokenScores(*_TokenScores.apply(logits, targets))
+
+
+def score_in_chunks(
+    logits_of: Callable[[Tensor], Tensor],
+    hidden: Tensor,
+    targets: Tensor,
+    vocab_size: int,
+    temperature: float,
+    entropy: bool,
+) -> TokenScores:
+    """Score targets [M] from hidden [M, D], holding at most 2^25 logits at a time.
+
+    One chunk keeps its logits for the backward pass; several recompute theirs, so memory stays bounded.
+    """
+
+    def score(part: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+        logits = logits_of(part) if temperature == 1.0 else logits_of(part) / temperature
+        logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+        return token_scores(logits, wanted) if entropy else (token_logprobs(logits, wanted), wanted)
+
+    size = max(1, _CHUNK_ELEMENTS // vocab_size)
+    if targets.shape[0] <= size:
+        parts = [score(hidden, targets)]
+    else:
+        pairs = zip(hidden.split(size), targets.split(size), strict=True)
+        parts = [checkpoint(score, part, wanted, use_reentrant=False) for part, wanted in pairs]
+    logprobs, entropies = (torch.cat(column) for column in zip(*parts, strict=True))
+    return TokenScores(logprobs, entropies if entropy else None)

@@ -1,0 +1,30 @@
+"""Sizes of a new model, free of torch so that declarations can import them."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from components.contract.component import Params
+
+
+class ModelConfig(Params):
+    """Sizes of a new model."""
+
+    vocab_size: int | None = Field(default=None, ge=1)
+    """Number of token ids; unset: as many as the tokenizer has."""
+    width: int = Field(default=128, ge=2)
+    """Width of the residual stream."""
+    layers: int = Field(default=2, ge=1)
+    """Number of transformer blocks."""
+    heads: int = Field(default=4, ge=1)
+    """Query heads; must divide the width into even parts."""
+    kv_heads: int | None = Field(default=None, ge=1)
+    """Key-value heads, shared by groups of query heads (Ainslie et al. 2023); unset: one per query head."""
+    mlp_width: int = Field(default=384, ge=1)
+    """Inner width of the gated MLP."""
+    rope_theta: float = Field(default=10000.0, gt=0)
+    """Base of the rotary positions."""
+    tie_embeddings: bool = True
+    """Whether the output matrix is the embedding matrix."""
+    max_positions: int = Field(default=2048, ge=1)
+    """Longest sequence."""

@@ -1,0 +1,129 @@
+"""NativePolicy: a Llama-family checkpoint on the native decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from components.contract.errors import InputError
+from components.modeling import hf
+from components.modeling.decode import NativeSession
+from components.modeling.decoder import Decoder, DecoderConfig
+from components.modeling.memory import keep_freed_blocks
+from components.modeling.model_config import ModelConfig
+from components.modeling.ops import linear
+from components.modeling.packed import Packed
+from components.modeling.policy import Policy, load_tokenizer, special_ids
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+
+class NativePolicy(Policy):
+    """A policy on the native decoder."""
+
+    backend = "native"
+
+    def __init__(self, module: Decoder, config: Mapping[str, Any], tokenizer: PreTrainedTokenizerFast | None) -> None:
+        self.module: Decoder = module
+        self.config = dict(config)
+        """The checkpoint's config.json, written back on save."""
+        self.tokenizer = tokenizer
+        self.vocab_size = module.config.vocab_size
+        self.width = module.config.width
+        self.max_positions = module.config.max_positions
+        self.eos_ids, self.pad_id = special_ids(config, tokenizer)
+
+    @classmethod
+    def load(cls, folder: Path, config: Mapping[str, Any], *, device: str, dtype: torch.dtype) -> NativePolicy:
+        """Load a Hugging Face folder whose architecture the native decoder knows."""
+        keep_freed_blocks()
+        decoder = Decoder(hf.decoder_config(config))
+        hf.import_weights(decoder, hf.read_weights(folder), str(folder))
+        return cls(decoder.to(device, dtype), config, load_tokenizer(folder))
+
+    @classmethod
+    def create(
+        cls,
+        config: ModelConfig,
+        tokenizer: PreTrainedTokenizerFast | None,
+        *,
+        seed: int,
+        device: str,
+        dtype: torch.dtype,
+    ) -> NativePolicy:
+        """Initialise a new Llama."""
+        keep_freed_blocks()
+        sizes = _new_decoder_config(config, tokenizer)
+        decoder = Decoder(sizes)
+        decoder.initialize(seed)
+        pad, eos = (None, None) if tokenizer is None else (tokenizer.pad_token_id, tokenizer.eos_token_id)
+        stored = hf.llama_config(sizes, pad_id=pad, eos_id=eos)
+        return cls(decoder.to(device, dtype), stored, tokenizer)
+
+    def hidden(self, packed: Packed) -> Tensor:
+        """Return hidden states after the final norm, [N, D]."""
+        return self.module(packed)
+
+    def target_hidden(self, packed: Packed) -> Tensor:
+        """Return hidden states [M, D] at the positions that predict a target, skipping work for the others."""
+        rows, which = packed.predictors
+        return self.module(packed, rows).index_select(0, which)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Return logits [M, V] of hidden states [M, D]."""
+        return linear(hidden, self.module.output_weight)
+
+    def session(self, prompts: Sequence[Sequence[int]], counts: Sequence[int], max_new_tokens: int) -> NativeSession:
+        """Return a generation session on the native decoder."""
+        return NativeSession(self.module, prompts, counts, max_new_tokens)
+
+    def row_blocks(self) -> dict[str, tuple[int, ...]]:
+        """Return the row counts of the fused projections."""
+        c = self.module.config
+        kv = c.kv_heads * c.head_width
+        blocks: dict[str, tuple[int, ...]] = {}
+        for index in range(c.layers):
+            blocks[f"layers.{index}.qkv"] = (c.heads * c.head_width, kv, kv)
+            blocks[f"layers.{index}.gate_up"] = (c.mlp_width, c.mlp_width)
+        return blocks
+
+    def save(self, folder: Path) -> None:
+        """Write a Hugging Face folder."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        hf.write_weights(folder, hf.export_weights(self.module))
+        name = str(self.module.embedding.dtype).removeprefix("torch.")
+        hf.write_json(folder / "config.json", {**self.config, "dtype": name})
+        hf.write_json(folder / "generation_config.json", hf.generation_config(self.eos_ids, self.pad_id))
+        self.save_tokenizer(folder)
+
+
+def _new_decoder_config(config: ModelConfig, tokenizer: PreTrainedTokenizerFast | None) -> DecoderConfig:
+    if config.vocab_size is None and tokenizer is None:
+        raise InputError("a new model needs vocab_size or a tokenizer")
+    if config.width % (2 * config.heads):
+        raise InputError(f"width {config.width} does not split into {config.heads} heads of even width")
+    kv_heads = config.kv_heads or config.heads
+    if config.heads % kv_heads:
+        raise InputError(f"{config.heads} heads are not a multiple of kv_heads {kv_heads}")
+    vocab_size = config.vocab_size if config.vocab_size is not None else len(tokenizer or ())
+    if tokenizer is not None and vocab_size < len(tokenizer):
+        raise InputError(f"vocab_size {vocab_size} is smaller than the tokenizer's {len(tokenizer)} tokens")
+    return DecoderConfig(
+        vocab_size=vocab_size,
+        width=config.width,
+        layers=config.layers,
+        heads=config.heads,
+        kv_heads=kv_heads,
+        head_width=config.width // config.heads,
+        mlp_width=config.mlp_width,
+        rope_theta=config.rope_theta,
+        norm_eps=1e-6,
+        tie_embeddings=config.tie_embeddings,
+        max_positions=config.max_positions,
+    )

@@ -1,0 +1,194 @@
+"""Policy: a language model with its tokenizer behind one interface, whatever runs it."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import torch
+from torch import Tensor, nn
+
+from components.contract.errors import InputError
+from components.modeling import hf
+from components.modeling.logprobs import TokenScores, score_in_chunks
+from components.modeling.lora import LoraConfig
+from components.modeling.model_config import ModelConfig
+from components.modeling.packed import Packed
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+    from components.modeling.generate import Session
+
+Backend = Literal["auto", "native", "transformers"]
+
+
+class Policy(ABC):
+    """A causal language model: hidden states of packs, logits, log-probabilities, generation, saving."""
+
+    backend: ClassVar[str]
+    module: nn.Module
+    """What an optimiser trains; with LoRA only adapters require gradients."""
+    tokenizer: PreTrainedTokenizerFast | None
+    vocab_size: int
+    width: int
+    max_positions: int
+    eos_ids: tuple[int, ...]
+    """Tokens that end a response."""
+    pad_id: int
+    """Fills rectangular tensors; never read as content."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.module.parameters()).device
+
+    @abstractmethod
+    def hidden(self, packed: Packed) -> Tensor:
+        """Return hidden states after the final norm, [N, D], of all tokens of a pack."""
+
+    @abstractmethod
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Return logits [M, V] of hidden states [M, D]."""
+
+    @abstractmethod
+    def session(self, prompts: Sequence[Sequence[int]], counts: Sequence[int], max_new_tokens: int) -> Session:
+        """Return a generation session of counts[p] rows for each prompt p."""
+
+    @abstractmethod
+    def save(self, folder: Path) -> None:
+        """Write a Hugging Face folder: config, safetensors, tokenizer; equal weights give equal bytes."""
+
+    def target_hidden(self, packed: Packed) -> Tensor:
+        """Return hidden states [M, D] at the positions that predict a target."""
+        return self.hidden(packed)[packed.predict]
+
+    def target_logits(self, packed: Packed) -> Tensor:
+        """Return logits [M, V] at the positions that predict a target."""
+        return self.logits(self.target_hidden(packed))
+
+    def target_logprobs(self, packed: Packed, *, temperature: float = 1.0, entropy: bool = False) -> TokenScores:
+        """Return log-probabilities [M] of the targets and, if asked, entropies [M]; differentiable.
+
+        Logits are made in chunks when [M, V] is large, and made again in the backward pass.
+        """
+        hidden = self.target_hidden(packed)
+        return score_in_chunks(self.logits, hidden, packed.targets, self.vocab_size, temperature, entropy)
+
+    def trainable(self) -> list[tuple[str, nn.Parameter]]:
+        """Return the names and parameters that require gradients."""
+        return [(name, p) for name, p in self.module.named_parameters() if p.requires_grad]
+
+    def row_blocks(self) -> dict[str, tuple[int, ...]]:
+        """Return, for parameters that hold several matrices stacked by rows, the row counts of each."""
+        return {}
+
+    def state(self) -> dict[str, Tensor]:
+        """Return copies of the trainable weights for a checkpoint."""
+        return {name: p.detach().clone() for name, p in self.trainable()}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Restore what `state` returned."""
+        mine = dict(self.trainable())
+        if set(mine) != set(state):
+            raise InputError("this checkpoint belongs to another model: its weights have other names")
+        with torch.no_grad():
+            for name, parameter in mine.items():
+                parameter.copy_(state[name])
+
+    def copy(self) -> Self:
+        """Return an independent frozen copy, for use as a reference."""
+        other = copy.copy(self)
+        other.module = copy.deepcopy(self.module)
+        other.module.requires_grad_(False)
+        return other
+
+    def save_tokenizer(self, folder: Path) -> None:
+        """Write the tokenizer's files into a model folder."""
+        if self.tokenizer is not None:
+            self.tokenizer.save_pretrained(folder)
+
+
+def load_policy(
+    path: Path | str,
+    *,
+    device: str = "cpu",
+    dtype: str = "float32",
+    lora: LoraConfig | None = None,
+    backend: Backend = "auto",
+) -> Policy:
+    """Load a Hugging Face model folder.
+
+    "auto" runs Llama-family checkpoints on the native decoder and others, and LoRA, through transformers.
+
+    Raises:
+        InputError: not a model folder, an unknown dtype, or a backend that cannot run it (with the reason).
+    """
+    folder = Path(path)
+    config = hf.read_config(folder)
+    obstacle = "LoRA runs through peft, on the transformers backend" if lora else hf.why_not_native(config)
+    if backend == "native" and obstacle:
+        raise InputError(f"{folder} cannot run on the native backend: {obstacle}; use backend 'transformers'")
+    if backend == "native" or (backend == "auto" and obstacle is None):
+        from components.modeling.native import NativePolicy
+
+        return NativePolicy.load(folder, config, device=device, dtype=torch_dtype(dtype))
+    from components.modeling.hosted import TransformersPolicy
+
+    return TransformersPolicy.load(folder, device=device, dtype=torch_dtype(dtype), lora=lora)
+
+
+def new_policy(
+    config: ModelConfig,
+    *,
+    tokenizer: PreTrainedTokenizerFast | None,
+    seed: int,
+    device: str = "cpu",
+    dtype: str = "float32",
+) -> Policy:
+    """Return a freshly initialised Llama of the given sizes; the same seed gives the same weights."""
+    from components.modeling.native import NativePolicy
+
+    return NativePolicy.create(config, tokenizer, seed=seed, device=device, dtype=torch_dtype(dtype))
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """Return the torch dtype of a name such as "float32"."""
+    known: dict[str, torch.dtype] = {
+        "float32": torch.float32,
+        "float64": torch.float64,
+        "bfloat16": torch.bfloat16,
+        "float16": torch.float16,
+    }
+    if name not in known:
+        raise InputError(f"unknown dtype {name!r} (known: {', '.join(known)})")
+    return known[name]
+
+
+def load_tokenizer(folder: Path) -> PreTrainedTokenizerFast | None:
+    """Return the tokenizer of a model folder, or None if it has none."""
+    if not (folder / "tokenizer_config.json").is_file() and not (folder / "tokenizer.json").is_file():
+        return None
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    # How it was loaded is no part of what it is: saved again, it must give the same bytes.
+    for detail in ("is_local", "local_files_only", "name_or_path"):
+        tokenizer.init_kwargs.pop(detail, None)
+    return tokenizer
+
+
+def special_ids(config: Mapping[str, Any], tokenizer: PreTrainedTokenizerFast | None) -> tuple[tuple[int, ...], int]:
+    """Return the end marks of config and tokenizer, in that order, and the padding id (0 if there is none)."""
+    ends = config.get("eos_token_id")
+    listed = [] if ends is None else list(ends) if isinstance(ends, list | tuple) else [ends]
+    pad = config.get("pad_token_id")
+    if tokenizer is not None:
+        if tokenizer.eos_token_id is not None:
+            listed.append(tokenizer.eos_token_id)
+        if tokenizer.pad_token_id is not None:
+            pad = tokenizer.pad_token_id
+    return tuple(dict.fromkeys(listed)), 0 if pad is None else pad

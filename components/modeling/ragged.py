@@ -1,0 +1,214 @@
+"""Plans of ragged attention: how tokens of a pack are gathered into padded buckets, and back.
+
+Shapes: N tokens, B segments of a bucket, Q and K its widest query and key counts, H query heads, G key-value
+heads, C head width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Segment(NamedTuple):
+    """Tokens [start, start + length) that see each other causally, and all of the prefix range before them."""
+
+    start: int
+    length: int
+    prefix_start: int = 0
+    prefix_length: int = 0
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Segments of similar length, padded at their end to the widest of them."""
+
+    queries: Tensor
+    """[B, Q] token index of every query; padding repeats the segment's last token."""
+    keys: Tensor
+    """[B, K] token index of every key, prefix before own tokens; padding repeats the last."""
+    lengths: Tensor
+    """[B, 1] own tokens of each segment."""
+    prefix_lengths: Tensor
+    """[B, 1] tokens of each segment's prefix."""
+    has_prefix: bool
+    """Whether any segment has a prefix; if not, a plain causal mask is right for all real queries."""
+    is_full: bool
+    """Whether no query is padding."""
+
+    @cached_property
+    def is_query(self) -> Tensor:
+        """[B, Q] False at padding."""
+        return self._steps(self.queries) < self.lengths
+
+    @cached_property
+    def is_prefix(self) -> Tensor:
+        """[B, K] True at tokens of a shared prefix."""
+        return self._steps(self.keys) < self.prefix_lengths
+
+    @cached_property
+    def is_own(self) -> Tensor:
+        """[B, K] True at the segment's own tokens."""
+        return ~self.is_prefix & (self._steps(self.keys) < self.prefix_lengths + self.lengths)
+
+    @cached_property
+    def bias(self) -> Tensor:
+        """[B, 1, Q, K] 0 where a query sees a key, -inf elsewhere."""
+        last_seen = (self.prefix_lengths + self._steps(self.queries)).unsqueeze(-1)
+        hidden = self._steps(self.keys) > last_seen
+        return torch.zeros(hidden.shape, device=hidden.device).masked_fill_(hidden, float("-inf")).unsqueeze(1)
+
+    def _steps(self, like: Tensor) -> Tensor:
+        return torch.arange(like.shape[1], device=like.device)
+
+
+@dataclass(frozen=True)
+class RaggedPlan:
+    """Buckets of a pack; `heads` gives the index tensors for a model's heads, built once."""
+
+    buckets: tuple[Bucket, ...]
+    back: Tensor
+    """[N] place of every token among the real queries of all buckets, laid end to end."""
+    widest: int
+    """Most keys of any segment."""
+    _by_heads: dict[tuple[int, int], HeadPlan] = field(default_factory=dict, compare=False)
+
+    def heads(self, heads: int, kv_heads: int) -> HeadPlan:
+        """Return the rows to gather and scatter for this many query and key-value heads."""
+        key = (heads, kv_heads)
+        if key not in self._by_heads:
+            self._by_heads[key] = _plan_heads(self, heads, kv_heads)
+        return self._by_heads[key]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Where one bucket's queries [B, H, Q], keys and values [B, G, K] lie among all padded rows of width C."""
+
+    queries: slice
+    keys: slice
+    values: slice
+    batch: int
+    """B * G, the products of one batched matrix product."""
+
+    def split(self, padded: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return views of queries [B * G, H / G * Q, C], keys and values [B * G, K, C]."""
+        query, key, value = (padded[part] for part in (self.queries, self.keys, self.values))
+        shape = (self.batch, -1, padded.shape[1])
+        return query.view(shape), key.view(shape), value.view(shape)
+
+    def query(self, padded: Tensor) -> Tensor:
+        """Return the view of the queries' rows alone."""
+        return padded[self.queries].view(self.batch, -1, padded.shape[1])
+
+
+@dataclass(frozen=True)
+class HeadPlan:
+    """Row indices between fused projections [N * (H + 2G), C] and the padded rows of all buckets.
+
+    Padded rows are laid out as the queries of all buckets, then their keys, then their values.
+    """
+
+    heads: int
+    """H."""
+    blocks: tuple[Block, ...]
+    num_queries: int
+    """Padded query rows."""
+    gather: Tensor
+    """Projection row of every padded row."""
+    gather_out: Tensor
+    """Output row (of [N * H, C]) of every padded query row."""
+    back: Tensor
+    """[N * (H + 2G)] padded row of every projection row, a token's keys and values as its segment's own."""
+    back_out: Tensor
+    """[N * H] padded query row of every output row."""
+    prefix_slots: Tensor
+    """Padded rows that hold keys or values of a shared prefix."""
+    prefix_rows: Tensor
+    """Their projection rows."""
+
+
+def plan_attention(segments: Sequence[Segment], device: torch.device) -> RaggedPlan:
+    """Sort segments by length into buckets and build their index tensors."""
+    ordered = sorted(segments, key=lambda s: (s.length, s.prefix_length, s.start))
+    buckets = tuple(_bucket(chosen, device) for chosen in _cut(ordered))
+    back = torch.cat([bucket.queries[bucket.is_query] for bucket in buckets]).argsort()
+    return RaggedPlan(buckets, back, max(s.length + s.prefix_length for s in segments))
+
+
+def _cut(ordered: list[Segment], slack: float = 0.5, least: int = 8) -> list[list[Segment]]:
+    """Cut sorted segments where one would be padded by more than `slack` of its length (and `least` tokens)."""
+    groups: list[list[Segment]] = []
+    for segment in ordered:
+        if groups and segment.length - groups[-1][0].length <= max(slack * groups[-1][0].length, least):
+            groups[-1].append(segment)
+        else:
+            groups.append([segment])
+    return groups
+
+
+def _bucket(chosen: list[Segment], device: torch.device) -> Bucket:
+    start, length, prefix_start, prefix_length = torch.tensor(chosen).unsqueeze(-1).unbind(1)
+    step = torch.arange(int((length + prefix_length).max()))
+    own = start + (step - prefix_length).minimum(length - 1)
+    queries = start + step[: int(length.max())].minimum(length - 1)
+    return Bucket(
+        queries=queries.to(device),
+        keys=torch.where(step < prefix_length, prefix_start + step, own).to(device),
+        lengths=length.to(device),
+        prefix_lengths=prefix_length.to(device),
+        has_prefix=any(segment.prefix_length for segment in chosen),
+        is_full=chosen[0].length == chosen[-1].length,
+    )
+
+
+def _plan_heads(plan: RaggedPlan, heads: int, kv_heads: int) -> HeadPlan:
+    device = plan.buckets[0].queries.device
+    stride = heads + 2 * kv_heads
+    num_queries = sum(bucket.queries.numel() * heads for bucket in plan.buckets)
+    num_keys = sum(bucket.keys.numel() * kv_heads for bucket in plan.buckets)
+    back = torch.empty(plan.back.shape[0], stride, dtype=torch.long, device=device)
+    head = torch.arange(heads, device=device).unsqueeze(-1)
+    kv_head = head[:kv_heads]
+    query_at, key_at = 0, num_queries
+    blocks, from_query, from_key, from_output, slots, rows = [], [], [], [], [], []
+    for bucket in plan.buckets:
+        tokens, keys = bucket.queries.unsqueeze(1), bucket.keys.unsqueeze(1) * stride + heads + kv_head
+        from_query.append((tokens * stride + head).flatten())
+        from_output.append((tokens * heads + head).flatten())
+        from_key.append(keys.flatten())
+        query_slots = torch.arange(query_at, query_at + tokens.numel() * heads, device=device)
+        key_slots = torch.arange(key_at, key_at + keys.numel(), device=device).view_as(keys).transpose(1, 2)
+        mine = bucket.queries[bucket.is_query]
+        by_token = query_slots.view(tokens.shape[0], heads, -1).transpose(1, 2)
+        back[mine, :heads] = by_token[bucket.is_query]
+        back[mine, heads : heads + kv_heads] = key_slots[bucket.is_own]
+        slots.append(key_slots[bucket.is_prefix].flatten())
+        rows.append(keys.transpose(1, 2)[bucket.is_prefix].flatten())
+        blocks.append(
+            Block(
+                slice(query_at, query_at + query_slots.numel()),
+                slice(key_at, key_at + keys.numel()),
+                slice(key_at + num_keys, key_at + num_keys + keys.numel()),
+                tokens.shape[0] * kv_heads,
+            )
+        )
+        query_at, key_at = query_at + query_slots.numel(), key_at + keys.numel()
+    back[:, heads + kv_heads :] = back[:, heads : heads + kv_heads] + num_keys
+    key_rows, prefix_slots, prefix_rows = torch.cat(from_key), torch.cat(slots), torch.cat(rows)
+    return HeadPlan(
+        heads=heads,
+        blocks=tuple(blocks),
+        num_queries=num_queries,
+        gather=torch.cat((*from_query, key_rows, key_rows + kv_heads)),
+        gather_out=torch.cat(from_output),
+        back=back.flatten(),
+        back_out=back[:, :heads].flatten(),
+        prefix_slots=torch.cat((prefix_slots, prefix_slots + num_keys)),
+        prefix_rows=torch.cat((prefix_rows, prefix_rows + kv_heads)),
+    )

@@ -1,0 +1,89 @@
+"""Tiny checkpoints with random weights, built by transformers itself, for tests of the model core."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from transformers import (
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
+
+VOCAB = 40
+EOS = 3
+
+_SIZES = {
+    "vocab_size": VOCAB,
+    "hidden_size": 24,
+    "intermediate_size": 36,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 128,
+    "bos_token_id": None,
+    "eos_token_id": EOS,
+    "pad_token_id": 0,
+}
+
+NATIVE = ("llama", "llama-gqa", "qwen2", "qwen3")
+
+
+def build(kind: str, *, seed: int = 0) -> PreTrainedModel:
+    """Return a model whose weights, norms and biases too, are far from their initial values."""
+    model = {
+        "llama": lambda: LlamaForCausalLM(LlamaConfig(**_SIZES, tie_word_embeddings=True)),
+        "llama-gqa": lambda: LlamaForCausalLM(
+            LlamaConfig(**_SIZES, num_key_value_heads=2, head_dim=8, tie_word_embeddings=False, rope_theta=500.0)
+        ),
+        "llama-scaled": lambda: LlamaForCausalLM(
+            LlamaConfig(**_SIZES, rope_parameters={"rope_type": "linear", "factor": 2.0, "rope_theta": 10000.0})
+        ),
+        "qwen2": lambda: Qwen2ForCausalLM(Qwen2Config(**_SIZES, num_key_value_heads=1, tie_word_embeddings=True)),
+        "qwen3": lambda: Qwen3ForCausalLM(Qwen3Config(**_SIZES, num_key_value_heads=2, head_dim=6)),
+        "gpt2": lambda: GPT2LMHeadModel(
+            GPT2Config(
+                vocab_size=VOCAB,
+                n_embd=24,
+                n_layer=2,
+                n_head=2,
+                n_positions=128,
+                bos_token_id=None,
+                eos_token_id=EOS,
+                resid_pdrop=0.1,
+            )
+        ),
+    }[kind]()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=generator) * 0.15)
+    return model.eval()
+
+
+def save(kind: str, folder: Path, *, seed: int = 0) -> PreTrainedModel:
+    """Build a model and write it to a folder."""
+    model = build(kind, seed=seed)
+    model.save_pretrained(folder)
+    return model
+
+
+def token_lists(lengths: list[int], *, seed: int = 0) -> list[list[int]]:
+    """Return random token lists of these lengths, without end marks."""
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randint(EOS + 1, VOCAB, (n,), generator=generator).tolist() for n in lengths]
+
+
+def response_logprobs(model: PreTrainedModel, prompt: list[int], response: list[int]) -> Tensor:
+    """Return log-probabilities of one response after one prompt, by a forward pass of its own."""
+    if not response:
+        return torch.empty(0, dtype=model.dtype)
+    logits = model(torch.tensor([prompt + response])).logits[0, len(prompt) - 1 : -1]
+    return torch.log_softmax(logits, -1).gather(-1, torch.tensor(response).unsqueeze(-1)).squeeze(-1)

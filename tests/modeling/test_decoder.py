@@ -1,0 +1,127 @@
+"""The native decoder against transformers: logits, files, refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
+
+from components.contract.errors import InputError
+from components.modeling.model_config import ModelConfig
+from components.modeling.packed import Packed
+from components.modeling.policy import load_policy, new_policy
+from tests.modeling import decoder_models as models
+
+
+@pytest.mark.parametrize("kind", models.NATIVE)
+def test_logits_equal_transformers(kind: str, tmp_path: Path) -> None:
+    reference = models.save(kind, tmp_path)
+    policy = load_policy(tmp_path)
+    assert policy.backend == "native"
+    sequences = models.token_lists([1, 5, 30, 17, 2])
+    packed = Packed.from_sequences(sequences, keep_last=True)
+    with torch.no_grad():
+        ours = policy.logits(policy.hidden(packed)).split([len(s) for s in sequences])
+        for tokens, logits in zip(sequences, ours, strict=True):
+            torch.testing.assert_close(logits, reference(torch.tensor([tokens])).logits[0], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", models.NATIVE)
+def test_saves_the_exact_layout_and_the_same_bytes(kind: str, tmp_path: Path) -> None:
+    reference = models.save(kind, tmp_path / "theirs")
+    policy = load_policy(tmp_path / "theirs")
+    policy.save(tmp_path / "a")
+    load_policy(tmp_path / "a").save(tmp_path / "b")
+    for name in ("model.safetensors", "config.json", "generation_config.json"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    theirs, ours = (load_file(tmp_path / at / "model.safetensors") for at in ("theirs", "a"))
+    assert theirs.keys() == ours.keys()
+    assert all(torch.equal(theirs[name], ours[name]) for name in theirs)
+    tokens = torch.tensor(models.token_lists([20]))
+    again = AutoModelForCausalLM.from_pretrained(tmp_path / "a")
+    assert type(again) is type(reference)
+    assert torch.equal(again(tokens).logits, reference(tokens).logits)
+
+
+def test_new_policy_is_a_llama_decided_by_its_seed(tmp_path: Path) -> None:
+    config = ModelConfig(
+        vocab_size=models.VOCAB, width=16, layers=2, heads=2, kv_heads=1, mlp_width=24, rope_theta=50.0
+    )
+    one, two, other = (new_policy(config, tokenizer=None, seed=seed) for seed in (1, 1, 2))
+    for policy, name in ((one, "one"), (two, "two"), (other, "other")):
+        policy.save(tmp_path / name)
+    one_bytes, two_bytes, other_bytes = (
+        (tmp_path / name / "model.safetensors").read_bytes() for name in ("one", "two", "other")
+    )
+    assert one_bytes == two_bytes != other_bytes
+    assert json.loads((tmp_path / "one" / "config.json").read_text())["architectures"] == ["LlamaForCausalLM"]
+    reference = AutoModelForCausalLM.from_pretrained(tmp_path / "one")
+    (tokens,) = models.token_lists([12])
+    packed = Packed.from_sequences([tokens], keep_last=True)
+    ours = one.logits(one.hidden(packed))
+    torch.testing.assert_close(ours, reference(torch.tensor([tokens])).logits[0], atol=1e-5, rtol=1e-5)
+
+
+def test_initial_loss_is_that_of_uniform_guessing() -> None:
+    policy = new_policy(ModelConfig(vocab_size=models.VOCAB), tokenizer=None, seed=0)
+    packed = Packed.from_sequences(models.token_lists([40] * 8))
+    loss = -policy.target_logprobs(packed).logprobs.mean().item()
+    assert loss == pytest.approx(torch.log(torch.tensor(float(models.VOCAB))).item(), abs=0.1)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+def test_other_dtypes_stay_near_float32(dtype: str, tmp_path: Path) -> None:
+    models.save("llama-gqa", tmp_path)
+    packed = Packed.from_sequences(models.token_lists([9, 30]))
+    exact = load_policy(tmp_path).target_logprobs(packed).logprobs
+    other = load_policy(tmp_path, dtype=dtype).target_logprobs(packed).logprobs
+    tolerance = {"float64": 1e-5, "bfloat16": 0.2}[dtype]
+    torch.testing.assert_close(other.float(), exact, atol=tolerance, rtol=0.0)
+
+
+def test_scaled_rotary_positions_go_through_transformers(tmp_path: Path) -> None:
+    models.save("llama-scaled", tmp_path)
+    assert load_policy(tmp_path).backend == "transformers"
+    with pytest.raises(InputError, match=r"rotary positions are scaled.*use backend 'transformers'"):
+        load_policy(tmp_path, backend="native")
+
+
+def test_the_backend_can_be_chosen(tmp_path: Path) -> None:
+    models.save("llama", tmp_path)
+    packed = Packed.from_sequences(models.token_lists([9, 30]))
+    native = load_policy(tmp_path, backend="native").target_logprobs(packed).logprobs
+    hosted = load_policy(tmp_path, backend="transformers")
+    assert hosted.backend == "transformers"
+    torch.testing.assert_close(hosted.target_logprobs(packed).logprobs, native, atol=1e-5, rtol=1e-5)
+
+
+def test_refuses_what_is_not_a_model_folder(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no config\.json"):
+        load_policy(tmp_path)
+    models.save("llama", tmp_path)
+    with pytest.raises(InputError, match="unknown dtype 'int4'"):
+        load_policy(tmp_path, dtype="int4")
+    (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
+    with pytest.raises(InputError, match="pickled weights are refused"):
+        load_policy(tmp_path)
+
+
+def test_refuses_weights_that_do_not_fit(tmp_path: Path) -> None:
+    models.save("llama", tmp_path / "tied")
+    models.save("qwen2", tmp_path / "other")
+    (tmp_path / "other" / "model.safetensors").replace(tmp_path / "tied" / "model.safetensors")
+    with pytest.raises(InputError, match=r"weights do not fit its config.*q_proj\.bias"):
+        load_policy(tmp_path / "tied")
+
+
+def test_refuses_impossible_sizes() -> None:
+    with pytest.raises(InputError, match="does not split into 4 heads"):
+        new_policy(ModelConfig(vocab_size=8, width=20, heads=4), tokenizer=None, seed=0)
+    with pytest.raises(InputError, match="not a multiple of kv_heads 3"):
+        new_policy(ModelConfig(vocab_size=8, width=16, heads=4, kv_heads=3), tokenizer=None, seed=0)
+    with pytest.raises(InputError, match="vocab_size or a tokenizer"):
+        new_policy(ModelConfig(), tokenizer=None, seed=0)
