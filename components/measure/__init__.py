@@ -1,1 +1,1 @@
-"""Measurement: pass@k, intervals, paired tests, sampled and verified outcomes."""
+"""Measurement: pass@k, majority votes, calibration, diversity, intervals and paired tests (numpy only, no torch)."""

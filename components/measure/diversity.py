@@ -1,0 +1,24 @@
+"""Diversity of the responses to one prompt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Sequence
+
+_PIECE = re.compile(r"[^\W\d]+|\d+|\S", re.ASCII)
+
+
+def pieces(text: str) -> list[str]:
+    """Split text into words, numbers and single marks, the same for every tokenizer, so that models compare."""
+    return _PIECE.findall(text)
+
+
+def distinct_n(sequences: Sequence[Sequence[Hashable]], n: int) -> float | None:
+    """Return distinct n-grams as a share of all n-grams (Li et al. 2016, distinct-n); None when there are none."""
+    grams = [tuple(sequence[i : i + n]) for sequence in sequences for i in range(len(sequence) - n + 1)]
+    return len(set(grams)) / len(grams) if grams else None
+
+
+def unique_share(values: Sequence[Hashable]) -> float | None:
+    """Return distinct values as a share of all: 1 when no two are the same; None when there are none."""
+    return len(set(values)) / len(values) if values else None

@@ -1,0 +1,65 @@
+"""metrics.json of a Metrics artifact: name -> {"value", and where known "low", "high", "n"}."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from components.contract.errors import InputError
+from components.measure.intervals import Interval
+
+METRICS = "metrics.json"
+
+
+def metric_key(metric: str, domain: str) -> str:
+    """Return the name of a domain's metric: what expressions and MLflow accept, whatever the domain is called."""
+    return f"{metric}_{safe_name(domain)}"
+
+
+def safe_name(domain: str) -> str:
+    """Return a domain's name with all but ASCII letters, digits and '_' replaced by '_'."""
+    return re.sub(r"[^A-Za-z0-9_]+", "_", domain)
+
+
+def check_domains(domains: Iterable[str]) -> None:
+    """Raise InputError when two domains would share the names of their metrics."""
+    owners: dict[str, str] = {}
+    for domain in domains:
+        other = owners.setdefault(safe_name(domain), domain)
+        if other != domain:
+            raise InputError(f"domains {other!r} and {domain!r} would both be called {safe_name(domain)!r}: rename one")
+
+
+def write_metrics(folder: Path, metrics: Mapping[str, Interval | float]) -> None:
+    """Write metrics.json, sorted by name."""
+    _write_entries(folder, {name: _entry(value) for name, value in metrics.items()})
+
+
+def add_metrics(folder: Path, metrics: Mapping[str, Interval | float]) -> None:
+    """Add entries to the metrics.json that a folder has; those of the same name are replaced."""
+    _write_entries(folder, {**read_metrics(folder), **{name: _entry(value) for name, value in metrics.items()}})
+
+
+def read_metrics(folder: Path) -> dict[str, dict[str, float | int]]:
+    """Return metrics.json of a Metrics artifact; raise InputError when there is none."""
+    path = folder / METRICS
+    if not path.is_file():
+        raise InputError(f"{folder}: no {METRICS}; it is not a Metrics artifact")
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a small JSON file for people and programs; a curve's k stay in their order."""
+    path.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def _entry(value: Interval | float) -> dict[str, float | int]:
+    return value.to_json() if isinstance(value, Interval) else {"value": value}
+
+
+def _write_entries(folder: Path, entries: Mapping[str, Mapping[str, float | int]]) -> None:
+    text = json.dumps(entries, indent=1, sort_keys=True, allow_nan=False)
+    (folder / METRICS).write_text(text + "\n", encoding="utf-8")

@@ -1,0 +1,1 @@
+"""Demonstrators: operators (item, rng, *, config) -> text, one way of writing a response a file."""

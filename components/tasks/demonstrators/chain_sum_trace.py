@@ -1,0 +1,54 @@
+"""Worked traces for reasoning-gym's chain_sum: running sums, right or sloppy."""
+
+from __future__ import annotations
+
+import random
+import re
+
+from pydantic import Field
+
+from components.contract.component import Params
+from components.contract.errors import InputError
+from components.tasks.answers import ANSWER_OPEN
+from components.tasks.item import Item
+
+THINK_OPEN = "<think>"
+EXPRESSION = re.compile(r"-?\d+( [+-] -?\d+)*")
+
+
+class ChainSumTraceConfig(Params):
+    """How careful the worker is, and how the trace is written."""
+
+    step_error_rate: float = Field(default=0.0, ge=0, le=1)
+    """Probability that a step's result is wrong; later steps go on from the wrong result, as a person would."""
+    max_step_error: int = Field(default=2, ge=1)
+    """Largest size of a wrong step's error."""
+    markup: bool = True
+    """Whether thought and answer stand behind their marks; without marks the answer follows on a line of its own."""
+
+
+def chain_sum_trace(item: Item, rng: random.Random, *, config: ChainSumTraceConfig) -> str:
+    """Work an expression out from left to right: `<think>4+7=11 11-3=8<answer>8`.
+
+    The answer is always the last result of the trace, so sloppy traces are consistent and mostly wrong.
+    """
+    numbers, signs = _terms(item)
+    total = numbers[0]
+    steps = []
+    for sign, number in zip(signs, numbers[1:], strict=True):
+        result = total + number if sign == "+" else total - number
+        if rng.random() < config.step_error_rate:
+            result += rng.choice((-1, 1)) * rng.randint(1, config.max_step_error)
+        steps.append(f"{total}{sign}{number}={result}")
+        total = result
+    trace = " ".join(steps)
+    return f"{THINK_OPEN}{trace}{ANSWER_OPEN}{total}" if config.markup else f"{trace}\n{total}"
+
+
+def _terms(item: Item) -> tuple[list[int], list[str]]:
+    metadata = item.data.get("metadata")
+    expression = metadata.get("expression") if isinstance(metadata, dict) else None
+    if not isinstance(expression, str) or not EXPRESSION.fullmatch(expression):
+        raise InputError(f"demonstrator chain_sum_trace: item {item.id} is no chain_sum (expression: {expression!r})")
+    parts = expression.split(" ")
+    return [int(part) for part in parts[::2]], parts[1::2]

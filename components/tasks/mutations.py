@@ -1,0 +1,79 @@
+"""Mutations: answers that are near the right one and not right."""
+
+from __future__ import annotations
+
+import random
+import re
+from fractions import Fraction
+
+from components.tasks.verifiers.numeric import parse_number
+
+MAX_TRIES = 20
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+DIGITS = "123456789"
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
+
+
+def mutate(answer: str, rng: random.Random) -> str:
+    """Return another answer: a number moves by a little, a text changes one letter or the first digit of a number.
+
+    The result differs from `answer` by more than case, white space, punctuation and rounding, so that no fair verifier
+    takes it for right.
+    """
+    value = parse_number(answer)
+    if value is not None:
+        return _move(value, rng)
+    kinds = (_change_number,) if NUMBER.search(answer) else (_replace, _replace, _swap, _drop)
+    for _ in range(MAX_TRIES):
+        changed = rng.choice(kinds)(answer, rng)
+        if _core(changed) != _core(answer):
+            return changed
+    return f"{answer}{rng.choice(LETTERS)}"
+
+
+def _move(value: Fraction, rng: random.Random) -> str:
+    step = rng.choice((-10, -3, -2, -1, 1, 2, 3, 10))
+    moved = value + step if value.denominator == 1 else value * (1 + Fraction(step, 7))
+    return str(moved) if moved.denominator == 1 else f"{float(moved):.6g}"
+
+
+def _core(text: str) -> str:
+    return "".join(character for character in text.casefold() if character.isalnum())
+
+
+def _places(text: str) -> list[int]:
+    return [index for index, character in enumerate(text) if character.isalnum()]
+
+
+def _change_number(text: str, rng: random.Random) -> str:
+    """Change the first digit of a number: the last ones may lie within a verifier's tolerance."""
+    index = rng.choice([match.start() for match in NUMBER.finditer(text)])
+    return text[:index] + rng.choice([digit for digit in DIGITS if digit != text[index]]) + text[index + 1 :]
+
+
+def _replace(text: str, rng: random.Random) -> str:
+    places = _places(text)
+    if not places:
+        return text
+    index = rng.choice(places)
+    new = rng.choice(LETTERS)
+    return text[:index] + (new.upper() if text[index].isupper() else new) + text[index + 1 :]
+
+
+def _swap(text: str, rng: random.Random) -> str:
+    places = _places(text)
+    if len(places) < 2:
+        return text
+    position = rng.randrange(len(places) - 1)
+    first, second = places[position], places[position + 1]
+    characters = list(text)
+    characters[first], characters[second] = characters[second], characters[first]
+    return "".join(characters)
+
+
+def _drop(text: str, rng: random.Random) -> str:
+    places = _places(text)
+    if len(places) < 2:
+        return text
+    index = rng.choice(places)
+    return text[:index] + text[index + 1 :]

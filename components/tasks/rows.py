@@ -1,0 +1,90 @@
+"""Rows of Dataset and Rollouts artifacts: JSON objects, one a line, in `rows.jsonl` or sorted `rows-*.jsonl`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from components.contract.artifacts import canonical_json
+from components.contract.errors import InputError
+from components.tasks.item import Item, item_from_row
+
+ROWS = "rows.jsonl"
+SHARDS = "rows-*.jsonl"
+
+
+def row_files(folder: Path) -> list[Path]:
+    """Return the row files of an artifact in reading order; raise InputError when it has none."""
+    single = folder / ROWS
+    files = [single] if single.is_file() else sorted(folder.glob(SHARDS))
+    if not files:
+        raise InputError(f"{folder}: no {ROWS} and no {SHARDS}; a dataset is a folder with one of them")
+    return files
+
+
+def iter_jsonl(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield ("file:line", object) for every line of a JSONL file, one line in memory at a time.
+
+    Raises InputError that begins with file and line for a line that is no JSON object.
+    """
+    with path.open("rb") as stream:
+        for where, line in iter_lines(stream, path.name):
+            try:
+                yield where, parse_line(line)
+            except InputError as error:
+                raise InputError(f"{where}: {error}") from error
+
+
+def iter_lines(stream: Iterable[bytes], name: str) -> Iterator[tuple[str, bytes]]:
+    """Yield ("name:line", line) for every line that is not empty; only newlines end lines, whatever Unicode says."""
+    for number, raw in enumerate(stream, start=1):
+        if line := raw.strip():
+            yield f"{name}:{number}", line
+
+
+def parse_line(line: bytes) -> dict[str, Any]:
+    """Return the JSON object of one line.
+
+    Raises InputError for bytes that are no UTF-8, for what is no JSON or no object, and for NaN and infinities.
+    """
+    try:
+        value = json.loads(line.decode(), parse_constant=_refuse_constant)
+    except UnicodeDecodeError as error:
+        raise InputError(f"not UTF-8: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"not a line of JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise InputError(f"expected a JSON object, found {type(value).__name__}")
+    return value
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is no JSON number")
+
+
+def iter_rows(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield ("file:line", row) of a Dataset or Rollouts folder, streamed."""
+    for path in row_files(folder):
+        yield from iter_jsonl(path)
+
+
+def read_rows(folder: Path) -> list[dict[str, Any]]:
+    """Return all rows of a Dataset or Rollouts folder; raise InputError with file and line for a bad one."""
+    return [row for _, row in iter_rows(folder)]
+
+
+def read_items(folder: Path) -> list[Item]:
+    """Return the items of a folder of prompts, demonstrations or rollouts; raise InputError with file and line."""
+    return [item_from_row(row, where) for where, row in iter_rows(folder)]
+
+
+def write_rows(folder: Path, rows: Iterable[Mapping[str, Any]]) -> int:
+    """Write rows in canonical JSON (sorted keys, ASCII) as `rows.jsonl` and return how many there were."""
+    count = 0
+    with (folder / ROWS).open("wb") as stream:
+        for row in rows:
+            stream.write(canonical_json(row) + b"\n")
+            count += 1
+    return count

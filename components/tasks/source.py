@@ -1,0 +1,70 @@
+"""What a source is asked for, and what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from components.contract.component import Params
+
+
+class SourceConfig(Params):
+    """Base of the configs of sources."""
+
+    endless: ClassVar[bool] = False
+    """Whether the source makes as many rows as it is asked for."""
+
+    def local_files(self) -> list[Path]:
+        """Return the local files that the source reads, so that a stage is run again when they change."""
+        return []
+
+
+@dataclass(frozen=True)
+class SourceRequest:
+    """The world of a source."""
+
+    seed: int
+    """For sources that make their rows; the stage's seed, which a source's own `seed` replaces."""
+    limit: int
+    """No more rows than this will be drawn."""
+    scratch: Path
+    """A private folder for downloads."""
+    datasets: tuple[Path, ...] = ()
+    """Folders of the datasets that are connected to the stage."""
+
+
+@dataclass(frozen=True)
+class SourceRow:
+    """One row before curation: a verifiable prompt, with a response perhaps, or plain text."""
+
+    where: str
+    """Where it came from, for people: "train.jsonl:17"."""
+    prompt: str = ""
+    answer: str = ""
+    verifier: str = "exact"
+    data: Mapping[str, Any] = field(default_factory=dict)
+    id: str | None = None
+    domain: str | None = None
+    response: str | None = None
+    text: str | None = None
+    extras: Mapping[str, Any] = field(default_factory=dict)
+    """Further fields that stay with the row, such as a pass rate measured earlier."""
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row that could not be read, where sources are told to go on behind such rows."""
+
+    where: str
+    problem: str
+
+
+@dataclass(frozen=True)
+class SourceRows:
+    """An opened source."""
+
+    rows: Iterator[SourceRow | BadRow]
+    origin: Mapping[str, Any]
+    """Facts for the dataset card: names, digests, versions, seeds. No times, hosts or absolute paths."""

@@ -1,0 +1,1 @@
+"""Sources: operators (request, *, config) -> SourceRows, one place that rows come from a file."""

@@ -1,0 +1,22 @@
+"""JSONL files: one JSON object a line, gzip-compressed or not, streamed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from components.tasks.source import SourceRequest, SourceRows
+from components.tasks.tables import JSONL_SUFFIXES, FileConfig, find_files, open_files
+
+
+class JsonlConfig(FileConfig):
+    """Which files, and which of their keys hold what."""
+
+    def local_files(self) -> list[Path]:
+        """Return the files that the path names."""
+        return find_files(self.path, JSONL_SUFFIXES)
+
+
+def jsonl(request: SourceRequest, *, config: JsonlConfig) -> SourceRows:
+    """Read JSONL files; errors name file and line."""
+    files = config.local_files()
+    return open_files(files, config, {"source": "jsonl", "name": Path(config.path).name})

@@ -1,0 +1,22 @@
+"""Parquet files, streamed by row batches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from components.tasks.source import SourceRequest, SourceRows
+from components.tasks.tables import PARQUET_SUFFIXES, FileConfig, find_files, open_files
+
+
+class ParquetConfig(FileConfig):
+    """Which files, and which of their columns hold what."""
+
+    def local_files(self) -> list[Path]:
+        """Return the files that the path names."""
+        return find_files(self.path, PARQUET_SUFFIXES)
+
+
+def parquet(request: SourceRequest, *, config: ParquetConfig) -> SourceRows:
+    """Read Parquet files; errors name file and row, counted from 1."""
+    files = config.local_files()
+    return open_files(files, config, {"source": "parquet", "name": Path(config.path).name})

@@ -1,0 +1,72 @@
+"""Objects of an S3 bucket, downloaded, verified, and then read like files."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from pydantic import field_validator
+
+from components.contract.errors import InputError
+from components.tasks.source import SourceRequest, SourceRows
+from components.tasks.tables import JSONL_SUFFIXES, PARQUET_SUFFIXES, FileConfig, open_files
+
+MAX_ATTEMPTS = 8
+CHUNK_BYTES = 1 << 20
+
+
+class S3Config(FileConfig):
+    """Which objects, and which of their columns hold what; `path` is s3://bucket/key, or a prefix ending in /."""
+
+    @field_validator("path")
+    @classmethod
+    def _is_s3(cls, path: str) -> str:
+        parts = urlsplit(path)
+        if parts.scheme != "s3" or not parts.netloc or not parts.path.strip("/"):
+            raise ValueError(f"expected s3://bucket/key, found {path!r}")
+        return path
+
+
+def s3(request: SourceRequest, *, config: S3Config) -> SourceRows:
+    """Read JSONL or Parquet objects. Endpoint and credentials come from the usual AWS environment variables."""
+    import boto3
+    from botocore.config import Config
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    client = boto3.client("s3", config=Config(retries={"mode": "standard", "max_attempts": MAX_ATTEMPTS}))
+    parts = urlsplit(config.path)
+    try:
+        keys = _keys(client, parts.netloc, parts.path.lstrip("/"))
+        files = [_download(client, parts.netloc, key, request.scratch / f"{n:05d}") for n, key in enumerate(keys)]
+    except (BotoCoreError, ClientError) as error:
+        raise InputError(f"source s3: cannot read {config.path}: {error}") from error
+    return open_files(files, config, {"source": "s3", "name": config.path})
+
+
+def _keys(client: Any, bucket: str, path: str) -> list[str]:
+    if not path.endswith("/"):
+        return [path]
+    pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=path)
+    keys = [entry["Key"] for page in pages for entry in page.get("Contents", [])]
+    keys = sorted(key for key in keys if key.endswith((*JSONL_SUFFIXES, *PARQUET_SUFFIXES)))
+    if not keys:
+        raise InputError(f"source s3: no JSONL or Parquet object below s3://{bucket}/{path}")
+    return keys
+
+
+def _download(client: Any, bucket: str, key: str, folder: Path) -> Path:
+    """Download one object and check size and, where the server gives a plain one, its MD5."""
+    folder.mkdir(parents=True)
+    path = folder / key.rpartition("/")[2]
+    reply = client.get_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED")
+    md5 = hashlib.md5(usedforsecurity=False)
+    with path.open("wb") as stream:
+        for chunk in reply["Body"].iter_chunks(CHUNK_BYTES):
+            md5.update(chunk)
+            stream.write(chunk)
+    tag = reply["ETag"].strip('"')
+    if path.stat().st_size != reply["ContentLength"] or (len(tag) == 32 and tag != md5.hexdigest()):
+        raise InputError(f"source s3: s3://{bucket}/{key} did not arrive whole; run the stage again")
+    return path

@@ -1,0 +1,202 @@
+"""Tables: from rows with anyone's columns to rows of ours, and from files of several formats to rows."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from components.contract.artifacts import hash_file, hash_parts
+from components.contract.component import Params
+from components.contract.errors import InputError, did_you_mean
+from components.contract.operators import OperatorSpec
+from components.tasks.answers import extract_answer
+from components.tasks.rows import iter_lines, parse_line
+from components.tasks.source import BadRow, SourceConfig, SourceRow, SourceRows
+from components.tasks.verify import SETTINGS
+
+JSONL_SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson")
+PARQUET_SUFFIXES = (".parquet",)
+PARQUET_BATCH_ROWS = 1024
+NamedRow = tuple[str, Mapping[str, Any]]
+
+
+class Columns(Params):
+    """Which column holds what. A dot reaches into objects: `reward_model.ground_truth`."""
+
+    prompt: str = "prompt"
+    """The prompt: text, or a list of chat messages of which the user's is taken."""
+    answer: str = "answer"
+    """The reference answer: text or a number."""
+    id: str | None = None
+    """A column with identifiers; without one they are made from content."""
+    domain: str | None = None
+    """A column with the domain of each row, in place of the source's."""
+    response: str | None = None
+    """A column with responses, for demonstrations."""
+    text: str | None = None
+    """A column with plain text, for a corpus; prompt and answer are not read then."""
+    data: tuple[str, ...] = ()
+    """Columns that the verifier reads: options, aliases, pattern."""
+
+
+class TableConfig(SourceConfig):
+    """Config of sources that read tables."""
+
+    columns: Columns = Columns()
+    """Which column holds what."""
+    verifier: OperatorSpec = OperatorSpec(name="exact")
+    """The verifier of all rows, with its config keys."""
+    final_answer: bool = False
+    """Take only the final answer out of the answer column: behind ####, in \\boxed{}, or in <answer>."""
+    bad_rows: Literal["refuse", "drop"] = "refuse"
+    """What to do with a row that cannot be read: stop with its file and line, or drop and count it."""
+
+
+class FileConfig(TableConfig):
+    """Config of sources that read files."""
+
+    path: str = Field(min_length=1)
+    """A file, a folder, or a glob pattern; many files are read in the order of their names."""
+    sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
+    """Digest that the file must have (of several files: the digest in the dataset card)."""
+
+
+def table_rows(rows: Iterable[NamedRow | BadRow], config: TableConfig) -> Iterator[SourceRow | BadRow]:
+    """Map named rows by the config's columns; raise InputError with file and line at a bad row, or yield BadRow."""
+    config.verifier.resolve("verifier")
+    for row in rows:
+        try:
+            if isinstance(row, BadRow):
+                raise InputError(row.problem)
+            yield _map_row(*row, config)
+        except InputError as error:
+            where = row.where if isinstance(row, BadRow) else row[0]
+            if config.bad_rows == "refuse":
+                raise InputError(f"{where}: {error}") from error
+            yield BadRow(where, str(error))
+
+
+def _map_row(where: str, row: Mapping[str, Any], config: TableConfig) -> SourceRow:
+    columns = config.columns
+    labels = {
+        "id": _text(row, columns.id, "id") if columns.id else None,
+        "domain": _text(row, columns.domain, "domain") if columns.domain else None,
+    }
+    if columns.text:
+        return SourceRow(where, text=_text(row, columns.text, "text"), **labels)
+    answer = _text(row, columns.answer, "answer")
+    data = {name.rpartition(".")[2]: _value(row, name, "data") for name in columns.data}
+    if config.verifier.settings:
+        data[SETTINGS] = config.verifier.settings
+    return SourceRow(
+        where,
+        prompt=_prompt(row, columns.prompt),
+        answer=extract_answer(answer) if config.final_answer else answer,
+        verifier=config.verifier.name,
+        data=data,
+        response=_text(row, columns.response, "response") if columns.response else None,
+        **labels,
+    )
+
+
+def _value(row: Mapping[str, Any], column: str, role: str) -> Any:
+    if column in row:
+        return row[column]
+    value: Any = row
+    for key in column.split("."):
+        if not isinstance(value, Mapping) or key not in value:
+            raise InputError(f"no column {column!r}; set columns.{role}{did_you_mean(column, map(str, row))}")
+        value = value[key]
+    return value
+
+
+def _text(row: Mapping[str, Any], column: str, role: str) -> str:
+    value = _value(row, column, role)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str):
+        raise InputError(f"column {column!r}: expected text, found {type(value).__name__}")
+    if not value.strip():
+        raise InputError(f"column {column!r} is empty")
+    if not value.isascii():
+        _check_unicode(value, column)
+    return value
+
+
+def _check_unicode(value: str, column: str) -> None:
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"column {column!r}: half of a surrogate pair at character {error.start}") from error
+
+
+def _prompt(row: Mapping[str, Any], column: str) -> str:
+    value = _value(row, column, "prompt")
+    if not isinstance(value, list):
+        return _text(row, column, "prompt")
+    users = [message for message in value if isinstance(message, Mapping) and message.get("role") == "user"]
+    if len(users) != 1:
+        raise InputError(f"column {column!r}: expected chat messages with one of the user, found {len(users)}")
+    return _text(users[0], "content", "prompt")
+
+
+def open_files(files: list[Path], config: FileConfig, origin: Mapping[str, Any]) -> SourceRows:
+    """Open local files as one source with their digest in its origin; raise InputError when another is pinned."""
+    digests = [hash_file(path) for path in files]
+    digest = digests[0] if len(digests) == 1 else hash_parts(*digests)
+    if config.sha256 not in (None, digest):
+        raise InputError(f"{config.path}: its sha256 is {digest}, and the recipe pins {config.sha256}")
+    rows = (row for path in files for row in read_table(path))
+    return SourceRows(table_rows(rows, config), {**origin, "sha256": digest, "num_files": len(files)})
+
+
+def find_files(path: str, suffixes: tuple[str, ...]) -> list[Path]:
+    """Return the files that a file, folder or glob pattern names, sorted; raise InputError when there are none."""
+    given = Path(path).expanduser()
+    if given.is_file():
+        return [given]
+    if given.is_dir():
+        found = [file for suffix in suffixes for file in given.rglob(f"*{suffix}")]
+    else:
+        root = Path(given.anchor) if given.is_absolute() else Path()
+        found = list(root.glob(str(given.relative_to(given.anchor)))) if any(c in path for c in "*?[") else []
+    if not (found := sorted({file for file in found if file.is_file()})):
+        raise InputError(f"{path}: no such file, folder with {' or '.join(suffixes)} files, or matching pattern")
+    return found
+
+
+def read_table(path: Path) -> Iterator[NamedRow | BadRow]:
+    """Yield the rows of one file, streamed; its name's ending tells the format."""
+    if path.name.endswith(PARQUET_SUFFIXES):
+        return _read_parquet(path)
+    if path.name.endswith(JSONL_SUFFIXES):
+        return _read_jsonl(path)
+    raise InputError(f"{path}: unknown format (known: {', '.join((*JSONL_SUFFIXES, *PARQUET_SUFFIXES))})")
+
+
+def _read_jsonl(path: Path) -> Iterator[NamedRow | BadRow]:
+    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as stream:
+        for where, line in iter_lines(stream, path.name):
+            try:
+                yield where, parse_line(line)
+            except InputError as error:
+                yield BadRow(where, str(error))
+
+
+def _read_parquet(path: Path) -> Iterator[NamedRow | BadRow]:
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(path) as table:
+            number = 0
+            for batch in table.iter_batches(batch_size=PARQUET_BATCH_ROWS):
+                for row in batch.to_pylist():
+                    number += 1
+                    yield f"{path.name}:row {number}", row
+    except pyarrow.ArrowException as error:
+        raise InputError(f"{path.name}: not a readable Parquet file: {error}") from error

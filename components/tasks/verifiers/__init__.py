@@ -1,0 +1,1 @@
+"""Verifiers: operators (item, response, *, config) -> Verdict, one kind of answer a file."""

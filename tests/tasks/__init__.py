@@ -1,0 +1,1 @@
+"""Tests of items, sources, verifiers and demonstrators."""

@@ -1,0 +1,129 @@
+"""reasoning-gym's scorers behind our three outcomes: over many tasks, through JSON, and where they break."""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.contract.errors import InputError, UnknownName
+from components.contract.operators import OperatorSpec
+from components.tasks.item import Item, item_id
+from components.tasks.mutations import mutate
+from components.tasks.seeds import derive_rng
+from components.tasks.source import SourceRequest, SourceRow
+from components.tasks.verifiers.reasoning_gym import evaluates_answers
+from components.tasks.verify import Outcome, verify
+
+TASKS = (
+    "basic_arithmetic",  # its module can evaluate, so it is judged in the worker
+    "chain_sum",
+    "count_primes",
+    "gcd",
+    "letter_counting",
+    "prime_factorization",  # its scorer raises on what it cannot parse
+    "products",
+    "rearc",  # its metadata does not survive JSON
+    "simple_equations",
+    "spell_backward",
+    "word_sorting",
+)
+
+
+def draw(task: str, count: int, *, seed: int = 1, config: dict[str, Any] | None = None) -> list[SourceRow]:
+    source = OperatorSpec.model_validate({"name": "reasoning_gym", "task": task, "config": config or {}})
+    request = SourceRequest(seed=seed, limit=count, scratch=Path("unused"))
+    return [row for row in islice(source.resolve("source")(request).rows, count) if isinstance(row, SourceRow)]
+
+
+def through_json(row: SourceRow, domain: str) -> Item:
+    """Return the item as another process reads it."""
+    identifier = item_id(domain, row.prompt, row.answer)
+    item = Item(id=identifier, domain=domain, **{k: getattr(row, k) for k in ("prompt", "answer", "verifier", "data")})
+    return Item.model_validate(json.loads(json.dumps(item.row())))
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_references_are_right_and_mutations_wrong(task: str) -> None:
+    for row in draw(task, 6):
+        item = through_json(row, task)
+        assert verify(item, f"<think>hm<answer>{item.answer}").outcome is Outcome.RIGHT
+        rng = derive_rng(0, item.id)
+        for response in ("", "<answer>", "I do not know", *(f"<answer>{mutate(item.answer, rng)}" for _ in range(4))):
+            verdict = verify(item, response)
+            assert verdict.outcome is Outcome.WRONG, (item.answer, response, verdict)
+
+
+def test_scorers_that_evaluate_what_a_model_wrote_are_judged_in_the_worker(tmp_path: Path) -> None:
+    assert evaluates_answers("string_insertion")
+    assert not evaluates_answers("chain_sum")
+    (row,) = draw("string_insertion", 1)
+    witness = tmp_path / "owned"
+    verdict = verify(through_json(row, "s"), f"<answer>open({str(witness)!r}, 'w').write('x' * 9)")
+    assert verdict.outcome is not Outcome.RIGHT
+    assert not witness.exists() or witness.stat().st_size == 0
+
+
+def test_an_endless_answer_is_failed_not_wrong() -> None:
+    (row,) = draw("string_insertion", 1)
+    item = through_json(row, "s")
+    slow = item.model_copy(update={"data": {**item.data, "settings": {"timeout_seconds": 0.5}}})
+    verdict = verify(slow, "<answer>[0 for _ in iter(int, 1)]")
+    assert verdict.outcome is Outcome.FAILED
+    assert "out of time" in verdict.detail
+
+
+@pytest.mark.parametrize("lost", ["task", "config"])
+def test_an_item_without_its_data_is_failed(lost: str) -> None:
+    item = through_json(draw("chain_sum", 1)[0], "A")
+    broken = item.model_copy(update={"data": {key: value for key, value in item.data.items() if key != lost}})
+    verdict = verify(broken, f"<answer>{item.answer}")
+    assert verdict.outcome is Outcome.FAILED
+    assert f"data.{lost} is missing" in verdict.detail
+
+
+def test_a_scorer_that_does_not_accept_the_reference_is_failed() -> None:
+    item = through_json(draw("rearc", 1)[0], "r")
+    broken = item.model_copy(update={"data": {**item.data, "metadata": {}}})
+    verdict = verify(broken, f"<answer>{item.answer}")
+    assert verdict.outcome is Outcome.FAILED
+    assert "does not accept the reference" in verdict.detail
+
+
+def test_metadata_that_json_loses_is_made_again() -> None:
+    (row,) = draw("rearc", 1)
+    assert "metadata" not in row.data
+    item = through_json(row, "r")
+    assert verify(item, f"<answer>{item.answer}").outcome is Outcome.RIGHT
+    other = item.model_copy(update={"prompt": "another question"})
+    assert "another version" in verify(other, f"<answer>{item.answer}").detail
+
+
+def test_neighbouring_seeds_share_no_stretch() -> None:
+    """reasoning-gym makes item i from seed + i, so its own seeds 7 and 8 would share all items but one."""
+    seven = {row.data["seed"] + row.data["index"] for row in draw("chain_sum", 200, seed=7)}
+    eight = {row.data["seed"] + row.data["index"] for row in draw("chain_sum", 200, seed=8)}
+    assert len(seven) == len(eight) == 200
+    assert not seven & eight
+
+
+def test_more_rows_continue_the_same_sequence() -> None:
+    assert [row.prompt for row in draw("chain_sum", 20)] == [row.prompt for row in draw("chain_sum", 50)][:20]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"task": "chain_sums"}, "did you mean 'chain_sum'"),
+        ({"task": "chain_sum", "config": {"max_term": 3}}, "max_term"),
+        ({"task": "chain_sum", "config": {"min_terms": 5, "max_terms": 2}}, "refuses its config"),
+        ({"task": "chain_sum", "config": {"seed": 3}}, "seed cannot be set"),
+    ],
+)
+def test_wrong_configs_are_named(settings: dict[str, Any], message: str) -> None:
+    source = OperatorSpec.model_validate({"name": "reasoning_gym", **settings}).resolve("source")
+    with pytest.raises((InputError, UnknownName), match=message):
+        source(SourceRequest(seed=0, limit=1, scratch=Path("unused")))

@@ -1,0 +1,153 @@
+"""Every verifier on hand-worked responses: right, wrong, and items that cannot be judged."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from components.tasks.item import Item
+from components.tasks.verifiers.numeric import parse_number
+from components.tasks.verify import Outcome, verify
+
+
+def make_item(verifier: str, answer: str, **data: Any) -> Item:
+    return Item(id="x-1", domain="x", prompt="?", answer=answer, verifier=verifier, data=data)
+
+
+def outcome(verifier: str, answer: str, response: str, **data: Any) -> str:
+    return verify(make_item(verifier, answer, **data), response).outcome.value
+
+
+@pytest.mark.parametrize(
+    ("answer", "response", "data", "expected"),
+    [
+        ("Paris", "<answer>paris", {}, "right"),
+        ("Paris", "<answer>  Paris\n", {}, "right"),
+        ("New  York", "new york", {}, "right"),
+        ("caf\u00e9", "<answer>cafe\u0301", {}, "right"),
+        ("Paris", "Lyon", {}, "wrong"),
+        ("Paris", "", {}, "wrong"),
+        ("Paris", "Paris.", {}, "wrong"),
+        ("Paris", "Paris.", {"settings": {"punctuation": False}}, "right"),
+        ("Paris", "paris", {"settings": {"case": True}}, "wrong"),
+        ("Eiffel Tower", "the Eiffel Tower", {"settings": {"articles": False}}, "right"),
+        ("NYC", "New York", {"aliases": ["New York"]}, "right"),
+        ("", "anything", {}, "failed"),
+        ("x", "x", {"aliases": "no list"}, "failed"),
+        ("x", "x", {"settings": {"cases": True}}, "failed"),
+    ],
+)
+def test_exact(answer: str, response: str, data: dict[str, Any], expected: str) -> None:
+    assert outcome("exact", answer, response, **data) == expected
+
+
+@pytest.mark.parametrize(
+    ("answer", "response", "data", "expected"),
+    [
+        ("15", "<answer>15", {}, "right"),
+        ("15", "15.000", {}, "right"),
+        ("1000", "$1,000", {}, "right"),
+        ("0.75", "3/4", {}, "right"),
+        ("3/4", "\\boxed{\\frac{3}{4}}", {}, "right"),
+        ("0.5", "50 %", {}, "right"),
+        ("-7", "\u22127", {}, "right"),
+        ("1500", "1.5e3", {}, "right"),
+        ("0.3", "0.1 + 0.2", {}, "wrong"),
+        ("15", "16", {}, "wrong"),
+        ("15", "fifteen", {}, "wrong"),
+        ("15", "", {}, "wrong"),
+        ("15", "1/0", {}, "wrong"),
+        ("15", "1e999999999", {}, "wrong"),
+        ("15", "9" * 5000, {}, "wrong"),
+        ("3.14159", "3.14", {}, "wrong"),
+        ("3.14159", "3.14", {"settings": {"absolute_tolerance": 0.01}}, "right"),
+        ("200", "201", {"settings": {"relative_tolerance": 0.005}}, "right"),
+        ("200", "202", {"settings": {"relative_tolerance": 0.005}}, "wrong"),
+        ("about ten", "10", {}, "failed"),
+        ("15", "15", {"settings": {"relative_tolerance": -1}}, "failed"),
+    ],
+)
+def test_numeric(answer: str, response: str, data: dict[str, Any], expected: str) -> None:
+    assert outcome("numeric", answer, response, **data) == expected
+
+
+@given(st.fractions(max_denominator=10**6))
+def test_numbers_survive_writing(value: Fraction) -> None:
+    assert parse_number(str(value)) == value
+
+
+@given(st.text(max_size=40))
+def test_no_text_makes_the_number_parser_raise(text: str) -> None:
+    parse_number(text)
+
+
+@pytest.mark.parametrize(
+    ("answer", "response", "data", "expected"),
+    [
+        ("C", "<answer>C", {}, "right"),
+        ("(c)", "The answer is (C).", {}, "right"),
+        ("C", "C. Paris", {}, "right"),
+        ("C", "D", {}, "wrong"),
+        ("C", "Paris", {"options": ["Rome", "Bonn", "Paris"]}, "right"),
+        ("A", "a dog", {"options": ["cat", "dog"]}, "wrong"),
+        ("A", "D", {"options": ["cat", "dog"]}, "wrong"),
+        ("A", "", {}, "wrong"),
+        ("D", "D", {"options": ["cat", "dog"]}, "failed"),
+        ("cat", "A", {"options": ["cat", "dog"]}, "failed"),
+    ],
+)
+def test_choice(answer: str, response: str, data: dict[str, Any], expected: str) -> None:
+    assert outcome("choice", answer, response, **data) == expected
+
+
+@pytest.mark.parametrize(
+    ("pattern", "response", "expected"),
+    [
+        (r"\d{4}-\d{2}", "<answer>2024-05", "right"),
+        (r"\d{4}-\d{2}", "2024-05-01", "wrong"),
+        (r"(unclosed", "x", "failed"),
+        (None, "x", "failed"),
+    ],
+)
+def test_regex(pattern: str | None, response: str, expected: str) -> None:
+    data = {} if pattern is None else {"pattern": pattern}
+    assert outcome("regex", "x", response, **data) == expected
+
+
+def test_a_pattern_that_never_ends_is_failed_and_the_next_call_works() -> None:
+    data = {"pattern": r"(a+)+b", "settings": {"timeout_seconds": 0.3}}
+    verdict = verify(make_item("regex", "x", **data), "a" * 60)
+    assert verdict.outcome is Outcome.FAILED
+    assert "out of time" in verdict.detail
+    assert outcome("regex", "x", "aab", pattern=r"(a+)+b") == "right"
+
+
+@pytest.mark.parametrize(
+    ("answer", "response", "expected"),
+    [
+        ("2*(x+1)", "2x + 2", "right"),
+        ("\\frac{1}{2}", "0.5", "right"),
+        ("sqrt(8)", "$2\\sqrt{2}$", "right"),
+        ("sin(x)^2 + cos(x)^2", "1", "right"),
+        ("x^2", "x^3", "wrong"),
+        ("x", "x +", "wrong"),
+        ("1", "9**9**9**9", "wrong"),
+        ("1", "factorial(99999)", "wrong"),
+        ("1", "__import__('os').getpid()", "wrong"),
+        ("1", "(1).__class__", "wrong"),
+        ("1", "1/0", "wrong"),
+        ("what?", "1", "failed"),
+    ],
+)
+def test_formula(answer: str, response: str, expected: str) -> None:
+    assert outcome("formula", answer, response) == expected
+
+
+def test_an_unknown_verifier_is_failed_with_the_near_miss() -> None:
+    verdict = verify(make_item("numerik", "1"), "1")
+    assert verdict.outcome is Outcome.FAILED
+    assert "did you mean 'numeric'" in verdict.detail
