@@ -1,0 +1,1 @@
+"""Stage curate: from sources to a clean, verifiable, well described dataset."""

@@ -1,0 +1,126 @@
+"""Collect: rows are drawn from the sources, checked, and graded by difficulty, with every drop counted."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any
+
+from components.contract.operators import Bound
+from components.curate.difficulty import Difficulty
+from components.curate.draft import Check, Draft, draft_of
+from components.tasks.source import BadRow, SourceRequest, SourceRow, SourceRows
+
+DRAWS_PER_ROW = 20
+SPARE_DRAWS = 10_000
+"""An endless source that gives fewer new rows than one in DRAWS_PER_ROW is exhausted for practical purposes."""
+UNLIMITED = 1 << 62
+BAD_ROW, SURPLUS = "bad_row", "surplus"
+
+
+@dataclass
+class SourceTally:
+    """What became of the rows of one source."""
+
+    domain: str | None
+    origin: dict[str, Any] = field(default_factory=dict)
+    wanted: int | None = None
+    drawn: int = 0
+    drops: Counter[str] = field(default_factory=Counter)
+    kept: int = 0
+
+    @property
+    def missing(self) -> int:
+        """Return how many rows were asked for and could not be had."""
+        return max(0, self.wanted - self.kept) if self.wanted is not None else 0
+
+
+@dataclass
+class Collection:
+    """Kept rows in the order of their sources, and what is known of all that were drawn."""
+
+    tallies: list[SourceTally] = field(default_factory=list)
+    kept: list[Draft] = field(default_factory=list)
+    prompt_chars: Counter[int] = field(default_factory=Counter)
+    answer_chars: Counter[int] = field(default_factory=Counter)
+    pass_rates: list[float] = field(default_factory=list)
+    """Of all prompts that were measured, kept or not."""
+    domains: Counter[str] = field(default_factory=Counter)
+
+    def note_drawn(self, draft: Draft) -> None:
+        """Count a row that was drawn, for the histograms before curation."""
+        self.domains[draft.domain] += 1
+        self.prompt_chars[len(draft.content)] += 1
+        if draft.item is not None:
+            self.answer_chars[len(draft.item.answer)] += 1
+
+
+@dataclass(frozen=True)
+class Collector:
+    """Fills a collection source by source; later sources see what earlier ones left."""
+
+    checks: Sequence[Check]
+    difficulty: Difficulty | None
+    candidates: float
+    """Checked rows per wanted one at most: more than 1 only where difficulty selects among them."""
+    kept_share: float
+    """The part of all prompts that the split keeps, for the limit of draws."""
+    progress: Callable[[int], None]
+    """Is told how many rows have been kept so far."""
+    collection: Collection = field(default_factory=Collection)
+
+    def take(
+        self, source: Bound, request: SourceRequest, *, position: int, domain: str | None, want: int | None
+    ) -> None:
+        """Draw from one source until `want` rows are kept, or it ends."""
+        request = replace(request, limit=self._limit(want))
+        opened: SourceRows = source(request)
+        tally = SourceTally(domain=domain, origin=dict(opened.origin), wanted=want)
+        self.collection.tallies.append(tally)
+        drafts = self._checked(islice(opened.rows, request.limit), tally, position)
+        if self.difficulty:
+            most = None if want is None else math.ceil(want * self.candidates)
+            drafts = self._graded(self.difficulty.select(islice(drafts, most), want), tally)
+        for draft in islice(drafts, want):
+            tally.kept += 1
+            self.collection.kept.append(draft)
+            self.progress(len(self.collection.kept))
+        tally.drops[SURPLUS] += sum(1 for _ in drafts) if self.difficulty else 0
+        tally.drops += Counter()  # drops reasons with a count of zero
+
+    def _limit(self, want: int | None) -> int:
+        if want is None:
+            return UNLIMITED
+        return math.ceil(want * self.candidates * DRAWS_PER_ROW / self.kept_share) + SPARE_DRAWS
+
+    def _checked(self, rows: Iterator[SourceRow | BadRow], tally: SourceTally, position: int) -> Iterator[Draft]:
+        for row in rows:
+            tally.drawn += 1
+            if isinstance(row, BadRow):
+                tally.drops[BAD_ROW] += 1
+                continue
+            draft = draft_of(row, position, tally.domain)
+            self.collection.note_drawn(draft)
+            if reason := self._reject(draft):
+                tally.drops[reason] += 1
+            else:
+                yield draft
+
+    def _reject(self, draft: Draft) -> str | None:
+        reason = next((reason for check in self.checks if (reason := check.reject(draft))), None)
+        if reason is None:
+            for check in self.checks:
+                check.keep(draft)
+        return reason
+
+    def _graded(self, graded: Iterator[tuple[Draft, str | None]], tally: SourceTally) -> Iterator[Draft]:
+        for draft, reason in graded:
+            if "pass_rate" in draft.extras:
+                self.collection.pass_rates.append(draft.extras["pass_rate"])
+            if reason:
+                tally.drops[reason] += 1
+            else:
+                yield draft

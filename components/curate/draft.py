@@ -1,0 +1,74 @@
+"""Draft: a row on its way through curation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from components.contract.artifacts import hash_parts
+from components.contract.errors import InputError
+from components.tasks.item import ID_DIGITS, Item, item_id
+from components.tasks.source import SourceRow
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A verifiable item, perhaps with a response; or plain text without an item."""
+
+    id: str
+    domain: str
+    source: int
+    """Position of its source in the recipe."""
+    item: Item | None = None
+    response: str | None = None
+    text: str | None = None
+    extras: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def content(self) -> str:
+        """Return what is compared with other rows and with evaluation sets: the text, or the prompt."""
+        return self.text if self.text is not None else self._item.prompt
+
+    @property
+    def _item(self) -> Item:
+        assert self.item is not None, "a draft holds an item or a text"
+        return self.item
+
+    def with_extras(self, **extras: Any) -> Draft:
+        """Return the draft with further fields for its row."""
+        return replace(self, extras={**self.extras, **extras})
+
+
+class Check(Protocol):
+    """One reason to drop rows."""
+
+    def reject(self, draft: Draft) -> str | None:
+        """Return the reason to drop the draft, or None."""
+        ...
+
+    def keep(self, draft: Draft) -> None:
+        """Take note of a draft that passed all checks."""
+        ...
+
+
+def draft_of(row: SourceRow, source: int, domain: str | None) -> Draft:
+    """Return the draft of a source's row; `domain` is the recipe's, which wins over the row's own.
+
+    Raises InputError when neither names a domain.
+    """
+    domain = domain or row.domain
+    if not domain:
+        raise InputError(f"{row.where}: no domain; set `domain` of the source, or its columns.domain")
+    if row.text is not None:
+        identifier = row.id or f"{domain}-{hash_parts(domain, row.text)[:ID_DIGITS]}"
+        return Draft(identifier, domain, source, text=row.text, extras=row.extras)
+    item = Item(
+        id=row.id or item_id(domain, row.prompt, row.answer),
+        domain=domain,
+        prompt=row.prompt,
+        answer=row.answer,
+        verifier=row.verifier,
+        data=dict(row.data),
+    )
+    return Draft(item.id, domain, source, item=item, response=row.response, extras=row.extras)

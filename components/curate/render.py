@@ -1,0 +1,88 @@
+"""Render: from kept drafts to the rows of the artifact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, count
+from typing import Any
+
+from components.contract.errors import InputError
+from components.contract.operators import Bound, OperatorSpec
+from components.curate.component import CurateParams, DemonstratorShare, SourceShare
+from components.curate.draft import Draft
+from components.tasks.item import Item
+from components.tasks.seeds import derive_rng
+
+GIVEN = "given"
+
+
+class Writer:
+    """Writes responses by the mixtures of the recipe."""
+
+    def __init__(self, params: CurateParams, seed: int) -> None:
+        self._seed, self._separator = seed, params.separator
+        gold = OperatorSpec.model_validate({"name": "gold", "markup": params.kind != "corpus"})
+        self._mixtures = [_Mixture(share, DemonstratorShare(demonstrator=gold)) for share in params.sources]
+
+    def demonstration(self, draft: Draft, position: int) -> dict[str, Any]:
+        """Return the row of a draft as a prompt with a response; `quality` says which demonstrator wrote it."""
+        item, response, label = self._respond(draft, position)
+        return {**item.row(), **draft.extras, "response": response, "quality": label}
+
+    def text(self, draft: Draft, position: int) -> dict[str, Any]:
+        """Return the row of a draft as plain text: its own, or prompt, separator and response."""
+        if draft.text is not None:
+            return {"domain": draft.domain, "text": draft.text}
+        item, response, _ = self._respond(draft, position)
+        return {"domain": draft.domain, "text": f"{item.prompt}{self._separator}{response}"}
+
+    def _respond(self, draft: Draft, position: int) -> tuple[Item, str, str]:
+        if draft.item is None:
+            raise InputError(f"row {draft.id}: plain text has no prompt; it can only become a corpus")
+        mixture = self._mixtures[draft.source]
+        if draft.response is not None and not mixture.explicit:
+            return draft.item, draft.response, str(draft.extras.get("quality", GIVEN))
+        rng = derive_rng(self._seed, "demonstration", position, draft.id)
+        demonstrator, label = mixture.choose(rng.random())
+        return draft.item, demonstrator(draft.item, rng), label
+
+
+class _Mixture:
+    def __init__(self, share: SourceShare, default: DemonstratorShare) -> None:
+        self.explicit = bool(share.demonstrators)
+        self._choices: list[tuple[float, Bound, str]] = []
+        shares = share.demonstrators or (default,)
+        total = sum(choice.weight for choice in shares)
+        reached = 0.0
+        for choice in shares:
+            reached += choice.weight
+            bound = choice.demonstrator.resolve("demonstrator")
+            self._choices.append((reached / total, bound, choice.label or choice.demonstrator.name))
+
+    def choose(self, uniform: float) -> tuple[Bound, str]:
+        """Return demonstrator and label for a number in [0, 1)."""
+        chosen = next((choice for choice in self._choices if uniform < choice[0]), self._choices[-1])
+        return chosen[1:]
+
+
+def render_rows(drafts: Sequence[Draft], params: CurateParams, seed: int) -> Iterator[dict[str, Any]]:
+    """Yield one row per draft in the layout of the dataset's kind, each with an id of its own."""
+    writer = Writer(params, seed)
+    ids: set[str] = set()
+    for position, draft in enumerate(drafts):
+        if params.kind == "corpus":
+            row = writer.text(draft, position)
+        elif params.kind == "demonstrations":
+            row = writer.demonstration(draft, position)
+        elif draft.item is None:
+            raise InputError(f"row {draft.id}: plain text has no prompt; use kind: corpus")
+        else:
+            row = {**draft.item.row(), **draft.extras}
+        yield {**row, "id": _unique(draft.id, ids)}
+
+
+def _unique(identifier: str, taken: set[str]) -> str:
+    """Return the id, or the first of id-2, id-3, ... that is free, and take it."""
+    free = next(name for name in chain([identifier], (f"{identifier}-{n}" for n in count(2))) if name not in taken)
+    taken.add(free)
+    return free

@@ -1,0 +1,24 @@
+"""Splits by hash: stages with separate ranges never share a prompt, whatever their sources and seeds."""
+
+from __future__ import annotations
+
+from components.contract.artifacts import hash_parts
+from components.curate.dedup import normalised
+from components.curate.draft import Draft
+
+SPAN = 1 << 32
+
+
+class HashSplit:
+    """Keeps rows whose prompt hashes into [low, high) of the unit interval."""
+
+    def __init__(self, low: float, high: float) -> None:
+        self._low, self._high = low, high
+
+    def reject(self, draft: Draft) -> str | None:
+        """Return "other_split" for a row of another part."""
+        place = int(hash_parts("split", normalised(draft.content))[:8], 16) / SPAN
+        return None if self._low <= place < self._high else "other_split"
+
+    def keep(self, draft: Draft) -> None:
+        """Kept rows change nothing here."""

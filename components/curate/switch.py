@@ -1,0 +1,19 @@
+"""How a recipe turns a part on and off: `off` leaves it out, `on` takes its defaults, an object configures it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BeforeValidator
+
+
+def _switch(value: Any) -> Any:
+    if value is False or value == "off":
+        return None
+    if value is True or value == "on":
+        return {}
+    return value
+
+
+SWITCH = BeforeValidator(_switch)
+"""Annotates a field of type `Config | None`; YAML reads a bare off and on as false and true."""

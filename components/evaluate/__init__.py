@@ -1,0 +1,1 @@
+"""The evaluate stage: sample, verify and measure a model on held-out prompts."""

@@ -1,0 +1,61 @@
+"""Declaration of the evaluate stage."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from components.contract.artifacts import ArtifactType
+from components.contract.component import Component, Port
+from components.measure.measure_params import MeasureParams, PositiveInt
+from components.tasks.modules import verifier_modules
+
+
+class EvaluateParams(MeasureParams):
+    """Parameters of an evaluation."""
+
+    ks: tuple[PositiveInt, ...] | None = None
+    """Values of k for pass@k and maj@k; unset: all from 1 to the samples drawn."""
+    browse_prompts: int = Field(default=16, ge=0)
+    """Prompts of each domain whose responses are kept in samples.jsonl for people to read."""
+    browse_responses: int = Field(default=4, ge=1)
+    """Responses kept of each of these prompts."""
+    checkpoint_every: int = Field(default=8, ge=0)
+    """Blocks of prompts between partial checkpoints, from which a killed stage resumes; 0 for none."""
+
+    def wanted_ks(self, domain: str) -> list[int]:
+        """Return the values of k to measure on `domain`: those that its samples allow, 1 and the largest included."""
+        drawn = self.sampling(domain).num_samples
+        return sorted({1, drawn, *(k for k in self.ks or range(1, drawn + 1) if k <= drawn)})
+
+
+COMPONENT = Component(
+    name="evaluate",
+    summary="Sample, verify and measure a model on held-out prompts, with intervals and paired tests",
+    inputs={
+        "model": Port(type=ArtifactType.MODEL, doc="The model to measure"),
+        "dataset": Port(type=ArtifactType.DATASET, doc="Held-out prompts; rows name their domain", many=True),
+        "baseline": Port(
+            type=ArtifactType.METRICS, doc="An evaluation of another model on the same prompts", optional=True
+        ),
+    },
+    outputs={
+        "metrics": Port(
+            type=ArtifactType.METRICS,
+            doc="Metrics with intervals, pass@k curves, calibration, pass-rate ledger, samples, comparison",
+        ),
+    },
+    params=EvaluateParams,
+    run="components.evaluate.run:run",
+    preloads=("torch", "transformers"),
+    metrics={
+        "pass_at_1": "Chance that one sample is right; mean over domains",
+        "pass_at_1_<domain>": "The same on one domain",
+        "pass_at_<n>_<domain>": "Chance that one of all n samples is right",
+        "maj_at_<n>_<domain>": "Chance that the majority of all n samples is right",
+        "delta_pass_at_1_<domain>": "pass@1 minus the baseline's on the same prompts",
+        "entropy": "Mean token entropy of responses in nats; mean over domains",
+        "mean_tokens": "Mean response length in tokens; mean over domains",
+        "num_failed": "Verifications that failed; they are in no denominator",
+    },
+    sources=lambda _: verifier_modules(),
+)

@@ -1,0 +1,69 @@
+"""The evaluate stage: sample every prompt, verify every response, write what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from components.contract.artifacts import canonical_json
+from components.contract.context import StageContext
+from components.evaluate.compare import compare_with_baseline
+from components.evaluate.report import all_metrics, browse_rows, headline, measure_domain, write_report
+from components.measure.dataset import read_prompts, require_verdicts
+from components.measure.journal import Journal
+from components.measure.ledger import pass_rate_row, read_ledger, write_ledger
+from components.measure.outcomes import ItemOutcomes, blocks, sample_block
+from components.modeling.policy import Policy, load_policy
+from components.tasks.item import Item
+
+if TYPE_CHECKING:
+    from components.evaluate.component import EvaluateParams
+
+
+def run(ctx: StageContext[EvaluateParams]) -> None:
+    """Measure input `model` on input `dataset` and write output `metrics`."""
+    params, bootstrap = ctx.params, ctx.params.bootstrap(ctx.seed)
+    prompts = read_prompts(artifact.path for artifact in ctx.inputs("dataset"))
+    params.check_domains(prompts)
+    baselines = [read_ledger(artifact.path) for artifact in ctx.inputs("baseline")]
+    policy = load_policy(ctx.input("model").path, device=ctx.device, dtype=params.dtype)
+    outcomes = _sample(ctx, policy, prompts)
+    require_verdicts(outcomes)
+
+    reports = {domain: measure_domain(found, params.wanted_ks(domain), bootstrap) for domain, found in outcomes.items()}
+    metrics = all_metrics(reports, bootstrap)
+    folder = ctx.output("metrics")
+    for baseline in baselines:
+        metrics |= compare_with_baseline(folder, outcomes, baseline, bootstrap)
+    write_report(folder, reports, metrics)
+    write_ledger(folder, (pass_rate_row(outcome) for found in outcomes.values() for outcome in found))
+    _write_samples(ctx, outcomes)
+    ctx.describe("metrics", kind="evaluation", domains=sorted(outcomes), num_prompts=sum(map(len, outcomes.values())))
+    ctx.headline(**headline(reports, metrics))
+
+
+def _sample(
+    ctx: StageContext[EvaluateParams], policy: Policy, prompts: Mapping[str, Sequence[Item]]
+) -> dict[str, list[ItemOutcomes]]:
+    """Return the outcomes of every domain's prompts, block by block so that a killed stage continues."""
+    items = [item for found in prompts.values() for item in found]
+    journal = Journal(ctx, items, every=ctx.params.checkpoint_every)
+    outcomes: dict[str, list[ItemOutcomes]] = {domain: [] for domain in prompts}
+    done = 0
+    for domain, found in prompts.items():
+        sampling = ctx.params.sampling(domain)
+        for number, block in enumerate(blocks(found, sampling)):
+            measure = partial(sample_block, policy, block, sampling, seed=ctx.seed)
+            outcomes[domain] += journal.part(f"{domain}/{number}", measure)
+            done += len(block)
+            ctx.progress(done, len(items))
+    return outcomes
+
+
+def _write_samples(ctx: StageContext[EvaluateParams], outcomes: Mapping[str, Sequence[ItemOutcomes]]) -> None:
+    params = ctx.params
+    with (ctx.output("metrics") / "samples.jsonl").open("wb") as stream:
+        for found in outcomes.values():
+            for row in browse_rows(found, params.browse_prompts, params.browse_responses):
+                stream.write(canonical_json(row) + b"\n")

@@ -1,0 +1,1 @@
+"""Language-model training from scratch, or continued."""

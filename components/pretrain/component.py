@@ -1,0 +1,63 @@
+"""Declaration of the pretrain stage."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from components.contract.artifacts import ArtifactType
+from components.contract.component import Component, Port
+from components.modeling.model_config import ModelConfig
+from components.modeling.training_config import OptimizerConfig, SupervisedConfig, TokenizerConfig
+
+
+class PretrainParams(SupervisedConfig):
+    """Parameters of language-model training."""
+
+    architecture: ModelConfig = ModelConfig()
+    """Sizes of the new model; unused when a model is given."""
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    """How the new model's tokenizer is built; unused when a model is given."""
+    steps: int | None = Field(default=500, ge=1)
+    """Optimiser steps; epochs may be given instead."""
+    optimizer: OptimizerConfig = OptimizerConfig(name="muon", peak_learning_rate=6e-3, schedule="cosine")
+    """Optimiser and learning-rate schedule. AdamW alone needs several times the steps."""
+    max_tokens: int = Field(default=1024, ge=2)
+    """Longest sequence in tokens; longer texts are split, and every token stays a target once."""
+    log_every: int = Field(default=5, ge=1)
+    """Steps between rows of the training history; the last step always has one."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Precision of the weights while they are trained."""
+
+
+COMPONENT = Component(
+    name="pretrain",
+    summary="Language-model training from scratch, with its own tokenizer, or continued from a given model",
+    inputs={
+        "dataset": Port(
+            type=ArtifactType.DATASET,
+            doc="Corpus (text), or demonstrations (prompt and response) of which every token is a target",
+            many=True,
+        ),
+        "model": Port(type=ArtifactType.MODEL, doc="A model to continue from", optional=True),
+        "validation": Port(type=ArtifactType.DATASET, doc="Rows to measure the loss on", many=True, optional=True),
+    },
+    outputs={
+        "model": Port(type=ArtifactType.MODEL, doc="The trained model"),
+        "metrics": Port(type=ArtifactType.METRICS, doc="Final losses, and a row per logged step"),
+        "checkpoints": Port(type=ArtifactType.CHECKPOINTS, doc="Models kept along the way (save_every)", optional=True),
+    },
+    params=PretrainParams,
+    run="components.pretrain.run:run",
+    preloads=("torch", "transformers"),
+    metrics={
+        "loss": "Loss per token, mean of the last 10 logged steps",
+        "validation_loss": "Loss per token on the validation input",
+        "epochs": "Passes over the examples",
+        "num_examples": "Examples that were drawn from",
+        "padding_avoided": "Share of padding that batches would have had as rectangles",
+        "num_targets": "Tokens trained on, repeats included",
+        "vocab_size": "Tokens of the vocabulary",
+    },
+)

@@ -1,0 +1,147 @@
+"""Where examples come from: verified demonstrations, recorded rollouts, fresh samples of the model itself.
+
+Each source yields rows of kind "demonstrations" with their "origin"; only responses that the verifier accepted.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from components.contract.context import Input
+from components.contract.errors import InputError
+from components.measure.outcomes import sample_and_verify
+from components.modeling.policy import Policy
+from components.replay.component import OwnSamples
+from components.tasks.item import Item, item_from_row
+from components.tasks.rows import iter_rows
+from components.tasks.seeds import derive_rng, derive_seed
+from components.tasks.verify import verify
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Tally:
+    """What became of the responses that were looked at, per domain."""
+
+    right: Counter[str] = field(default_factory=Counter)
+    rejected: Counter[str] = field(default_factory=Counter)
+    failed: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True)
+class Pools:
+    """All that may be rehearsed, by domain."""
+
+    demonstrations: Mapping[str, list[tuple[Item, str]]]
+    """Responses of earlier datasets, not yet verified."""
+    rollouts: Mapping[str, list[tuple[Item, str]]]
+    """Recorded responses that were verified right, the latest first."""
+    prompts: Mapping[str, list[Item]]
+    """Prompts to sample on: those of rollouts, or where a domain has none, of datasets."""
+
+    @property
+    def domains(self) -> list[str]:
+        """Return all domains, sorted."""
+        return sorted({*self.demonstrations, *self.rollouts, *self.prompts})
+
+
+def read_pools(datasets: Sequence[Input], rollouts: Sequence[Input]) -> Pools:
+    """Read all rows; raise InputError when no row has a domain's prompt."""
+    demonstrations: dict[str, list[tuple[Item, str]]] = defaultdict(list)
+    recorded: dict[str, list[tuple[int, Item, str]]] = defaultdict(list)
+    seen: dict[str, dict[str, Item]] = defaultdict(dict)
+    known: dict[str, dict[str, Item]] = defaultdict(dict)
+    for artifact in datasets:
+        for where, row in iter_rows(artifact.path):
+            item = item_from_row(row, f"{artifact.source}: {where}")
+            known[item.domain].setdefault(item.id, item)
+            if "response" in row:
+                demonstrations[item.domain].append((item, row["response"]))
+    for artifact in rollouts:
+        for where, row in iter_rows(artifact.path):
+            item = item_from_row(row, f"{artifact.source}: {where}")
+            seen[item.domain].setdefault(item.id, item)
+            if row["outcome"] == "right":
+                recorded[item.domain].append((row["step"], item, row["response"]))
+    if not known and not seen:
+        raise InputError("nothing to rehearse: connect input 'datasets' or input 'rollouts', with rows")
+    latest = {
+        domain: [(item, response) for _, item, response in sorted(found, key=lambda entry: -entry[0])]
+        for domain, found in recorded.items()
+    }
+    prompts = {domain: [found[name] for name in sorted(found)] for domain, found in {**known, **seen}.items()}
+    return Pools(dict(demonstrations), latest, prompts)
+
+
+def gold(pools: Pools, domain: str, seed: int, tally: Tally) -> Iterator[Row]:
+    """Yield demonstrations whose verifier accepts them, in a random order; verified only as far as they are taken."""
+    pairs = pools.demonstrations.get(domain, [])
+    for item, response in _shuffled(pairs, derive_rng(seed, "gold", domain)):
+        verdict = verify(item, response)
+        counter = tally.failed if verdict.failed else tally.right if verdict.right else tally.rejected
+        counter[domain] += 1
+        if verdict.right:
+            yield _row(item, response, "gold")
+
+
+def recorded_rollouts(pools: Pools, domain: str) -> Iterator[Row]:
+    """Yield recorded right responses, the latest first: the closest to what the model does now."""
+    for item, response in pools.rollouts.get(domain, []):
+        yield _row(item, response, "rollouts")
+
+
+def own(
+    pools: Pools,
+    domain: str,
+    policy: Policy,
+    config: OwnSamples,
+    seed: int,
+    tally: Tally,
+    progress: Callable[[int, int], None],
+) -> Iterator[Row]:
+    """Yield fresh responses of the model that are finished and verified right (rejection sampling).
+
+    Prompt by prompt they are dealt out in rounds, so that the first ones come from as many prompts as there are.
+    """
+    if not config.num_samples or domain not in pools.prompts:
+        return
+    rng = derive_rng(seed, "own", domain)
+    items = _shuffled(pools.prompts[domain], rng)[: config.num_prompts]
+    drawn = sample_and_verify(
+        policy, items, config.sampling(), seed=derive_seed(seed, "own", domain), progress=progress
+    )
+    for position in range(config.num_samples):
+        for outcome in drawn:
+            verdict = outcome.verdicts[position]
+            counter = tally.failed if verdict.failed else tally.right if verdict.right else tally.rejected
+            counter[domain] += 1
+            if verdict.right and outcome.finished[position]:
+                yield _row(outcome.item, outcome.responses[position], "own")
+
+
+def take(rows: Iterable[Row], count: int, max_per_prompt: int) -> list[Row]:
+    """Take up to `count` distinct rows with at most `max_per_prompt` of each prompt, in the order they come."""
+    taken: list[Row] = []
+    responses: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        known = responses[row["id"]]
+        if row["response"] in known or len(known) == max_per_prompt:
+            continue
+        known.add(row["response"])
+        taken.append(row)
+        if len(taken) == count:  # asked for before the next row, which may cost a verification
+            break
+    return taken
+
+
+def _row(item: Item, response: str, origin: str) -> Row:
+    return {**item.row(), "response": response, "origin": origin}
+
+
+def _shuffled(values: Sequence[Any], rng: random.Random) -> list[Any]:
+    return rng.sample(list(values), len(values))

@@ -1,0 +1,1 @@
+"""Operators of this slot: how much better a response was than expected."""

@@ -1,0 +1,1 @@
+"""Operators of this slot: which responses are learned from."""

@@ -1,0 +1,113 @@
+"""From a batch with advantages to updates of the policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from components.contract.operators import Bound
+from components.modeling.optimizer import Optimizer
+from components.modeling.policy import Policy
+from components.rl.batch import Batch
+from components.rl.diagnostics import UpdateTally
+from components.rl.scoring import micro_rows, score_tokens
+from components.rl.slots import Denominator, SlotContext, Slots, StepSettings
+
+
+@dataclass(frozen=True)
+class Passes:
+    """How often, and in what pieces, a batch is learned from."""
+
+    minibatches: int
+    """Updates per pass."""
+    epochs: int
+    """Passes over a batch."""
+    micro_batch_tokens: int
+    """Most tokens in one forward pass."""
+
+    @property
+    def updates(self) -> int:
+        """Return how many updates one step has at most."""
+        return self.minibatches * self.epochs
+
+
+class Learner:
+    """Splits batches into minibatches and these into forward passes; one optimiser update per minibatch."""
+
+    def __init__(self, policy: Policy, optimizer: Optimizer, slots: Slots, passes: Passes) -> None:
+        self.policy, self.optimizer, self.slots, self.passes = policy, optimizer, slots, passes
+
+    def learn(
+        self,
+        batch: Batch,
+        settings: StepSettings,
+        context_of: Callable[[Bound], SlotContext],
+        *,
+        first_update: int,
+    ) -> dict[str, float]:
+        """Update the policy and return metrics over the tokens that had a gradient.
+
+        A minibatch without any gradient makes no update, not even of the optimiser's averages, but it counts:
+        `first_update` and with it the learning rate depend on the step alone.
+        """
+        tally = UpdateTally()
+        for epoch in range(self.passes.epochs):
+            for index, minibatch in enumerate(_minibatches(batch, self.passes.minibatches)):
+                active = self._with_gradient(minibatch, settings)
+                if active.num_responses:
+                    self._accumulate(active, settings, context_of, tally)
+                    number = first_update + epoch * self.passes.minibatches + index
+                    tally.add_update(self.optimizer.step(number))
+        return tally.metrics()
+
+    def _with_gradient(self, minibatch: Batch, settings: StepSettings) -> Batch:
+        """Weigh tokens by the whole minibatch, then leave out responses that contribute nothing to the loss."""
+        config = self.slots.objective_config
+        constant = config.constant or settings.max_new_tokens
+        weighted = replace(minibatch, weights=token_weights(minibatch, config.denominator, constant))
+        if not self.slots.silent_at_zero:
+            return weighted
+        return weighted.select(weighted.response_sum(weighted.advantages.abs()) > 0)
+
+    def _accumulate(
+        self,
+        batch: Batch,
+        settings: StepSettings,
+        context_of: Callable[[Bound], SlotContext],
+        tally: UpdateTally,
+    ) -> None:
+        for rows in micro_rows(batch, self.passes.micro_batch_tokens):
+            part = batch.select(rows).to(self.policy.device)
+            scores = score_tokens(self.policy, part, temperature=settings.temperature, entropy=self.slots.needs_entropy)
+            losses = [bound(scores, part, context_of(bound)) for bound in self.slots.losses]
+            loss = torch.stack([(token_loss.loss * part.weights).sum() for token_loss in losses]).sum()
+            loss.backward()
+            tally.add_part(part, scores, losses, loss)
+
+
+def token_weights(batch: Batch, denominator: Denominator, constant: int) -> Tensor:
+    """Return [N]: one over the denominator for every token, so that the loss is a plain weighted sum.
+
+    tokens: 1 / N.  responses: 1 / (S * length of the response).  groups: 1 / (P * tokens of the group).
+    constant: 1 / (S * constant).
+    """
+    if denominator == "tokens":
+        return torch.full((batch.num_tokens,), 1.0 / max(1, batch.num_tokens))
+    if denominator == "responses":
+        return batch.to_tokens(1.0 / (batch.lengths * batch.num_responses))
+    if denominator == "groups":
+        return batch.to_tokens(1.0 / (batch.group_sum(batch.lengths) * batch.num_prompts))
+    return torch.full((batch.num_tokens,), 1.0 / max(1, batch.num_responses * constant))
+
+
+def _minibatches(batch: Batch, count: int) -> Iterator[Batch]:
+    """Split into `count` runs of whole groups, as equal in number as they can be."""
+    if count == 1:
+        yield batch
+        return
+    for index in range(count):
+        start, end = (batch.num_prompts * border // count for border in (index, index + 1))
+        yield batch.select((batch.group >= start) & (batch.group < end))

@@ -1,0 +1,1 @@
+"""Operators of this slot: the policy-gradient loss per token."""

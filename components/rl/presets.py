@@ -1,0 +1,133 @@
+"""Methods as presets: a published system is one operator per slot with its constants, each with its source.
+
+Free of torch: recipes are checked and fingerprinted with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import Field
+
+from components.contract.component import Params
+from components.contract.errors import UnknownName
+from components.contract.operators import OperatorSpec
+from components.rl.slots import Slots
+
+FOLDER = Path(__file__).parent / "methods"
+
+
+class SlotSpecs(Params):
+    """Which operators fill the slots of an RL step, as a preset or a recipe writes them."""
+
+    sampler: OperatorSpec
+    """Which prompts a step trains on."""
+    rollout: OperatorSpec
+    """How responses are drawn."""
+    rewards: tuple[OperatorSpec, ...]
+    """What a response is worth: the sum of these."""
+    guidance: OperatorSpec
+    """Help given to groups before they are learned from."""
+    filters: tuple[OperatorSpec, ...]
+    """Which responses are learned from: in order."""
+    advantages: tuple[OperatorSpec, ...]
+    """How much better a response was than expected: each sees the one before it."""
+    objective: OperatorSpec
+    """The policy-gradient loss per token, and its denominator."""
+    regularizers: tuple[OperatorSpec, ...]
+    """Terms added to the loss: the sum of these."""
+    reference: OperatorSpec
+    """The policy that the trained one is compared with."""
+    schedule: OperatorSpec
+    """What changes from step to step."""
+
+
+REGISTRY_SLOT = {name: name.removesuffix("s") for name in SlotSpecs.model_fields}
+"""Slot of a preset -> slot of the operator registry: lists have the plural."""
+
+
+class Preset(Params):
+    """One file of components/rl/methods."""
+
+    slug: str
+    """Its name in recipes."""
+    title: str
+    """Its name in tables."""
+    paper: str
+    """Authors, year, title, address."""
+    summary: str
+    """One line: what sets it apart."""
+    slots: SlotSpecs
+    """The method."""
+    sources: dict[str, str]
+    """`slot.operator.key` of every constant in `slots` -> where it comes from."""
+    paper_scale: dict[str, Any] = Field(default_factory=dict)
+    """What the paper trained with and a stage's own parameters set here: group size, batch, learning rate."""
+    missing: tuple[str, ...] = ()
+    """What of the paper the preset leaves out."""
+
+
+def preset_names() -> list[str]:
+    """Return the slugs of all methods, sorted."""
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def preset_path(slug: str) -> Path:
+    """Return the file of a method; raise UnknownName with near misses."""
+    if slug not in (known := preset_names()):
+        raise UnknownName("rl method", slug, known)
+    return FOLDER / f"{slug}.yaml"
+
+
+@cache
+def load_preset(slug: str) -> Preset:
+    """Return the method of that name; raise UnknownName with near misses."""
+    return Preset.model_validate(yaml.safe_load(preset_path(slug).read_text(encoding="utf-8")))
+
+
+def override(preset: SlotSpecs, overrides: Mapping[str, OperatorSpec | Sequence[OperatorSpec] | None]) -> SlotSpecs:
+    """Return the slots with those of a recipe in their place.
+
+    An operator that the preset already has in that slot keeps the preset's constants where the recipe sets none; any
+    other takes its own defaults. A list replaces the whole list.
+    """
+    changes: dict[str, Any] = {}
+    for slot, given in overrides.items():
+        if given is None:
+            continue
+        present = vars(preset)[slot]
+        if isinstance(given, OperatorSpec):
+            changes[slot] = _merge(given, (present,))
+        else:
+            changes[slot] = tuple(_merge(spec, present) for spec in given)
+    return preset.model_copy(update=changes)
+
+
+def _merge(given: OperatorSpec, present: Sequence[OperatorSpec]) -> OperatorSpec:
+    base = next((spec.settings for spec in present if spec.name == given.name), {})
+    return OperatorSpec.model_validate({**base, **given.settings, "name": given.name})
+
+
+def bind(specs: SlotSpecs) -> Slots:
+    """Look every operator up and validate its config.
+
+    Raises UnknownName or InputError that names slot and operator, also for operators that do not fit together.
+    """
+    bound: dict[str, Any] = {}
+    for slot, registered in REGISTRY_SLOT.items():
+        given = vars(specs)[slot]
+        if isinstance(given, OperatorSpec):
+            bound[slot] = given.resolve(registered)
+        else:
+            bound[slot] = tuple(spec.resolve(registered) for spec in given)
+    return Slots(**bound)
+
+
+def check_specs(slot: str, given: OperatorSpec | Sequence[OperatorSpec] | None) -> None:
+    """Raise UnknownName or InputError unless every operator exists in the slot and takes its config."""
+    for spec in (given,) if isinstance(given, OperatorSpec) else given or ():
+        spec.resolve(REGISTRY_SLOT[slot])

@@ -1,0 +1,1 @@
+"""Operators of this slot: the policy that the trained one is compared with."""

@@ -1,0 +1,16 @@
+"""The frozen policy that training began with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from components.rl.slots import NoConfig, SlotContext
+
+if TYPE_CHECKING:
+    from components.modeling.policy import Policy
+    from components.rl.policies import Policies
+
+
+def initial(policies: Policies, context: SlotContext, *, config: NoConfig) -> Policy:
+    """Return the model of input `reference`, or the stage's input model where that is not connected."""
+    return policies.start

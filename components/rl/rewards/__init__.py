@@ -1,0 +1,1 @@
+"""Operators of this slot: what a response is worth."""

@@ -1,0 +1,1 @@
+"""Operators of this slot: how responses to the prompts are drawn."""

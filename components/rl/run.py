@@ -1,0 +1,158 @@
+"""The rl stage: read prompts, run the loop, save."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from components.contract.context import StageContext
+from components.contract.errors import InputError
+from components.modeling.model_shelf import ModelShelf
+from components.modeling.optimizer import build_optimizer
+from components.modeling.policy import Policy, load_policy
+from components.modeling.prompting import encode_prompts
+from components.modeling.training_state import TrainingState, load_training_state, save_training_state
+from components.rl.batch import Prompt
+from components.rl.learner import Learner, Passes
+from components.rl.loop import Loop, LoopSettings
+from components.rl.policies import Policies
+from components.rl.presets import bind
+from components.rl.record import RolloutRecord
+from components.rl.slots import StepSettings
+from components.rl.state import LoopState
+from components.tasks.rows import read_items, write_rows
+
+if TYPE_CHECKING:
+    from components.rl.component import RLParams
+
+TAIL_STEPS = 10
+TAIL_METRICS = ("pass_rate", "reward_mean", "entropy", "length_mean", "signal_share", "truncated_share")
+
+
+def run(ctx: StageContext[RLParams]) -> None:
+    """Train input `model` on the prompts of input `dataset` by the method of the parameters."""
+    params = ctx.params
+    policy = load_policy(ctx.input("model").path, device=ctx.device, dtype=params.dtype, lora=params.lora)
+    start = (ctx.inputs("reference") or ctx.inputs("model"))[0].path
+    loop = build_loop(params, policy, read_pool(ctx, policy), start=start, seed=ctx.seed)
+    shelf = ModelShelf(ctx.output("checkpoints")) if params.save_every else None
+    _resume(ctx, loop)
+
+    def write(folder: Path) -> None:
+        state = TrainingState(step=loop.state.step, extra=loop.state.to_json())
+        save_training_state(
+            folder,
+            state,
+            policy=policy,
+            optimizer=loop.learner.optimizer,
+            generators={"rollout": loop.generator},
+        )
+
+    started, first = time.perf_counter(), loop.state.num_samples
+    while loop.state.step < params.steps:
+        metrics = loop.step()
+        step = loop.state.step
+        ctx.log(step, **metrics)
+        rate = (loop.state.num_samples - first) / (time.perf_counter() - started)
+        ctx.progress(step, params.steps, samples_per_second=rate, **_headline([metrics]))
+        if shelf is not None and (step % params.save_every == 0 or step == params.steps):
+            shelf.keep(step, policy)
+        if params.checkpoint_every and step % params.checkpoint_every == 0 and step < params.steps:
+            ctx.checkpoint(step, write)
+    _write_outputs(ctx, loop, shelf)
+
+
+def build_loop(params: RLParams, policy: Policy, pool: Sequence[Prompt], *, start: Path, seed: int) -> Loop:
+    """Return the loop at its first step; `start` is the model folder of the frozen starting policy."""
+    slots = bind(params.slots())
+    passes = Passes(params.minibatches, params.epochs, params.micro_batch_tokens)
+    optimizer = build_optimizer(
+        policy.module,
+        params.optimizer,
+        total_steps=params.steps * passes.updates,
+        row_blocks=policy.row_blocks(),
+    )
+    settings = LoopSettings(
+        num_steps=params.steps,
+        seed=seed,
+        start=StepSettings(
+            prompts_per_step=params.prompts_per_step,
+            group_size=params.group_size,
+            max_new_tokens=params.max_new_tokens,
+            temperature=params.temperature,
+        ),
+        start_kl_every=params.start_kl_every,
+        browse_every=params.record.browse_every,
+    )
+    return Loop(
+        slots,
+        settings,
+        pool=pool,
+        policies=Policies(policy, start, dtype=params.dtype),
+        learner=Learner(policy, optimizer, slots, passes),
+        generator=torch.Generator().manual_seed(seed),
+        state=LoopState(
+            record=RolloutRecord(browse_samples=params.record.browse_samples, right_samples=params.record.right_samples)
+        ),
+    )
+
+
+def read_pool(ctx: StageContext[RLParams], policy: Policy) -> list[Prompt]:
+    """Return the prompts of all datasets, an id only once; raise InputError when there is none."""
+    items = {item.id: item for artifact in ctx.inputs("dataset") for item in read_items(artifact.path)}
+    if not items:
+        raise InputError("rl: the dataset holds no prompts; widen the filters of the stage that made it")
+    if policy.tokenizer is None:
+        raise InputError("rl: the model has no tokenizer")
+    tokens = encode_prompts(policy.tokenizer, [item.prompt for item in items.values()])
+    return [Prompt(item, tuple(ids)) for item, ids in zip(items.values(), tokens, strict=True)]
+
+
+def _resume(ctx: StageContext[RLParams], loop: Loop) -> None:
+    partial = ctx.resume()
+    if partial is None:
+        return
+    saved = load_training_state(
+        partial,
+        policy=loop.policies.trained,
+        optimizer=loop.learner.optimizer,
+        generators={"rollout": loop.generator},
+    )
+    record = ctx.params.record
+    loop.state = LoopState.from_json(
+        saved.extra, browse_samples=record.browse_samples, right_samples=record.right_samples
+    )
+
+
+def _headline(rows: list[dict[str, float]]) -> dict[str, float]:
+    """Return the mean of each headline metric over the rows that have it."""
+    values = {name: [row[name] for row in rows if name in row] for name in TAIL_METRICS}
+    return {name: sum(found) / len(found) for name, found in values.items() if found}
+
+
+def _write_outputs(ctx: StageContext[RLParams], loop: Loop, shelf: ModelShelf | None) -> None:
+    policy, state, history = loop.policies.trained, loop.state, ctx.history()
+    policy.save(ctx.output("model"))
+    ctx.describe("model", num_parameters=sum(p.numel() for p in policy.module.parameters()))
+    if shelf is not None:
+        ctx.describe("checkpoints", steps=shelf.steps)
+    ctx.describe("rollouts", num_rows=write_rows(ctx.output("rollouts"), state.record.rows()))
+    headline = _headline(history[-TAIL_STEPS:]) | {
+        "num_samples": float(state.num_samples),
+        "num_failed": float(sum(entry.num_failed for entry in state.ledger)),
+    }
+    ctx.headline(**headline)
+    metrics = ctx.output("metrics")
+    values = {name: {"value": value} for name, value in headline.items()}
+    (metrics / "metrics.json").write_text(json.dumps(values, indent=1, sort_keys=True) + "\n")
+    _write_lines(metrics / "history.jsonl", history)
+    _write_lines(metrics / "passrates.jsonl", state.ledger.rows())
+
+
+def _write_lines(path: Path, rows: list[dict[str, float]] | list[Mapping[str, object]]) -> None:
+    path.write_text("".join(json.dumps(row, sort_keys=True) + "\n" for row in rows))

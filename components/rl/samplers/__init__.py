@@ -1,0 +1,1 @@
+"""Operators of this slot: which prompts a step trains on."""

@@ -1,0 +1,1 @@
+"""The select stage: choose one of many models on a development set."""

@@ -1,0 +1,102 @@
+"""The select stage: measure every candidate on the same prompts, apply the rule, keep the record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from components.contract.context import StageContext
+from components.contract.errors import InputError
+from components.measure.dataset import read_prompts
+from components.measure.journal import Journal
+from components.measure.ledger import read_ledger
+from components.measure.measure_params import require_domain
+from components.measure.outcomes import ItemOutcomes, sample_and_verify
+from components.modeling.policy import Policy, load_policy
+from components.select.candidates import copy_model, find_candidates, model_digest
+from components.select.choose import choose
+from components.select.record import candidate_metrics, write_all_ledgers, write_chosen, write_selection
+from components.select.scores import Need, Scores, scores_of_ledger, scores_of_outcomes
+from components.tasks.item import Item
+
+if TYPE_CHECKING:
+    from components.select.component import SelectParams
+
+Prompts = Mapping[str, Sequence[Item]]
+
+
+def run(ctx: StageContext[SelectParams]) -> None:
+    """Write the best of the candidates as output `model`, its `metrics`, and the `report` on all of them."""
+    params, bootstrap = ctx.params, ctx.params.bootstrap(ctx.seed)
+    prompts = read_prompts(artifact.path for artifact in ctx.inputs("dataset"))
+    needs = _needs(ctx, list(prompts))
+    candidates, duplicates = find_candidates(ctx.inputs("checkpoints"), ctx.inputs("models"))
+    measurer = _Measurer(ctx, prompts, total=len(candidates))
+    measured = [measurer.outcomes(candidate.path, candidate.digest) for candidate in candidates]
+    scores = [scores_of_outcomes(c.name, found, needs) for c, found in zip(candidates, measured, strict=True)]
+    choice = choose(scores, _baseline(ctx, measurer, prompts, needs), params, list(prompts), ctx.seed)
+
+    metrics = [candidate_metrics(found, needs, bootstrap) for found in measured]
+    copy_model(candidates[choice.chosen].path, ctx.output("model"))
+    write_selection(ctx.output("report"), params, candidates, duplicates, metrics, choice)
+    write_all_ledgers(ctx.output("report"), candidates, measured)
+    chosen = choice.chosen
+    ctx.headline(**write_chosen(ctx.output("metrics"), measured[chosen], metrics[chosen], choice))
+
+
+def _needs(ctx: StageContext[SelectParams], domains: list[str]) -> list[Need]:
+    """Return what must be measured; raise InputError for what the dataset or num_samples cannot give."""
+    params = ctx.params
+    params.check_domains(domains)
+    wanted = [("objective", params.objective.metric, name) for name in params.objective.domain_weights(domains)]
+    wanted += [("constraints", constraint.metric, constraint.domain) for constraint in params.constraints]
+    for owner, metric, domain in wanted:
+        require_domain(domain, domains, owner)
+        drawn, k = params.sampling(domain).num_samples, int(metric.rpartition("_")[2])
+        if k > drawn:
+            raise InputError(f"{owner}: {metric} on {domain!r} needs {k} samples per prompt; num_samples is {drawn}")
+    drops = any(constraint.max_drop is not None for constraint in params.constraints)
+    if drops and len(ctx.inputs("baseline")) + len(ctx.inputs("baseline_metrics")) != 1:
+        raise InputError("a max_drop constraint needs one of the inputs 'baseline' and 'baseline_metrics' to drop from")
+    return list(dict.fromkeys((metric, domain) for _, metric, domain in wanted))
+
+
+class _Measurer:
+    """Samples models on the development set; all get the same random numbers, so that pairs compare well."""
+
+    def __init__(self, ctx: StageContext[SelectParams], prompts: Prompts, total: int) -> None:
+        self._ctx, self._prompts, self._total, self._done = ctx, prompts, total, 0
+        items = [item for found in prompts.values() for item in found]
+        self._journal = Journal(ctx, items, every=ctx.params.checkpoint_every * len(prompts))
+
+    def outcomes(self, path: Path, digest: str) -> dict[str, list[ItemOutcomes]]:
+        """Return a model's outcomes by domain; one that was measured before, by digest, is not loaded again."""
+
+        @cache
+        def policy() -> Policy:
+            return load_policy(path, device=self._ctx.device, dtype=self._ctx.params.dtype)
+
+        found = {
+            domain: self._journal.part(f"{digest}/{domain}", partial(self._sample, policy, domain))
+            for domain in self._prompts
+        }
+        self._done = min(self._done + 1, self._total)  # the baseline is not counted
+        self._ctx.progress(self._done, self._total)
+        return found
+
+    def _sample(self, policy: Callable[[], Policy], domain: str) -> list[ItemOutcomes]:
+        sampling = self._ctx.params.sampling(domain)
+        return sample_and_verify(policy(), self._prompts[domain], sampling, seed=self._ctx.seed)
+
+
+def _baseline(
+    ctx: StageContext[SelectParams], measurer: _Measurer, prompts: Prompts, needs: Sequence[Need]
+) -> Scores | None:
+    for artifact in ctx.inputs("baseline"):
+        return scores_of_outcomes("baseline", measurer.outcomes(artifact.path, model_digest(artifact.path)), needs)
+    dropped = [(c.metric, c.domain) for c in ctx.params.constraints if c.max_drop is not None]
+    for artifact in ctx.inputs("baseline_metrics"):
+        return scores_of_ledger("baseline", read_ledger(artifact.path), prompts, dropped)
+    return None

@@ -1,0 +1,32 @@
+"""The sft stage: read demonstrations, train on their responses, save."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from components.contract.context import StageContext
+from components.modeling.examples import Example, examples_from_rows
+from components.modeling.policy import Policy, load_policy
+from components.modeling.training_stage import train_and_save
+from components.tasks.rows import read_rows
+
+if TYPE_CHECKING:
+    from components.sft.component import SftParams
+
+
+def run(ctx: StageContext[SftParams]) -> None:
+    """Fine-tune input `model` on input `dataset`; the loss covers responses only."""
+    params = ctx.params
+    policy = load_policy(ctx.input("model").path, device=ctx.device, dtype=params.dtype, lora=params.lora)
+    train_and_save(
+        ctx,
+        policy,
+        _examples(ctx, policy, "dataset"),
+        params,
+        validation=_examples(ctx, policy, "validation"),
+    )
+
+
+def _examples(ctx: StageContext[SftParams], policy: Policy, port: str) -> list[Example]:
+    rows = [row for artifact in ctx.inputs(port) for row in read_rows(artifact.path)]
+    return examples_from_rows(policy.tokenizer, rows)

@@ -1,0 +1,326 @@
+"""Speed of the RL loop against TRL's GRPOTrainer: same model, prompts, verifier, lengths, updates and optimiser; one
+thread.
+
+Run as a script for the table and JSON: `python tests/benchmarks/bench_rl.py --json out.json`. Repeats are interleaved,
+so that both meet the same machine. A step is rollout, verification and update; set-up and the first steps are outside.
+TRL gets its fastest setting for a CPU: one micro-batch, no KL, no gradient checkpointing, no logging to files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from components.modeling.examples import examples_from_rows
+from components.modeling.model_config import ModelConfig
+from components.modeling.ops import matmul_transposed
+from components.modeling.optimizer import OptimizerConfig
+from components.modeling.policy import Policy, load_policy, new_policy
+from components.modeling.prompting import encode_prompts
+from components.modeling.supervised import fit
+from components.modeling.tokenizer import train_tokenizer
+from components.modeling.training_config import SupervisedConfig
+from components.rl.batch import Prompt
+from components.rl.component import RLParams
+from components.rl.run import build_loop
+from components.tasks.demonstrators.chain_sum_trace import ChainSumTraceConfig, chain_sum_trace
+from components.tasks.item import Item
+from components.tasks.verify import verify
+
+PROMPTS, GROUP, MAX_NEW_TOKENS = 32, 8, 36
+WARM_UP = 2
+"""Steps before the clock starts."""
+QUESTION = "State the final answer to the following arithmetic problem: {} ="
+
+
+@dataclass(frozen=True)
+class Timing:
+    """The timed steps of one run."""
+
+    seconds: float
+    cpu_seconds: float
+    samples: int
+    mean_length: float
+    reward: float
+    trained_share: float = 1.0
+    """Share of the response tokens that had a gradient."""
+
+    @property
+    def rate(self) -> float:
+        """Return samples per second of wall clock."""
+        return self.samples / self.seconds
+
+
+class Silent:
+    """Hooks of the supervised trainer that do nothing."""
+
+    def progress(self, done: int, total: int, **metrics: float) -> None:
+        """Show nothing."""
+
+    def log(self, step: int, **metrics: float) -> None:
+        """Record nothing."""
+
+    def checkpoint(self, step: int, write: Callable[[Path], None]) -> None:
+        """Keep nothing."""
+
+
+def make_items(count: int, seed: int) -> list[Item]:
+    """Sums of 2 to 4 one-digit terms, as domain A of the quickstart."""
+    rng = random.Random(seed)
+    items = []
+    for index in range(count):
+        parts = [str(rng.randint(1, 9))]
+        for _ in range(rng.randint(1, 3)):
+            parts += [rng.choice("+-"), str(rng.randint(1, 9))]
+        text = " ".join(parts)
+        numbers = [int(sign + number) for sign, number in zip(["+", *parts[1::2]], parts[::2], strict=True)]
+        items.append(
+            Item(
+                id=f"sum-{index}",
+                domain="A",
+                prompt=QUESTION.format(text),
+                answer=str(sum(numbers)),
+                verifier="numeric",
+                data={"metadata": {"expression": text}},
+            )
+        )
+    return items
+
+
+def make_start(folder: Path, items: list[Item], steps: int) -> Policy:
+    """Write the testbed's model (440,000 parameters) after a cold start on demonstrations of mixed quality."""
+    rng = random.Random(0)
+    rows = []
+    for item in items:
+        config = ChainSumTraceConfig(step_error_rate=rng.choice((0.0, 0.5)))
+        response = chain_sum_trace(item, rng, config=config) if rng.random() < 0.75 else f"<answer>{item.answer}"
+        rows.append({"prompt": item.prompt, "response": response, "domain": "A"})
+    tokenizer = train_tokenizer([], {"A": [item.prompt for item in items]})
+    policy = new_policy(ModelConfig(), tokenizer=tokenizer, seed=0)
+    optimizer = OptimizerConfig(name="muon", peak_learning_rate=6e-3, schedule="cosine")
+    config = SupervisedConfig(steps=steps, batch_size=64, optimizer=optimizer, checkpoint_every=0)
+    fit(policy, examples_from_rows(tokenizer, rows), config, Silent(), seed=0)
+    policy.save(folder)
+    return policy
+
+
+def time_ours(start: Path, items: list[Item], steps: int) -> Timing:
+    """Run the loop of the rl stage with all its diagnostics, on TRL's settings."""
+    policy = load_policy(start)
+    pool = [
+        Prompt(item, tuple(tokens))
+        for item, tokens in zip(items, encode_prompts(policy.tokenizer, [item.prompt for item in items]), strict=True)
+    ]
+    given = {
+        "method": "grpo",
+        "objective": {"name": "ppo_clip", "denominator": "tokens"},
+        "advantages": [{"name": "group_mean_std", "epsilon": 1e-4}],
+        "regularizers": [],
+        "reference": "none",
+        "steps": steps + WARM_UP,
+        "prompts_per_step": PROMPTS,
+        "group_size": GROUP,
+        "max_new_tokens": MAX_NEW_TOKENS,
+        "optimizer": {"peak_learning_rate": 3e-4, "betas": (0.9, 0.999)},
+    }
+    loop = build_loop(RLParams.model_validate(given), policy, pool, start=start, seed=0)
+    for _ in range(WARM_UP):
+        loop.step()
+    wall, cpu = time.perf_counter(), time.process_time()
+    rows = [loop.step() for _ in range(steps)]
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    length, reward = (statistics.fmean(row[name] for row in rows) for name in ("length_mean", "reward_mean"))
+    samples = steps * PROMPTS * GROUP
+    trained = sum(row["num_trained_tokens"] for row in rows) / (samples * length)
+    return Timing(wall, cpu, samples, length, reward, trained)
+
+
+def time_trl(start: Path, items: list[Item], steps: int) -> Timing:
+    """Run TRL's GRPOTrainer."""
+    from datasets import Dataset
+    from transformers import AutoModelForCausalLM, AutoTokenizer, PrinterCallback, TrainerCallback
+    from trl import GRPOConfig, GRPOTrainer
+
+    marks: dict[str, float] = {}
+
+    class Clock(TrainerCallback):
+        def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            if state.global_step == WARM_UP:
+                marks.update(wall=time.perf_counter(), cpu=time.process_time())
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            if state.global_step == WARM_UP + steps:
+                marks.update(wall_end=time.perf_counter(), cpu_end=time.process_time())
+
+    def reward(completions: list[str], index: list[int], **_: Any) -> list[float]:
+        return [float(verify(items[i], text).right) for i, text in zip(index, completions, strict=True)]
+
+    tokenizer = AutoTokenizer.from_pretrained(start)
+    prompts = [
+        tokenizer.apply_chat_template(
+            [{"role": "user", "content": item.prompt}], tokenize=False, add_generation_prompt=True
+        )
+        for item in items
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        settings = GRPOConfig(
+            output_dir=folder,
+            max_steps=steps + WARM_UP,
+            per_device_train_batch_size=PROMPTS * GROUP,
+            num_generations=GROUP,
+            max_completion_length=MAX_NEW_TOKENS,
+            temperature=1.0,
+            beta=0.0,
+            loss_type="dapo",
+            learning_rate=3e-4,
+            warmup_steps=5,
+            lr_scheduler_type="constant_with_warmup",
+            optim="adamw_torch_fused",
+            max_grad_norm=1.0,
+            use_cpu=True,
+            bf16=False,
+            gradient_checkpointing=False,
+            logging_steps=1,
+            report_to="none",
+            save_strategy="no",
+            disable_tqdm=True,
+            seed=0,
+        )
+        trainer = GRPOTrainer(
+            model=AutoModelForCausalLM.from_pretrained(start, dtype=torch.float32),
+            processing_class=tokenizer,
+            reward_funcs=reward,
+            args=settings,
+            train_dataset=Dataset.from_dict({"prompt": prompts, "index": list(range(len(items)))}),
+            callbacks=[Clock()],
+        )
+        trainer.remove_callback(PrinterCallback)
+        trainer.train()
+    rows = [row for row in trainer.state.log_history if "completions/mean_length" in row][WARM_UP:]
+    length, mean = (statistics.fmean(row[name] for row in rows) for name in ("completions/mean_length", "reward"))
+    seconds, cpu_seconds = marks["wall_end"] - marks["wall"], marks["cpu_end"] - marks["cpu"]
+    return Timing(seconds, cpu_seconds, steps * PROMPTS * GROUP, length, mean)
+
+
+def matmul_floor(policy: Policy, *, prompt_tokens: float, mean_length: float, trained_share: float) -> float:
+    """Return the seconds per step that the matrix products of the weights alone take at this machine's rate.
+
+    Rollout: prompts once, then one product per position over the rows that still run. Update: forward and two backward
+    over prompts and responses, for the share of responses that have a gradient.
+    """
+    rows = PROMPTS * GROUP
+    update_rows = int(trained_share * (rows * mean_length + prompt_tokens))
+    seconds = 0.0
+    for name, weight in policy.trainable():
+        if weight.ndim != 2:
+            continue
+        is_table = name == "embedding"
+        weight = weight.detach()
+        encode = 0.0 if is_table else _best(partial(_product, _random(int(prompt_tokens), weight), weight))
+        decode = mean_length * _best(partial(_product, _random(rows, weight), weight))
+        update = _best(partial(_products, *_update_operands(update_rows, weight)))
+        seconds += encode + decode + update
+    return seconds
+
+
+def _random(rows: int, weight: Tensor) -> Tensor:
+    return torch.randn(rows, weight.shape[1])
+
+
+def _product(x: Tensor, weight: Tensor) -> None:
+    matmul_transposed(x, weight)
+
+
+def _update_operands(rows: int, weight: Tensor) -> tuple[Tensor, ...]:
+    x, grad = torch.randn(rows, weight.shape[1]), torch.randn(rows, weight.shape[0])
+    return x, weight, grad, weight.t().contiguous(), grad.t().contiguous(), x.t().contiguous()
+
+
+def _products(x: Tensor, w: Tensor, grad: Tensor, w_t: Tensor, grad_t: Tensor, x_t: Tensor) -> None:
+    matmul_transposed(x, w)
+    matmul_transposed(grad, w_t)
+    matmul_transposed(grad_t, x_t)
+
+
+def _best(work: Callable[[], None]) -> float:
+    seconds = []
+    for _ in range(10):
+        start = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)
+
+
+def compare(*, steps: int, repeats: int, start_steps: int = 250) -> dict[str, Any]:
+    """Time both, interleaved; return the figures."""
+    torch.set_num_threads(1)
+    items = make_items(2000, seed=1)
+    with tempfile.TemporaryDirectory() as folder:
+        start = Path(folder)
+        policy = make_start(start, make_items(4000, seed=2), start_steps)
+        time_trl(start, items, 1)
+        pairs = [(time_ours(start, items, steps), time_trl(start, items, steps)) for _ in range(repeats)]
+        tokens = encode_prompts(policy.tokenizer, [item.prompt for item in items])
+        ours, theirs = ([pair[side] for pair in pairs] for side in (0, 1))
+        floor = matmul_floor(
+            policy,
+            prompt_tokens=PROMPTS * statistics.fmean(map(len, tokens)),
+            mean_length=ours[0].mean_length,
+            trained_share=ours[0].trained_share,
+        )
+    ratios = [mine.rate / other.rate for mine, other in pairs]
+    step_seconds = statistics.median(timing.seconds for timing in ours) / steps
+    return {
+        "steps": steps,
+        "samples_per_step": PROMPTS * GROUP,
+        "ours_samples_per_second": [round(timing.rate) for timing in ours],
+        "trl_samples_per_second": [round(timing.rate) for timing in theirs],
+        "ratio": [round(ratio, 3) for ratio in ratios],
+        "ratio_median": round(statistics.median(ratios), 3),
+        "cpu_ratio_median": round(statistics.median(b.cpu_seconds / a.cpu_seconds for a, b in pairs), 3),
+        "matmul_floor_samples_per_second": round(PROMPTS * GROUP / floor),
+        "share_of_floor": round(floor / step_seconds, 3),
+        "trained_share": round(ours[0].trained_share, 3),
+        "mean_length": [round(timing.mean_length, 2) for timing in (ours[0], theirs[0])],
+        "reward": [round(timing.reward, 3) for timing in (ours[0], theirs[0])],
+    }
+
+
+@pytest.mark.benchmark
+def test_rl_is_at_least_three_times_as_fast_as_trl() -> None:
+    """The bar, with both loops seeing responses of one length and like rewards."""
+    result = compare(steps=10, repeats=3)
+    assert result["mean_length"][0] == pytest.approx(result["mean_length"][1], rel=0.1), result
+    assert result["reward"][0] == pytest.approx(result["reward"][1], abs=0.1), result
+    assert result["ratio_median"] >= 3.0, result
+
+
+def main() -> None:
+    """Print the figures, and write them as JSON when asked."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    result = compare(steps=options.steps, repeats=options.repeats)
+    text = json.dumps(result, indent=1)
+    print(text)
+    if options.json:
+        options.json.write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""Methods: each equals its row of the coordinate table, every constant is cited, overrides show."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from components.contract.errors import UnknownName
+from components.contract.operators import OperatorSpec
+from components.rl.component import COMPONENT, RLParams
+from components.rl.presets import FOLDER, SlotSpecs, bind, load_preset, preset_names
+
+TABLE = Path(__file__).parents[2] / "components" / "rl" / "README.md"
+COLUMNS = ("rewards", "filters", "advantages", "objective", "denominator", "regularizers", "reference")
+
+
+def _table() -> dict[str, tuple[str, ...]]:
+    rows = {}
+    for line in TABLE.read_text(encoding="utf-8").splitlines():
+        if cells := re.findall(r"[^|]+", line) if line.startswith("| `") else None:
+            slug, *rest = (cell.strip() for cell in cells)
+            rows[slug.strip("`")] = tuple(rest)
+    return rows
+
+
+def _cell(spec: OperatorSpec, *, without: tuple[str, ...] = ()) -> str:
+    given = [
+        f"{key} {value:g}" if isinstance(value, float | int) else f"{value}"
+        for key, value in spec.settings.items()
+        if key not in without
+    ]
+    return f"{spec.name}({', '.join(given)})" if given else spec.name
+
+
+def _row(slots: SlotSpecs) -> tuple[str, ...]:
+    def cells(specs: tuple[OperatorSpec, ...]) -> str:
+        return " + ".join(map(_cell, specs)) or "-"
+
+    objective = slots.objective
+    return (
+        cells(slots.rewards),
+        cells(slots.filters),
+        cells(slots.advantages),
+        _cell(objective, without=("denominator", "constant")),
+        " ".join(str(objective.settings[key]) for key in ("denominator", "constant") if key in objective.settings),
+        cells(slots.regularizers),
+        slots.reference.name,
+    )
+
+
+def test_the_table_has_a_row_for_every_method() -> None:
+    assert sorted(_table()) == preset_names() == ["dapo", "dr-grpo", "grpo", "reinforce", "rloo"]
+
+
+@pytest.mark.parametrize("slug", preset_names())
+def test_a_preset_equals_its_row(slug: str) -> None:
+    assert dict(zip(COLUMNS, _table()[slug], strict=True)) == dict(
+        zip(COLUMNS, _row(load_preset(slug).slots), strict=True)
+    )
+
+
+@pytest.mark.parametrize("slug", preset_names())
+def test_every_constant_of_a_preset_has_a_source_and_no_source_is_left_over(slug: str) -> None:
+    preset = load_preset(slug)
+    assert preset.slug == slug
+    constants = set()
+    for slot in SlotSpecs.model_fields:
+        given = vars(preset.slots)[slot]
+        for spec in (given,) if isinstance(given, OperatorSpec) else given:
+            constants |= {f"{slot}.{spec.name}.{key}" for key in spec.settings}
+    assert set(preset.sources) == constants
+
+
+@pytest.mark.parametrize("slug", preset_names())
+def test_a_preset_states_every_setting_of_its_operators(slug: str) -> None:
+    """A method alone is the paper's setting: a changed default of an operator must not change it."""
+    for place, bound in bind(load_preset(slug).slots).places():
+        stated = bound.config.model_fields_set
+        neutral = {"weight", "constant"}  # 1, and the token limit
+        assert set(type(bound.config).model_fields) - stated <= neutral, place
+
+
+def test_overrides_change_only_what_they_name() -> None:
+    params = RLParams.model_validate(
+        {"method": "dapo", "objective": {"name": "ppo_clip", "clip_high": 0.4}, "filters": []}
+    )
+    slots, preset = params.slots(), load_preset("dapo").slots
+    assert slots.objective.settings == {"clip_low": 0.2, "clip_high": 0.4, "denominator": "tokens"}
+    assert slots.filters == ()
+    changed = {name for name in SlotSpecs.model_fields if vars(slots)[name] != vars(preset)[name]}
+    assert changed == {"objective", "filters"}
+
+
+def test_another_operator_takes_nothing_from_the_preset() -> None:
+    params = RLParams.model_validate(
+        {"method": "grpo", "advantages": ["leave_one_out"], "objective": "policy_gradient"}
+    )
+    assert params.slots().objective.settings == {}
+    assert bind(params.slots()).objective_config.denominator == "tokens"
+
+
+@pytest.mark.parametrize(
+    "given, field, words",
+    [
+        ({"method": "grpp"}, "method", "unknown rl method 'grpp'; did you mean 'grpo'?"),
+        ({"objective": "ppo_clp"}, "objective", "did you mean 'ppo_clip'?"),
+        ({"advantages": ["group_means"]}, "advantages", "did you mean 'group_mean'?"),
+        ({"regularizers": [{"name": "kl", "coeficient": 1}]}, "regularizers", "coefficient"),
+        ({"regularizers": [{"name": "kl", "coefficient": -1}]}, "regularizers", "greater than or equal to 0"),
+        ({"objective": {"name": "ppo_clip", "denominator": "sequences"}}, "objective", "'tokens', 'responses'"),
+        ({"rewards": []}, None, "at least one reward"),
+        ({"reference": "none"}, None, "kl compares with a reference policy, but reference is 'none'"),
+        ({"temperature": 0}, "temperature", "greater than 0"),
+        ({"optimizer": {"peak_lr": 1}}, "optimizer", "Extra inputs"),
+    ],
+)
+def test_mistakes_are_named_at_their_field(given: dict[str, object], field: str | None, words: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        RLParams.model_validate(given)
+    (error,) = caught.value.errors()
+    assert (error["loc"][0] if error["loc"] else None) == field
+    assert words in error["msg"]
+
+
+def test_unknown_methods_and_foreign_operators_are_refused() -> None:
+    with pytest.raises(UnknownName, match="did you mean 'dapo'"):
+        load_preset("dapos")
+    with pytest.raises(ValidationError, match="unknown objective operator 'kl'"):
+        RLParams.model_validate({"objective": "kl"})
+
+
+def test_sources_are_the_preset_and_the_chosen_operators() -> None:
+    assert COMPONENT.sources is not None
+    found = list(COMPONENT.sources(RLParams(method="grpo", regularizers=(), reference=OperatorSpec(name="none"))))
+    assert found[0] == FOLDER / "grpo.yaml"
+    assert "components.rl.advantages.group_mean_std" in found
+    assert "components.rl.regularizers.kl" not in found and "components.rl.filters.dynamic_sampling" not in found
+
+
+def test_planning_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from components.rl.component import COMPONENT, RLParams; list(COMPONENT.sources(RLParams()));"
+        "print([m for m in ('torch', 'numpy', 'transformers', 'datasets') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

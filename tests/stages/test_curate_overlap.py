@@ -1,0 +1,158 @@
+"""Duplicates and leaks, against brute force and by planted cases."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from components.curate.decontaminate import Contamination, DecontaminateConfig, evaluation_prompts
+from components.curate.dedup import ExactDuplicates, NearDuplicates
+from components.curate.draft import Draft
+from components.curate.shingles import NearConfig, jaccard, shingles
+from components.curate.split import HashSplit
+from components.tasks.item import Item
+from tests.support.stage_context import write_jsonl
+
+WORDS = [f"w{n}" for n in range(400)]
+
+
+def prompt(content: str) -> Draft:
+    item = Item(id="x", domain="x", prompt=content, answer="1", verifier="exact")
+    return Draft("x", "x", 0, item=item)
+
+
+def text(content: str) -> Draft:
+    return Draft("x", "x", 0, text=content)
+
+
+def kept(check: Any, contents: list[str]) -> list[str]:
+    found = []
+    for content in contents:
+        draft = text(content)
+        if check.reject(draft) is None:
+            check.keep(draft)
+            found.append(content)
+    return found
+
+
+def documents(seed: int, count: int, length: int) -> list[str]:
+    """Return random documents, a third of which are earlier ones with some words changed."""
+    rng = random.Random(seed)
+    found: list[list[str]] = []
+    for number in range(count):
+        if number % 3 == 2:
+            words = list(rng.choice(found))
+            for _ in range(rng.randrange(0, 12)):
+                words[rng.randrange(length)] = rng.choice(WORDS)
+        else:
+            words = rng.choices(WORDS, k=length)
+        found.append(words)
+    return [" ".join(words) for words in found]
+
+
+def brute_force(contents: list[str], config: NearConfig) -> list[str]:
+    found: list[str] = []
+    for content in contents:
+        own = shingles(content, ngram=config.ngram, unit=config.unit)
+        others = (shingles(other, ngram=config.ngram, unit=config.unit) for other in found)
+        if all(jaccard(own, other) < config.threshold for other in others):
+            found.append(content)
+    return found
+
+
+def test_near_duplicates_are_those_of_brute_force() -> None:
+    agreed = total = 0
+    for seed in range(5):
+        contents = documents(seed, count=120, length=60)
+        config = NearConfig(threshold=0.6, ngram=2)
+        expected = set(brute_force(contents, config))
+        found = set(kept(NearDuplicates(config), contents))
+        assert 80 < len(expected) < 120, "the test must hold both kinds"
+        total += len(contents)
+        agreed += len(contents) - len(expected ^ found)
+    assert agreed / total > 0.99
+
+
+def test_nothing_that_is_unlike_is_dropped() -> None:
+    """Candidates of the hash are compared exactly, so a low recall may keep a duplicate and never loses a row."""
+    config = NearConfig(threshold=0.7, ngram=1, permutations=16)
+    contents = documents(3, count=150, length=40)
+    survivors = kept(NearDuplicates(config), contents)
+    for content in set(contents) - set(survivors):
+        own = shingles(content, ngram=1, unit="word")
+        assert max(jaccard(own, shingles(other, ngram=1, unit="word")) for other in survivors) >= 0.7
+
+
+def test_shingles_and_jaccard_by_hand() -> None:
+    assert shingles("A b, c", ngram=2, unit="word") == {b"a b", b"b ,", b", c"}
+    assert shingles("abc", ngram=2, unit="character") == {b"ab", b"bc"}
+    assert shingles("short", ngram=5, unit="word") == {b"short"}
+    assert shingles("", ngram=5, unit="word") == frozenset()
+    assert jaccard(frozenset({b"a", b"b"}), frozenset({b"b", b"c"})) == 1 / 3
+    assert jaccard(frozenset(), frozenset()) == 1.0
+
+
+def test_exact_duplicates_differ_by_white_space_at_most() -> None:
+    contents = ["a  b", "a b", "a\nb", "A b", "ab", "caf\u00e9", "cafe\u0301"]
+    assert kept(ExactDuplicates(), contents) == ["a  b", "A b", "ab", "caf\u00e9"]
+
+
+def test_other_responses_are_other_rows() -> None:
+    check = ExactDuplicates()
+    one, two = (Draft("x", "x", 0, item=prompt("p").item, response=response) for response in ("1", "2"))
+    check.keep(one)
+    assert check.reject(two) is None
+    assert check.reject(one) == "duplicate"
+
+
+@given(st.text(), st.floats(0.01, 0.99))
+def test_every_prompt_is_in_one_part(content: str, border: float) -> None:
+    parts = [HashSplit(0.0, border), HashSplit(border, 1.0)]
+    assert sum(part.reject(prompt(content)) is None for part in parts) == 1
+
+
+def rejects(check: Contamination, draft: Draft) -> bool:
+    return check.reject(draft) == "contaminated"
+
+
+def test_planted_leaks_are_found_in_plain_text() -> None:
+    leak = "Add 5 + 8 - 3 and name the result."
+    check = Contamination([leak, "ab"], DecontaminateConfig())
+    assert rejects(check, prompt(f"  {leak.replace(' ', '  ')}"))
+    assert rejects(check, text("Homework 7. add 5 + 8 - 3 and name the RESULT. It is ten."))
+    assert not rejects(check, text("Add 5 + 8 - 4 and name the result."))
+    assert not rejects(check, text("A cab is not a leak of the two letters"))
+    assert not rejects(check, prompt("Add 5 + 8 - 3 and name"))
+
+
+def test_shared_ngrams_are_leaks_and_templates_are_not() -> None:
+    rng = random.Random(0)
+    template = "State the final answer to the following arithmetic problem please :"
+    evaluation = [f"{template} {' '.join(rng.choices(WORDS, k=12))}" for _ in range(40)]
+    check = Contamination(evaluation, DecontaminateConfig(ngrams={"size": 8}))
+    fresh = f"{template} {' '.join(rng.choices(WORDS, k=12))}"
+    assert not rejects(check, prompt(fresh))
+    stolen = " ".join(evaluation[3].split()[-10:])
+    assert rejects(check, prompt(f"Something else before {stolen} and behind"))
+    picky = Contamination(evaluation, DecontaminateConfig(ngrams={"size": 8, "min_share": 0.9}))
+    assert not rejects(picky, prompt(f"Something else before {stolen} and behind"))
+
+
+def test_reworded_prompts_are_near_leaks() -> None:
+    evaluation = documents(1, count=20, length=50)
+    words = evaluation[4].split()
+    words[7] = "changed"
+    exact = Contamination(evaluation, DecontaminateConfig())
+    near = Contamination(evaluation, DecontaminateConfig(near={"threshold": 0.7, "ngram": 3}))
+    assert not rejects(exact, prompt(" ".join(words)))
+    assert rejects(near, prompt(" ".join(words)))
+
+
+def test_evaluation_sets_of_any_kind(tmp_path: Path) -> None:
+    first = write_jsonl(tmp_path / "1", [{"prompt": "p", "answer": "1"}])
+    second = write_jsonl(tmp_path / "2", [{"text": "t"}])
+    assert list(evaluation_prompts([first, second])) == ["p", "t"]
