@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 REQUIREMENTS := infra/requirements
 ARGS ?=
 
-.PHONY: help demo test test-slow bench lint lock clean
+.PHONY: help demo test test-slow bench lint docs lock clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -46,6 +46,9 @@ bench: $(VENV)/.test ## ratios against peers, each measured in one run
 lint: $(VENV)/.test ## check style
 	@$(BIN)/ruff check components pipelines dags tests infra
 	@$(BIN)/ruff format --check components pipelines dags tests infra
+
+docs: $(VENV)/.stages ## renew the parameter tables in component READMEs
+	@$(BIN)/python -m pipelines.docs
 
 lock: $(VENV)/.test ## rewrite the lock files from what is installed
 	@$(BIN)/python $(REQUIREMENTS)/lock.py

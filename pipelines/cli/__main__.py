@@ -1,0 +1,9 @@
+"""`python -m pipelines.cli` is `posttrain`."""
+
+from __future__ import annotations
+
+import sys
+
+from pipelines.cli import main
+
+sys.exit(main())

@@ -1,0 +1,162 @@
+"""Commands on what recipes can use: components and operators, shown from their own declarations."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined, to_jsonable_python
+
+from components import catalog
+from components.contract import registry
+from components.contract.component import Component
+from components.contract.errors import InputError
+from components.contract.operators import OperatorSpec, config_of
+from pipelines.cli.output import print_json, print_table
+
+
+def components(arguments: argparse.Namespace) -> int:
+    """List all components, or show one."""
+    known = registry.components()
+    if arguments.name is None:
+        rows = [_summary(known, name) for name in known.names()]
+        if arguments.json:
+            print_json([dict(zip(("name", "summary", "image", "origin"), row, strict=True)) for row in rows])
+        else:
+            print_table(["component", "what it does", "image", "registered by"], rows)
+        return 0
+    component: Component = known.get(arguments.name)
+    if arguments.json:
+        print_json(component_json(component, known.entry(arguments.name).origin))
+    else:
+        _print_component(component)
+    return 0
+
+
+def component_json(component: Component, origin: str) -> dict[str, Any]:
+    """Return a component as scripts read it; "params" is a JSON schema."""
+    return {
+        "name": component.name,
+        "summary": component.summary,
+        "image": component.image,
+        "origin": origin,
+        "inputs": {
+            name: {"type": port.type.value, "doc": port.doc, "optional": port.optional, "many": port.many}
+            for name, port in component.inputs.items()
+        },
+        "outputs": {
+            name: {"type": port.type.value, "doc": port.doc, "optional": port.optional}
+            for name, port in component.outputs.items()
+        },
+        "params": component.params.model_json_schema(),
+        "metrics": dict(component.metrics),
+    }
+
+
+def operators(arguments: argparse.Namespace) -> int:
+    """List operators by slot, or show one's settings."""
+    slots = sorted(catalog.OPERATORS) if arguments.slot is None else [arguments.slot]
+    if arguments.name is not None:
+        return _operator(arguments)
+    rows = [_operator_summary(slot, name) for slot in slots for name in registry.operators(slot).names()]
+    if arguments.json:
+        print_json([dict(zip(("slot", "name", "summary", "origin"), row, strict=True)) for row in rows])
+    else:
+        print_table(["slot", "operator", "what it does", "registered by"], rows)
+    return 0
+
+
+def _operator(arguments: argparse.Namespace) -> int:
+    function = registry.operators(arguments.slot).get(arguments.name)
+    config = config_of(function, f"{arguments.slot} operator {arguments.name!r}")
+    if arguments.json:
+        facts = {"slot": arguments.slot, "name": arguments.name, "doc": inspect.getdoc(function) or ""}
+        print_json({**facts, "config": config.model_json_schema()})
+        return 0
+    print(f"{arguments.slot} operator {arguments.name}: {inspect.getdoc(function) or ''}\n")
+    _print_fields("settings", config)
+    return 0
+
+
+def _print_component(component: Component) -> None:
+    print(f"{component.name}: {component.summary} (image {component.image})\n")
+    ports = [
+        [kind, name, f"{'list of ' if port.many else ''}{port.type}", "optional" if port.optional else "", port.doc]
+        for kind, declared in (("in", component.inputs), ("out", component.outputs))
+        for name, port in declared.items()
+    ]
+    print_table(["", "port", "type", "", "what it is"], ports, title="ports")
+    print()
+    _print_fields("parameters", component.params)
+    if component.metrics:
+        print()
+        print_table(["metric", "what it is"], [list(item) for item in component.metrics.items()], title="metrics")
+
+
+def _print_fields(title: str, model: type[BaseModel]) -> None:
+    rows = [list(row) for row in describe_fields(model)]
+    if rows:
+        print_table([title.removesuffix("s"), "type", "default", "what it is"], rows)
+    else:
+        print(f"no {title}")
+
+
+def describe_fields(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, str, str, str]]:
+    """Yield (name, type, default, documentation) of each parameter; nested ones with dotted names."""
+    for name, info in model.model_fields.items():
+        nested = info.annotation
+        if inspect.isclass(nested) and issubclass(nested, BaseModel) and nested is not OperatorSpec:
+            yield from describe_fields(nested, f"{prefix}{name}.")
+        else:
+            doc = " ".join((info.description or "").split())
+            yield f"{prefix}{name}", _type_text(info), _default_text(info), doc
+
+
+def _type_text(info: FieldInfo) -> str:
+    return _annotation_text(info.annotation)
+
+
+def _annotation_text(annotation: Any) -> str:
+    if annotation is type(None):
+        return "null"
+    if inspect.isclass(annotation) and not get_args(annotation):
+        words = {"OperatorSpec": "operator", "str": "text", "bool": "true/false", "int": "int", "float": "number"}
+        return words.get(annotation.__name__, annotation.__name__)
+    text = str(annotation)
+    if "Literal[" in text and text.startswith("typing.Literal"):
+        return " | ".join(map(str, get_args(annotation)))
+    parts = [_annotation_text(part) for part in get_args(annotation) if part is not Ellipsis]
+    if "|" in text or "Union" in text:
+        return " | ".join(parts)
+    origin = text.partition("[")[0].rpartition(".")[2]
+    if origin in ("list", "tuple", "set", "frozenset"):
+        return f"list of {parts[0]}" if len(set(parts)) == 1 else f"[{', '.join(parts)}]"
+    return f"{origin}[{', '.join(parts)}]" if parts else origin
+
+
+def _default_text(info: FieldInfo) -> str:
+    default = info.get_default(call_default_factory=True, validated_data={})
+    return "required" if default is PydanticUndefined else str(to_jsonable_python(default))
+
+
+def _summary(known: registry.Registry, name: str) -> list[str]:
+    origin = known.entry(name).origin
+    try:
+        component: Component = known.get(name)
+    except InputError as error:  # one broken plug-in must not hide the others
+        return [name, f"cannot be loaded: {error}", "-", origin]
+    return [name, component.summary, component.image, origin]
+
+
+def _operator_summary(slot: str, name: str) -> list[str]:
+    known = registry.operators(slot)
+    origin = known.entry(name).origin
+    try:
+        doc = inspect.getdoc(known.get(name)) or ""
+    except InputError as error:
+        doc = f"cannot be loaded: {error}"
+    return [slot, name, doc.partition("\n")[0], origin]

@@ -1,0 +1,56 @@
+"""posttrain lineage: what made an artifact, what was made of it, and delivery to MLflow."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+
+from pipelines.cli.output import print_json, print_rich
+from pipelines.cli.stores import store_of
+
+SYNC = "sync"
+
+
+def lineage(arguments: argparse.Namespace) -> int:
+    """Show a lineage graph, or deliver pending events when the reference is "sync"."""
+    if arguments.reference == SYNC:
+        return _sync(arguments)
+    from components.runtime.lineage.graph import ancestors, descendants
+
+    walk = descendants if arguments.descendants else ancestors
+    graph = walk(store_of(arguments), arguments.reference)
+    if arguments.json:
+        print_json(graph.to_json())
+        return 0
+    from components.runtime.lineage.tree import lineage_tree
+
+    print_rich(lineage_tree(graph))
+    return 0
+
+
+def _sync(arguments: argparse.Namespace) -> int:
+    """Deliver what waits in the spool; the exit code is 1 if something still waits or was refused."""
+    from components.runtime.lineage.deliver import sync
+    from components.runtime.lineage.target import tracking_uri, without_credentials
+
+    store = store_of(arguments)
+    uri = tracking_uri(store)
+    results = sync(store, uri)
+    incomplete = any(result.pending or result.refused for result in results.values())
+    if arguments.json:
+        runs = {run_id: asdict(result) for run_id, result in results.items()}
+        print_json({"tracking_uri": without_credentials(uri), "complete": not incomplete, "runs": runs})
+        return int(incomplete)
+    if not results:
+        print(f"nothing waits; everything is in {without_credentials(uri)}")
+    for run_id, result in results.items():
+        print(f"{run_id}: {result.delivered} events delivered" + _rest(result.pending, result.problem))
+        for key, reason in result.refused.items():
+            print(f"  refused: {key}: {reason}")
+    return int(incomplete)
+
+
+def _rest(pending: int, problem: str | None) -> str:
+    if not pending:
+        return ""
+    return f", {pending} wait" + (f" ({problem})" if problem else "")

@@ -1,0 +1,62 @@
+"""How commands print: tables that fit a terminal, plain columns when piped, JSON for scripts."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+PIPED_WIDTH = 200
+
+
+def print_json(value: Any) -> None:
+    """Print a value as indented JSON."""
+    print(json.dumps(value, indent=2, ensure_ascii=True))
+
+
+def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "") -> None:
+    """Print rows under headers: drawn by rich in a terminal, as aligned plain columns otherwise."""
+    if sys.stdout.isatty():
+        _draw(headers, rows, title)
+        return
+    if title:
+        print(title)
+    widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
+    for row in (headers, *rows):
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def print_rich(renderable: Any) -> None:
+    """Print what rich draws; without colours, and as wide as it likes, when piped."""
+    from rich.console import Console
+
+    Console(width=None if sys.stdout.isatty() else PIPED_WIDTH).print(renderable)
+
+
+def _draw(headers: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for header in headers:
+        table.add_column(header, overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    Console().print(table)
+
+
+def seconds_text(seconds: float | None) -> str:
+    """Return a duration for people: 0.4 s, 12 s, 3 min 5 s, 2 h 10 min; "-" for none."""
+    if seconds is None:
+        return "-"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

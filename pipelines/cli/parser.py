@@ -1,0 +1,183 @@
+"""The commands and their options. Imports nothing heavy: `posttrain --help` must come at once."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, NoReturn
+
+from components.contract.errors import nearest
+
+ENGINES = ("local", "airflow", "kubeflow")
+STORE_VARIABLE = "POSTTRAIN_STORE"
+DEFAULT_STORE = ".posttrain/store"
+
+DESCRIPTION = "Declare a multistage post-training recipe once; run it anywhere; trace every number."
+EPILOG = """\
+first steps:
+  posttrain list                      recipes and runs
+  posttrain plan quickstart           what would run, what is cached, and why
+  posttrain run quickstart            run it; the same command goes on after a stop
+  posttrain lineage MODEL             which data, code and parameters made a model
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Answers a misspelt command with the near miss, and every mistake with one line and exit code 2."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"posttrain: {message} (see {self.prog} --help)\n")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            near = nearest(str(value), map(str, action.choices))
+            hint = f"; did you mean {near!r}?" if near else ""
+            known = ", ".join(map(str, action.choices))
+            name = {"command": "command"}.get(action.dest, action.option_strings[-1] if action.option_strings else "")
+            raise argparse.ArgumentError(None, f"unknown {name or action.dest} {value!r}{hint} (known: {known})")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser; each command sets `handler`, the "module:function" that carries it out."""
+    parser = _Parser(
+        prog="posttrain",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action=_Version, help="show the version and exit")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
+    _recipe_commands(commands)
+    _run_commands(commands)
+    _catalog_commands(commands)
+    _other_commands(commands)
+    return parser
+
+
+class _Version(argparse.Action):
+    def __init__(self, option_strings: list[str], dest: str, **options: Any) -> None:
+        super().__init__(option_strings, dest, nargs=0, **options)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from importlib.metadata import version
+
+        parser.exit(0, f"posttrain {version('posttrain')}\n")
+
+
+def _recipe_commands(commands: Any) -> None:
+    run = _command(commands, "run", "run a recipe, or go on with a run of it that was stopped", "runs:run")
+    _recipe(run)
+    _store(run)
+    _json(run)
+    run.add_argument("--engine", choices=ENGINES, default="local", help="what orders the jobs (default: local)")
+    run.add_argument("--new", action="store_true", help="start a new run even if an unfinished one could go on")
+    run.add_argument("--jobs", type=_positive, metavar="N", help="cores for jobs side by side (default: all)")
+    plan = _command(commands, "plan", "show what would run, what is cached and why, on which pools", "recipes:plan")
+    _recipe(plan)
+    _store(plan)
+    _json(plan)
+    validate = _command(commands, "validate", "check recipes and show every mistake with its line", "recipes:validate")
+    _recipe(validate, nargs="+")
+    _json(validate)
+
+
+def _run_commands(commands: Any) -> None:
+    listed = _command(commands, "list", "list recipes and runs", "runs:list_all")
+    listed.add_argument("what", nargs="?", choices=("recipes", "runs"), help="only these")
+    show = _command(commands, "show", "show a run: its stages, results and where they lie", "runs:show")
+    _run(show)
+    compare = _command(commands, "compare", "compare two runs: parameters, code and metrics", "runs:compare")
+    compare.add_argument("run_a", metavar="RUN_A", help="id of a run, its beginning, a recipe's name, or latest")
+    compare.add_argument("run_b", metavar="RUN_B")
+    lineage = _command(commands, "lineage", "show what made an artifact, and what was made of it", "lineage:lineage")
+    lineage.add_argument(
+        "reference",
+        metavar="MODEL",
+        help="registered model (name, name@alias, name/version), RUN:stage.port, or digest; "
+        "'sync' delivers pending lineage to MLflow",
+    )
+    lineage.add_argument("--descendants", action="store_true", help="what was made of it, in any run")
+    report = _command(commands, "report", "show where a run's report lies, or make it anew", "runs:report")
+    _run(report)
+    report.add_argument("--output", metavar="FILE", help="copy the page there")
+    for command in (listed, show, compare, lineage, report):
+        _store(command)
+        _json(command)
+    approve = _command(commands, "approve", "approve a stage that waits for a person", "runs:approve")
+    _run(approve)
+    approve.add_argument("stage", metavar="STAGE")
+    approve.add_argument("--reject", action="store_true", help="refuse it instead")
+    _store(approve)
+
+
+def _catalog_commands(commands: Any) -> None:
+    components = _command(
+        commands, "components", "list components, or show one's ports and parameters", "catalog:components"
+    )
+    components.add_argument("name", nargs="?", metavar="NAME")
+    _json(components)
+    operators = _command(commands, "operators", "list operators by slot, or show one's settings", "catalog:operators")
+    operators.add_argument("slot", nargs="?", metavar="SLOT")
+    operators.add_argument("name", nargs="?", metavar="NAME")
+    _json(operators)
+
+
+def _other_commands(commands: Any) -> None:
+    stage = _command(commands, "stage", "run one job from its description file, as containers do", "stage:stage")
+    stage.add_argument("file", metavar="JOB.json", help="job description, or - for standard input")
+    ui = _command(commands, "ui", "open MLflow on the store's lineage, on this machine only", "ui:ui")
+    _store(ui)
+    ui.add_argument("--port", type=_port, metavar="N", help="port (default: a free one)")
+
+
+def _command(commands: Any, name: str, summary: str, handler: str) -> argparse.ArgumentParser:
+    parser = commands.add_parser(
+        name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.", allow_abbrev=False
+    )
+    parser.set_defaults(handler=f"pipelines.cli.{handler}")
+    return parser
+
+
+def _recipe(parser: argparse.ArgumentParser, nargs: str | None = None) -> None:
+    parser.add_argument("recipe", metavar="RECIPE", nargs=nargs, help="name or path of a recipe")
+    parser.add_argument(
+        "--set",
+        dest="overrides",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="set a parameter (rl_steps=10) or any part of the recipe (stages.rl.with.steps=10)",
+    )
+    parser.add_argument("--seed", type=_count, metavar="N", help="seed of the run")
+
+
+def _run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", help="id of a run, its beginning, a recipe's name, or latest")
+
+
+def _store(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--store", metavar="URI", help=f"a folder or s3://bucket/prefix (default: ${STORE_VARIABLE} or {DEFAULT_STORE})"
+    )
+
+
+def _json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON for scripts")
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or len(text) > 18:
+        raise argparse.ArgumentTypeError(f"got {text[:40]!r}, expected a whole number")
+    return int(text)
+
+
+def _positive(text: str) -> int:
+    if _count(text) < 1:
+        raise argparse.ArgumentTypeError("expected at least 1")
+    return int(text)
+
+
+def _port(text: str) -> int:
+    if _count(text) > 65_535:
+        raise argparse.ArgumentTypeError("expected a port up to 65535")
+    return int(text)

@@ -1,0 +1,173 @@
+"""Commands on recipes: validate and plan."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from components.contract.errors import InputError
+from pipelines.cli.output import print_json, print_table, seconds_text
+from pipelines.cli.stores import store_of
+from pipelines.problems import RecipeErrors
+from pipelines.recipe import Recipe, load_recipe
+
+if TYPE_CHECKING:
+    from pipelines.forecast import StageForecast
+    from pipelines.plan import Plan
+
+
+def validate(arguments: argparse.Namespace) -> int:
+    """Check recipes; every mistake of every one is shown, and the exit code is 2 if there is any."""
+    results = [_validate(name, arguments) for name in arguments.recipe]
+    if arguments.json:
+        print_json(results[0] if len(results) == 1 else results)
+    return 0 if all(result["valid"] for result in results) else InputError.exit_code
+
+
+def _validate(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    try:
+        recipe = load_recipe(name, arguments.overrides, seed=arguments.seed)
+    except RecipeErrors as errors:
+        problems = [
+            {"file": p.mark.file, "line": p.mark.line, "column": p.mark.column, "message": p.message}
+            for p in errors.problems
+        ]
+        if not arguments.json:
+            print(errors, file=sys.stderr)
+        return {"recipe": name, "valid": False, "problems": problems}
+    except InputError as error:
+        if not arguments.json:
+            print(f"posttrain: {error}", file=sys.stderr)
+        return {"recipe": name, "valid": False, "problems": [{"message": str(error)}]}
+    if not arguments.json:
+        print(f"{recipe.name}: valid, {_stages(len(recipe.stages))}{_left_out(recipe)}")
+    return {"recipe": recipe.name, "valid": True, "problems": [], "stages": [stage.name for stage in recipe.stages]}
+
+
+def plan(arguments: argparse.Namespace) -> int:
+    """Show what a run would do now; nothing is run and nothing is written."""
+    from pipelines.forecast import forecast
+    from pipelines.plan import build_plan
+
+    recipe = load_recipe(arguments.recipe, arguments.overrides, seed=arguments.seed)
+    store = store_of(arguments)
+    planned = build_plan(recipe, store.uri, "plan")
+    stages = forecast(planned, store)
+    if arguments.json:
+        print_json(plan_json(planned, stages))
+    else:
+        _print_plan(planned, stages)
+    return 0
+
+
+def plan_json(planned: Plan, stages: Sequence[StageForecast]) -> dict[str, Any]:
+    """Return a plan as scripts read it."""
+    recipe = planned.recipe
+    return {
+        "recipe": recipe.name,
+        "summary": recipe.summary,
+        "seed": recipe.seed,
+        "params": recipe.params,
+        "plan_digest": planned.digest,
+        "store": planned.store,
+        "stages": [_stage_json(stage) for stage in stages],
+        "left_out": [{"name": left.name, "reason": left.reason} for left in recipe.left_out],
+        "gpu_hours": _total([stage.gpu_hours for stage in stages]),
+        "without_basis": [stage.job.stage for stage in stages if stage.gpu_hours is None],
+    }
+
+
+def _stage_json(stage: StageForecast) -> dict[str, Any]:
+    job = stage.job
+    return {
+        "name": job.stage,
+        "component": job.component,
+        "pool": job.resources.pool,
+        "cached": stage.outlook.value == "cached",
+        "outlook": stage.outlook.value,
+        "reason": stage.reason,
+        "fingerprint": stage.fingerprint,
+        "after": job.after,
+        "labels": job.labels,
+        "group": job.group,
+        "seed": job.seed,
+        "when": job.when,
+        "needs_approval": job.approve is not None,
+        "seconds": stage.seconds,
+        "gpu_hours": stage.gpu_hours,
+        "price": stage.price,
+    }
+
+
+def _print_plan(planned: Plan, stages: Sequence[StageForecast]) -> None:
+    recipe = planned.recipe
+    print(f"{recipe.name}: {recipe.summary}" if recipe.summary else recipe.name)
+    facts = [_stages(len(stages)), f"seed {recipe.seed}", f"store {planned.store}"]
+    print(" | ".join([*facts, *(f"{name} = {value}" for name, value in recipe.params.items())]))
+    print()
+    rows = [
+        [
+            job.stage,
+            job.component,
+            job.resources.pool,
+            stage.outlook.value,
+            _conditions(stage) + stage.reason,
+            seconds_text(stage.seconds) if stage.outlook.value == "run" else "",
+            ", ".join(job.after) or "-",
+        ]
+        for stage in stages
+        for job in [stage.job]
+    ]
+    print_table(["stage", "component", "pool", "will", "why", "about", "after"], rows)
+    for left in recipe.left_out:
+        print(f"left out: {left.name} ({left.reason})")
+    print()
+    print(_totals(stages))
+
+
+def _conditions(stage: StageForecast) -> str:
+    job = stage.job
+    parts = [f"if {job.when}: "] if job.when and stage.outlook.value == "run" else []
+    return "".join([*parts, "after approval: " if job.approve and stage.outlook.value == "run" else ""])
+
+
+def _totals(stages: Sequence[StageForecast]) -> str:
+    counts = Counter(stage.outlook.value for stage in stages)
+    parts = [
+        f"{counts[name]} {text}"
+        for name, text in (("cached", "cached"), ("run", "to run"), ("skip", "skipped"))
+        if counts[name]
+    ]
+    pools = Counter(stage.job.resources.pool for stage in stages if stage.outlook.value == "run")
+    if pools:
+        parts.append("on " + ", ".join(f"{pool} ({count})" for pool, count in sorted(pools.items())))
+    hours = [stage.gpu_hours for stage in stages]
+    on_gpu = [stage for stage in stages if stage.outlook.value == "run" and stage.pool.gpu_count]
+    if not on_gpu:
+        parts.append("no GPU-hours")
+    elif all(stage.gpu_hours is None for stage in on_gpu):
+        parts.append("GPU-hours: no basis, none of these stages has run before")
+    else:
+        missing = sum(hour is None for hour in hours)
+        parts.append(
+            f"about {_total(hours):.2f} GPU-hours" + (f" and {missing} stages without a basis" if missing else "")
+        )
+    prices = [stage.price for stage in stages]
+    if any(prices):
+        parts.append(f"about {_total(prices):.2f} in the prices of pools.yaml")
+    return "; ".join(parts)
+
+
+def _total(values: Sequence[float | None]) -> float:
+    return round(sum(value for value in values if value is not None), 4)
+
+
+def _stages(count: int) -> str:
+    return f"{count} stage{'' if count == 1 else 's'}"
+
+
+def _left_out(recipe: Recipe) -> str:
+    return f" ({len(recipe.left_out)} left out by when)" if recipe.left_out else ""

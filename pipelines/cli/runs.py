@@ -1,0 +1,201 @@
+"""Commands on runs: run, list, show, compare, approve and report."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from components.contract.errors import InputError, did_you_mean
+from pipelines.cli.output import print_json, print_rich, print_table, seconds_text
+from pipelines.cli.stores import run_of, store_of
+
+MAX_LISTED_RUNS = 20
+MAX_METRICS = 4
+DIGEST_LENGTH = 12
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run a recipe; the exit code says how it ended."""
+    if arguments.engine != "local":
+        raise InputError(f"engine {arguments.engine}: it comes with its own issue; use --engine local until then")
+    from pipelines.engines.local import run_plan
+    from pipelines.plan import build_plan
+    from pipelines.recipe import load_recipe
+    from pipelines.runs import new_run_id
+    from pipelines.summary import print_ending
+    from pipelines.view import choose_view
+
+    recipe = load_recipe(arguments.recipe, arguments.overrides, seed=arguments.seed)
+    store = store_of(arguments)
+    plan = build_plan(recipe, store.uri, new_run_id(recipe.name))
+    view = choose_view(recipe.name, list(plan.jobs), quiet_stdout=arguments.json)
+    result = run_plan(plan, view=view, jobs=arguments.jobs, new=arguments.new)
+    if arguments.json:
+        from components.runtime.lineage.ledger import load_run, show_json
+
+        print_json(show_json(load_run(store, result.run_id)))
+    else:
+        print_ending(store, result)
+    return result.exit_code
+
+
+def list_all(arguments: argparse.Namespace) -> int:
+    """List recipes and runs, or only one kind."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    if arguments.what != "runs":
+        found["recipes"] = _recipes()
+    if arguments.what != "recipes":
+        from components.runtime.lineage.ledger import list_runs
+
+        found["runs"] = list_runs(store_of(arguments))
+    if arguments.json:
+        print_json(found)
+        return 0
+    if "recipes" in found:
+        print_table(["recipe", "summary", "file"], [[r["name"], r["summary"], r["path"]] for r in found["recipes"]])
+    if len(found) == 2:
+        print()
+    if "runs" in found:
+        _print_runs(found["runs"])
+    return 0
+
+
+def _recipes() -> list[dict[str, Any]]:
+    from pipelines.document import display_path, read_document
+    from pipelines.find import recipe_files
+    from pipelines.problems import RecipeErrors
+
+    found = []
+    for name, path in sorted(recipe_files().items()):
+        try:
+            summary = read_document(path).root.child("summary")
+            text = str(summary.value) if summary else ""
+        except RecipeErrors as errors:  # one broken recipe must not hide the others
+            text = f"cannot be read: {errors.problems[0].message}"
+        found.append({"name": name, "summary": text, "path": display_path(path)})
+    return found
+
+
+def _print_runs(runs: list[dict[str, Any]]) -> None:
+    if not runs:
+        print("no runs yet: posttrain run RECIPE")
+        return
+    rows = [
+        [
+            entry["run_id"],
+            str(entry["recipe"]),
+            entry["status"],
+            f"{entry['ended_stages']}/{entry['stages']}",
+            str(entry["started"])[:19],
+            seconds_text(entry["seconds"]),
+        ]
+        for entry in runs[:MAX_LISTED_RUNS]
+    ]
+    print_table(["run", "recipe", "status", "stages", "started", "took"], rows)
+    if len(runs) > MAX_LISTED_RUNS:
+        print(f"and {len(runs) - MAX_LISTED_RUNS} older ones (--json lists all)")
+
+
+def show(arguments: argparse.Namespace) -> int:
+    """Show one run: its stages, their metrics and where their outputs lie."""
+    from components.runtime.lineage.ledger import load_run, show_json
+
+    store = store_of(arguments)
+    record = load_run(store, run_of(store, arguments.run))
+    shown = show_json(record)
+    if arguments.json:
+        print_json(shown)
+        return 0
+    took = seconds_text(shown["seconds"])
+    print(f"{shown['run_id']}: {shown['status']}, recipe {shown['recipe']}, started {shown['started']}, took {took}\n")
+    rows = [
+        [
+            stage["name"],
+            str(stage["component"]),
+            stage["status"],
+            {"hit": "cached", "miss": "ran"}.get(stage["cache"], "-"),
+            seconds_text(stage["seconds"]),
+            _metrics(stage["metrics"]),
+            "  ".join(f"{port} {output['digest'][:DIGEST_LENGTH]}" for port, output in stage["outputs"].items()),
+        ]
+        for stage in shown["stages"]
+    ]
+    print_table(["stage", "component", "status", "cache", "took", "metrics", "outputs"], rows)
+    for name, failure in record.failures.items():
+        print(f"\n{name} failed: {failure['error']}")
+    if command := record.entry.get("command"):
+        print(f"\nreproduce: {command}")
+    return 0
+
+
+def _metrics(metrics: dict[str, float]) -> str:
+    shown = [f"{name} {value:.4g}" for name, value in list(metrics.items())[:MAX_METRICS]]
+    more = [f"and {len(metrics) - MAX_METRICS} more"] if len(metrics) > MAX_METRICS else []
+    return "  ".join([*shown, *more])
+
+
+def compare(arguments: argparse.Namespace) -> int:
+    """Compare two runs."""
+    from components.runtime.lineage.compare import compare_runs
+
+    store = store_of(arguments)
+    comparison = compare_runs(store, run_of(store, arguments.run_a), run_of(store, arguments.run_b))
+    if arguments.json:
+        print_json(comparison.to_json())
+    else:
+        print_rich(comparison.tables())
+    return 0
+
+
+def approve(arguments: argparse.Namespace) -> int:
+    """Record a person's decision on a stage; the run goes on when it is run again."""
+    from components.runtime.lineage.ledger import load_run
+    from pipelines.engines.approvals import record_decision
+
+    store = store_of(arguments)
+    record = load_run(store, run_of(store, arguments.run))
+    stages = [stage["name"] for stage in record.entry.get("stages", ())]
+    if arguments.stage not in stages:
+        raise InputError(
+            f"unknown stage {arguments.stage!r} of run {record.run_id}{did_you_mean(arguments.stage, stages)}"
+        )
+    word = "rejected" if arguments.reject else "approved"
+    if not record_decision(store, record.run_id, arguments.stage, approved=not arguments.reject):
+        raise InputError(f"{arguments.stage} of run {record.run_id} was decided before; that decision stands")
+    print(f"{arguments.stage} of run {record.run_id} is {word}")
+    if record.status == "waiting":
+        print(f"go on with: {record.entry.get('command') or 'the same posttrain run command'}")
+    return 0
+
+
+def report(arguments: argparse.Namespace) -> int:
+    """Make a run's report from the store and say where it lies; copy it when asked to."""
+    from pipelines.report.page import build_report
+
+    store = store_of(arguments)
+    run_id = run_of(store, arguments.run)
+    manifest = build_report(store, run_id)
+    page = store.fetch(manifest.digest) / "index.html"
+    place = str(page)
+    if arguments.output:
+        place = str(_copy(page, Path(arguments.output)))
+    if arguments.json:
+        print_json(
+            {"run_id": run_id, "digest": manifest.digest, "uri": store.artifact_uri(manifest.digest), "page": place}
+        )
+    else:
+        print(place)
+    return 0
+
+
+def _copy(page: Path, target: Path) -> Path:
+    target = target / "index.html" if target.is_dir() else target
+    try:
+        shutil.copyfile(page, target)
+    except OSError as error:
+        raise InputError(f"{target}: {error.strerror}") from None
+    print(f"copied from {page}", file=sys.stderr)
+    return target

@@ -1,0 +1,61 @@
+"""posttrain ui: MLflow on the store's lineage, reachable from this machine only."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+from components.contract.errors import PosttrainError
+from components.runtime.lineage.target import DEFAULTS, artifact_root, tracking_uri, without_credentials
+from pipelines.cli.stores import store_of
+
+HOST = "127.0.0.1"
+START_SECONDS = 60.0
+POLL_SECONDS = 0.2
+
+
+def ui(arguments: argparse.Namespace) -> int:
+    """Start the MLflow server in the foreground, print its address when it answers, and end with it."""
+    uri = tracking_uri(store_of(arguments))
+    if uri.startswith(("http://", "https://")):
+        print(f"MLflow runs at {without_credentials(uri)}")
+        return 0
+    port = arguments.port or _free_port()
+    command = [sys.executable, "-m", "mlflow", "server", "--host", HOST, "--port", str(port), "--workers", "1"]
+    command += ["--backend-store-uri", uri]
+    if root := artifact_root(uri):
+        command += ["--default-artifact-root", root]
+    server = subprocess.Popen(command, env={**os.environ, **DEFAULTS}, stdout=subprocess.DEVNULL)
+    try:
+        _wait(server, port)
+        print(f"MLflow: http://{HOST}:{port}  (Ctrl-C ends it)", flush=True)
+        return server.wait()
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait(server: subprocess.Popen[bytes], port: int) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if server.poll() is not None:
+            raise PosttrainError(
+                f"MLflow's server ended at once with exit code {server.returncode}; its message is above"
+            )
+        try:
+            with urllib.request.urlopen(f"http://{HOST}:{port}/health", timeout=1):
+                return
+        except OSError:
+            time.sleep(POLL_SECONDS)
+    raise PosttrainError(f"MLflow's server did not answer within {START_SECONDS:.0f} s")

@@ -1,0 +1,139 @@
+"""Drafts: what can be said of one stage without the others. Its component, its words and its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from components.contract.component import Component, Params
+from components.contract.errors import InputError, UnknownName
+from components.contract.job import StageRef, UriRef
+from components.contract.registry import components
+from pipelines.grammar import DEFAULT_KEYS, StageWords
+from pipelines.layers import merge
+from pipelines.nodes import UNKNOWN, Node, mapping
+from pipelines.operators import check_operators
+from pipelines.problems import Mark, Problems, shown
+from pipelines.references import Resolver
+from pipelines.unroll import Cell
+from pipelines.wording import add_schema_errors
+
+
+@dataclass
+class Draft:
+    """A stage as far as it could be read; `component` is None where a problem was noted."""
+
+    cell: Cell
+    node: Node
+    words: StageWords
+    component: Component | None
+    params: dict[str, Any] = field(default_factory=dict)
+    config: Params | None = None
+    inputs: dict[str, list[StageRef | UriRef]] = field(default_factory=dict)
+    when: str | None = None
+    gate: list[str] = field(default_factory=list)
+    needs: dict[str, Mark] = field(default_factory=dict)
+    """Stages that must have ended first, and where that is said."""
+    conditions: set[str] = field(default_factory=set)
+    """Stages whose metrics `when` looks at."""
+    included: bool = True
+    """False when a condition that is known before the run leaves the stage out."""
+
+
+class StageReader:
+    """Reads the cells of one recipe into drafts."""
+
+    def __init__(self, defaults: Node | None, pools: Iterable[str], resolver: Resolver, problems: Problems) -> None:
+        self._defaults = defaults
+        self._pools = sorted(pools)
+        self._resolver = resolver
+        self._problems = problems
+
+    def read(self, cell: Cell) -> Draft:
+        """Return everything about a stage that does not need the other stages."""
+        node = self._resolver.resolve(_without(cell.template.node, "matrix"), cell.scope)
+        defaults = self._defaults_for(cell)
+        draft = Draft(cell, node, self._words(node, defaults, cell), self._component(node))
+        if draft.component is not None:
+            self._params(draft, draft.component, defaults)
+        return draft
+
+    def _component(self, node: Node) -> Component | None:
+        uses = node.value["uses"]
+        if uses.value is UNKNOWN:
+            return None
+        if not isinstance(uses.value, str):
+            self._problems.add(uses.mark, f"uses: got {shown(uses.plain())}, expected the name of a component")
+            return None
+        try:
+            return components().get(uses.value)
+        except UnknownName as error:
+            self._problems.unknown(uses.mark, "component", uses.value, error.known)
+        except InputError as error:
+            self._problems.add(uses.mark, str(error))
+        return None
+
+    def _defaults_for(self, cell: Cell) -> Node:
+        """Return the recipe's defaults as this cell sees them, without those that are wrong."""
+        if self._defaults is None or not isinstance(self._defaults.value, dict):
+            return mapping({}, cell.template.node.mark)
+        defaults = self._resolver.resolve(self._defaults, cell.scope)
+        strange = [key for key in defaults.value if key not in DEFAULT_KEYS]
+        good = self._valid(_without(defaults, "with", *strange), "defaults.")
+        return mapping({**good.value, **_only(defaults, "with").value}, defaults.mark)
+
+    def _words(self, stage: Node, defaults: Node, cell: Cell) -> StageWords:
+        own = self._valid(_without(stage, "uses", "in", "with"), f"stage {cell.template.path!r}, ")
+        node = merge(_without(defaults, "with"), own)
+        words = StageWords.model_validate(node.plain())
+        if words.pool not in self._pools:
+            pool = node.child("pool")
+            self._problems.unknown(pool.mark if pool else stage.where, "pool", words.pool, self._pools)
+        return words
+
+    def _valid(self, node: Node, what: str) -> Node:
+        """Return the words of a stage or of the defaults that are right, noting the others."""
+        node = _without(node, *(key for key, child in node.value.items() if child.holds_unknown()))
+        try:
+            StageWords.model_validate(node.plain())
+        except ValidationError as error:
+            add_schema_errors(self._problems, error, node, what=what, schema=StageWords)
+            return _without(node, *(str(entry["loc"][0]) for entry in error.errors()))
+        return node
+
+    def _params(self, draft: Draft, component: Component, defaults: Node) -> None:
+        schema = component.params
+        what = f"stage {draft.cell.template.path!r}, with."
+        node = draft.node.child("with") or mapping({}, draft.node.where)
+        if node.value is None:
+            node = mapping({}, node.mark, node.key)
+        common = defaults.child("with")
+        common = common.child(component.name) if common is not None else None
+        if common is not None and isinstance(common.value, dict):
+            node = merge(common, node)
+        if node.value is UNKNOWN:
+            return
+        if not isinstance(node.value, dict):
+            self._problems.add(node.mark, f"{what[:-1]}: got {shown(node.plain())}, expected 'parameter: value' lines")
+            return
+        absent = [key for key, child in node.value.items() if child.holds_unknown()]
+        node = _without(node, *absent)
+        draft.params = node.plain()
+        try:
+            draft.config = schema.model_validate(draft.params)
+        except ValidationError as error:
+            add_schema_errors(self._problems, error, node, what=what, schema=schema, absent=absent)
+        if draft.config is not None:
+            check_operators(draft.config, node, what, self._problems)
+
+
+def _without(node: Node, *keys: str) -> Node:
+    entries = {name: child for name, child in node.value.items() if name not in keys}
+    return mapping(entries, node.mark, node.key) if len(entries) < len(node.value) else node
+
+
+def _only(node: Node, *keys: str) -> Node:
+    return _without(node, *(key for key in node.value if key not in keys))

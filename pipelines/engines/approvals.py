@@ -1,0 +1,54 @@
+"""Approvals on the local engine: a record in the store that a person writes, here or from another terminal."""
+
+from __future__ import annotations
+
+import getpass
+import time
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from components.contract.job import Job
+from components.runtime.records import approval_key
+
+if TYPE_CHECKING:
+    from components.runtime.store import Store
+
+
+class Decision(Enum):
+    """What is known of a stage's approval."""
+
+    APPROVED = auto()
+    REJECTED = auto()
+    WAITING = auto()
+
+
+def record_decision(store: Store, run_id: str, stage: str, *, approved: bool, by: str | None = None) -> bool:
+    """Write a person's decision; returns False when one had been written before, which then stands."""
+    record = {"approved": approved, "by": by or getpass.getuser(), "time": time.time()}
+    return store.put(approval_key(run_id, stage), record)
+
+
+def decide(job: Job, store: Store, ask: Callable[[Job], bool | None]) -> Decision:
+    """Return the decision on `job`: recorded, asked for now, or made by its time limit."""
+    if job.approve is None:
+        return Decision.APPROVED
+    asked_key = approval_key(job.run_id, f"{job.stage}.asked")
+    store.put(asked_key, {"message": job.approve.message, "time": time.time()})
+    recorded = store.get(approval_key(job.run_id, job.stage))
+    if recorded is None:
+        answer = ask(job)
+        if answer is not None:
+            record_decision(store, job.run_id, job.stage, approved=answer)
+        elif _late(job, store, asked_key):
+            record_decision(store, job.run_id, job.stage, approved=job.approve.on_timeout == "approve", by="time limit")
+        recorded = store.get(approval_key(job.run_id, job.stage))
+    if recorded is None:
+        return Decision.WAITING
+    return Decision.APPROVED if recorded["approved"] else Decision.REJECTED
+
+
+def _late(job: Job, store: Store, asked_key: str) -> bool:
+    limit = job.approve.timeout_seconds if job.approve else None
+    asked = store.get(asked_key)
+    return limit is not None and asked is not None and time.time() - asked["time"] > limit

@@ -1,0 +1,91 @@
+"""One attempt at one job in a forked process: relays its events, enforces its timeout, reports how it ended.
+
+Processes come from a fork server that has imported the heavy libraries once, so a stage starts in milliseconds
+instead of the seconds that importing torch takes.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import multiprocessing.forkserver
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from components.contract.job import Job
+from components.runtime.process import REFUSED, run_forked
+
+POLL_SECONDS = 0.1
+GRACE_SECONDS = 5.0
+TAIL_LINES = 15
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How an attempt ended."""
+
+    code: int
+    error: str | None = None
+    """One message for people; None on success."""
+    retryable: bool = False
+
+
+def preload(modules: Iterable[str]) -> None:
+    """Name what the fork server imports before it forks; takes effect if no job has started yet."""
+    multiprocessing.get_context("forkserver").set_forkserver_preload(sorted(modules))
+
+
+def run_attempt(
+    job: Job, log: Path, environment: dict[str, str], on_event: Callable[[dict[str, Any]], None], stop: Event
+) -> Ended:
+    """Run one attempt to its end; kills it when `stop` is set or its timeout passes."""
+    context = multiprocessing.get_context("forkserver")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(
+        target=run_forked, args=(job.model_dump_json(), sender, str(log), environment), name=job.stage, daemon=True
+    )
+    process.start()
+    sender.close()
+    deadline = time.monotonic() + job.timeout_seconds if job.timeout_seconds else None
+    failure: str | None = None
+    while True:
+        if stop.is_set():
+            _end(process)
+            return Ended(130, "stopped", retryable=False)
+        if deadline and time.monotonic() > deadline:
+            _end(process)
+            return Ended(124, f"took longer than its timeout of {job.timeout_seconds:g} s", retryable=True)
+        if not receiver.poll(POLL_SECONDS):
+            continue
+        try:
+            event = json.loads(receiver.recv_bytes())
+        except EOFError:
+            break
+        failure = event["error"] if event["event"] == "failed" else failure
+        on_event(event)
+    process.join()
+    return _ended(process.exitcode or 0, failure, log)
+
+
+def _ended(code: int, failure: str | None, log: Path) -> Ended:
+    if code == 0:
+        return Ended(0)
+    if failure is None:
+        cause = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+        tail = "\n".join(log.read_text(errors="replace").splitlines()[-TAIL_LINES:])
+        failure = f"its process {cause}" + (f"; its last lines:\n{tail}" if tail else "")
+    return Ended(code, failure, retryable=code != REFUSED)
+
+
+def _end(process: BaseProcess) -> None:
+    """End a job: it is resumable at any instant, so the polite signal is only for its own children's sake."""
+    process.terminate()
+    process.join(GRACE_SECONDS)
+    if process.is_alive():
+        process.kill()
+        process.join()

@@ -1,0 +1,82 @@
+"""The local engine: one process per job on this machine; it orders, retries and shows jobs, and moves no data."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+
+from components.contract.registry import components
+from components.runtime.code import VARIABLE, code_version
+from components.runtime.gates.process import GATE_LIBRARY
+from components.runtime.gating import needs_data_gates
+from components.runtime.store import Store, open_store
+from pipelines.engines.job_process import preload
+from pipelines.engines.scheduler import Scheduler
+from pipelines.plan import Plan
+from pipelines.runs import RunResult, RunWriter, exclusive, run_entry, start_deliverer, unfinished_run, wait_delivered
+from pipelines.view import RunView
+
+EXIT_CODES = {"succeeded": 0, "failed": 1, "waiting": 3, "stopped": 130}
+ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",
+    "LRU_CACHE_CAPACITY": "64",
+    "GX_ANALYTICS_ENABLED": "false",
+}
+"""Read once, by the libraries of the fork server. A job with more cores raises its own threads; the default caches of
+1024 compiled kernels, one for each length that a batch has had, cost a small model half a gigabyte."""
+
+
+def run_plan(plan: Plan, *, view: RunView, jobs: int | None = None, new: bool = False) -> RunResult:
+    """Run a plan to its end; goes on with the newest unfinished run of the same plan unless `new`.
+
+    `jobs` bounds the cores in use. Raises InputError when another process is at the same run.
+    """
+    store = open_store(plan.store)
+    unfinished = None if new else unfinished_run(store, plan.digest)
+    plan = plan.with_run_id(unfinished) if unfinished else plan
+    os.environ.update(ENVIRONMENT)
+    preload(heavy_modules(plan))
+    cores = os.cpu_count() or 1
+    with exclusive(store, plan.run_id):
+        writer = RunWriter(store, plan.run_id)
+        writer.begin(run_entry(plan, engine="local"))
+        deliverer = start_deliverer(store, plan.run_id)
+        scheduler = Scheduler(
+            plan.jobs,
+            store=store,
+            view=view,
+            logs=log_folder(store, plan.run_id),
+            environment={VARIABLE: json.dumps(code_version())},
+            cores=min(jobs or cores, cores),
+        )
+        with view.showing():
+            ending = scheduler.run()
+        page = writer.end(ending.status)
+        problem = wait_delivered(deliverer, store, plan.run_id) if ending.executed else None
+    return RunResult(
+        run_id=plan.run_id,
+        status=ending.status,
+        exit_code=EXIT_CODES[ending.status],
+        failures=ending.failed,
+        page=page,
+        lineage_problem=problem,
+    )
+
+
+def heavy_modules(plan: Plan) -> set[str]:
+    """Return what the jobs of a plan import that takes seconds: their libraries, and that of the data gates."""
+    used = [components().get(job.component) for job in plan.jobs]
+    modules = {module for component in used for module in component.preloads}
+    return modules | ({GATE_LIBRARY} if any(map(needs_data_gates, used)) else set())
+
+
+def log_folder(store: Store, run_id: str) -> Path:
+    """Return the folder of a run's stage logs: beside a directory store, else in the temporary folder."""
+    base = Path(tempfile.gettempdir()) / "posttrain" if "://" in store.uri else Path(store.uri).parent
+    folder = base / "logs" / run_id
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

@@ -1,0 +1,169 @@
+"""The local scheduler: which job may start when, on how many cores, tried how often."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
+from pathlib import Path
+from threading import Event
+
+from components.contract.errors import PosttrainError
+from components.contract.job import Job
+from components.runtime.launch import Launch
+from components.runtime.store import Store
+from pipelines.engines.approvals import Decision, decide
+from pipelines.engines.job_process import Ended, run_attempt
+from pipelines.view import RunView
+
+
+@dataclass
+class Ending:
+    """How each stage of a run ended."""
+
+    done: set[str] = field(default_factory=set)
+    failed: dict[str, str] = field(default_factory=dict)
+    waiting: set[str] = field(default_factory=set)
+    blocked: set[str] = field(default_factory=set)
+    executed: int = 0
+    stopped: bool = False
+
+    @property
+    def status(self) -> str:
+        """Return the status of the whole run."""
+        if self.stopped:
+            return "stopped"
+        if self.failed:
+            return "failed"
+        return "waiting" if self.waiting else "succeeded"
+
+
+class Scheduler:
+    """Runs the jobs of one run in dependency order, independent ones side by side within the machine's cores."""
+
+    def __init__(
+        self,
+        jobs: Iterable[Job],
+        *,
+        store: Store,
+        view: RunView,
+        logs: Path,
+        environment: dict[str, str],
+        cores: int,
+    ) -> None:
+        self.jobs = {job.stage: job for job in jobs}
+        self.store, self.view, self.logs, self.environment = store, view, logs, environment
+        self.cores = cores
+        self.stop = Event()
+        self.ending = Ending()
+        self._free = cores  # a job of a pool with more cores than this machine gets what there is
+        self._queued: set[str] = set()
+        self._running: dict[Future[Ended], Job] = {}
+
+    def run(self) -> Ending:
+        """Run until nothing more can start; Ctrl-C ends the running jobs and leaves a resumable run."""
+        order = TopologicalSorter({name: job.after for name, job in self.jobs.items()})
+        order.prepare()
+        ready: list[Job] = []
+        with ThreadPoolExecutor(max_workers=max(self.cores, 1)) as pool:
+            try:
+                while order.is_active():
+                    ready += [self.jobs[name] for name in order.get_ready()]
+                    settled = [job for job in ready if self._settle(job)]
+                    ready = [job for job in ready if job not in settled]
+                    for job in settled:
+                        order.done(job.stage)
+                    self._start(ready, pool)
+                    if settled:
+                        continue
+                    if not self._running:
+                        break
+                    for job in self._finish():
+                        order.done(job.stage)
+            except KeyboardInterrupt:
+                self.ending.stopped = True
+                self.stop.set()
+        return self.ending
+
+    def _settle(self, job: Job) -> bool:
+        """Settle what needs no process: blocked, waiting for a person, refused, skipped or cached."""
+        if any(name in self.ending.failed or name in self.ending.blocked for name in job.after):
+            return self._block(job)
+        if any(name in self.ending.waiting for name in job.after):
+            self.ending.waiting.add(job.stage)
+            return True
+        if job.stage in self._queued:
+            return False
+        try:
+            if Launch(job, self.view.event, store=self.store).reuse():
+                self.ending.done.add(job.stage)
+                return True
+        except PosttrainError as error:
+            return self._fail(job, str(error))
+        decision = decide(job, self.store, self.view.ask)
+        if decision is Decision.WAITING:
+            self.view.event({"event": "approval", "stage": job.stage, "time": time.time(), "run_id": job.run_id})
+            self.ending.waiting.add(job.stage)
+            return True
+        if decision is Decision.REJECTED:
+            return self._fail(job, "rejected by a person or by its time limit")
+        self._queued.add(job.stage)
+        return False
+
+    def _start(self, ready: list[Job], pool: ThreadPoolExecutor) -> None:
+        for job in list(ready):
+            cpus = min(job.resources.cpus, self.cores)
+            if cpus <= self._free:
+                self._free -= cpus
+                ready.remove(job)
+                self.ending.executed += 1
+                self._running[pool.submit(self._attempts, job)] = job
+
+    def _finish(self) -> list[Job]:
+        """Wait for at least one running job to end and return those that did."""
+        ended, _ = wait(self._running, return_when=FIRST_COMPLETED)
+        jobs = []
+        for future in ended:
+            job = self._running.pop(future)
+            self._free += min(job.resources.cpus, self.cores)
+            result = future.result()
+            if result.code == 0:
+                self.ending.done.add(job.stage)
+            else:
+                self._fail(job, result.error or "failed")
+            jobs.append(job)
+        return jobs
+
+    def _attempts(self, job: Job) -> Ended:
+        """Run a job with its retries; the pause doubles each time."""
+        pause = job.retry.backoff_seconds
+        for attempt in range(job.retry.retries + 1):
+            result = run_attempt(job, self.logs / f"{job.stage}.log", self.environment, self.view.event, self.stop)
+            if result.code == 0 or not result.retryable or attempt == job.retry.retries:
+                return result
+            self.view.event(
+                {
+                    "event": "retry",
+                    "stage": job.stage,
+                    "time": time.time(),
+                    "attempt": attempt + 1,
+                    "seconds": pause,
+                    "error": result.error,
+                }
+            )
+            if self.stop.wait(pause):
+                return Ended(130, "stopped")
+            pause = min(2 * pause, job.retry.max_backoff_seconds)
+        raise AssertionError("unreachable: the last attempt returns")
+
+    def _fail(self, job: Job, error: str) -> bool:
+        self.ending.failed[job.stage] = error
+        self.view.event({"event": "failed", "stage": job.stage, "time": time.time(), "error": error})
+        return True
+
+    def _block(self, job: Job) -> bool:
+        self.ending.blocked.add(job.stage)
+        self.view.event({"event": "blocked", "stage": job.stage, "time": time.time()})
+        return True

@@ -1,0 +1,70 @@
+"""Where recipes are: by name below pipelines/recipes and the folders of POSTTRAIN_RECIPES, or by path."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from components.contract.component import NAME
+from components.contract.errors import InputError
+from pipelines.problems import meant, shown
+
+FOLDER = Path(__file__).parent / "recipes"
+VARIABLE = "POSTTRAIN_RECIPES"
+SUFFIXES = (".yaml", ".yml")
+MAX_NAME_LENGTH = 63
+"""A recipe or stage name must fit into a DNS label: engines name pods and tasks after it."""
+
+
+def recipe_folders() -> list[Path]:
+    """Return the folders that are searched, in order: the user's own first, then the ones shipped."""
+    own = [Path(folder) for folder in os.environ.get(VARIABLE, "").split(os.pathsep) if folder]
+    return [*own, FOLDER]
+
+
+def recipe_files() -> dict[str, Path]:
+    """Return name -> file of every recipe found; the name is the file's stem, and the first folder wins."""
+    found: dict[str, Path] = {}
+    for folder in recipe_folders():
+        for path in sorted(folder.rglob("*")):
+            if path.suffix in SUFFIXES and path.is_file():
+                found.setdefault(path.stem, path)
+    return found
+
+
+def find_recipe(name_or_path: str) -> Path:
+    """Return the file of a recipe given by name or path; raise InputError with near misses."""
+    looks_like_path = name_or_path.endswith(SUFFIXES) or "/" in name_or_path or os.sep in name_or_path
+    if looks_like_path:
+        path = Path(name_or_path).expanduser()
+        if "\0" in name_or_path or not path.is_file():
+            raise InputError(f"recipe {shown(name_or_path)}: no such file")
+        return path
+    known = recipe_files()
+    if name_or_path not in known:
+        raise InputError(f"unknown recipe {shown(name_or_path)}{meant(name_or_path, known)}")
+    return known[name_or_path]
+
+
+def find_parent(reference: str, child: Path) -> Path:
+    """Return the file that `extends: reference` means in `child`: a name, or a path below the child's folder.
+
+    Raises InputError; paths that leave the folder are refused, since a recipe may come from anyone.
+    """
+    if is_name(reference):
+        return find_recipe(reference)
+    if not re.fullmatch(r"(\./)?[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*\.ya?ml", reference):
+        raise InputError(
+            f"{shown(reference)} is neither the name of a recipe nor a relative path below this file's folder"
+        )
+    path = child.parent / reference
+    if not path.is_file():
+        beside = [str(p.relative_to(child.parent)) for p in child.parent.glob("*.y*ml") if p != child]
+        raise InputError(f"no file {shown(reference)} beside the recipe{meant(reference, beside)}")
+    return path
+
+
+def is_name(text: str) -> bool:
+    """Return whether `text` may name a recipe, stage, parameter or axis."""
+    return len(text) <= MAX_NAME_LENGTH and NAME.fullmatch(text) is not None

@@ -1,0 +1,158 @@
+"""Forecast: what a plan would do now. Which stages are cached, why the others are not, and what they may cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from components.contract.errors import InputError
+from components.contract.expressions import Expression
+from components.contract.job import Job, StageRef
+from components.runtime.fingerprint import Fingerprint, fingerprint
+from components.runtime.inputs import uri_digest
+from components.runtime.records import action_key
+from pipelines.history import History, differences
+from pipelines.plan import Plan
+from pipelines.pools import Pool
+from pipelines.recipe import Stage
+
+if TYPE_CHECKING:
+    from components.runtime.store import Store
+
+SECONDS_PER_HOUR = 3600.0
+
+
+class Outlook(StrEnum):
+    """What will happen to a stage."""
+
+    CACHED = "cached"
+    RUN = "run"
+    SKIP = "skip"
+
+
+@dataclass(frozen=True)
+class StageForecast:
+    """What a plan would do with one stage."""
+
+    job: Job
+    pool: Pool
+    outlook: Outlook
+    reason: str
+    fingerprint: str | None = None
+    """None while the digest of some input is not known."""
+    action: Mapping[str, Any] | None = None
+    """The record that a cached stage reuses."""
+    seconds: float | None = None
+    """How long it may run, from earlier runs; None where there is no basis."""
+
+    @property
+    def gpu_hours(self) -> float | None:
+        """Return the GPU-hours that the stage may take, or None where there is no basis."""
+        if self.outlook is not Outlook.RUN or not self.pool.gpu_count:
+            return 0.0
+        return None if self.seconds is None else self.seconds / SECONDS_PER_HOUR * self.pool.gpu_count
+
+    @property
+    def price(self) -> float | None:
+        """Return what the stage may cost in the currency of pools.yaml, or None where there is no basis."""
+        if self.outlook is not Outlook.RUN:
+            return 0.0
+        if self.seconds is None or self.pool.price_per_hour is None:
+            return None
+        return self.seconds / SECONDS_PER_HOUR * self.pool.nodes * self.pool.price_per_hour
+
+
+def forecast(plan: Plan, store: Store) -> tuple[StageForecast, ...]:
+    """Return a forecast per job, in the plan's order; nothing is written, and no remote data is downloaded."""
+    return tuple(_Forecaster(plan, store).all())
+
+
+class _Forecaster:
+    def __init__(self, plan: Plan, store: Store) -> None:
+        self._plan = plan
+        self._store = store
+        self._stages = {stage.name: stage for stage in plan.recipe.stages}
+        self._history = History(store, plan.recipe.name)
+        self._done: dict[str, StageForecast] = {}
+
+    def all(self) -> list[StageForecast]:
+        for job in self._plan.jobs:
+            self._done[job.stage] = self._forecast(job, self._stages[job.stage])
+        return list(self._done.values())
+
+    def _forecast(self, job: Job, stage: Stage) -> StageForecast:
+        pool = self._plan.recipe.pools[stage.pool]
+        if reason := self._skip_reason(job, stage):
+            return StageForecast(job, pool, Outlook.SKIP, reason)
+        digests, pending = self._digests(job, stage)
+        mark = fingerprint(stage.component, stage.config, digests, stage.seed)
+        if not pending and (action := self._store.get(action_key(mark.digest))):
+            reason = f"made by {action['stage']} of run {action['run_id']}"
+            return StageForecast(job, pool, Outlook.CACHED, reason, mark.digest, action, 0.0)
+        return StageForecast(
+            job,
+            pool,
+            Outlook.RUN,
+            self._miss_reason(job, mark, pending),
+            None if pending else mark.digest,
+            seconds=self._history.seconds(job.stage, job.component),
+        )
+
+    def _skip_reason(self, job: Job, stage: Stage) -> str | None:
+        """Return why the stage will be skipped, as far as cached metrics tell already."""
+        for port, references in job.inputs.items():
+            declared = stage.component.inputs[port]
+            for ref in references:
+                gone = isinstance(ref, StageRef) and self._done[ref.stage].outlook is Outlook.SKIP
+                if gone and isinstance(ref, StageRef) and not (declared.optional or declared.many):
+                    return f"input {port}: {ref.stage} will be skipped"
+        if job.when is None:
+            return None
+        condition = Expression(job.when)
+        sources = {name.partition(".")[0] for name in condition.names}
+        if skipped := [name for name in sorted(sources) if self._done[name].outlook is Outlook.SKIP]:
+            return f"when {job.when}: {skipped[0]} will be skipped"
+        actions = {name: self._done[name].action for name in sources}
+        if any(action is None for action in actions.values()):
+            return None
+
+        def metric(name: str) -> Any:
+            source, _, key = name.partition(".")
+            measured = (actions[source] or {})["metrics"]
+            if key not in measured:
+                raise InputError(f"when of {job.stage!r}: {source} measured no {key!r} (it has: {', '.join(measured)})")
+            return measured[key]
+
+        return None if condition.holds(metric) else f"when {job.when} does not hold"
+
+    def _digests(self, job: Job, stage: Stage) -> tuple[dict[str, list[str]], list[str]]:
+        """Return the digests of each port that are known, and in words those that are not."""
+        digests: dict[str, list[str]] = {}
+        pending: list[str] = []
+        for port, references in job.inputs.items():
+            digests[port] = []
+            for ref in references:
+                if not isinstance(ref, StageRef):
+                    digest = uri_digest(self._store, ref.uri, stage.component.inputs[port].type)
+                    if digest is None:
+                        pending.append(f"input {port}: {ref.uri} is read when the stage runs")
+                    else:
+                        digests[port].append(digest)
+                    continue
+                upstream = self._done[ref.stage]
+                if upstream.outlook is Outlook.SKIP:
+                    continue
+                if upstream.action is None:
+                    pending.append(f"input {port}: made by {ref.stage}, which will run")
+                elif output := upstream.action["outputs"].get(ref.port):
+                    digests[port].append(output["digest"])
+        return digests, pending
+
+    def _miss_reason(self, job: Job, mark: Fingerprint, pending: list[str]) -> str:
+        last = self._history.last_action(job.stage)
+        if last is None:
+            return "never run"
+        changed = differences(last["parts"], mark.parts, inputs=not pending)
+        return "; ".join([*changed, *pending]) or "its earlier result is gone from the store"

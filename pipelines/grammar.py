@@ -1,0 +1,141 @@
+"""The words of the recipe language: which keys exist where, and what their values are.
+
+Inputs, parameters and matrices refer to other things and are checked in modules of their own; everything that can be
+judged by itself is declared here.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+RECIPE_KEYS = ("name", "summary", "seed", "params", "defaults", "extends", "matrix", "stages")
+GROUP_KEYS = ("repeat", "carry", "stages", "yield", "matrix", "summary")
+DEFAULT_KEYS = ("pool", "retries", "backoff", "timeout", "with")
+RESERVED = ("params", "matrix", "round", "seed", "carry", "and", "or", "not", "true", "false", "null", "none", "in")
+"""Names that mean something in references and expressions, so no stage may have them."""
+
+MAX_SEED = 2**32 - 1
+MAX_RETRIES = 20
+MAX_TIMEOUT_SECONDS = 366 * 86_400.0
+MAX_SUMMARY_LENGTH = 500
+MAX_CELLS = 1000
+MAX_ROUNDS = 100
+MAX_STAGES = 2000
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
+_ALIAS = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,63}")
+_REGISTERED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
+
+
+def _seconds(value: Any) -> float:
+    """Return seconds from a number or a text such as "90s" or "2h"."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        seconds = float(value)
+    else:
+        found = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+        if found is None:
+            raise ValueError("expected a duration: seconds, or a number with ms, s, m, h or d, such as 90s or 2h")
+        seconds = float(found[1]) * _UNITS[found[2]]
+    if not 0 <= seconds <= MAX_TIMEOUT_SECONDS:
+        raise ValueError("expected a duration between 0 and 366 days")
+    return seconds
+
+
+def _positive(seconds: float) -> float:
+    if seconds <= 0:
+        raise ValueError("expected a duration longer than 0")
+    return seconds
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+def _as_approval(value: Any) -> Any:
+    return {True: {}, False: None}[value] if isinstance(value, bool) else value
+
+
+def _as_registration(value: Any) -> Any:
+    return {"name": value} if isinstance(value, str) else value
+
+
+def _registered(value: str) -> str:
+    if not _REGISTERED.fullmatch(value):
+        raise ValueError("expected letters, digits, '.', '_' or '-', at most 128 of them")
+    return value
+
+
+def _alias(value: str) -> str:
+    if not _ALIAS.fullmatch(value):
+        raise ValueError("expected a letter, then letters, digits, '.', '_' or '-', at most 64 of them")
+    return value
+
+
+Seconds = Annotated[float, BeforeValidator(_seconds)]
+Timeout = Annotated[float, BeforeValidator(_seconds), AfterValidator(_positive)]
+Seed = Annotated[int, Field(strict=True, ge=0, le=MAX_SEED)]
+Lines = Annotated[list[Annotated[str, Field(min_length=1)]], BeforeValidator(_as_list)]
+Registered = Annotated[str, AfterValidator(_registered)]
+Alias = Annotated[str, AfterValidator(_alias)]
+
+
+class _Words(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class ApprovalWords(_Words):
+    """`approve: true`, or a mapping with a message and what happens when nobody answers."""
+
+    message: str = Field(default="Continue?", min_length=1, max_length=MAX_SUMMARY_LENGTH)
+    timeout: Timeout | None = None
+    on_timeout: Literal["approve", "reject"] = "reject"
+
+
+class RegistrationWords(_Words):
+    """`register: name`, or a mapping with the aliases that the registered version gets."""
+
+    name: Registered
+    aliases: list[Alias] = Field(default_factory=lambda: ["candidate"])
+
+
+class ExpectationWords(_Words):
+    """One Great Expectations expectation on the rows of an output."""
+
+    port: str
+    type: str
+    kwargs: dict[str, Any] = Field(default_factory=dict)
+
+
+class StageWords(_Words):
+    """What a stage says besides its component, inputs, parameters and matrix."""
+
+    pool: str = "cpu"
+    seed: Seed | None = None
+    retries: int = Field(default=0, strict=True, ge=0, le=MAX_RETRIES)
+    backoff: Seconds = 2.0
+    timeout: Timeout | None = None
+    when: str | bool | None = None
+    gate: Lines = Field(default_factory=list)
+    approve: Annotated[ApprovalWords | None, BeforeValidator(_as_approval)] = None
+    expect: list[ExpectationWords] = Field(default_factory=list)
+    after: Lines = Field(default_factory=list)
+    registration: Annotated[RegistrationWords | None, BeforeValidator(_as_registration)] = Field(
+        default=None, alias="register"
+    )
+    summary: str = Field(default="", max_length=MAX_SUMMARY_LENGTH)
+
+
+STAGE_KEYS = ("uses", "in", "with", "matrix", *(info.alias or name for name, info in StageWords.model_fields.items()))
+
+
+def format_duration(seconds: float) -> str:
+    """Return a duration as people write it: 90s, 12m, 2h."""
+    for unit in ("d", "h", "m"):
+        size = _UNITS[unit]
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds / size:g}{unit}"
+    return f"{seconds:g}s"

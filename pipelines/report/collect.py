@@ -1,0 +1,191 @@
+"""What a run measured, read back from the ledger and its artifacts: plain data for the report and the end table."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from components.runtime.store import Store
+
+HEADLINE = "pass_at_1_"
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with its interval; `n` counts what the interval is over (prompts, or seeds)."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    n: int | None = None
+    over: str = "prompts"
+
+    @property
+    def has_interval(self) -> bool:
+        """Return whether an interval is known."""
+        return self.low is not None and self.high is not None
+
+
+@dataclass
+class Stage:
+    """One ended (or failed, or never started) stage of the run."""
+
+    name: str
+    component: str
+    group: str
+    labels: dict[str, Any]
+    after: list[str]
+    entry: dict[str, Any] | None
+    error: str | None = None
+    files: dict[str, Path] = field(default_factory=dict)
+
+    @property
+    def status(self) -> str:
+        """Return done, cached, skipped, failed or not run."""
+        if self.entry is None:
+            return "failed" if self.error else "not run"
+        if self.entry["status"] == "skipped":
+            return "skipped"
+        return "cached" if self.entry["cache"] == "hit" else "done"
+
+    @property
+    def seconds(self) -> float:
+        """Return the seconds that the stage took in this run."""
+        return float(self.entry["seconds"]) if self.entry else 0.0
+
+    def json(self, port: str, name: str) -> Any:
+        """Return the content of a JSON file in an output, or None if there is none."""
+        path = self.files[port] / name if port in self.files else None
+        return json.loads(path.read_text()) if path is not None and path.is_file() else None
+
+    def lines(self, port: str, name: str) -> list[dict[str, Any]]:
+        """Return the rows of a JSON-lines file in an output; empty if there is none."""
+        path = self.files[port] / name if port in self.files else None
+        if path is None or not path.is_file():
+            return []
+        return [json.loads(line) for line in path.read_text().splitlines() if line]
+
+
+@dataclass
+class RunData:
+    """Everything that the report shows."""
+
+    run: dict[str, Any]
+    end: dict[str, Any] | None
+    stages: list[Stage]
+
+    def of(self, *components: str) -> list[Stage]:
+        """Return the ended stages of some components, in the order of the plan."""
+        return [stage for stage in self.stages if stage.component in components and stage.files]
+
+    @cached_property
+    def evaluations(self) -> list[Evaluation]:
+        """Return one evaluation per group of stages, the seeds of a group taken together."""
+        groups: dict[str, list[Stage]] = {}
+        for stage in self.of("evaluate"):
+            groups.setdefault(group_name(stage), []).append(stage)
+        return [Evaluation(name, stages) for name, stages in groups.items()]
+
+    @property
+    def domains(self) -> list[str]:
+        """Return the domains that were evaluated, in order of appearance."""
+        return list(dict.fromkeys(domain for item in self.evaluations for domain in item.domains))
+
+
+@dataclass
+class Evaluation:
+    """The evaluations of one model in one recipe stage, over all seeds."""
+
+    name: str
+    stages: list[Stage]
+
+    @property
+    def model(self) -> str:
+        """Return which stage's model was evaluated, without its seed."""
+        entry = self.stages[0].entry
+        source = entry["inputs"]["model"][0]["source"] if entry and entry["inputs"].get("model") else self.name
+        return _without_labels(source.partition(".")[0], self.stages[0].labels)
+
+    @property
+    def domains(self) -> list[str]:
+        """Return the domains with a pass@1."""
+        names = (name for stage in self.stages for name in metrics_of(stage))
+        return list(dict.fromkeys(name.removeprefix(HEADLINE) for name in names if name.startswith(HEADLINE)))
+
+    def estimate(self, metric: str) -> Estimate | None:
+        """Return a metric: its bootstrap interval for one seed, mean and t interval over several."""
+        found = [metrics_of(stage)[metric] for stage in self.stages if metric in metrics_of(stage)]
+        if not found:
+            return None
+        if len(found) > 1:
+            return over_seeds([item["value"] for item in found])
+        only = found[0]
+        return Estimate(only["value"], only.get("low"), only.get("high"), only.get("n"))
+
+    def values(self, metric: str) -> list[float]:
+        """Return the metric of each seed."""
+        return [metrics_of(stage)[metric]["value"] for stage in self.stages if metric in metrics_of(stage)]
+
+
+def metrics_of(stage: Stage) -> dict[str, dict[str, Any]]:
+    """Return metric -> {"value", "low", "high", "n"} of a stage, from its Metrics output or else its headline."""
+    for port in stage.files:
+        found = stage.json(port, "metrics.json")
+        if found:
+            return found
+    return {name: {"value": value} for name, value in (stage.entry or {}).get("metrics", {}).items()}
+
+
+def group_name(stage: Stage) -> str:
+    """Return the name that all seeds of a stage share: other labels stay visible."""
+    others = [f"{axis}={value}" for axis, value in stage.labels.items() if axis != "seed"]
+    return stage.group + (f" [{', '.join(others)}]" if others else "")
+
+
+def over_seeds(values: list[float]) -> Estimate:
+    """Return mean and two-sided 95 % Student t interval over independent seeds (at least two)."""
+    from scipy.special import stdtrit
+
+    mean = statistics.fmean(values)
+    half = float(stdtrit(len(values) - 1, 0.5 + CONFIDENCE / 2)) * statistics.stdev(values) / math.sqrt(len(values))
+    return Estimate(mean, mean - half, mean + half, len(values), "seeds")
+
+
+def _without_labels(name: str, labels: dict[str, Any]) -> str:
+    for axis, value in labels.items():
+        name = name.removesuffix(f"-{axis}-{value}")
+    return name
+
+
+def collect(store: Store, run_id: str, *, fetch: Iterable[str] = ("Metrics", "Dataset", "Report")) -> RunData:
+    """Read a run's ledger and fetch the small artifacts that the report shows."""
+    run = store.get(f"ledger/{run_id}/run.json")
+    assert run is not None, run_id
+    wanted = set(fetch)
+    stages = []
+    for planned in run["stages"]:
+        name = planned["name"]
+        entry = store.get(f"ledger/{run_id}/stages/{name}.json")
+        failure = None if entry else store.get(f"ledger/{run_id}/failures/{name}.json")
+        outputs = entry["outputs"] if entry else {}
+        files = {port: store.fetch(item["digest"]) for port, item in outputs.items() if item["type"] in wanted}
+        stages.append(
+            Stage(
+                name=name,
+                component=planned["component"],
+                group=planned["group"] or name,
+                labels=planned["labels"],
+                after=planned["after"],
+                entry=entry,
+                error=failure["error"] if failure else None,
+                files=files,
+            )
+        )
+    return RunData(run, store.get(f"ledger/{run_id}/end.json"), stages)

@@ -1,0 +1,200 @@
+"""Charts as inline SVG: no scripts, no external resources; colours come from the page's style sheet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+WIDTH, HEIGHT = 340, 210
+LEFT, RIGHT, TOP, BOTTOM = 46, 12, 12, 34
+NUM_COLOURS = 6
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line: points (x, y), an optional band (low, high) per point, and whether points are marked."""
+
+    name: str
+    points: Sequence[tuple[float, float]]
+    band: Sequence[tuple[float, float]] | None = None
+    colour: int = 0
+    dashed: bool = False
+    thin: bool = False
+    marks: bool = False
+
+
+@dataclass(frozen=True)
+class Axes:
+    """What a chart's axes show."""
+
+    x_label: str = ""
+    y_label: str = ""
+    y_range: tuple[float, float] | None = None
+    x_log2: bool = False
+    x_names: Sequence[str] | None = None
+    """Names for x = 0, 1, 2, ... in place of numbers."""
+    percent: bool = False
+    width: int = WIDTH
+    height: int = HEIGHT
+
+
+@dataclass
+class _Frame:
+    """The mapping from data to pixels."""
+
+    axes: Axes
+    x_low: float
+    x_high: float
+    y_low: float
+    y_high: float
+    parts: list[str] = field(default_factory=list)
+
+    def x(self, value: float) -> float:
+        value, low, high = (math.log2(v) if self.axes.x_log2 else v for v in (value, self.x_low, self.x_high))
+        pad = 26 if self.axes.x_names else 0
+        span = self.axes.width - LEFT - RIGHT - 2 * pad
+        return LEFT + pad + (span * (value - low) / (high - low) if high > low else span / 2)
+
+    def y(self, value: float) -> float:
+        span = self.axes.height - TOP - BOTTOM
+        return TOP + span * (1 - (value - self.y_low) / (self.y_high - self.y_low))
+
+
+def line_chart(series: Sequence[Series], axes: Axes) -> str:
+    """Return a line chart; series without points are left out, and no series at all gives an empty string."""
+    shown = [item for item in series if item.points]
+    if not shown:
+        return ""
+    frame = _frame(shown, axes)
+    _grid(frame)
+    for item in shown:
+        _draw(frame, item)
+    return _svg(axes, frame.parts, ", ".join(item.name for item in shown))
+
+
+def histogram(groups: Sequence[tuple[str, Sequence[float], int]], edges: Sequence[str], axes: Axes) -> str:
+    """Return bars side by side: each group is (name, counts per bin, colour); `edges` names the bins."""
+    if not groups or not edges:
+        return ""
+    top = max((max(counts, default=0) for _, counts, _ in groups), default=0) or 1
+    frame = _Frame(axes, 0, len(edges), 0, top * 1.05)
+    _y_grid(frame)
+    slot = (axes.width - LEFT - RIGHT) / len(edges)
+    bar = slot * 0.8 / len(groups)
+    for order, (name, counts, colour) in enumerate(groups):
+        for index, count in enumerate(counts):
+            left, height = LEFT + slot * (index + 0.1) + bar * order, frame.y(0) - frame.y(count)
+            frame.parts.append(
+                f'<rect class="bar c{colour}" x="{left:.1f}" y="{frame.y(count):.1f}" width="{bar:.1f}" '
+                f'height="{height:.1f}"><title>{escape(name)}: {edges[index]}: {count:g}</title></rect>'
+            )
+    every = max(1, math.ceil(len(edges) / 6))
+    for index in range(0, len(edges), every):
+        _text(frame, LEFT + slot * (index + 0.5), axes.height - BOTTOM + 14, edges[index])
+    _axis_labels(frame)
+    return _svg(axes, frame.parts, ", ".join(name for name, _, _ in groups))
+
+
+def legend(names: Sequence[tuple[str, int, bool]]) -> str:
+    """Return a legend: (name, colour, dashed) each."""
+    items = (
+        f'<span class="key"><svg width="22" height="8"><path class="line c{colour}{" dashed" if dashed else ""}" '
+        f'd="M0 4H22"/></svg>{escape(name)}</span>'
+        for name, colour, dashed in names
+    )
+    return f'<div class="legend">{"".join(items)}</div>'
+
+
+def _frame(series: Sequence[Series], axes: Axes) -> _Frame:
+    xs = [x for item in series for x, _ in item.points]
+    ys = [y for item in series for _, y in item.points]
+    ys += [y for item in series for pair in item.band or () for y in pair]
+    low, high = axes.y_range or (min(ys), max(ys))
+    if high <= low:
+        low, high = low - 0.5 * abs(low or 1), high + 0.5 * abs(high or 1)
+    elif not axes.y_range:
+        low, high = (0.0 if 0 <= low < 0.4 * high else low - 0.05 * (high - low)), high + 0.05 * (high - low)
+    return _Frame(axes, min(xs), max(xs), low, high)
+
+
+def _grid(frame: _Frame) -> None:
+    _y_grid(frame)
+    axes = frame.axes
+    baseline = axes.height - BOTTOM + 14
+    if axes.x_names:
+        for index, name in enumerate(axes.x_names):
+            _text(frame, frame.x(index), baseline, name)
+    else:
+        for value in _powers(frame) if axes.x_log2 else ticks(frame.x_low, frame.x_high, 5):
+            _text(frame, frame.x(value), baseline, f"{value:g}")
+    _axis_labels(frame)
+
+
+def _y_grid(frame: _Frame) -> None:
+    axes = frame.axes
+    for value in ticks(frame.y_low, frame.y_high, 4):
+        y = frame.y(value)
+        frame.parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{axes.width - RIGHT}"/>')
+        text = f"{100 * value:g}" if axes.percent else f"{value:g}"
+        frame.parts.append(f'<text class="tick" x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{text}</text>')
+
+
+def _axis_labels(frame: _Frame) -> None:
+    axes = frame.axes
+    middle = (LEFT + axes.width - RIGHT) / 2
+    if axes.x_label:
+        frame.parts.append(f'<text class="label" x="{middle}" y="{axes.height - 4}">{escape(axes.x_label)}</text>')
+    if axes.y_label:
+        centre = (TOP + axes.height - BOTTOM) / 2
+        turn = f'transform="rotate(-90 11 {centre})"'
+        frame.parts.append(f'<text class="label" x="11" y="{centre}" {turn}>{escape(axes.y_label)}</text>')
+
+
+def _draw(frame: _Frame, item: Series) -> None:
+    points = [(frame.x(x), frame.y(y)) for x, y in item.points]
+    path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
+    style = f"c{item.colour}" + (" dashed" if item.dashed else "") + (" thin" if item.thin else "")
+    if item.band and item.marks:
+        for (x, _), (low, high) in zip(points, item.band, strict=True):
+            line = f"M{x:.1f} {frame.y(low):.1f}V{frame.y(high):.1f}"
+            frame.parts.append(f'<path class="whisker c{item.colour}" d="{line}"/>')
+    elif item.band:
+        edge = [(x, frame.y(high)) for (x, _), (_, high) in zip(points, item.band, strict=True)]
+        back = [(x, frame.y(low)) for (x, _), (low, _) in zip(points, item.band, strict=True)]
+        outline = "L".join(f"{x:.1f} {y:.1f}" for x, y in [*edge, *reversed(back)])
+        frame.parts.append(f'<path class="band c{item.colour}" d="M{outline}Z"/>')
+    frame.parts.append(f'<path class="line {style}" d="{path}"><title>{escape(item.name)}</title></path>')
+    if item.marks or len(points) == 1:
+        for (x, y), (at, value) in zip(points, item.points, strict=True):
+            shown = frame.axes.x_names[int(at)] if frame.axes.x_names else f"{at:g}"
+            title = f"<title>{escape(item.name)} at {escape(shown)}: {value:.4g}</title>"
+            place = f'class="mark c{item.colour}" cx="{x:.1f}" cy="{y:.1f}" r="3.5"'
+            frame.parts.append(f"<circle {place}>{title}</circle>")
+
+
+def _text(frame: _Frame, x: float, y: float, text: str) -> None:
+    frame.parts.append(f'<text class="tick" x="{x:.1f}" y="{y:.1f}" text-anchor="middle">{escape(text)}</text>')
+
+
+def _powers(frame: _Frame) -> list[float]:
+    first, last = math.ceil(math.log2(frame.x_low)), math.floor(math.log2(frame.x_high))
+    return [2.0**power for power in range(first, last + 1)]
+
+
+def _svg(axes: Axes, parts: Sequence[str], label: str) -> str:
+    size = f'viewBox="0 0 {axes.width} {axes.height}"'
+    return f'<svg class="chart" {size} role="img" aria-label="{escape(label)}">{"".join(parts)}</svg>'
+
+
+def ticks(low: float, high: float, count: int) -> list[float]:
+    """Return about `count` round numbers from `low` to `high` (steps of 1, 2 or 5 times a power of ten)."""
+    if high <= low:
+        return [low]
+    raw = (high - low) / count
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= raw * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    found = [round(index * step, 12) for index in range(first, math.floor(high / step + 1e-9) + 1)]
+    return found or [low]

@@ -1,0 +1,210 @@
+"""Runs: what every engine records at the beginning and the end, and how a run that was cut short is found again."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from components.contract.errors import InputError
+from components.runtime.code import code_version
+from components.runtime.lineage.deliver import delivery_state
+from components.runtime.lineage.spool import Spool
+from components.runtime.lineage.target import tracking_uri
+from components.runtime.records import utc
+from components.runtime.store import Store, StoreLocked
+from pipelines.document import display_path
+from pipelines.find import recipe_files
+from pipelines.plan import Plan
+from pipelines.recipe import Recipe
+
+LEASE_PATIENCE_SECONDS = 45.0
+DELIVERY_PATIENCE_SECONDS = 30.0
+LINEAGE = "POSTTRAIN_LINEAGE"
+"""`live` (the default) delivers to MLflow while the run goes on; `later` leaves it to `posttrain lineage sync`."""
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a run ended."""
+
+    run_id: str
+    status: str
+    """succeeded, failed, waiting (for approval) or stopped."""
+    exit_code: int
+    failures: dict[str, str]
+    """Stage -> its error."""
+    page: Path
+    """The run's report, a local file."""
+    lineage_problem: str | None
+    """Why some lineage is not in MLflow yet; None when all of it is, or is on its way."""
+
+
+def run_key(run_id: str) -> str:
+    """Return the key of what a run was asked to do."""
+    return f"ledger/{run_id}/run.json"
+
+
+def end_key(run_id: str) -> str:
+    """Return the key of how a run ended."""
+    return f"ledger/{run_id}/end.json"
+
+
+def plan_key(plan_digest: str) -> str:
+    """Return the key that leads from a plan to its newest run."""
+    return f"plans/{plan_digest}.json"
+
+
+def new_run_id(recipe: str) -> str:
+    """Return a fresh run id: recipe, UTC time, four random digits; it sorts by time."""
+    return f"{recipe}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+
+
+def unfinished_run(store: Store, plan_digest: str) -> str | None:
+    """Return the newest run of the very same plan if it has not succeeded: killed, stopped, failed or waiting."""
+    newest = store.get(plan_key(plan_digest))
+    if newest is None:
+        return None
+    end = store.get(end_key(newest["run_id"]))
+    return newest["run_id"] if end is None or end["status"] != "succeeded" else None
+
+
+@contextmanager
+def exclusive(store: Store, run_id: str) -> Iterator[None]:
+    """Hold a run for one engine; raise InputError when another process is at it.
+
+    A bucket cannot see that a holder was killed, only that its lease ran out, so there is some patience.
+    """
+    with ExitStack() as stack:
+        lock = store.lock(f"run-{run_id}", wait_seconds=LEASE_PATIENCE_SECONDS if "://" in store.uri else 0)
+        try:
+            stack.enter_context(lock)
+        except StoreLocked as error:
+            message = f"run {run_id} is going on already: {error}; --new starts another run beside it"
+            raise InputError(message) from error
+        yield
+
+
+def run_entry(plan: Plan, *, engine: str) -> dict[str, Any]:
+    """Return what the ledger keeps of a run's beginning, without times."""
+    recipe = plan.recipe
+    return {
+        "recipe": recipe.name,
+        "summary": recipe.summary,
+        "recipe_path": display_path(recipe.path),
+        "recipe_text": recipe.text,
+        "recipe_digest": recipe.digest,
+        "plan_digest": plan.digest,
+        "params": recipe.params,
+        "overrides": list(recipe.overrides),
+        "seed": recipe.seed,
+        "engine": engine,
+        "command": reproduce_command(recipe, engine),
+        "stages": [
+            {
+                "name": job.stage,
+                "component": job.component,
+                "after": job.after,
+                "group": job.group,
+                "labels": job.labels,
+                "pool": job.resources.pool,
+            }
+            for job in plan.jobs
+        ],
+    }
+
+
+def reproduce_command(recipe: Recipe, engine: str) -> str:
+    """Return the shell command that makes the same results again."""
+    name = recipe.name if recipe_files().get(recipe.name) == recipe.path else display_path(recipe.path)
+    parts = ["posttrain", "run", name, *(part for text in recipe.overrides for part in ("--set", text))]
+    return shlex.join([*parts, *([] if engine == "local" else ["--engine", engine])])
+
+
+class RunWriter:
+    """Writes a run's beginning and end to the ledger and to the lineage spool."""
+
+    def __init__(self, store: Store, run_id: str) -> None:
+        self.store, self.run_id = store, run_id
+        self._spool = Spool(store, run_id)
+        self._started = time.time()
+
+    def begin(self, entry: dict[str, Any]) -> None:
+        """Record the start of a run, or its resumption when it was started before."""
+        entry = {
+            **entry,
+            "run_id": self.run_id,
+            "store": self.store.uri,
+            "started": utc(self._started),
+            "code": code_version(),
+        }
+        newest = {"run_id": self.run_id, "recipe": entry["recipe"]}
+        self.store.put(plan_key(entry["plan_digest"]), newest, overwrite=True)  # first: a killed run must be found
+        if self.store.put(run_key(self.run_id), entry):
+            self._spool.run_started(entry)
+            return
+        first = self.store.get(run_key(self.run_id))
+        assert first is not None
+        self._spool.run_started(first)  # a kill may have come between the record and its event
+        if self.store.get(end_key(self.run_id)):
+            self._spool.run_resumed()
+
+    def end(self, status: str) -> Path:
+        """Record how the run ended and make its report, whose page is returned; a resumed run ends anew."""
+        from pipelines.report.page import build_report
+
+        ended = time.time()
+        record = {"status": status, "ended": utc(ended), "seconds": round(ended - self._started, 3)}
+        self.store.put(end_key(self.run_id), record, overwrite=True)
+        report = build_report(self.store, self.run_id)
+        self._spool.report_ready(report.digest)
+        self._spool.run_finished(status, ended=ended, seconds=record["seconds"])
+        return self.store.fetch(report.digest) / "index.html"
+
+
+def start_deliverer(store: Store, run_id: str) -> subprocess.Popen[bytes] | None:
+    """Start the process that brings the run's lineage to MLflow as it comes; None when that is left for later.
+
+    It has a session of its own, so that Ctrl-C lets it finish, and a low priority.
+    """
+    mode = os.environ.get(LINEAGE, "live")
+    if mode not in ("live", "later"):
+        raise InputError(f"{LINEAGE}={mode!r}: expected live or later")
+    if mode == "later":
+        return None
+    command = [sys.executable, "-m", "components.runtime.lineage.deliver", "--store", store.uri, "--run", run_id]
+    return subprocess.Popen(
+        ["nice", "-n", "5", *command, "--follow", "--parent-pid", str(os.getpid())],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def wait_delivered(deliverer: subprocess.Popen[bytes] | None, store: Store, run_id: str) -> str | None:
+    """Wait for the deliverer to finish; return why lineage is still pending, or None.
+
+    A tracking server that is away does not hold a run up: what is spooled is delivered by `posttrain lineage sync`.
+    """
+    if deliverer is None:
+        return f"{LINEAGE}=later"
+    deadline = time.monotonic() + DELIVERY_PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            deliverer.wait(timeout=0.5)
+            break
+        except subprocess.TimeoutExpired:
+            if delivery_state(store, run_id, tracking_uri(store)).problem:
+                break
+    state = delivery_state(store, run_id, tracking_uri(store))
+    return state.problem or ("delivery is still going on" if state.pending else None)

@@ -1,0 +1,211 @@
+"""What a person sees while a run goes on: a live tree in a terminal, plain lines when piped."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
+
+from components.contract.job import Job
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+PLAIN_SECONDS = 10.0
+SHOWN_METRICS = 3
+MARKS = {
+    "queued": ("·", "dim"),
+    "running": ("▶", "cyan"),
+    "done": ("✓", "green"),
+    "cached": ("≡", "green"),
+    "skipped": ("○", "dim"),
+    "failed": ("✗", "bold red"),
+    "blocked": ("–", "dim"),
+    "waiting": ("?", "yellow"),
+}
+
+
+class RunView(Protocol):
+    """Shows progress events of a run and asks a person where a stage needs approval."""
+
+    def event(self, event: dict[str, Any]) -> None:
+        """Take one progress event."""
+        ...
+
+    def ask(self, job: Job) -> bool | None:
+        """Ask for approval; None when nobody can be asked here."""
+        ...
+
+    def showing(self) -> Any:
+        """Return a context manager during which the view is on screen."""
+        ...
+
+
+@dataclass
+class StageState:
+    """What is known of one stage on screen."""
+
+    name: str
+    component: str
+    state: str = "queued"
+    done: int = 0
+    total: int = 0
+    metrics: dict[str, float] = field(default_factory=dict)
+    note: str = ""
+    started: float | None = None
+    seconds: float | None = None
+
+    def take(self, event: dict[str, Any]) -> None:
+        """Change with one event."""
+        kind = event["event"]
+        if kind == "started":
+            self.state, self.started, self.note = "running", event["time"], ""
+            if event.get("resumed_from") is not None:
+                self.note = f"resumed from step {event['resumed_from']}"
+        elif kind == "progress":
+            self.state = "running"
+            self.done, self.total, self.metrics = event["done"], event["total"], event["metrics"]
+        elif kind == "finished":
+            self.state = {"skipped": "skipped"}.get(event["status"], "cached" if event["cache"] == "hit" else "done")
+            self.metrics, self.note = event["metrics"], ""
+            self.seconds = 0.0 if self.state == "cached" else event["seconds"]
+        elif kind in ("failed", "blocked"):
+            self.state, self.note = kind, event.get("error", "")
+        elif kind == "approval":
+            self.state, self.note = "waiting", f"needs approval: posttrain approve {event['run_id']} {self.name}"
+        elif kind == "retry":
+            self.note = f"retry {event['attempt']} in {event['seconds']:.0f} s: {event['error']}"
+        elif kind in ("gate", "waiting", "warning"):
+            self.note = {"gate": f"checking {event.get('port')}"}.get(kind, event.get("text", ""))
+
+    @property
+    def elapsed(self) -> float | None:
+        """Return the seconds that the stage took, or has taken so far."""
+        if self.seconds is not None:
+            return self.seconds
+        return time.time() - self.started if self.started else None
+
+
+class PlainView:
+    """One line for each change of state; progress at most every ten seconds. For logs and pipes."""
+
+    def __init__(self, jobs: list[Job], stream: TextIO = sys.stdout) -> None:
+        self._states = {job.stage: StageState(job.stage, job.component) for job in jobs}
+        self._stream = stream
+        self._printed: dict[str, tuple[str, float]] = {}
+
+    @contextmanager
+    def showing(self) -> Iterator[None]:
+        """Nothing to set up: lines are printed as events come."""
+        yield
+
+    def ask(self, job: Job) -> bool | None:
+        """Return None: nobody is at the other end of a pipe."""
+        return None
+
+    def event(self, event: dict[str, Any]) -> None:
+        """Print a line when the stage's state changed, or when its progress is ten seconds old."""
+        state = self._states[event["stage"]]
+        state.take(event)
+        last_state, last_time = self._printed.get(state.name, ("", 0.0))
+        changed = state.state != last_state or event["event"] in ("retry", "warning")
+        if changed or (event["event"] == "progress" and time.monotonic() - last_time > PLAIN_SECONDS):
+            self._printed[state.name] = (state.state, time.monotonic())
+            print(plain_line(state), file=self._stream, flush=True)
+
+
+def plain_line(state: StageState) -> str:
+    """Return one line about a stage."""
+    parts = [f"{state.name:<24} {state.state:<8}"]
+    if state.state == "running" and state.total:
+        parts.append(f"{state.done}/{state.total}")
+    if state.elapsed is not None and state.state != "queued":
+        parts.append(f"{state.elapsed:.1f} s")
+    parts += [metrics_text(state.metrics), state.note]
+    return "  ".join(part for part in parts if part).rstrip()
+
+
+def metrics_text(metrics: dict[str, float]) -> str:
+    """Return the first few metrics as short text."""
+    return "  ".join(f"{name} {value:.3g}" for name, value in list(metrics.items())[:SHOWN_METRICS])
+
+
+class LiveView:
+    """A tree of stages with progress bars and metrics that redraws in place."""
+
+    def __init__(self, title: str, jobs: list[Job]) -> None:
+        self._title = title
+        self._states = {job.stage: StageState(job.stage, job.component) for job in jobs}
+        self._groups: dict[str, list[str]] = {}
+        for job in jobs:
+            self._groups.setdefault(job.group or job.stage, []).append(job.stage)
+        self._live: Any = None
+
+    @contextmanager
+    def showing(self) -> Iterator[None]:
+        """Keep the tree on screen; its last state stays when the run has ended."""
+        from rich.live import Live
+
+        with Live(get_renderable=self._draw, refresh_per_second=5, transient=False) as live:
+            self._live = live
+            yield
+        self._live = None
+
+    def event(self, event: dict[str, Any]) -> None:
+        """Take one event; the next redraw shows it."""
+        self._states[event["stage"]].take(event)
+
+    def ask(self, job: Job) -> bool | None:
+        """Ask at the terminal, the tree standing still meanwhile."""
+        from rich.prompt import Confirm
+
+        assert job.approve is not None and self._live is not None
+        self._live.stop()
+        try:
+            return Confirm.ask(f"[yellow]{job.stage}[/]: {job.approve.message}")
+        finally:
+            self._live.start(refresh=True)
+
+    def _draw(self) -> RenderableType:
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table.grid(padding=(0, 2))
+        table.add_column(no_wrap=True)
+        for _ in range(3):
+            table.add_column(no_wrap=True, overflow="ellipsis")
+        table.add_row(Text(self._title, style="bold"))
+        for group, names in self._groups.items():
+            if names == [group]:
+                table.add_row(*self._row(self._states[group], "├─ "))
+                continue
+            table.add_row(Text(f"├─ {group}", style="bold"))
+            for name in names:
+                table.add_row(*self._row(self._states[name], "│  ├─ "))
+        return table
+
+    def _row(self, state: StageState, branch: str) -> list[RenderableType]:
+        from rich.progress_bar import ProgressBar
+        from rich.text import Text
+
+        mark, style = MARKS[state.state]
+        label = Text.assemble((branch, "dim"), (f"{mark} ", style), state.name, (f"  {state.component}", "dim"))
+        seconds = f"{state.elapsed:6.1f} s" if state.elapsed is not None else ""
+        running = state.state == "running" and state.total
+        word = {"cached": "cached", "skipped": "skipped", "blocked": "not run"}.get(state.state, "")
+        bar: RenderableType = ProgressBar(state.total, state.done, width=20) if running else Text(word, style="dim")
+        shown = Text(metrics_text(state.metrics) or state.note, style="red" if state.state == "failed" else "")
+        if state.state in ("failed", "waiting"):
+            shown = Text(state.note.splitlines()[0] if state.note else "", style=style)
+        return [label, Text(seconds, style="dim"), bar, shown]
+
+
+def choose_view(title: str, jobs: list[Job], *, quiet_stdout: bool = False) -> RunView:
+    """Return the live tree in a terminal, else plain lines (on stderr when stdout is for JSON)."""
+    stream = sys.stderr if quiet_stdout else sys.stdout
+    if stream is sys.stdout and stream.isatty():
+        return LiveView(title, jobs)
+    return PlainView(jobs, stream)

@@ -1,0 +1,78 @@
+"""A third-party package with two components: training that multiplies, and a score of the result."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic import Field
+
+from components.contract.artifacts import ArtifactType
+from components.contract.component import Component, Params, Port
+
+
+class TrainParams(Params):
+    """Parameters of the toy training."""
+
+    factor: int = Field(default=2, ge=1)
+    """What the model's number is multiplied with."""
+    fail: bool = False
+    """Whether the stage fails."""
+
+
+class ScoreParams(Params):
+    """The toy score has no parameters."""
+
+
+class ToyConfig(Params):
+    """Settings of the toy operator."""
+
+    slope: float = 1.0
+    """How steep it is."""
+
+
+def toy_schedule(*, config: ToyConfig) -> float:
+    """Return the slope."""
+    return config.slope
+
+
+def train(context: Any) -> None:
+    """Multiply the input model's number, or 1."""
+    if context.params.fail:
+        raise ValueError("told to fail")
+    before = [json.loads((item.path / "model.json").read_text()) for item in context.inputs("model")]
+    number = context.params.factor * (before[0] if before else 1)
+    (context.output("model") / "model.json").write_text(json.dumps(number))
+    context.headline(number=float(number))
+
+
+def score(context: Any) -> None:
+    """Sum the numbers of all models."""
+    numbers = [json.loads((item.path / "model.json").read_text()) for item in context.inputs("models")]
+    metrics = {"total": {"value": float(sum(numbers))}}
+    (context.output("metrics") / "metrics.json").write_text(json.dumps(metrics))
+    context.headline(total=float(sum(numbers)))
+
+
+_MODEL = Port(type=ArtifactType.MODEL, doc="a number")
+
+TRAIN = Component(
+    name="toy-train",
+    summary="Multiply a number",
+    inputs={"model": Port(type=ArtifactType.MODEL, doc="where to start", optional=True)},
+    outputs={"model": _MODEL},
+    params=TrainParams,
+    run="posttrain_toy:train",
+    image="cpu",
+    metrics={"number": "the number"},
+)
+SCORE = Component(
+    name="toy-score",
+    summary="Sum numbers",
+    inputs={"models": Port(type=ArtifactType.MODEL, doc="numbers", many=True)},
+    outputs={"metrics": Port(type=ArtifactType.METRICS, doc="the sum")},
+    params=ScoreParams,
+    run="posttrain_toy:score",
+    image="cpu",
+    metrics={"total": "the sum"},
+)

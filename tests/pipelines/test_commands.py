@@ -1,0 +1,132 @@
+"""Real commands on a real third-party package: run, plan, show, approve, lineage, compare, report, stage."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+RECIPE = "tests/pipelines/recipes/toy-run.yaml"
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def posttrain(tmp_path_factory: pytest.TempPathFactory) -> Command:
+    """Return a function that runs `posttrain` with the toy package installed and a store of the module's own."""
+    store = tmp_path_factory.mktemp("toy") / "store"
+    environment = {**os.environ, "POSTTRAIN_STORE": str(store), "POSTTRAIN_LINEAGE": "later"}
+    environment["PYTHONPATH"] = str(Path(__file__).parent / "plugin")
+
+    def command(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "pipelines.cli", *arguments],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            **options,
+        )
+
+    return command
+
+
+def read(done: subprocess.CompletedProcess[str]) -> Any:
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_recipe_from_plan_to_lineage(posttrain: Command, tmp_path: Path) -> None:
+    before = read(posttrain("plan", RECIPE, "--json"))
+    shown = read(posttrain("run", RECIPE, "--json"))
+    after = read(posttrain("plan", RECIPE, "--json"))
+
+    # the same stage names everywhere, and the promised fields
+    names = ["base", "train", "again", "score"]
+    assert [stage["name"] for stage in before["stages"]] == names
+    assert [stage["name"] for stage in shown["stages"]] == names
+    assert {"run_id", "recipe", "status", "stages"} <= shown.keys()
+    fields = {"name", "component", "status", "cache", "fingerprint", "seconds", "metrics", "outputs"}
+    assert all(fields <= stage.keys() for stage in shown["stages"])
+    stages = {stage["name"]: stage for stage in shown["stages"]}
+    assert (shown["status"], stages["again"]["status"]) == ("succeeded", "skipped")
+    assert stages["train"]["metrics"] == {"number": 6.0}
+    assert stages["score"]["metrics"] == {"total": 8.0}
+    assert stages["train"]["outputs"]["model"].keys() == {"type", "digest", "uri"}
+    assert (Path(stages["train"]["outputs"]["model"]["uri"]) / "model.json").read_text() == "6"
+
+    # what was planned is what happened, fingerprints included
+    outlook = {stage["name"]: stage for stage in after["stages"]}
+    assert [outlook[name]["cached"] for name in names] == [True, True, False, True]
+    assert outlook["again"]["reason"] == "when train.number > 100 does not hold"
+    assert outlook["train"]["fingerprint"] == stages["train"]["fingerprint"]
+
+    graph = read(posttrain("lineage", "toy", "--json"))
+    assert {node["stage"] for node in graph["nodes"] if node["kind"] == "stage"} == {"base", "train"}
+    report = read(posttrain("report", "latest", "--json", "--output", str(tmp_path)))
+    assert (tmp_path / "index.html").read_text().startswith("<!doctype html>")
+    assert report["run_id"] == shown["run_id"]
+
+
+def test_another_run_is_compared(posttrain: Command) -> None:
+    first = read(posttrain("run", RECIPE, "--json", "--new"))["run_id"]
+    second = read(posttrain("run", RECIPE, "--set", "factor=60", "--json"))
+    assert [stage["cache"] for stage in second["stages"]] == ["hit", "miss", "miss", "miss"]
+    compared = read(posttrain("compare", first, "toy-run", "--json"))
+    assert {"stage": "train", "name": "factor", "a": 3, "b": 60} in compared["params"]
+    assert posttrain("show", first).stdout.startswith(f"{first}: succeeded")
+    assert first in posttrain("list", "runs").stdout
+
+
+def test_a_failure_is_told_and_gone_on_with(posttrain: Command) -> None:
+    done = posttrain("run", RECIPE, "--set", "fail=true")
+    assert done.returncode == 1
+    assert "told to fail" in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+    shown = read(posttrain("show", "toy-run", "--json"))
+    assert [stage["status"] for stage in shown["stages"]] == ["done", "failed", "pending", "pending"]
+
+
+def test_a_gate_that_does_not_hold(posttrain: Command) -> None:
+    done = posttrain("run", RECIPE, "--set", "stages.train.gate=number > 1000", "--set", "factor=5")
+    assert done.returncode == 1
+    assert "number > 1000" in done.stdout
+
+
+def test_a_person_decides(posttrain: Command) -> None:
+    command = ("run", RECIPE, "--set", "stages.score.approve=true", "--set", "factor=7")
+    waiting = posttrain(*command)
+    assert waiting.returncode == 3
+    unknown = posttrain("approve", "toy-run", "scroe")
+    assert (unknown.returncode, "did you mean 'score'?" in unknown.stderr) == (2, True)
+    assert posttrain("approve", "toy-run", "score").returncode == 0
+    again = posttrain("approve", "toy-run", "score", "--reject")
+    assert (again.returncode, "that decision stands" in again.stderr) == (2, True)
+    assert posttrain(*command).returncode == 0
+    shown = read(posttrain("show", "toy-run", "--json"))
+    assert [stage["status"] for stage in shown["stages"]] == ["done", "done", "skipped", "done"]
+
+
+def test_one_stage_from_its_description(posttrain: Command, tmp_path: Path) -> None:
+    job = {
+        "run_id": "by-hand",
+        "recipe": "by-hand",
+        "stage": "one",
+        "component": "toy-train",
+        "params": {"factor": 4},
+        "inputs": {},
+        "seed": 0,
+        "store": str(tmp_path / "store"),
+    }
+    done = posttrain("stage", "-", input=json.dumps(job))
+    assert done.returncode == 0, done.stderr
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert events[-1]["event"] == "finished"
+    assert events[-1]["metrics"] == {"number": 4.0}

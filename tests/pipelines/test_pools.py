@@ -1,0 +1,66 @@
+"""Pools: the shipped file, and refusals with file and line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from components.contract.errors import InputError
+from components.contract.job import Resources
+from pipelines.pools import FILE, load_pools
+from pipelines.problems import RecipeErrors
+
+pytestmark = pytest.mark.usefixtures("toy_catalog")
+
+
+def test_the_shipped_pools() -> None:
+    pools = load_pools()
+    assert pools["cpu"].resources("cpu") == Resources(pool="cpu", cpus=1, threads=1, memory_gib=4)
+    assert pools["h100x16"].gpu_count == 16
+    assert pools["h100x8-spot"].spot
+    assert {pool.gpu_type for pool in pools.values()} == {None, "l4", "h100"}
+    assert all(pool.tolerations and pool.shared_memory_gib for pool in pools.values() if pool.gpus)
+
+
+def test_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "pools.yaml"
+    path.write_text("mine: {cpus: 2, memory_gib: 8, price_per_hour: 0.5}\n")
+    monkeypatch.setenv("POSTTRAIN_POOLS", str(path))
+    assert list(load_pools()) == ["mine"]
+    assert FILE.is_file()
+    monkeypatch.setenv("POSTTRAIN_POOLS", str(tmp_path / "none.yaml"))
+    with pytest.raises(InputError, match="POSTTRAIN_POOLS"):
+        load_pools()
+
+
+def test_every_mistake_has_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "pools.yaml"
+    path.write_text(
+        """\
+cpu: {cpus: 0, memory_gib: 4}
+large: {cpus: 1.5, memory_gib: lots}
+gpu: {cpus: 1, memory_gib: 4, gpus: 1}
+Big: {cpus: 1, memory_gib: 4}
+typo: {cpus: 1, memory_gb: 4}
+taint: {cpus: 1, memory_gib: 4, tolerations: [{key: a, operator: Exists, value: b}, {key: "a b"}]}
+label: {cpus: 1, memory_gib: 4, node_selector: {kind: "x; y"}}
+"""
+    )
+    with pytest.raises(RecipeErrors) as caught:
+        load_pools(path)
+    found = [(problem.mark.line, problem.mark.column, problem.message) for problem in caught.value.problems]
+    assert [(line, column) for line, column, _ in found] == [
+        (1, 13),
+        (2, 15),
+        (2, 32),
+        (3, 6),
+        (4, 1),
+        (5, 17),
+        (6, 47),
+        (6, 91),
+        (7, 55),
+    ]
+    assert found[0][2] == "pool 'cpu', cpus: got 0, expected a number of at least 1"
+    assert found[3][2] == "pool 'gpu': a pool with 'gpus' names its 'gpu_type', and only such a pool does"
+    assert "unknown key 'memory_gb'; did you mean 'memory_gib'?" in found[5][2]

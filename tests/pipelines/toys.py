@@ -1,0 +1,191 @@
+"""Toy components: the ports of the real ones, parameters of every kind, and runs that take no time."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from components.contract.artifacts import ArtifactType
+from components.contract.component import Component, Params, Port
+from components.contract.operators import OperatorSpec
+
+DATASET, MODEL, METRICS = ArtifactType.DATASET, ArtifactType.MODEL, ArtifactType.METRICS
+
+
+class SourceConfig(Params):
+    """Settings of the toy source."""
+
+    count: int = Field(default=10, ge=1)
+    """Number of rows."""
+    split: Literal["train", "test"] = "train"
+    """Which part."""
+
+
+def counting(*, config: SourceConfig) -> list[int]:
+    """Return the first numbers."""
+    return list(range(config.count))
+
+
+def squares(*, config: SourceConfig) -> list[int]:
+    """Return the first squares."""
+    return [n * n for n in range(config.count)]
+
+
+class OptimizerConfig(Params):
+    """Nested settings."""
+
+    name: Literal["adamw", "muon"] = "adamw"
+    """Which optimiser."""
+    peak_learning_rate: float = Field(default=1e-3, gt=0)
+    """Highest learning rate."""
+
+
+class CurateParams(Params):
+    """Parameters of the toy curate."""
+
+    sources: tuple[OperatorSpec, ...] = Field(default=(OperatorSpec(name="counting"),), min_length=1)
+    """Where rows come from."""
+    keep_pass_rate: tuple[float, float] | None = None
+    """Range of pass rates that are kept."""
+    rows: int = Field(default=4, ge=1)
+    """How many rows to write."""
+
+
+class PretrainParams(Params):
+    """Parameters of the toy pretrain."""
+
+    layers: int = Field(ge=1)
+    """Number of layers; there is no default."""
+    tokenizer: str = "digits"
+    """Which tokenizer."""
+
+
+class TrainParams(Params):
+    """Parameters of the toy sft and rl."""
+
+    steps: int = Field(default=60, ge=1, le=10_000)
+    """Optimiser steps."""
+    method: Literal["grpo", "dapo", "rloo"] = "grpo"
+    """Which method."""
+    optimizer: OptimizerConfig = OptimizerConfig()
+    """The optimiser."""
+    learning_rate: float | Literal["auto"] = "auto"
+    """A number or "auto"."""
+    notes: dict[str, str] = Field(default_factory=dict)
+    """Free text."""
+    warmup_steps: int = Field(default=0, ge=0)
+    """Steps of warm-up."""
+    shuffle: bool = True
+    """Whether to shuffle."""
+
+    @model_validator(mode="after")
+    def _warmup_fits(self) -> TrainParams:
+        if self.warmup_steps > self.steps:
+            raise ValueError(f"warmup_steps ({self.warmup_steps}) must not exceed steps ({self.steps})")
+        return self
+
+
+class ShareConfig(Params):
+    """A source that is looked up by the component itself, as curate does."""
+
+    origin: OperatorSpec
+    """Where rows come from; its name does not tell the slot."""
+    weight: float = 1.0
+    """Its share."""
+
+    @model_validator(mode="after")
+    def _known(self) -> ShareConfig:
+        self.origin.resolve("source")
+        return self
+
+
+class EvaluateParams(Params):
+    """Parameters of the toy evaluate."""
+
+    shares: tuple[ShareConfig, ...] = ()
+    """Where prompts come from."""
+    samples: int = Field(default=8, ge=1)
+    """Samples per prompt."""
+
+
+def run(context: Any) -> None:
+    """Write one small file into every output, a function of parameters, seed and inputs."""
+    ports = COMPONENT_BY_NAME[context.job.component]
+    given = {port: [item.digest for item in context.inputs(port)] for port in ports.inputs}
+    row = {"params": context.params.model_dump(mode="json"), "seed": context.seed, "inputs": given}
+    for port in ports.outputs:
+        (context.output(port) / "rows.jsonl").write_text(json.dumps({**row, "port": port}, sort_keys=True) + "\n")
+    context.headline(**dict.fromkeys(ports.metrics, 0.5))
+
+
+Ports = dict[str, Port]
+
+
+def _component(name: str, params: type[Params], inputs: Ports, outputs: Ports, **more: Any) -> Component:
+    return Component(
+        name=name,
+        summary=f"A toy {name}",
+        params=params,
+        inputs=inputs,
+        outputs=outputs,
+        run="tests.pipelines.toys:run",
+        image="cpu",
+        **more,
+    )
+
+
+_MODEL = Port(type=MODEL, doc="a model")
+_ROWS = Port(type=DATASET, doc="rows")
+
+pretrain = _component("pretrain", PretrainParams, {}, {"model": _MODEL})
+curate = _component(
+    "curate",
+    CurateParams,
+    {"policy": Port(type=MODEL, doc="whose pass rate is measured", optional=True)},
+    {"dataset": _ROWS, "heldout": _ROWS},
+    metrics={"num_rows": "rows kept"},
+)
+sft = _component(
+    "sft",
+    TrainParams,
+    {"model": _MODEL, "dataset": Port(type=DATASET, doc="rows", many=True)},
+    {"model": _MODEL, "metrics": Port(type=METRICS, doc="curves")},
+    metrics={"loss": "final loss"},
+)
+rl = _component(
+    "rl",
+    TrainParams,
+    {"model": _MODEL, "dataset": _ROWS},
+    {
+        "model": _MODEL,
+        "checkpoints": Port(type=ArtifactType.CHECKPOINTS, doc="models"),
+        "rollouts": Port(type=ArtifactType.ROLLOUTS, doc="responses"),
+    },
+    metrics={"pass_rate": "last pass rate", "kl": "divergence"},
+)
+evaluate = _component(
+    "evaluate",
+    EvaluateParams,
+    {
+        "model": _MODEL,
+        "dataset": _ROWS,
+        "against": Port(type=MODEL, doc="other models", optional=True, many=True),
+    },
+    {"metrics": Port(type=METRICS, doc="scores")},
+    metrics={"pass_at_<k>": "unbiased pass@k"},
+)
+collect = _component(
+    "collect",
+    EvaluateParams,
+    {"metrics": Port(type=METRICS, doc="all scores", many=True)},
+    {"report": Port(type=ArtifactType.REPORT, doc="a table")},
+)
+
+COMPONENT_BY_NAME = {c.name: c for c in (pretrain, curate, sft, rl, evaluate, collect)}
+COMPONENTS = {name: f"tests.pipelines.toys:{name}" for name in COMPONENT_BY_NAME}
+OPERATORS = {
+    "source": {"counting": "tests.pipelines.toys:counting", "squares": "tests.pipelines.toys:squares"},
+    "objective": {},
+}
