@@ -31,9 +31,7 @@ class Fingerprint:
     parts: dict[str, Any]
 
 
-def fingerprint(
-    component: Component, params: Params, inputs: Mapping[str, Iterable[str]], seed: int
-) -> Fingerprint:
+def fingerprint(component: Component, params: Params, inputs: Mapping[str, Iterable[str]], seed: int) -> Fingerprint:
     """Return the fingerprint of a component run on input digests per port; digests keep their order in a port."""
     parts = {
         "epoch": EPOCH,

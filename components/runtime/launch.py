@@ -165,9 +165,7 @@ class Launch:
             self.spool.stage_started(self.job, mark, inputs)
         return self._close_with_action(action, "miss" if mine else "hit", inputs)
 
-    def _close_with_action(
-        self, action: dict[str, Any], cache: str, inputs: dict[str, list[Input]]
-    ) -> dict[str, Any]:
+    def _close_with_action(self, action: dict[str, Any], cache: str, inputs: dict[str, list[Input]]) -> dict[str, Any]:
         for output in action["outputs"].values():
             if self.job.register_as and output["type"] == ArtifactType.MODEL:
                 register_model(

@@ -30,7 +30,7 @@ PR_SET_PDEATHSIG = 1
 
 def execute(job: Job, sink: Sink) -> int:
     """Run one job and return the process's exit code; a stage's traceback goes to stderr, which is its log."""
-    _limit_threads(job.resources.cpus)
+    _limit_threads(job.resources.threads)
     try:
         Launch(job, sink).run()
     except (InputError, GateFailed) as error:
