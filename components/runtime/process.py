@@ -58,7 +58,7 @@ def run_forked(job_json: str, events: Connection, log: str, environment: dict[st
 
         code = execute(Job.model_validate_json(job_json), sink)
     events.close()
-    os._exit(code)
+    sys.exit(code)
 
 
 def die_with_parent() -> None:

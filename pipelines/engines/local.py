@@ -25,9 +25,11 @@ ENVIRONMENT = {
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",
     "LRU_CACHE_CAPACITY": "64",
     "GX_ANALYTICS_ENABLED": "false",
+    "PYTHONWARNINGS": "ignore:resource_tracker",
 }
 """Read once, by the libraries of the fork server. A job with more cores raises its own threads; the default caches of
-1024 compiled kernels, one for each length that a batch has had, cost a small model half a gigabyte."""
+1024 compiled kernels, one for each length that a batch has had, cost a small model half a gigabyte. A killed job leaves
+semaphores to Python's tracker, which cleans up and need not tell the user."""
 
 
 def run_plan(plan: Plan, *, view: RunView, jobs: int | None = None, new: bool = False) -> RunResult:

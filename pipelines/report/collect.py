@@ -6,7 +6,7 @@ import json
 import math
 import statistics
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -27,10 +27,11 @@ class Estimate:
     n: int | None = None
     over: str = "prompts"
 
-    @property
-    def has_interval(self) -> bool:
-        """Return whether an interval is known."""
-        return self.low is not None and self.high is not None
+    def cut(self, least: float, most: float) -> Estimate:
+        """Return the same with its interval cut at the ends of what is possible."""
+        if self.low is None or self.high is None:
+            return self
+        return replace(self, low=max(self.low, least), high=min(self.high, most))
 
 
 @dataclass
@@ -125,7 +126,8 @@ class Evaluation:
         if not found:
             return None
         if len(found) > 1:
-            return over_seeds([item["value"] for item in found])
+            estimate = over_seeds([item["value"] for item in found])
+            return estimate.cut(0, 1) if metric.startswith(HEADLINE) else estimate
         only = found[0]
         return Estimate(only["value"], only.get("low"), only.get("high"), only.get("n"))
 
