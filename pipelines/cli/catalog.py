@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import inspect
 from collections.abc import Iterator
-from typing import Any, get_args
+from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -123,6 +123,8 @@ def _type_text(info: FieldInfo) -> str:
 def _annotation_text(annotation: Any) -> str:
     if annotation is type(None):
         return "null"
+    if get_origin(annotation) is Annotated:  # bounds are told by the documentation, not by the type
+        return _annotation_text(get_args(annotation)[0])
     if inspect.isclass(annotation) and not get_args(annotation):
         words = {"OperatorSpec": "operator", "str": "text", "bool": "true/false", "int": "int", "float": "number"}
         return words.get(annotation.__name__, annotation.__name__)

@@ -55,11 +55,16 @@ def _edge(source: tuple[int, int], target: tuple[int, int]) -> str:
 def _box(stage: Stage, place: tuple[int, int]) -> str:
     x, y = _corner(place)
     timing = f"{stage.seconds:.1f} s" if stage.status == "done" else stage.status
-    name = stage.name if len(stage.name) <= MAX_NAME else stage.name[: MAX_NAME - 1] + "…"
+    cell = ", ".join(f"{axis} {value}" for axis, value in stage.labels.items())
+    name = _fitted(stage.group if cell else stage.name)
     return (
         f'<g class="stage {stage.status.replace(" ", "-")}"><title>{escape(stage.name)}: {escape(stage.component)}, '
         f'{escape(stage.status)}</title><rect x="{x}" y="{y}" width="{BOX_WIDTH}" height="{BOX_HEIGHT}" rx="7"/>'
         f'<text class="name" x="{x + 8}" y="{y + 16}">{escape(name)}</text>'
-        f'<text class="kind" x="{x + 8}" y="{y + 32}">{escape(stage.component)}</text>'
+        f'<text class="kind" x="{x + 8}" y="{y + 32}">{escape(_fitted(cell or stage.component))}</text>'
         f'<text class="kind" x="{x + BOX_WIDTH - 8}" y="{y + 32}" text-anchor="end">{timing}</text></g>'
     )
+
+
+def _fitted(text: str) -> str:
+    return text if len(text) <= MAX_NAME else text[: MAX_NAME - 1] + "…"

@@ -30,17 +30,28 @@ def skills(data: RunData) -> Markup:
                 [_bounds(estimate) for _, estimate in known],
                 colour,
                 marks=True,
+                scatter=_seeds(evaluations, HEADLINE + domain),
             )
         )
     axes = Axes(y_label="pass@1, %", y_range=(0, 1.02), percent=True, x_names=names, width=760, height=290)
     over = {estimate.over for item in evaluations if (estimate := item.estimate(HEADLINE + data.domains[0]))}
+    many = any(len(item.stages) > 1 for item in evaluations)
     lead = (
         f"Held-out pass@1 of each model, with 95 % intervals over {' and '.join(sorted(over))}. "
-        "Lines join the models in the order of the recipe."
+        "Lines join the models in the order of the recipe" + ("; small dots are single seeds." if many else ".")
     )
     chart = figure(line_chart(series, axes), "")
     keys = legend([(domain, colour, False) for colour, domain in enumerate(data.domains)])
     return section("Skills after each stage", keys, chart, _skill_table(data, evaluations), lead=lead)
+
+
+def _seeds(evaluations: list[Evaluation], metric: str) -> list[tuple[float, float]]:
+    """Return one point a seed, beside the mean; none when there is one seed only."""
+    return [
+        (index, value)
+        for index, item in enumerate(evaluations)
+        for value in (item.values(metric) if len(item.stages) > 1 else [])
+    ]
 
 
 def _bounds(estimate: Estimate) -> tuple[float, float]:

@@ -23,6 +23,8 @@ class Series:
     dashed: bool = False
     thin: bool = False
     marks: bool = False
+    scatter: Sequence[tuple[float, float]] = ()
+    """Single observations behind the line, such as one point a seed."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +167,9 @@ def _draw(frame: _Frame, item: Series) -> None:
         back = [(x, frame.y(low)) for (x, _), (low, _) in zip(points, item.band, strict=True)]
         outline = "L".join(f"{x:.1f} {y:.1f}" for x, y in [*edge, *reversed(back)])
         frame.parts.append(f'<path class="band c{item.colour}" d="M{outline}Z"/>')
+    for x, y in item.scatter:
+        place = f'class="speck c{item.colour}" cx="{frame.x(x):.1f}" cy="{frame.y(y):.1f}" r="3"'
+        frame.parts.append(f"<circle {place}><title>{escape(item.name)}: {y:.4g}</title></circle>")
     frame.parts.append(f'<path class="line {style}" d="{path}"><title>{escape(item.name)}</title></path>')
     if item.marks or len(points) == 1:
         for (x, y), (at, value) in zip(points, item.points, strict=True):
