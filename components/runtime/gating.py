@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,6 @@ from components.contract.expressions import Expression, Value
 from components.contract.job import Job
 from components.runtime.gates import GateProcess
 from components.runtime.progress import Progress
-from components.runtime.stage import RunningStage
 from components.runtime.store import Store
 
 GATED = (ArtifactType.DATASET, ArtifactType.ROLLOUTS)
@@ -23,30 +24,45 @@ def needs_data_gates(component: Component) -> bool:
     return any(port.type in GATED for port in component.outputs.values())
 
 
+@dataclass(frozen=True)
+class Written:
+    """An output as it lies on disk, with its metadata."""
+
+    folder: Path
+    metadata: Mapping[str, Any]
+
+
 def pass_data_gates(
-    stage: RunningStage, gates: GateProcess, *, store: Store, progress: Progress, reports: Path
+    job: Job,
+    component: Component,
+    outputs: Mapping[str, Written],
+    gates: GateProcess,
+    *,
+    store: Store,
+    progress: Progress,
+    reports: Path,
 ) -> dict[str, Any]:
-    """Check the rows of every written Dataset and Rollouts output; keep the evidence as Report artifacts.
+    """Check the rows of every Dataset and Rollouts output that was written; keep the evidence as Report artifacts.
 
     Returns port -> {"success", "digest", "failures"}. Raises GateFailed with all failures of all ports.
     """
     results: dict[str, Any] = {}
     failures: list[str] = []
-    for port, folder in stage.written().items():
-        type = stage.component.outputs[port].type
+    for port, written in outputs.items():
+        type = component.outputs[port].type
         if type not in GATED:
             continue
         progress.send("gate", port=port)
         report = reports / port
         report.mkdir(parents=True)
-        kind = "rollouts" if type == ArtifactType.ROLLOUTS else stage.metadata[port].get("kind", "rows")
-        own = [expectation for expectation in stage.job.expect if expectation.port == port]
-        result = gates.check(port, folder, kind, own, report)
+        kind = "rollouts" if type == ArtifactType.ROLLOUTS else written.metadata.get("kind", "rows")
+        own = [expectation for expectation in job.expect if expectation.port == port]
+        result = gates.check(port, written.folder, kind, own, report)
         evidence = store.commit(ArtifactType.REPORT, report, {"gate": port})
         results[port] = {"success": result.success, "digest": evidence.digest, "failures": result.failures}
         failures += [] if result.success else [f"{port}: {text}" for text in result.failures]
     if failures:
-        raise GateFailed(f"stage {stage.job.stage!r}: data gate: " + "; ".join(failures))
+        raise GateFailed(f"stage {job.stage!r}: data gate: " + "; ".join(failures))
     return results
 
 

@@ -27,7 +27,7 @@ from components.contract.job import Job
 from components.contract.registry import components
 from components.runtime.fingerprint import Fingerprint, fingerprint
 from components.runtime.gates import GateProcess
-from components.runtime.gating import needs_data_gates, pass_data_gates, pass_metric_gates
+from components.runtime.gating import Written, needs_data_gates, pass_data_gates, pass_metric_gates
 from components.runtime.lineage.registry import register_model
 from components.runtime.lineage.spool import Spool
 from components.runtime.progress import Progress, Sink
@@ -49,11 +49,12 @@ LOCK_WAIT_SECONDS = 7 * 24 * 3600.0
 class Launch:
     """One job on its way through the eight steps."""
 
-    def __init__(self, job: Job, sink: Sink, *, store: Store | None = None) -> None:
+    def __init__(self, job: Job, sink: Sink, *, store: Store | None = None, gates_here: bool = False) -> None:
         self.job = job
         self.store = store or open_store(job.store)
         self.progress = Progress(job.stage, sink)
         self.spool = Spool(self.store, job.run_id)
+        self.gates_here = gates_here  # the gates' library is imported already, so no worker need import it meanwhile
         self.component: Component = components().get(job.component)
         self.params = _parameters(self.component, job)
         self.upstream = Upstream(job, self.component, self.store)
@@ -116,14 +117,30 @@ class Launch:
                 scratch=scratch,
             )
             self.progress.send("started", fingerprint=mark.digest, resumed_from=stage.resumed_from)
-            with GateProcess(needed=needs_data_gates(self.component)) as gates:
+            with GateProcess(needed=needs_data_gates(self.component), here=self.gates_here) as gates:
                 self._run_component(stage)
-                gated = pass_data_gates(
-                    stage, gates, store=self.store, progress=self.progress, reports=scratch / "gates"
-                )
+                outputs = {port: Written(path, stage.metadata[port]) for port, path in stage.written().items()}
+                gated = self._pass_data_gates(outputs, gates, scratch)
             gated |= pass_metric_gates(self.job, stage.headlines)
             stage.finish_log()
             return self._commit(stage, mark, inputs, gated)
+
+    def _pass_data_gates(self, outputs: dict[str, Written], gates: GateProcess, scratch: Path) -> dict[str, Any]:
+        where = {"store": self.store, "progress": self.progress, "reports": scratch / "gates"}
+        return pass_data_gates(self.job, self.component, outputs, gates, **where)
+
+    def _recheck(self, action: dict[str, Any]) -> dict[str, Any]:
+        """Return an earlier result's gates by this job's own: they may ask for more than those that it passed."""
+        gated = {name: gate for name, gate in action["gates"].items() if gate["digest"]}
+        if self.job.expect and action["expect"] != _expectations(self.job):
+            made = action["outputs"].items()
+            outputs = {port: Written(self.store.fetch(item["digest"]), item["metadata"]) for port, item in made}
+            with (
+                _scratch(self.store, f"gates-{action['fingerprint']}") as scratch,
+                GateProcess(here=self.gates_here) as gates,
+            ):
+                gated = self._pass_data_gates(outputs, gates, scratch)
+        return gated | pass_metric_gates(self.job, action["metrics"])
 
     def _run_component(self, stage: RunningStage) -> None:
         module, _, name = self.component.run.partition(":")
@@ -149,6 +166,7 @@ class Launch:
             "outputs": outputs,
             "metrics": stage.headlines,
             "gates": gated,
+            "expect": _expectations(self.job),
             "seconds": round(time.time() - self.started, 3),
             "run_id": self.job.run_id,
             "stage": self.job.stage,
@@ -160,6 +178,10 @@ class Launch:
 
     def _record_hit(self, mark: Fingerprint, digests: Resolved, action: dict[str, Any]) -> dict[str, Any]:
         inputs = self.upstream.describe(digests)
+        try:
+            action = {**action, "gates": self._recheck(action)}
+        except PosttrainError as error:
+            raise self._record_failure(error, mark.digest) from error
         mine = action["run_id"] == self.job.run_id and action["stage"] == self.job.stage
         if not mine:  # a kill between action record and ledger entry is this run's own work, not a cache hit
             self.spool.stage_started(self.job, mark, inputs)
@@ -230,6 +252,10 @@ def _scratch(store: Store, mark: str) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _expectations(job: Job) -> list[dict[str, Any]]:
+    return [expectation.model_dump(mode="json") for expectation in job.expect]
 
 
 def _parameters(component: Component, job: Job) -> Params:

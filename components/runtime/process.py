@@ -18,6 +18,7 @@ from typing import Any
 
 from components.contract.errors import GateFailed, InputError, PosttrainError
 from components.contract.job import Job
+from components.runtime.gates.process import GATE_LIBRARY
 from components.runtime.launch import Launch
 from components.runtime.progress import Sink, json_lines
 
@@ -32,7 +33,7 @@ def execute(job: Job, sink: Sink) -> int:
     """Run one job and return the process's exit code; a stage's traceback goes to stderr, which is its log."""
     _limit_threads(job.resources.threads)
     try:
-        Launch(job, sink).run()
+        Launch(job, sink, gates_here=GATE_LIBRARY in sys.modules).run()
     except (InputError, GateFailed) as error:
         print(f"posttrain: {error}", file=sys.stderr)
         return REFUSED

@@ -163,7 +163,9 @@ class RunningStage:
         if partial is None:
             return None
         step, folder = partial
-        shutil.copytree(folder, self._resume)
+        for part in ("stage", "outputs"):  # an artifact holds files only, so a folder that was empty is not in it
+            (self._resume / part).mkdir(parents=True)
+        shutil.copytree(folder, self._resume, dirs_exist_ok=True)
         for path in self._resume.rglob("*"):
             path.chmod(0o755 if path.is_dir() else 0o644)
         state = json.loads((self._resume / STATE).read_text())

@@ -21,7 +21,8 @@ COLUMNS = ("rewards", "filters", "advantages", "objective", "denominator", "regu
 
 def _table() -> dict[str, tuple[str, ...]]:
     rows = {}
-    for line in TABLE.read_text(encoding="utf-8").splitlines():
+    methods = TABLE.read_text(encoding="utf-8").partition("## Methods")[2].partition("\n## ")[0]
+    for line in methods.splitlines():
         if cells := re.findall(r"[^|]+", line) if line.startswith("| `") else None:
             slug, *rest = (cell.strip() for cell in cells)
             rows[slug.strip("`")] = tuple(rest)

@@ -42,19 +42,19 @@ class GateResult:
 class GateProcess:
     """Checks rows in a worker process. As a context manager it starts the worker at once and ends it at the end.
 
-    With `needed=False` it starts nothing until `check` is called after all. A process that was forked with the library
-    already imported (the local engine's jobs are) checks by itself: there is no import to hide.
+    With `needed=False` it starts nothing until `check` is called after all. With `here=True` there is no worker: a
+    process that was forked with the library imported (the local engine's jobs are) has no import to hide.
     """
 
-    def __init__(self, *, needed: bool = True, limit_seconds: float = LIMIT_SECONDS) -> None:
-        self.needed = needed
+    def __init__(self, *, needed: bool = True, here: bool = False, limit_seconds: float = LIMIT_SECONDS) -> None:
+        self.needed, self.here = needed, here
         self.limit_seconds = limit_seconds
         self._process: subprocess.Popen[bytes] | None = None
         self._stderr: IO[bytes] | None = None
 
     def start(self) -> None:
         """Start the worker and return at once; it is ready some seconds later."""
-        if self._process is not None or GATE_LIBRARY in sys.modules:
+        if self._process is not None or self.here:
             return
         environment = {**os.environ, "GX_ANALYTICS_ENABLED": "false", "OMP_NUM_THREADS": "1"}
         environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -82,7 +82,7 @@ class GateProcess:
             "expectations": [item.model_dump(mode="json") for item in expectations],
             "report": str(report.absolute()),
         }
-        answer = worker.answer(request) if self._process is None else self._ask(request)
+        answer = worker.answer(request) if self.here else self._ask(request)
         if "refused" in answer:
             raise InputError(f"output {port!r}: {answer['refused']}")
         results = answer["results"]

@@ -1,0 +1,158 @@
+"""The launcher's eight steps: reuse, resume, gates, failures, and what each leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.contract.errors import GateFailed, InputError, StageFailed
+from components.contract.job import Job, StageRef
+from components.contract.registry import components
+from components.runtime.launch import Launch
+from components.runtime.records import failure_key, stage_key
+from components.runtime.store import Store, open_store
+
+MakeJob = Callable[..., Job]
+
+
+@pytest.fixture(autouse=True)
+def registered() -> None:
+    for name, attribute in (("count-for-test", "COMPONENT"), ("needy-for-test", "NEEDY")):
+        components().add(name, f"tests.support.counting_stage:{attribute}", origin="test")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return open_store(str(tmp_path / "store"))
+
+
+@pytest.fixture
+def job(tmp_path: Path, store: Store) -> MakeJob:
+    def make(stage: str = "count", run_id: str = "run-1", *, steps: int = 4, fail_at: int = 0, **fields: Any) -> Job:
+        params = {"steps": steps, "fail_at": fail_at, "journal": str(tmp_path / "journal")}
+        plain = {"component": "count-for-test", "inputs": {}, "recipe": "test", "seed": 0, "store": store.uri}
+        return Job.model_validate({**plain, "run_id": run_id, "stage": stage, "params": params, **fields})
+
+    return make
+
+
+def launch(job: Job) -> dict[str, Any]:
+    return Launch(job, lambda event: None).run()
+
+
+def journal(tmp_path: Path) -> list[str]:
+    path = tmp_path / "journal"
+    return path.read_text().split("\n")[:-1] if path.exists() else []
+
+
+def spooled_rows(store: Store, run_id: str = "run-1") -> list[dict[str, float]]:
+    events = [store.get(key) for key in store.keys(f"spool/{run_id}/stages/count/")]
+    return [row for event in events if event and event["kind"] == "metric_chunk" for row in event["rows"]]
+
+
+def test_a_stage_leaves_artifact_action_and_ledger_entry(job: MakeJob, store: Store) -> None:
+    entry = launch(job())
+    assert (entry["status"], entry["cache"], entry["metrics"]) == ("done", "miss", {"total": 10.0})
+    assert (store.fetch(entry["outputs"]["model"]["digest"]) / "sum.json").read_text() == "10"
+    action = store.get(f"actions/{entry['fingerprint']}.json")
+    assert action is not None
+    assert action["parts"]["params"]["steps"] == 4
+    assert "tests/support/counting_stage.py" in action["parts"]["code"]
+    assert store.get(stage_key("run-1", "count")) == entry
+    assert store.load_partial(entry["fingerprint"]) is None
+    assert not list((Path(store.uri) / "scratch").iterdir())
+
+
+def test_another_run_reuses_it_and_says_who_made_it(job: MakeJob, store: Store, tmp_path: Path) -> None:
+    first = launch(job())
+    again = launch(job("other", "run-2"))
+    assert (again["cache"], again["outputs"]) == ("hit", first["outputs"])
+    assert again["produced_by"] == {"run_id": "run-1", "stage": "count"}
+    assert len(journal(tmp_path)) == 4
+
+
+def test_two_runs_at_once_share_one_execution(job: MakeJob, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        entries = list(pool.map(launch, [job(run_id="run-1"), job(run_id="run-2")]))
+    assert sorted(entry["cache"] for entry in entries) == ["hit", "miss"]
+    assert len(journal(tmp_path)) == 4
+
+
+def test_a_failed_stage_goes_on_from_its_checkpoint_and_tells_each_row_once(
+    job: MakeJob, store: Store, tmp_path: Path
+) -> None:
+    with pytest.raises(StageFailed, match="stage 'count': RuntimeError: the disk fell off"):
+        launch(job(fail_at=3))
+    failure = store.get(failure_key("run-1", "count"))
+    assert failure is not None
+    assert failure["error"] == "RuntimeError: the disk fell off"
+    assert [row["step"] for row in spooled_rows(store)] == [1, 2]
+    entry = launch(job(fail_at=3))
+    assert entry["metrics"] == {"total": 10.0}
+    assert journal(tmp_path) == [f"count {step}" for step in (1, 2, 3, 4)]
+    assert spooled_rows(store) == [{"step": s, "total": s * (s + 1) / 2} for s in (1, 2, 3, 4)]
+
+
+def test_a_kill_between_action_record_and_ledger_entry_is_no_cache_hit(job: MakeJob, store: Store) -> None:
+    first = launch(job())
+    Path(store.uri, stage_key("run-1", "count")).unlink()
+    again = launch(job())
+    assert (again["cache"], again["outputs"]) == ("miss", first["outputs"])
+
+
+def test_inputs_come_from_the_run_ledger(job: MakeJob) -> None:
+    launch(job())
+    after = job("after", inputs={"before": [StageRef(stage="count", port="model")]}, steps=1)
+    assert launch(after)["metrics"] == {"total": 11.0}
+    with pytest.raises(StageFailed, match="'after' needs 'count', which has not ended in run run-9"):
+        launch(after.model_copy(update={"run_id": "run-9"}))
+
+
+def test_a_condition_that_does_not_hold_skips_the_stage_and_what_needs_it(job: MakeJob) -> None:
+    launch(job())
+    assert launch(job("kept", when="count.total > 9", steps=2))["status"] == "done"
+    skipped = launch(job("skipped", when="count.total > 10", steps=3))
+    assert (skipped["status"], skipped["error"]) == ("skipped", "when 'count.total > 10' does not hold")
+    needs = {"inputs": {"before": [StageRef(stage="skipped", port="model")]}, "steps": 5}
+    needy = launch(job("needy", component="needy-for-test", **needs))
+    assert (needy["status"], needy["error"]) == ("skipped", "its input before comes from skipped, which was skipped")
+    assert launch(job("free", **needs))["metrics"] == {"total": 15.0}
+    with pytest.raises(InputError, match="count measured no 'totl'"):
+        launch(job("typo", when="count.totl > 1", steps=6))
+
+
+def test_a_gate_names_the_value_that_broke_it_and_commits_nothing(job: MakeJob, store: Store) -> None:
+    with pytest.raises(GateFailed, match=r"gate 'total > 10' does not hold: total = 10"):
+        launch(job(gate=["total > 10"]))
+    assert list(store.digests()) == []
+    assert launch(job(gate=["total >= 10"]))["gates"]["total >= 10"]["success"]
+
+
+def test_a_cached_result_must_pass_the_gates_of_the_run_that_reuses_it(job: MakeJob, store: Store) -> None:
+    launch(job())
+    with pytest.raises(GateFailed, match="gate 'total > 10' does not hold"):
+        launch(job(run_id="run-2", gate=["total > 10"]))
+    assert store.get(failure_key("run-2", "count")) is not None
+    assert launch(job(run_id="run-3", gate=["total > 9"]))["cache"] == "hit"
+
+
+def test_wrong_parameters_are_named(job: MakeJob) -> None:
+    with pytest.raises(InputError, match=r"stage 'count' \(count-for-test\): steps: .*greater than or equal to 1"):
+        launch(job(steps=0))
+
+
+def test_a_user_model_is_copied_into_the_store_and_stays_where_it_is(job: MakeJob, tmp_path: Path) -> None:
+    given = tmp_path / "given"
+    given.mkdir()
+    (given / "sum.json").write_text("100")
+    entry = launch(job(inputs={"before": [{"uri": str(given)}]}))
+    assert entry["metrics"] == {"total": 110.0}
+    assert entry["inputs"]["before"][0]["source"] == str(given)
+    (given / "sum.json").write_text("200")
+    assert launch(job("later", inputs={"before": [{"uri": str(given)}]}))["metrics"] == {"total": 210.0}
+    with pytest.raises(InputError, match="no such file or folder"):
+        launch(job("gone", inputs={"before": [{"uri": str(tmp_path / "nowhere")}]}))
