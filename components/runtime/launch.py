@@ -97,6 +97,10 @@ class Launch:
             except Exception as error:  # the process boundary: whatever a stage raises becomes a recorded failure
                 raise self._record_failure(error, mark.digest) from error
 
+    def record_death(self, message: str) -> None:
+        """Record a failure that the job's process could not record itself: it was killed, or took too long."""
+        self._record_failure(StageFailed(message), self._fingerprint(self.upstream.resolve()).digest)
+
     def _fingerprint(self, digests: Resolved) -> Fingerprint:
         plain = {port: [digest for digest, _ in found] for port, found in digests.items()}
         return fingerprint(self.component, self.params, plain, self.job.seed)

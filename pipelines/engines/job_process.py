@@ -33,6 +33,8 @@ class Ended:
     error: str | None = None
     """One message for people; None on success."""
     retryable: bool = False
+    silent: bool = False
+    """Whether the process ended without recording its failure: it was killed, or ran out of time."""
 
 
 def preload(modules: Iterable[str]) -> None:
@@ -59,7 +61,7 @@ def run_attempt(
             return Ended(130, "stopped", retryable=False)
         if deadline and time.monotonic() > deadline:
             _end(process)
-            return Ended(124, f"took longer than its timeout of {job.timeout_seconds:g} s", retryable=True)
+            return Ended(124, f"took longer than its timeout of {job.timeout_seconds:g} s", retryable=True, silent=True)
         if not receiver.poll(POLL_SECONDS):
             continue
         try:
@@ -75,11 +77,12 @@ def run_attempt(
 def _ended(code: int, failure: str | None, log: Path) -> Ended:
     if code == 0:
         return Ended(0)
+    silent = failure is None
     if failure is None:
         cause = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
         tail = "\n".join(log.read_text(errors="replace").splitlines()[-TAIL_LINES:])
         failure = f"its process {cause}" + (f"; its last lines:\n{tail}" if tail else "")
-    return Ended(code, failure, retryable=code != REFUSED)
+    return Ended(code, failure, retryable=code != REFUSED, silent=silent)
 
 
 def _end(process: BaseProcess) -> None:

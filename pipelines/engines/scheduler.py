@@ -141,6 +141,8 @@ class Scheduler:
         pause = job.retry.backoff_seconds
         for attempt in range(job.retry.retries + 1):
             result = run_attempt(job, self.logs / f"{job.stage}.log", self.environment, self.view.event, self.stop)
+            if result.silent:
+                Launch(job, self.view.event, store=self.store).record_death(result.error or "its process died")
             if result.code == 0 or not result.retryable or attempt == job.retry.retries:
                 return result
             self.view.event(

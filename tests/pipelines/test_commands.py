@@ -130,3 +130,17 @@ def test_one_stage_from_its_description(posttrain: Command, tmp_path: Path) -> N
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert events[-1]["event"] == "finished"
     assert events[-1]["metrics"] == {"number": 4.0}
+
+
+def test_a_broken_branch_does_not_stop_the_others(posttrain: Command) -> None:
+    done = posttrain("run", "tests/pipelines/recipes/branches.yaml", "--json")
+    assert done.returncode == 1
+    status = {stage["name"]: stage["status"] for stage in json.loads(done.stdout)["stages"]}
+    assert (status["fine"], status["further"]) == ("done", "done")
+    assert (status["broken"], status["endless"]) == ("failed", "failed")
+    assert done.stderr.count("ValueError: told to fail") >= 3, "the first try and two more"
+    assert "retry 2" in done.stderr
+    assert "took longer than its timeout of 1 s" in done.stderr
+    blocked = [line for line in done.stderr.splitlines() if line.startswith("behind")]
+    assert [line.split()[1] for line in blocked] == ["blocked"]
+    assert "Traceback" not in done.stdout + done.stderr

@@ -18,6 +18,8 @@ class TrainParams(Params):
     """What the model's number is multiplied with."""
     fail: bool = False
     """Whether the stage fails."""
+    spin: bool = False
+    """Whether the stage never ends."""
 
 
 class ScoreParams(Params):
@@ -40,6 +42,8 @@ def train(context: Any) -> None:
     """Multiply the input model's number, or 1."""
     if context.params.fail:
         raise ValueError("told to fail")
+    while context.params.spin:
+        pass
     before = [json.loads((item.path / "model.json").read_text()) for item in context.inputs("model")]
     number = context.params.factor * (before[0] if before else 1)
     (context.output("model") / "model.json").write_text(json.dumps(number))
