@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipelines.cli.parser import DEFAULT_STORE, STORE_VARIABLE
 from pipelines.report.collect import HEADLINE, Estimate, RunData, collect
 
 if TYPE_CHECKING:
@@ -27,12 +31,20 @@ def print_ending(store: Store, result: RunResult) -> None:
         console.print(f"[bold red]{stage} failed[/]: {escape(error)}")
     console.print(f"run     {result.run_id}: {result.status}")
     console.print(f"report  {result.page}")
-    console.print("mlflow  posttrain ui")
+    option = _store_option(store)
+    console.print(f"mlflow  posttrain ui{option}")
     if result.lineage_problem:
         pending = escape(result.lineage_problem)
-        console.print(f"        some lineage is not there yet ({pending}): posttrain lineage sync")
+        console.print(f"        some lineage is not there yet ({pending}): posttrain lineage sync{option}")
     if result.status != "succeeded":
         console.print("next    the same command goes on from here")
+
+
+def _store_option(store: Store) -> str:
+    """Return --store as commands on this run need it, or nothing where they find the store by themselves."""
+    default = os.environ.get(STORE_VARIABLE) or DEFAULT_STORE
+    found = store.uri in (default, str(Path(default).absolute()))
+    return "" if found else f" --store {shlex.quote(store.uri)}"
 
 
 def results_table(data: RunData) -> Table | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 PLAIN_SECONDS = 10.0
 SHOWN_METRICS = 3
+BAR_WIDTH = 20
+ECHO_WIDTH = 3  # left free, since a terminal's echo of Ctrl-C on a full line would wrap and leave a torn tree
 MARKS = {
     "queued": ("·", "dim"),
     "running": ("▶", "cyan"),
@@ -25,7 +28,10 @@ MARKS = {
     "failed": ("✗", "bold red"),
     "blocked": ("–", "dim"),
     "waiting": ("?", "yellow"),
+    "stopped": ("■", "yellow"),
 }
+WORDS = {"cached": "cached", "skipped": "skipped", "stopped": "stopped", "blocked": "not run"}
+LIVELY = ("running", "waiting", "failed")
 
 
 class RunView(Protocol):
@@ -62,7 +68,7 @@ class StageState:
         """Change with one event."""
         kind = event["event"]
         if kind == "started":
-            self.state, self.started, self.note = "running", event["time"], ""
+            self.state, self.started, self.seconds, self.note = "running", event["time"], None, ""
             if event.get("resumed_from") is not None:
                 self.note = f"resumed from step {event['resumed_from']}"
         elif kind == "progress":
@@ -73,7 +79,7 @@ class StageState:
             self.metrics, self.note = event["metrics"], ""
             self.seconds = 0.0 if self.state == "cached" else event["seconds"]
         elif kind in ("failed", "blocked"):
-            self.state, self.note = kind, event.get("error", "")
+            self.state, self.note, self.seconds = kind, event.get("error", ""), self.elapsed
         elif kind == "approval":
             self.state, self.note = "waiting", f"needs approval: posttrain approve {event['run_id']} {self.name}"
         elif kind == "retry":
@@ -130,11 +136,16 @@ def plain_line(state: StageState) -> str:
 
 def metrics_text(metrics: dict[str, float]) -> str:
     """Return the first few metrics as short text."""
-    return "  ".join(f"{name} {value:.3g}" for name, value in list(metrics.items())[:SHOWN_METRICS])
+    shown = list(metrics.items())[:SHOWN_METRICS]
+    return "  ".join(f"{name} {value:,.0f}" if abs(value) >= 1000 else f"{name} {value:.3g}" for name, value in shown)
 
 
 class LiveView:
-    """A tree of stages with progress bars and metrics that redraws in place."""
+    """A tree of stages with progress bars and metrics that redraws in place.
+
+    Where the terminal has fewer rows than the run has stages, those that run, wait or failed are shown and the others
+    counted; the whole tree stays on screen when the run has ended.
+    """
 
     def __init__(self, title: str, jobs: list[Job]) -> None:
         self._title = title
@@ -142,17 +153,26 @@ class LiveView:
         self._groups: dict[str, list[str]] = {}
         for job in jobs:
             self._groups.setdefault(job.group or job.stage, []).append(job.stage)
+        self._console: Any = None
         self._live: Any = None
+        self._ended = False
 
     @contextmanager
     def showing(self) -> Iterator[None]:
         """Keep the tree on screen; its last state stays when the run has ended."""
+        from rich.console import Console
         from rich.live import Live
 
-        with Live(get_renderable=self._draw, refresh_per_second=5, transient=False) as live:
-            self._live = live
-            yield
-        self._live = None
+        self._console = Console()
+        self._live = Live(get_renderable=self._draw, console=self._console, refresh_per_second=5, transient=False)
+        with self._live:
+            try:
+                yield
+            finally:
+                self._ended = True
+                for state in self._states.values():
+                    if state.state == "running":  # only a stop leaves any
+                        state.state, state.seconds = "stopped", state.elapsed
 
     def event(self, event: dict[str, Any]) -> None:
         """Take one event; the next redraw shows it."""
@@ -170,37 +190,58 @@ class LiveView:
             self._live.start(refresh=True)
 
     def _draw(self) -> RenderableType:
+        from rich.console import Group
+        from rich.constrain import Constrain
         from rich.table import Table
         from rich.text import Text
 
+        rows: list[tuple[str, StageState | None]] = []  # a stage, or the heading of a group
+        for group, names in self._groups.items():
+            branch = "├─ "
+            if names != [group]:
+                rows.append((f"├─ {group}", None))
+                branch = "│  ├─ "
+            rows += [(branch, self._states[name]) for name in names]
+        folded = not self._ended and len(rows) + 2 > self._console.size.height
         table = Table.grid(padding=(0, 2))
         table.add_column(no_wrap=True)
-        for _ in range(3):
-            table.add_column(no_wrap=True, overflow="ellipsis")
-        table.add_row(Text(self._title, style="bold"))
-        for group, names in self._groups.items():
-            if names == [group]:
-                table.add_row(*self._row(self._states[group], "├─ "))
-                continue
-            table.add_row(Text(f"├─ {group}", style="bold"))
-            for name in names:
-                table.add_row(*self._row(self._states[name], "│  ├─ "))
-        return table
+        table.add_column(no_wrap=True)
+        table.add_column(no_wrap=True, justify="right", min_width=7)
+        table.add_column()  # the one that narrows; its texts are cut, not wrapped
+        for branch, state in rows:
+            if state is None and not folded:
+                table.add_row(Text(branch, style="bold"))
+            elif state is not None and not (folded and state.state not in LIVELY):
+                table.add_row(*stage_row(state, branch))
+        tree = Constrain(table, self._console.size.width - ECHO_WIDTH)
+        return Group(Text(self._title, style="bold"), tree, *([self._counts()] if folded else []))
 
-    def _row(self, state: StageState, branch: str) -> list[RenderableType]:
-        from rich.progress_bar import ProgressBar
+    def _counts(self) -> RenderableType:
         from rich.text import Text
 
-        mark, style = MARKS[state.state]
-        label = Text.assemble((branch, "dim"), (f"{mark} ", style), state.name, (f"  {state.component}", "dim"))
-        seconds = f"{state.elapsed:6.1f} s" if state.elapsed is not None else ""
-        running = state.state == "running" and state.total
-        word = {"cached": "cached", "skipped": "skipped", "blocked": "not run"}.get(state.state, "")
-        bar: RenderableType = ProgressBar(state.total, state.done, width=20) if running else Text(word, style="dim")
-        shown = Text(metrics_text(state.metrics) or state.note, style="red" if state.state == "failed" else "")
-        if state.state in ("failed", "waiting"):
-            shown = Text(state.note.splitlines()[0] if state.note else "", style=style)
-        return [label, Text(seconds, style="dim"), bar, shown]
+        quiet = Counter(state.state for state in self._states.values() if state.state not in LIVELY)
+        return Text("└─ " + ", ".join(f"{quiet[state]} {state}" for state in MARKS if quiet[state]), style="dim")
+
+
+def stage_row(state: StageState, branch: str) -> list[RenderableType]:
+    """Return the cells of one stage in the tree: name, component, seconds, and what there is to tell."""
+    from rich.text import Text
+
+    mark, style = MARKS[state.state]
+    label = Text.assemble((branch, "dim"), (f"{mark} ", style), state.name)
+    seconds = f"{state.elapsed:.1f} s" if state.elapsed is not None else ""
+    detail = Text(no_wrap=True, overflow="ellipsis")
+    if state.state == "running" and state.total:
+        filled = min(BAR_WIDTH * state.done // state.total, BAR_WIDTH)
+        detail.append("━" * filled, "cyan").append("╌" * (BAR_WIDTH - filled), "dim")
+        detail.append(f" {state.done:>{len(str(state.total))}}/{state.total}  ")
+    if state.state in ("failed", "waiting"):
+        detail.append((state.note.splitlines() or [""])[0], style)
+    else:
+        metrics = {} if state.state == "cached" else state.metrics  # stored sorted by name: the telling ones not first
+        parts = (WORDS.get(state.state, ""), state.note, metrics_text(metrics))
+        detail.append("  ".join(part for part in parts if part), "" if state.state == "running" else "dim")
+    return [label, Text(state.component, style="dim"), Text(seconds, style="dim"), detail]
 
 
 def choose_view(title: str, jobs: list[Job], *, quiet_stdout: bool = False) -> RunView:
