@@ -65,7 +65,7 @@ def compare_runs(store: Store, run_a: str, run_b: str) -> Comparison:
         b.run_id,
         params=[
             *_differences(None, _leaves(a.entry.get("params")), _leaves(b.entry.get("params"))),
-            *(row for name, left, right in pairs if left and right for row in _params(name, left, right)),
+            *(row for name, left, right in pairs if left and right for row in _params(ledger, name, left, right)),
         ],
         code=[row for name, left, right in pairs if left and right for row in _code(ledger, name, left, right)],
         metrics=[row for name, left, right in pairs for row in _metrics(ledger, name, left, right)],
@@ -73,10 +73,15 @@ def compare_runs(store: Store, run_a: str, run_b: str) -> Comparison:
     )
 
 
-def _params(stage: str, a: dict[str, Any], b: dict[str, Any]) -> Iterable[dict[str, Any]]:
-    left = _leaves(a["params"]) | {"seed": a["seed"], "component": a["component"]}
-    right = _leaves(b["params"]) | {"seed": b["seed"], "component": b["component"]}
-    return _differences(stage, left, right)
+def _params(ledger: Ledger, stage: str, a: dict[str, Any], b: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    return _differences(stage, _settings(ledger, a), _settings(ledger, b))
+
+
+def _settings(ledger: Ledger, entry: dict[str, Any]) -> dict[str, Any]:
+    """Return all parameters that a stage ran with, defaults included, since code that changes may change them."""
+    action = ledger.action(entry["fingerprint"]) if entry["fingerprint"] else None
+    params = action["parts"]["params"] if action else entry["params"]
+    return _leaves(params) | {"seed": entry["seed"], "component": entry["component"]}
 
 
 def _code(ledger: Ledger, stage: str, a: dict[str, Any], b: dict[str, Any]) -> Iterable[dict[str, Any]]:

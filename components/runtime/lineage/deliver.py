@@ -44,6 +44,10 @@ POLL_SECONDS = (0.3, 3.0)
 """Pause of a follower after a poll that found something, and the longest one when nothing comes."""
 AWAY_POLL_SECONDS = 10.0
 SAVE_SECONDS = 1.0
+PARENT_SECONDS = 0.5
+"""How soon a follower that waits sees that its engine is gone."""
+LOCK_WAIT_SECONDS = 20.0
+"""How long `sync` waits for the follower of a run that has ended: it is about to end, too."""
 TRIES = 2
 """How often an event is tried before it counts as refused."""
 TRIES_AT_THE_END = 2
@@ -65,14 +69,23 @@ class Delivered:
     """Why events wait: the server is away, or another process delivers this run."""
 
 
-def deliver(store: Store, run_id: str, uri: str, *, follow: bool = False, parent_pid: int | None = None) -> Delivered:
+def deliver(
+    store: Store,
+    run_id: str,
+    uri: str,
+    *,
+    follow: bool = False,
+    parent_pid: int | None = None,
+    wait_seconds: float = 0,
+) -> Delivered:
     """Bring a run's events to the MLflow at `uri`; with `follow`, until the run has ended or `parent_pid` is gone.
 
+    Another process that delivers the same run gets `wait_seconds` to finish; a follower takes over whenever it does.
     Never raises for a tracking server that is away or refuses: the result says so.
     """
     while True:
         try:
-            with store.lock(f"lineage-{run_id}", wait_seconds=0):
+            with store.lock(f"lineage-{run_id}", wait_seconds=wait_seconds):
                 delivery = Delivery(store, run_id, uri)
                 delivery.follow(parent_pid) if follow else delivery.drain()
                 return delivery.result()
@@ -91,7 +104,8 @@ def sync(store: Store, uri: str) -> dict[str, Delivered]:
         if pending := cursor.pending(keys):
             away = away or unreachable(uri)
             waiting = Delivered(run_id, pending=len(pending), problem=away)
-            results[run_id] = waiting if away else deliver(store, run_id, uri)
+            patience = LOCK_WAIT_SECONDS if is_closed(keys) else 0
+            results[run_id] = waiting if away else deliver(store, run_id, uri, wait_seconds=patience)
     return results
 
 
@@ -140,7 +154,7 @@ class Delivery:
             if over and not worked and (not away or failures >= TRIES_AT_THE_END):
                 return
             pause = POLL_SECONDS[0] if worked else min(pause * 1.5, POLL_SECONDS[1])
-            time.sleep(AWAY_POLL_SECONDS if away and not over else pause)
+            _sleep(AWAY_POLL_SECONDS if away and not over else pause, None if orphaned else parent_pid)
 
     def work(self) -> bool:
         """Deliver the events that are ready, once; return whether any was delivered or one is worth another try."""
@@ -254,6 +268,13 @@ def _about_the_event(error: Exception) -> bool:
         status = error.get_http_status_code()
         return 400 <= status < 500 and status not in (401, 403, 408, 429)
     return not isinstance(error, StoreUnavailable)
+
+
+def _sleep(seconds: float, parent_pid: int | None) -> None:
+    """Sleep, but not on when the engine is gone: whoever then asks for a delivery shall not wait for us."""
+    deadline = time.monotonic() + seconds
+    while (left := deadline - time.monotonic()) > 0 and (parent_pid is None or _alive(parent_pid)):
+        time.sleep(min(left, PARENT_SECONDS))
 
 
 def _alive(pid: int) -> bool:

@@ -50,9 +50,10 @@ class Producer(_Frozen):
 
 
 class PlannedStage(_Frozen):
-    """A stage that the run has."""
+    """A stage that the run has, and the stages that it waits for."""
 
     name: str
+    after: list[str] = Field(default_factory=list)
 
 
 class _Event(_Frozen):

@@ -208,14 +208,16 @@ def _artifact(ledger: Ledger, digest: str, type: str | None = None) -> Node:
 def _stage(ledger: Ledger, entry: Entry) -> Node:
     mark = entry["fingerprint"]
     action = ledger.action(mark) if mark else None
-    code = dict(entry["code"])
+    code, params = dict(entry["code"]), entry["params"]
     if action:
-        code["files"] = action["parts"]["code"]
-    kept = ("stage", "component", "fingerprint", "run_id", "recipe", "params", "seed", "labels", "started", "seconds")
+        code["files"], params = action["parts"]["code"], action["parts"]["params"]
+    kept = ("stage", "component", "fingerprint", "run_id", "recipe", "seed", "labels", "started", "seconds")
     return {
         "id": f"stage:{mark or entry['run_id'] + '/' + entry['stage']}",
         "kind": "stage",
         **{name: entry[name] for name in kept},
+        "params": params,
+        "given_params": entry["params"],
         "metrics": entry["metrics"],
         "code": code,
     }

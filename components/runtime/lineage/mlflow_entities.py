@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 CURVES = "train/"
 """Prefix of metrics by step, so that a headline metric of the same name stays one number."""
 ROWS = (ArtifactType.DATASET, ArtifactType.ROLLOUTS)
+GIT_COMMIT = re.compile(r"^[0-9a-f]{40}$")
 
 
 def curve_metrics(chunk: MetricChunk) -> list[Metric]:
@@ -98,6 +100,20 @@ def finish_tags(event: StageFinished) -> dict[str, str]:
 def code_tags(code: Code) -> dict[str, Any]:
     """Return which code ran, as tags without our prefix."""
     return {"code.version": code.version, "code.dirty": code.dirty, "code.lock": code.lock}
+
+
+def source_tags(code: Code, command: str | None = None) -> dict[str, str]:
+    """Return MLflow's own tags for what ran, which its pages show as the source: the command and the git commit."""
+    tags = {"mlflow.source.type": "LOCAL", "mlflow.source.name": command} if command else {}
+    return tags | ({"mlflow.source.git.commit": code.version} if GIT_COMMIT.match(code.version or "") else {})
+
+
+def results(event: StageFinished) -> list[Metric]:
+    """Return a last stage's metrics as results of the whole run, named after the stage."""
+    return [
+        Metric(mlflow_name(f"{event.stage}/{name}"), value, event.milliseconds, 0)
+        for name, value in event.metrics.items()
+    ]
 
 
 def named(tags: Mapping[str, Any]) -> dict[str, str]:

@@ -122,7 +122,13 @@ class ModelWriter:
             source = UsedArtifact(type="Model", digest=event.digest, source=f"{event.run_id}:{event.stage}")
             model_id = self.find_or_import(source)
         return self._client.create_model_version(
-            event.name, f"models:/{model_id}", run_id, tags, model_id=model_id, await_creation_for=0
+            event.name,
+            f"models:/{model_id}",
+            run_id,
+            tags,
+            description=f"Stage {event.stage} of run {event.run_id}, artifact {event.digest}",
+            model_id=model_id,
+            await_creation_for=0,
         )
 
     def _alias_time(self, name: str, alias: str) -> int | None:

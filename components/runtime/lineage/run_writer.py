@@ -38,12 +38,15 @@ from components.runtime.lineage.mlflow_entities import (
     finish_tags,
     headline_metrics,
     named,
+    results,
+    source_tags,
     stage_tags,
 )
 from components.runtime.lineage.model_writer import RUN_ID, ModelWriter
 from components.runtime.lineage.names import flatten, mlflow_name, mlflow_value
 from components.runtime.lineage.spool import NO_FINGERPRINT
 from components.runtime.lineage.target import LineageBlocked
+from components.runtime.records import action_key
 from components.runtime.store import Store
 
 STAGE = "posttrain.stage"
@@ -77,8 +80,11 @@ class RunWriter:
     def __init__(self, client: MlflowClient, store: Store, first: RunStarted, artifact_root: str | None) -> None:
         """Find the run's MLflow runs, or make the parent."""
         self._client, self._store, self._first = client, store, first
-        self._experiment = _experiment(client, first.recipe, artifact_root)
+        self._experiment = _experiment(client, first, artifact_root)
         self._children: dict[tuple[str, str], Child] = {}
+        awaited = {name for stage in first.stages for name in stage.after}
+        self._last = {stage.name for stage in first.stages} - awaited
+        """Stages that nothing waits for: what they measure are the results of the run."""
         self.complete = True
         """False when MLflow had no such run, or had one twice: then every event has to be written again."""
         self._ended = 0
@@ -135,7 +141,8 @@ class RunWriter:
         }
         command = f"Reproduce: `{mlflow_value(event.command)}`" if event.command else ""
         note = {"mlflow.note.content": f"{event.summary or event.recipe}\n\n{command}"}
-        self._log(self._parent, params=event.params, tags=named(tags) | note)
+        source = source_tags(event.code, mlflow_value(event.command) if event.command else None)
+        self._log(self._parent, params=event.params, tags=named(tags) | note | source)
         if event.recipe_text:
             self._client.log_text(self._parent, event.recipe_text, "recipe.yaml")
 
@@ -175,11 +182,14 @@ class RunWriter:
     @write.register
     def _(self, event: StageFinished) -> None:
         child = self._child(event.stage, event.fingerprint, epoch_milliseconds(event.started))
+        event = self._with_all_params(event)
         if not child.described:
             self._describe(child, event)
         made = self._write_outputs(child, event)
         model = self._subject(event, made) if event.cache != "hit" else None
         self._log(child.run_id, metrics=headline_metrics(event, model), tags=finish_tags(event))
+        if event.stage in self._last:
+            self._log(self._parent, metrics=results(event))
         self._end(child, STAGE_STATUS[event.status], event.milliseconds)
 
     @write.register
@@ -223,13 +233,18 @@ class RunWriter:
 
     def _describe(self, child: Child, event: StageStarted | StageFinished) -> None:
         """Write what the stage was asked to do and what it reads."""
-        self._log(child.run_id, params=event.params, tags=stage_tags(event))
+        self._log(child.run_id, params=event.params, tags=stage_tags(event) | source_tags(event.code, event.component))
         datasets = dataset_inputs(self._store, event.inputs)
         used = (item for items in event.inputs.values() for item in items if item.type in MODELS)
         models = [LoggedModelInput(self._models.find_or_import(item)) for item in used]
         if datasets or models:
             self._client.log_inputs(child.run_id, datasets, models)
         child.described = True
+
+    def _with_all_params(self, event: StageFinished) -> StageFinished:
+        """Return the event with the parameters that the stage ran with, defaults included, as when it started."""
+        action = self._store.get(action_key(event.fingerprint)) if event.fingerprint else None
+        return event.model_copy(update={"params": action["parts"]["params"]}) if action else event
 
     def _write_outputs(self, child: Child, event: StageFinished) -> dict[str, str]:
         """Log the stage's models, and return port -> id of those that it made itself."""
@@ -274,7 +289,8 @@ class RunWriter:
             self._client.log_batch(run_id, **chosen)
 
 
-def _experiment(client: MlflowClient, recipe: str, artifact_root: str | None) -> str:
+def _experiment(client: MlflowClient, first: RunStarted, artifact_root: str | None) -> str:
+    recipe = first.recipe
     found = client.get_experiment_by_name(recipe)
     if found and found.lifecycle_stage != "active":
         raise LineageBlocked(
@@ -283,10 +299,10 @@ def _experiment(client: MlflowClient, recipe: str, artifact_root: str | None) ->
         )
     if found:
         return found.experiment_id
+    location = f"{artifact_root}/{recipe}" if artifact_root else None
+    tags = {"mlflow.note.content": first.summary} if first.summary else None
     try:
-        return client.create_experiment(
-            recipe, artifact_location=f"{artifact_root}/{recipe}" if artifact_root else None
-        )
+        return client.create_experiment(recipe, location, tags)
     except MlflowException:  # the deliverer of another run of this recipe may have been faster
         found = client.get_experiment_by_name(recipe)
         if not found:

@@ -81,7 +81,7 @@ class Spool:
             stage=job.stage,
             component=job.component,
             fingerprint=mark.digest,
-            params=job.params,
+            params=mark.parts["params"],
             seed=job.seed,
             labels=job.labels,
             group=job.group,

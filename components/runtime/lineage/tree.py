@@ -56,7 +56,7 @@ def _name(node: Node, port: str) -> str:
 def _stage_facts(node: Node) -> str:
     code: dict[str, Any] = node["code"]
     version = f"{str(code['version'])[:SHORT]}{'+changes' if code['dirty'] else ''}"
-    params = [f"{name}={value}" for name, value in flatten(node["params"])]
+    params = [f"{name}={value}" for name, value in flatten(node["given_params"])]
     more = [f"and {len(params) - MAX_PARAMS} more"] if len(params) > MAX_PARAMS else []
     facts = [f"run {node['run_id']}", f"seed {node['seed']}", f"code {version}"]
     return " | ".join([*facts, ", ".join([*params[:MAX_PARAMS], *more])] if params else facts)
