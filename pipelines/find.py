@@ -38,8 +38,11 @@ def find_recipe(name_or_path: str) -> Path:
     looks_like_path = name_or_path.endswith(SUFFIXES) or "/" in name_or_path or os.sep in name_or_path
     if looks_like_path:
         path = Path(name_or_path).expanduser()
-        if "\0" in name_or_path or not path.is_file():
+        if "\0" in name_or_path or not path.exists():
             raise InputError(f"recipe {shown(name_or_path)}: no such file")
+        if not path.is_file():
+            what = "a folder" if path.is_dir() else "no plain file"
+            raise InputError(f"recipe {shown(name_or_path)} is {what}; name a recipe or its YAML file")
         return path
     known = recipe_files()
     if name_or_path not in known:

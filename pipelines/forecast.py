@@ -12,7 +12,7 @@ from components.contract.expressions import Expression
 from components.contract.job import Job, StageRef
 from components.runtime.fingerprint import Fingerprint, fingerprint
 from components.runtime.inputs import uri_digest
-from components.runtime.records import action_key
+from components.runtime.records import action_key, is_stored
 from pipelines.history import History, differences
 from pipelines.plan import Plan
 from pipelines.pools import Pool
@@ -88,7 +88,8 @@ class _Forecaster:
             return StageForecast(job, pool, Outlook.SKIP, reason)
         digests, pending = self._digests(job, stage)
         mark = fingerprint(stage.component, stage.config, digests, stage.seed)
-        if not pending and (action := self._store.get(action_key(mark.digest))):
+        action = None if pending else self._store.get(action_key(mark.digest))
+        if action and is_stored(self._store, action):
             reason = f"made by {action['stage']} of run {action['run_id']}"
             return StageForecast(job, pool, Outlook.CACHED, reason, mark.digest, action, 0.0)
         return StageForecast(

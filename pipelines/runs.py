@@ -117,6 +117,7 @@ def run_entry(plan: Plan, *, engine: str) -> dict[str, Any]:
                 "group": job.group,
                 "labels": job.labels,
                 "pool": job.resources.pool,
+                "needs_approval": job.approve is not None,
             }
             for job in plan.jobs
         ],
@@ -165,9 +166,11 @@ class RunWriter:
         ended = time.time()
         record = {"status": status, "ended": utc(ended), "seconds": round(ended - self._started, 3)}
         self.store.put(end_key(self.run_id), record, overwrite=True)
-        report = build_report(self.store, self.run_id)
-        self._spool.report_ready(report.digest)
-        self._spool.run_finished(status, ended=ended, seconds=record["seconds"])
+        try:
+            report = build_report(self.store, self.run_id)
+            self._spool.report_ready(report.digest)
+        finally:  # a report that cannot be made, such as of a damaged artifact, leaves no run open in MLflow
+            self._spool.run_finished(status, ended=ended, seconds=record["seconds"])
         return self.store.fetch(report.digest) / "index.html"
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Self
+
+from pydantic import Field, model_validator
 
 from components.contract.component import Params
+from components.contract.errors import InputError
 
 
 class ModelConfig(Params):
@@ -28,3 +31,11 @@ class ModelConfig(Params):
     """Whether the output matrix is the embedding matrix."""
     max_positions: int = Field(default=2048, ge=1)
     """Longest sequence."""
+
+    @model_validator(mode="after")
+    def _heads_fit(self) -> Self:
+        if self.width % (2 * self.heads):
+            raise InputError(f"width {self.width} does not split into {self.heads} heads of even width")
+        if self.kv_heads and self.heads % self.kv_heads:
+            raise InputError(f"{self.heads} heads are not a multiple of kv_heads {self.kv_heads}")
+        return self

@@ -106,11 +106,6 @@ class NativePolicy(Policy):
 def _new_decoder_config(config: ModelConfig, tokenizer: PreTrainedTokenizerFast | None) -> DecoderConfig:
     if config.vocab_size is None and tokenizer is None:
         raise InputError("a new model needs vocab_size or a tokenizer")
-    if config.width % (2 * config.heads):
-        raise InputError(f"width {config.width} does not split into {config.heads} heads of even width")
-    kv_heads = config.kv_heads or config.heads
-    if config.heads % kv_heads:
-        raise InputError(f"{config.heads} heads are not a multiple of kv_heads {kv_heads}")
     vocab_size = config.vocab_size if config.vocab_size is not None else len(tokenizer or ())
     if tokenizer is not None and vocab_size < len(tokenizer):
         raise InputError(f"vocab_size {vocab_size} is smaller than the tokenizer's {len(tokenizer)} tokens")
@@ -119,7 +114,7 @@ def _new_decoder_config(config: ModelConfig, tokenizer: PreTrainedTokenizerFast 
         width=config.width,
         layers=config.layers,
         heads=config.heads,
-        kv_heads=kv_heads,
+        kv_heads=config.kv_heads or config.heads,
         head_width=config.width // config.heads,
         mlp_width=config.mlp_width,
         rope_theta=config.rope_theta,

@@ -34,6 +34,7 @@ from components.runtime.progress import Progress, Sink
 from components.runtime.records import (
     action_key,
     failure_key,
+    is_stored,
     output_record,
     producer_key,
     stage_entry,
@@ -44,6 +45,7 @@ from components.runtime.stage import RunningStage
 from components.runtime.store import Store, open_store
 
 LOCK_WAIT_SECONDS = 7 * 24 * 3600.0
+SHOWN_OF_AN_ERROR = 500
 
 
 class Launch:
@@ -66,8 +68,9 @@ class Launch:
         Returns None when the component has to run. Engines call it before they pay for a process or a pod.
         """
         done = self.store.get(stage_key(self.job.run_id, self.job.stage))
-        if done:
+        if done and is_stored(self.store, done):
             self.spool.stage_finished(done)  # a kill may have come between the ledger entry and its event
+            self._tell(done)
             return done
         skip = self.upstream.skip_reason()
         if skip:
@@ -75,7 +78,7 @@ class Launch:
         digests = self.upstream.resolve()
         mark = self._fingerprint(digests)
         action = self.store.get(action_key(mark.digest))
-        return self._record_hit(mark, digests, action) if action else None
+        return self._record_hit(mark, digests, action) if action and is_stored(self.store, action) else None
 
     def run(self) -> dict[str, Any]:
         """Take the job through all eight steps and return its ledger entry.
@@ -90,7 +93,7 @@ class Launch:
         mark = self._fingerprint(digests)
         with self.store.lock(f"job-{mark.digest}", wait_seconds=LOCK_WAIT_SECONDS):
             action = self.store.get(action_key(mark.digest))
-            if action:
+            if action and is_stored(self.store, action):
                 return self._record_hit(mark, digests, action)
             try:
                 return self._execute(mark, digests)
@@ -149,7 +152,10 @@ class Launch:
     def _run_component(self, stage: RunningStage) -> None:
         module, _, name = self.component.run.partition(":")
         function = getattr(importlib.import_module(module), name)
-        function(stage)
+        try:
+            function(stage)
+        except SystemExit as stop:  # its code may be 0, which would look like a stage that is done
+            raise StageFailed(f"stage {self.job.stage!r}: {self.component.name} called exit({stop.code!r})") from stop
         missing = [port for port, info in self.component.outputs.items() if not info.optional]
         if missing := [port for port in missing if port not in stage.written()]:
             raise StageFailed(f"stage {self.job.stage!r}: {self.component.name} wrote no {', '.join(missing)}")
@@ -223,12 +229,16 @@ class Launch:
         if not self.store.put(key, entry):
             entry = self.store.get(key) or entry
         self.spool.stage_finished(entry)
-        self.progress.send("finished", status=status, cache=cache, metrics=entry["metrics"], seconds=entry["seconds"])
+        self._tell(entry)
         return entry
+
+    def _tell(self, entry: dict[str, Any]) -> None:
+        shown = {name: entry[name] for name in ("status", "cache", "metrics", "seconds")}
+        self.progress.send("finished", **shown)
 
     def _record_failure(self, error: Exception, mark: str) -> PosttrainError:
         known = isinstance(error, PosttrainError)
-        message = str(error) if known else f"{type(error).__name__}: {error}"
+        message = str(error) if known else _one_line(error)
         record = {
             "run_id": self.job.run_id,
             "stage": self.job.stage,
@@ -256,6 +266,12 @@ def _scratch(store: Store, mark: str) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _one_line(error: Exception) -> str:
+    """Return what a stage raised as one line of bounded length; its log holds the whole with the traceback."""
+    text = " ".join(str(error).split()) or "no message"
+    return f"{type(error).__name__}: {text if len(text) <= SHOWN_OF_AN_ERROR else text[:SHOWN_OF_AN_ERROR] + '...'}"
 
 
 def _expectations(job: Job) -> list[dict[str, Any]]:

@@ -55,6 +55,11 @@ def output_record(store: Store, manifest: Manifest) -> dict[str, Any]:
     }
 
 
+def is_stored(store: Store, record: dict[str, Any]) -> bool:
+    """Return whether all outputs of an action or ledger entry are there; a person may have deleted a damaged one."""
+    return all(store.has(output["digest"]) for output in record["outputs"].values())
+
+
 def stage_entry(
     job: Job,
     *,

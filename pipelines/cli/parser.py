@@ -61,7 +61,8 @@ class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         from importlib.metadata import version
 
-        parser.exit(0, f"posttrain {version('posttrain')}\n")
+        print(f"posttrain {version('posttrain')}")
+        parser.exit(0)
 
 
 def _recipe_commands(commands: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -157,17 +158,20 @@ def approve(arguments: argparse.Namespace) -> int:
 
     store = store_of(arguments)
     record = load_run(store, run_of(store, arguments.run))
-    stages = [stage["name"] for stage in record.entry.get("stages", ())]
+    stages = {stage["name"]: stage for stage in record.entry.get("stages", ())}
     if arguments.stage not in stages:
         raise InputError(
             f"unknown stage {arguments.stage!r} of run {record.run_id}{did_you_mean(arguments.stage, stages)}"
         )
+    if not stages[arguments.stage].get("needs_approval", True):
+        raise InputError(f"stage {arguments.stage!r} of run {record.run_id} waits for nobody: it has no 'approve'")
     word = "rejected" if arguments.reject else "approved"
     if not record_decision(store, record.run_id, arguments.stage, approved=not arguments.reject):
         raise InputError(f"{arguments.stage} of run {record.run_id} was decided before; that decision stands")
     print(f"{arguments.stage} of run {record.run_id} is {word}")
     if record.status == "waiting":
-        print(f"go on with: {record.entry.get('command') or 'the same posttrain run command'}")
+        option = f" --store {shlex.quote(arguments.store)}" if arguments.store else ""
+        print(f"go on with: {record.entry.get('command') or 'the same posttrain run command'}{option}")
     return 0
 
 

@@ -19,7 +19,9 @@ def store_of(arguments: argparse.Namespace) -> Store:
     """Return the store of --store, of the environment, or the one in the working directory."""
     from components.runtime.store import open_store
 
-    return open_store(arguments.store or os.environ.get(STORE_VARIABLE) or DEFAULT_STORE)
+    default = os.environ.get(STORE_VARIABLE) or DEFAULT_STORE
+    # an empty --store is a script's unset variable: refused by open_store, never another place than was meant
+    return open_store(default if arguments.store is None else arguments.store)
 
 
 def run_of(store: Store, text: str) -> str:

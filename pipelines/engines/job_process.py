@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import multiprocessing.forkserver
+import signal
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -18,11 +19,13 @@ from threading import Event
 from typing import Any
 
 from components.contract.job import Job
-from components.runtime.process import REFUSED, run_forked
+from components.runtime.process import FAILED, REFUSED, run_forked
 
 POLL_SECONDS = 0.1
 GRACE_SECONDS = 5.0
-TAIL_LINES = 15
+DEAF = "pipelines.engines.deaf"
+SHOWN_OF_A_LOG = 300
+"""Characters of a log's last line in a message; the whole log is named beside it."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Ended:
 
 def preload(modules: Iterable[str]) -> None:
     """Name what the fork server imports before it forks; takes effect if no job has started yet."""
-    multiprocessing.get_context("forkserver").set_forkserver_preload(sorted(modules))
+    multiprocessing.get_context("forkserver").set_forkserver_preload([DEAF, *sorted(modules)])
 
 
 def run_attempt(
@@ -55,6 +58,7 @@ def run_attempt(
     sender.close()
     deadline = time.monotonic() + job.timeout_seconds if job.timeout_seconds else None
     failure: str | None = None
+    finished = False
     while True:
         if stop.is_set():
             _end(process)
@@ -69,20 +73,40 @@ def run_attempt(
         except EOFError:
             break
         failure = event["error"] if event["event"] == "failed" else failure
+        finished = finished or event["event"] == "finished"
         on_event(event)
     process.join()
-    return _ended(process.exitcode or 0, failure, log)
+    return _ended(process.exitcode or 0, finished, failure, log)
 
 
-def _ended(code: int, failure: str | None, log: Path) -> Ended:
-    if code == 0:
+def _ended(code: int, finished: bool, failure: str | None, log: Path) -> Ended:
+    if code == 0 and finished:  # a component may end its process with code 0 before it is done
         return Ended(0)
     silent = failure is None
     if failure is None:
-        cause = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        tail = "\n".join(log.read_text(errors="replace").splitlines()[-TAIL_LINES:])
-        failure = f"its process {cause}" + (f"; its last lines:\n{tail}" if tail else "")
-    return Ended(code, failure, retryable=code != REFUSED, silent=silent)
+        last = _last_line(log)
+        failure = f"its process {_cause(code)}; log: {log}" + (f"; last line: {last}" if last else "")
+    return Ended(code or FAILED, failure, retryable=code != REFUSED, silent=silent)
+
+
+def _cause(code: int) -> str:
+    if code >= 0:
+        return f"ended with exit code {code} before the stage was done"
+    name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+    hint = " (by a person, or by the system when memory ran out)" if -code == signal.SIGKILL else ""
+    return f"was killed by {name}{hint}"
+
+
+def _last_line(log: Path) -> str:
+    """Return the end of a log as one printable line: a stage may have printed anything, terminal codes included."""
+    if not log.exists():  # it was killed before it could open one
+        return ""
+    with log.open("rb") as stream:
+        stream.seek(max(0, log.stat().st_size - 4 * SHOWN_OF_A_LOG))
+        lines = stream.read().decode(errors="replace").split("\n")
+    filled = [line.strip() for line in lines if line.strip()]
+    text = "".join(character if character.isprintable() else "?" for character in filled[-1]) if filled else ""
+    return text if len(text) <= SHOWN_OF_A_LOG else f"{text[:SHOWN_OF_A_LOG]}..."
 
 
 def _end(process: BaseProcess) -> None:

@@ -108,7 +108,10 @@ class Scheduler:
             self.ending.waiting.add(job.stage)
             return True
         if decision is Decision.REJECTED:
-            return self._fail(job, "rejected by a person or by its time limit")
+            error = "rejected by a person or by its time limit; that stands, and --new starts a run that asks again"
+            Launch(job, self.view.event, store=self.store).record_death(error)  # the view hears of it too
+            self.ending.failed[job.stage] = error
+            return True
         self._queued.add(job.stage)
         return False
 

@@ -119,9 +119,9 @@ def test_refuses_weights_that_do_not_fit(tmp_path: Path) -> None:
 
 
 def test_refuses_impossible_sizes() -> None:
-    with pytest.raises(InputError, match="does not split into 4 heads"):
-        new_policy(ModelConfig(vocab_size=8, width=20, heads=4), tokenizer=None, seed=0)
-    with pytest.raises(InputError, match="not a multiple of kv_heads 3"):
-        new_policy(ModelConfig(vocab_size=8, width=16, heads=4, kv_heads=3), tokenizer=None, seed=0)
+    with pytest.raises(ValueError, match="does not split into 4 heads"):
+        ModelConfig(vocab_size=8, width=20, heads=4)
+    with pytest.raises(ValueError, match="not a multiple of kv_heads 3"):
+        ModelConfig(vocab_size=8, width=16, heads=4, kv_heads=3)
     with pytest.raises(InputError, match="vocab_size or a tokenizer"):
         new_policy(ModelConfig(), tokenizer=None, seed=0)

@@ -59,6 +59,9 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         (["plan", "../../etc/passwd"], "recipe '../../etc/passwd': no such file"),
         (["plan", "x\0.yaml"], "recipe 'x\\x00.yaml': no such file"),
         (["plan", TINY, "--store", "ftp://x"], "unknown scheme 'ftp'"),
+        (["plan", TINY, "--store", ""], "store: an empty string is no place"),
+        (["show", "latest", "--store", TINY], "is a file; a store is a folder"),
+        (["plan", "./"], "recipe './' is a folder; name a recipe or its YAML file"),
         (["plan", TINY, "--set", "rl_stepz=3"], "did you mean 'rl_steps'?"),
         (["run", TINY, "--engine", "airflow"], "engine airflow: it comes with its own issue; use --engine local"),
         (["run", TINY, "--engine", "kubeflow"], "engine kubeflow: it comes with its own issue; use --engine local"),
@@ -81,6 +84,11 @@ def test_bad_input_is_one_line_and_code_2(
     assert (code, out) == (2, "")
     assert message in err
     assert len(err.splitlines()) == 1
+
+
+def test_the_version_goes_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "--version")
+    assert (code, out.split()[0], err) == (0, "posttrain", "")
 
 
 def test_validate(capsys: pytest.CaptureFixture[str]) -> None:

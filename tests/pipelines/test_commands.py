@@ -114,6 +114,31 @@ def test_a_person_decides(posttrain: Command) -> None:
     assert [stage["status"] for stage in shown["stages"]] == ["done", "done", "skipped", "done"]
 
 
+def test_a_stage_that_waits_for_nobody_cannot_be_approved(posttrain: Command) -> None:
+    assert posttrain("run", RECIPE).returncode == 0
+    done = posttrain("approve", "toy-run", "score")
+    assert (done.returncode, done.stderr.endswith("waits for nobody: it has no 'approve'\n")) == (2, True)
+
+
+def test_a_rejected_stage_is_shown_as_failed(posttrain: Command) -> None:
+    command = ("run", RECIPE, "--set", "stages.score.approve=true", "--set", "factor=9")
+    assert posttrain(*command).returncode == 3
+    assert posttrain("approve", "toy-run", "score", "--reject").returncode == 0
+    done = posttrain(*command)
+    assert (done.returncode, "--new starts a run that asks again" in done.stdout) == (1, True)
+    assert read(posttrain("show", "toy-run", "--json"))["stages"][-1]["status"] == "failed"
+
+
+def test_a_process_that_ends_early_with_code_0_is_a_failure_in_one_line(posttrain: Command) -> None:
+    set_up = ("--set", "stages.base.with.leave=true", "--set", "stages.base.retries=0", "--set", "factor=11")
+    done = posttrain("run", RECIPE, *set_up, "--json")
+    stages = {stage["name"]: stage["status"] for stage in json.loads(done.stdout)["stages"]}
+    assert (done.returncode, stages["base"]) == (1, "failed")
+    message = next(line for line in done.stderr.splitlines() if "failed" in line)
+    assert "ended with exit code 0 before the stage was done; log: " in message
+    assert message.endswith("; last line: ?[31mso long")
+
+
 def test_one_stage_from_its_description(posttrain: Command, tmp_path: Path) -> None:
     job = {
         "run_id": "by-hand",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,7 @@ def pretend(store: Store, done: Plan, *names: str, seconds: float = 36.0) -> Non
             port: [digests[r.stage][r.port] for r in refs] for port, refs in job.inputs.items()
         }
         mark = fingerprint(stage.component, stage.config, given, stage.seed)
-        digests[job.stage] = {port: f"{mark.digest[:40]}-{port}" for port in stage.component.outputs}
+        digests[job.stage] = {port: _commit(store, f"{mark.digest} {port}") for port in stage.component.outputs}
         outputs = {port: {"digest": digest} for port, digest in digests[job.stage].items()}
         action: dict[str, Any] = {
             "fingerprint": mark.digest,
@@ -156,6 +157,20 @@ def test_the_newest_run_is_the_one_compared_with(store: Store) -> None:
     pretend(store, plan("rl_steps=90", run_id="tiny-20250301-000000-cccc"), *ALL)
     pretend(store, plan("rl_steps=85", run_id="tiny-other-20260101-000000-dddd"), *ALL)  # of another recipe
     assert outlook(store, plan("rl_steps=91"))["rl"] == "run: parameter steps: 90 -> 91"
+
+
+def _commit(store: Store, text: str) -> str:
+    with tempfile.TemporaryDirectory() as name:
+        (Path(name) / "text").write_text(text)
+        return store.commit(ArtifactType.REPORT, Path(name)).digest
+
+
+def test_a_deleted_artifact_will_be_made_anew(store: Store) -> None:
+    pretend(store, plan(), "base")
+    assert outlook(store, plan())["base"].startswith("cached")
+    for digest in list(store.digests()):
+        store.delete(digest)
+    assert outlook(store, plan())["base"] == "run: its earlier result is gone from the store"
 
 
 def test_a_result_that_is_gone_says_so(store: Store, tmp_path: Path) -> None:

@@ -104,6 +104,23 @@ def test_a_kill_between_action_record_and_ledger_entry_is_no_cache_hit(job: Make
     assert (again["cache"], again["outputs"]) == ("miss", first["outputs"])
 
 
+def test_a_result_that_was_deleted_is_made_anew(job: MakeJob, store: Store) -> None:
+    """What the message on a damaged artifact tells people to do has to work, in the same run and in another."""
+    first = launch(job())
+    for run_id in ("run-1", "run-2"):
+        store.delete(first["outputs"]["model"]["digest"])
+        again = launch(job(run_id=run_id))
+        assert again["outputs"] == first["outputs"]
+        assert store.fetch(first["outputs"]["model"]["digest"]).is_dir()
+
+
+def test_a_component_that_exits_has_failed(job: MakeJob) -> None:
+    leaving = job()
+    leaving.params["exit_code"] = 0
+    with pytest.raises(StageFailed, match=r"called exit\(0\)"):
+        launch(leaving)
+
+
 def test_inputs_come_from_the_run_ledger(job: MakeJob) -> None:
     launch(job())
     after = job("after", inputs={"before": [StageRef(stage="count", port="model")]}, steps=1)

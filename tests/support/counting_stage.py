@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 from pydantic import Field
@@ -21,11 +22,15 @@ class CountParams(Params):
     """File that gets a line for every step that is really done."""
     fail_at: int = 0
     """Step at which the first try fails; 0 never does."""
+    exit_code: int | None = None
+    """Code to leave the process with, if any."""
 
 
 def run(context: StageContext[CountParams]) -> None:
     """Sum 1 ... steps, plus the inputs' sums."""
     params = context.params
+    if params.exit_code is not None:
+        sys.exit(params.exit_code)
     resumed = context.resume()
     step, total = json.loads((resumed / "state.json").read_text()) if resumed else (0, 0)
     journal = Path(params.journal)

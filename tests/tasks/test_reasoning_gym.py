@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
+from reasoning_gym.factory import DATASETS
 
-from components.contract.errors import InputError, UnknownName
+from components.contract.errors import InputError
 from components.contract.operators import OperatorSpec
 from components.tasks.item import Item, item_id
 from components.tasks.mutations import mutate
 from components.tasks.seeds import derive_rng
 from components.tasks.source import SourceRequest, SourceRow
+from components.tasks.sources.reasoning_gym import task_names
 from components.tasks.verifiers.reasoning_gym import evaluates_answers
 from components.tasks.verify import Outcome, verify
 
@@ -124,6 +128,19 @@ def test_more_rows_continue_the_same_sequence() -> None:
     ],
 )
 def test_wrong_configs_are_named(settings: dict[str, Any], message: str) -> None:
-    source = OperatorSpec.model_validate({"name": "reasoning_gym", **settings}).resolve("source")
-    with pytest.raises((InputError, UnknownName), match=message):
-        source(SourceRequest(seed=0, limit=1, scratch=Path("unused")))
+    spec = OperatorSpec.model_validate({"name": "reasoning_gym", **settings})
+    with pytest.raises(InputError, match=message):
+        spec.resolve("source")(SourceRequest(seed=0, limit=1, scratch=Path("unused")))
+
+
+def test_an_unknown_task_is_found_without_importing_the_library() -> None:
+    """Plans check it, so it must cost milliseconds; what is read off the files is what the library registers."""
+    code = (
+        "import sys; from components.contract.operators import OperatorSpec\n"
+        "try: OperatorSpec(name='reasoning_gym', task='chain_sums').resolve('source')\n"
+        "except ValueError as error: print(error)\n"
+        "assert 'reasoning_gym' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "did you mean 'chain_sum'" in done.stdout
+    assert task_names() == set(DATASETS)

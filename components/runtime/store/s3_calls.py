@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from components.contract.errors import StoreUnavailable
+from components.contract.errors import InputError, StoreUnavailable
 
 if TYPE_CHECKING:
     from botocore.exceptions import ClientError
@@ -140,4 +140,8 @@ def _new_client(read_seconds: float, attempts: int) -> Any:
         # other servers than AWS's seldom serve bucket.host names
         s3={"addressing_style": "path" if endpoint else "auto"},
     )
-    return boto3.session.Session().client("s3", config=config)
+    try:
+        return boto3.session.Session().client("s3", config=config)
+    except ValueError as error:
+        hint = "expected a URL in AWS_ENDPOINT_URL, such as http://host:9000"
+        raise InputError(f"S3 client: {error} ({hint}, and a known region in AWS_DEFAULT_REGION)") from None

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from functools import cache
 from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, ClassVar
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from components.contract.errors import InputError, UnknownName
 from components.tasks.seeds import derive_seed
@@ -16,6 +20,8 @@ from components.tasks.source import SourceConfig, SourceRequest, SourceRow, Sour
 SEED_SPAN = 1 << 31
 """Some tasks hand their seed to NumPy, which takes 32 bits."""
 MAX_ROWS = 1 << 26
+NAMED = re.compile(r'^(?:DATASET_NAME = |register_dataset\(\s*)"(\w+)"', re.MULTILINE)
+"""How the library's modules name the tasks that they register."""
 
 
 class ReasoningGymSourceConfig(SourceConfig):
@@ -28,6 +34,22 @@ class ReasoningGymSourceConfig(SourceConfig):
     """Config keys of the task that differ from its defaults, such as max_terms."""
     seed: int | None = None
     """Seed of the sequence; the stage's own when none is given. A held-out set names one, so that it never moves."""
+
+    @field_validator("task")
+    @classmethod
+    def _known(cls, task: str) -> str:
+        if task not in task_names():
+            raise UnknownName("reasoning-gym task", task, task_names())
+        return task
+
+
+@cache
+def task_names() -> frozenset[str]:
+    """Return the tasks of reasoning-gym, read off its files: importing it takes seconds, too long for a plan."""
+    found = find_spec("reasoning_gym")
+    files = Path(found.origin).parent.rglob("*.py") if found and found.origin else ()
+    texts = (path.read_text(encoding="utf-8") for path in files)
+    return frozenset(name for text in texts if "register_dataset(" in text for name in NAMED.findall(text))
 
 
 def reasoning_gym(request: SourceRequest, *, config: ReasoningGymSourceConfig) -> SourceRows:
@@ -54,10 +76,8 @@ def reasoning_gym(request: SourceRequest, *, config: ReasoningGymSourceConfig) -
 
 
 def _create(config: ReasoningGymSourceConfig, start: int, size: int) -> Any:
-    from reasoning_gym.factory import DATASETS, create_dataset
+    from reasoning_gym.factory import create_dataset
 
-    if config.task not in DATASETS:
-        raise UnknownName("reasoning-gym task", config.task, DATASETS)
     try:
         return create_dataset(config.task, **config.config, seed=start, size=size)
     except (TypeError, ValueError, AssertionError) as error:

@@ -38,7 +38,16 @@ def test_opening_reads_and_makes_nothing(tmp_path):
     assert not (tmp_path / "none").exists()
 
 
-@pytest.mark.parametrize(("uri", "says"), [("gs://b/x", "'gs'.*known"), ("s3:///x", "no bucket"), ("", "empty")])
+@pytest.mark.parametrize(
+    ("uri", "says"),
+    [
+        ("gs://b/x", "'gs'.*known"),
+        ("s3:///x", "no bucket"),
+        ("", "empty"),
+        ("x" * 300, "too long"),
+        ("st\udcc3", "PYTHONUTF8=1"),
+    ],
+)
 def test_other_addresses_are_refused(uri, says):
     with pytest.raises(InputError, match=says):
         open_store(uri)
@@ -57,9 +66,24 @@ def test_importing_and_using_a_directory_is_cheap_and_needs_no_boto(tmp_path):
 
 
 def test_a_store_that_cannot_be_written_says_where_and_what_to_do(tmp_path):
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "tmp").write_bytes(b"")
+    with pytest.raises(StoreUnavailable, match=r"store: cannot write: .*Check free space, permissions"):
+        open_store(str(tmp_path / "store")).put("a.json", {})
+
+
+def test_a_file_is_no_store(tmp_path):
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(StoreUnavailable, match=r"file: cannot write: .*Check free space, permissions"):
-        open_store(str(tmp_path / "file")).put("a.json", {})
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(InputError, match="file is a file; a store is a folder"):
+            open_store(str(path))
+
+
+def test_an_endpoint_that_is_no_url_is_named(monkeypatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "garbage")
+    monkeypatch.delenv("AWS_ENDPOINT_URL_S3", raising=False)
+    with pytest.raises(InputError, match=r"garbage.*AWS_ENDPOINT_URL"):
+        list(open_store("s3://bucket").keys(""))
 
 
 def test_a_full_disk_says_so_and_leaves_nothing_visible(tmp_path, folder):
