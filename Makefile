@@ -34,7 +34,7 @@ demo: $(VENV)/.stages ## install and run the quickstart recipe (ARGS="--set rl_s
 	@$(BIN)/posttrain run quickstart $(ARGS)
 
 test: $(VENV)/.test ## install and run the default tests
-	@$(BIN)/ruff check components pipelines dags tests infra
+	@$(BIN)/ruff check .
 	@$(BIN)/python -m pytest -n 2 $(ARGS)
 
 test-slow: $(VENV)/.test ## the long reproductions: 25 kills, three seeds, faulty S3
@@ -44,8 +44,8 @@ bench: $(VENV)/.test ## ratios against peers, each measured in one run
 	@for file in tests/benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done
 
 lint: $(VENV)/.test ## check style
-	@$(BIN)/ruff check components pipelines dags tests infra
-	@$(BIN)/ruff format --check components pipelines dags tests infra
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
 
 docs: $(VENV)/.stages ## renew the parameter tables in component READMEs
 	@$(BIN)/python -m pipelines.docs

@@ -181,7 +181,7 @@ class Launch:
             "run_id": self.job.run_id,
             "stage": self.job.stage,
         }
-        self.store.put(action_key(mark.digest), action)
+        self.store.put(action_key(mark.digest), action, overwrite=True)  # an earlier one may name outputs that are gone
         entry = self._close_with_action(action, "miss", inputs)
         self.store.drop_partial(mark.digest)
         return entry
