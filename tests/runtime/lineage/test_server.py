@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import socket
 import subprocess
 import sys
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,50 +17,15 @@ from components.runtime.lineage.spool import spooled_keys
 from components.runtime.store import Store
 from tests.runtime.lineage.conftest import deliver_and_die, forget, in_child, rows_of, tell, uri_of
 from tests.support.fault_proxy import FaultProxy
+from tests.support.mlflow_server import closed_port, serving
 
-START_SECONDS = 90
 Contents = Callable[[Path], dict[str, list[tuple[Any, ...]]]]
-
-
-@contextmanager
-def serving(database: Path, port: int) -> Iterator[None]:
-    """Run an MLflow server on `database` until the end of the block."""
-    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
-    command += ["--backend-store-uri", uri_of(database), "--artifacts-destination", str(database.parent / "artifacts")]
-    environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    server = subprocess.Popen(
-        command,
-        cwd=database.parent,
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        deadline = time.monotonic() + START_SECONDS
-        while not _healthy(port):
-            assert server.poll() is None and time.monotonic() < deadline, "the MLflow server did not start"
-            time.sleep(0.1)
-        yield
-    finally:
-        os.killpg(server.pid, signal.SIGKILL)
-        server.wait()
-
-
-def _healthy(port: int) -> bool:
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1):
-            return True
-    except OSError:
-        return False
 
 
 @pytest.fixture(scope="module")
 def port() -> int:
     """A port that nobody listens on."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+    return closed_port()
 
 
 def test_over_http_everything_arrives_once_whatever_dies(
