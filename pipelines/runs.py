@@ -20,7 +20,7 @@ from components.runtime.code import code_version
 from components.runtime.lineage.deliver import delivery_state
 from components.runtime.lineage.spool import Spool
 from components.runtime.lineage.target import tracking_uri
-from components.runtime.records import utc
+from components.runtime.records import end_key, run_key, utc
 from components.runtime.store import Store, StoreLocked
 from pipelines.document import display_path
 from pipelines.find import recipe_files
@@ -47,16 +47,6 @@ class RunResult:
     """The run's report, a local file."""
     lineage_problem: str | None
     """Why some lineage is not in MLflow yet; None when all of it is, or is on its way."""
-
-
-def run_key(run_id: str) -> str:
-    """Return the key of what a run was asked to do."""
-    return f"ledger/{run_id}/run.json"
-
-
-def end_key(run_id: str) -> str:
-    """Return the key of how a run ended."""
-    return f"ledger/{run_id}/end.json"
 
 
 def plan_key(plan_digest: str) -> str:

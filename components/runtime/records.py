@@ -19,6 +19,16 @@ def action_key(fingerprint: str) -> str:
     return f"actions/{fingerprint}.json"
 
 
+def run_key(run_id: str) -> str:
+    """Return the key of what a run was asked to do."""
+    return f"ledger/{run_id}/run.json"
+
+
+def end_key(run_id: str) -> str:
+    """Return the key of how a run ended."""
+    return f"ledger/{run_id}/end.json"
+
+
 def stage_key(run_id: str, stage: str) -> str:
     """Return the key of what a stage of a run used and made."""
     return f"ledger/{run_id}/stages/{stage}.json"

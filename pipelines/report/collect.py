@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from components.runtime.records import end_key, failure_key, run_key, stage_key
 from components.runtime.store import Store
 
 HEADLINE = "pass_at_1_"
@@ -168,14 +169,14 @@ def _without_labels(name: str, labels: dict[str, Any]) -> str:
 
 def collect(store: Store, run_id: str, *, fetch: Iterable[str] = ("Metrics", "Dataset", "Report")) -> RunData:
     """Read a run's ledger and fetch the small artifacts that the report shows."""
-    run = store.get(f"ledger/{run_id}/run.json")
+    run = store.get(run_key(run_id))
     assert run is not None, run_id
     wanted = set(fetch)
     stages = []
     for planned in run["stages"]:
         name = planned["name"]
-        entry = store.get(f"ledger/{run_id}/stages/{name}.json")
-        failure = None if entry else store.get(f"ledger/{run_id}/failures/{name}.json")
+        entry = store.get(stage_key(run_id, name))
+        failure = None if entry else store.get(failure_key(run_id, name))
         outputs = entry["outputs"] if entry else {}
         files = {port: store.fetch(item["digest"]) for port, item in outputs.items() if item["type"] in wanted}
         stages.append(
@@ -190,4 +191,4 @@ def collect(store: Store, run_id: str, *, fetch: Iterable[str] = ("Metrics", "Da
                 files=files,
             )
         )
-    return RunData(run, store.get(f"ledger/{run_id}/end.json"), stages)
+    return RunData(run, store.get(end_key(run_id)), stages)
