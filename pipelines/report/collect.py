@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
-import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -15,7 +13,6 @@ from components.runtime.records import end_key, failure_key, run_key, stage_key
 from components.runtime.store import Store
 
 HEADLINE = "pass_at_1_"
-CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -154,11 +151,10 @@ def group_name(stage: Stage) -> str:
 
 def over_seeds(values: list[float]) -> Estimate:
     """Return mean and two-sided 95 % Student t interval over independent seeds (at least two)."""
-    from scipy.special import stdtrit
+    from components.measure.intervals import seed_interval
 
-    mean = statistics.fmean(values)
-    half = float(stdtrit(len(values) - 1, 0.5 + CONFIDENCE / 2)) * statistics.stdev(values) / math.sqrt(len(values))
-    return Estimate(mean, mean - half, mean + half, len(values), "seeds")
+    found = seed_interval(values)
+    return Estimate(found.value, found.low, found.high, found.n, "seeds")
 
 
 def _without_labels(name: str, labels: dict[str, Any]) -> str:
