@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
 import os
 import signal
@@ -20,13 +19,12 @@ from components.contract.errors import GateFailed, InputError, PosttrainError
 from components.contract.job import Job
 from components.runtime.gates.process import GATE_LIBRARY
 from components.runtime.launch import Launch
+from components.runtime.parent import die_with_parent
 from components.runtime.progress import Sink, json_lines
 
 FAILED = 1
 REFUSED = 2
 """A retry cannot help: bad input, or a gate that does not hold."""
-
-PR_SET_PDEATHSIG = 1
 
 
 def execute(job: Job, sink: Sink) -> int:
@@ -60,12 +58,6 @@ def run_forked(job_json: str, events: Connection, log: str, environment: dict[st
         code = execute(Job.model_validate_json(job_json), sink)
     events.close()
     sys.exit(code)
-
-
-def die_with_parent() -> None:
-    """Ask Linux to kill this process when its parent ends, so that no orphan works on after a killed engine."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _limit_threads(threads: int) -> None:

@@ -6,7 +6,6 @@ where the input is wrong. Whatever libraries print goes to stderr.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
@@ -16,8 +15,7 @@ from typing import Any
 
 from components.contract.errors import InputError
 from components.contract.job import Expectation
-
-PR_SET_PDEATHSIG = 1
+from components.runtime.parent import die_with_parent
 
 
 def main() -> None:
@@ -46,8 +44,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 def _die_with(parent: int) -> None:
     """End when the parent does, however it ends; stdin alone may be kept open by processes that it forked."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    die_with_parent()
     if os.getppid() != parent:
         sys.exit("the parent has ended")
 
