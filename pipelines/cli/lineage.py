@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 
 from pipelines.cli.output import print_json, print_rich
-from pipelines.cli.stores import store_of
+from pipelines.cli.stores import run_of, store_of
 
 SYNC = "sync"
 
@@ -17,8 +17,12 @@ def lineage(arguments: argparse.Namespace) -> int:
         return _sync(arguments)
     from components.runtime.lineage.graph import ancestors, descendants
 
+    store, reference = store_of(arguments), arguments.reference
+    run, mark, output = reference.partition(":")
+    if mark:  # every command takes "latest" and a recipe's name for a run
+        reference = f"{run_of(store, run)}:{output}"
     walk = descendants if arguments.descendants else ancestors
-    graph = walk(store_of(arguments), arguments.reference)
+    graph = walk(store, reference)
     if arguments.json:
         print_json(graph.to_json())
         return 0

@@ -70,6 +70,9 @@ def test_a_recipe_from_plan_to_lineage(posttrain: Command, tmp_path: Path) -> No
 
     graph = read(posttrain("lineage", "toy", "--json"))
     assert {node["stage"] for node in graph["nodes"] if node["kind"] == "stage"} == {"base", "train"}
+    by_port = read(posttrain("lineage", "latest:train.model", "--json"))
+    assert {node["id"] for node in by_port["nodes"]} <= {node["id"] for node in graph["nodes"]}
+    assert {node["stage"] for node in by_port["nodes"] if node["kind"] == "stage"} == {"base", "train"}
     report = read(posttrain("report", "latest", "--json", "--output", str(tmp_path)))
     assert (tmp_path / "index.html").read_text().startswith("<!doctype html>")
     assert report["run_id"] == shown["run_id"]

@@ -16,9 +16,8 @@ def comparison_tables(comparison: Comparison) -> Group:
     """Return one table for each kind of difference; kinds without any are left out."""
     plain = {"Stages": comparison.stages, "Parameters": comparison.params, "Code": comparison.code}
     tables = [_table(title, rows, comparison, _text) for title, rows in plain.items() if rows]
-    if comparison.metrics:
-        metrics = _table("Metrics", comparison.metrics, comparison, _number, difference=True)
-        tables.append(metrics)
+    if measured := [row for row in comparison.metrics if row["a"] != row["b"]]:
+        tables.append(_table("Metrics", measured, comparison, _number, difference=True))
     return Group(*tables) if tables else Group("The runs do not differ.")
 
 

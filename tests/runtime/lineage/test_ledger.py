@@ -102,3 +102,6 @@ def test_equal_runs_have_only_equal_metrics(store: Store) -> None:
     found = compare_runs(store, "a", "b")
     assert (found.params, found.code, found.stages) == ([], [], [])
     assert {row["difference"] for row in found.metrics} == {0.0}
+    console = Console(width=150, record=True, file=io.StringIO())
+    console.print(found.tables())
+    assert console.export_text().strip() == "The runs do not differ."
