@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from components.contract.errors import InputError
 from components.contract.job import Resources
@@ -18,12 +19,33 @@ from pipelines.wording import add_schema_errors
 
 FILE = Path(__file__).parents[1] / "infra" / "pools.yaml"
 VARIABLE = "POSTTRAIN_POOLS"
+RUNS_ON = "POSTTRAIN_RUNS_ON"
+"""Where the pools run that do not say it: `worker` or `pod`. An Airflow without the stages' libraries says `pod`."""
 
 _LABEL = r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$"
 _LABEL_VALUE = r"^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$"
+_OBJECT_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_IMAGE = re.compile(r"[a-z0-9][A-Za-z0-9._:/-]*@sha256:[0-9a-f]{64}")
+
+
+def pinned_image(text: str) -> str:
+    """Return an image that is named by digest; raise ValueError for a tag, which may mean another image tomorrow."""
+    if not _IMAGE.fullmatch(text):
+        raise ValueError("expected an image by its digest: name@sha256:<64 hexadecimal digits>")
+    return text
+
+
+def object_name(text: str) -> str:
+    """Return the name of a Kubernetes object; raise ValueError for what cannot be one."""
+    if not _OBJECT_NAME.fullmatch(text):
+        raise ValueError("expected the name of a Kubernetes object: lower-case letters, digits, '-' and '.'")
+    return text
+
 
 Label = Annotated[str, Field(pattern=_LABEL)]
 LabelValue = Annotated[str, Field(pattern=_LABEL_VALUE)]
+ObjectName = Annotated[str, AfterValidator(object_name)]
+Image = Annotated[str, AfterValidator(pinned_image)]
 Count = Annotated[int, Field(strict=True)]
 
 
@@ -65,6 +87,12 @@ class Pool(_Frozen):
     """Nodes of a job."""
     spot: bool = False
     """Whether nodes may be taken away at any time; stages resume from their last partial checkpoint."""
+    runs_on: Literal["worker", "pod"] = "worker"
+    """Where Airflow runs a job: as a process on its own worker, or as a pod on one of the pool's nodes."""
+    image: Image | None = None
+    """Image of the pool's pods, as name@sha256:...; POSTTRAIN_IMAGE_CPU or POSTTRAIN_IMAGE_GPU where there is none."""
+    priority_class: ObjectName | None = None
+    """PriorityClass of the pool's pods; the cluster's default where there is none."""
     node_selector: dict[Label, LabelValue] = Field(default_factory=dict)
     """Labels that a Kubernetes node must have."""
     tolerations: list[Toleration] = Field(default_factory=list)
@@ -103,20 +131,23 @@ def load_pools(path: Path | None = None) -> dict[str, Pool]:
         path = Path(os.environ.get(VARIABLE) or FILE)
     if not path.is_file():
         raise InputError(f"pools file {path}: no such file (set {VARIABLE} to another)")
+    default = os.environ.get(RUNS_ON) or "worker"
+    if default not in ("worker", "pod"):
+        raise InputError(f"{RUNS_ON}={default!r}: expected worker or pod")
     root = read_document(path).root
     problems = Problems()
-    pools = {name: _pool(name, node, problems) for name, node in root.value.items()}
+    pools = {name: _pool(name, node, default, problems) for name, node in root.value.items()}
     problems.stop()
     return {name: pool for name, pool in pools.items() if pool is not None}
 
 
-def _pool(name: str, node: Node, problems: Problems) -> Pool | None:
+def _pool(name: str, node: Node, runs_on: str, problems: Problems) -> Pool | None:
     if not is_name(name):
         problems.add(node.where, f"pool {shown(name)}: not a name (a-z, 0-9, '-', '_')")
         return None
     plain: Any = node.plain()
     try:
-        return Pool.model_validate(plain)
+        return Pool.model_validate({"runs_on": runs_on, **plain} if isinstance(plain, dict) else plain)
     except ValidationError as error:
         add_schema_errors(problems, error, node, what=f"pool {name!r}, ", schema=Pool)
         return None

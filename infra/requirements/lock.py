@@ -1,12 +1,14 @@
 """Write <name>.lock from <name>.in: the exact versions that this environment holds, and all that they depend on.
 
-Usage: install the .in files into a fresh virtual environment, run the tests there, then run this file in it.
+Usage: install the .in files into a fresh virtual environment, run the tests there, then run this file in it with their
+names. Each engine has an environment of its own, since their packages want different versions of shared ones.
 A package's local version (torch's +cpu) is left out, so that the lock also resolves where another build is offered.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
@@ -14,6 +16,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 FOLDER = Path(__file__).parent
+BASE = {"test": "stages"}
+"""Locks that are installed on top of another and leave out what it has."""
 
 
 def closure(lines: list[str]) -> dict[str, str]:
@@ -46,16 +50,16 @@ def read(name: str) -> list[str]:
     return [line for line in text.splitlines() if line and not re.match(r"\s*#", line)]
 
 
-def main() -> None:
-    """Write stages.lock, and test.lock with what the tests need on top."""
-    stages = closure(read("stages"))
-    tests = closure(read("test"))
-    for name, packages in (("stages", stages), ("test", {k: v for k, v in tests.items() if k not in stages})):
-        lines = [f"{package}=={version}" for package, version in sorted(packages.items())]
+def main(names: list[str]) -> None:
+    """Write the locks of the named files, which this environment must hold."""
+    for name in names:
+        packages = closure(read(name))
+        below = closure(read(BASE[name])) if name in BASE else {}
+        lines = [f"{package}=={version}" for package, version in sorted(packages.items()) if package not in below]
         header = f"# Written by infra/requirements/lock.py from {name}.in; do not edit.\n"
         (FOLDER / f"{name}.lock").write_text(header + "\n".join(lines) + "\n")
         print(f"{name}.lock: {len(lines)} packages")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

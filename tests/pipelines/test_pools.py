@@ -21,6 +21,9 @@ def test_the_shipped_pools() -> None:
     assert pools["h100x8-spot"].spot
     assert {pool.gpu_type for pool in pools.values()} == {None, "l4", "h100"}
     assert all(pool.tolerations and pool.shared_memory_gib for pool in pools.values() if pool.gpus)
+    assert pools["cpu"].runs_on == "worker"
+    assert all(pool.runs_on == "pod" and pool.priority_class for pool in pools.values() if pool.node_selector)
+    assert all(pool.shared_memory_gib < pool.memory_gib for pool in pools.values())
 
 
 def test_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,6 +37,17 @@ def test_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         load_pools()
 
 
+def test_where_pools_run_that_do_not_say_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "pools.yaml"
+    path.write_text("silent: {cpus: 2, memory_gib: 8}\nhere: {cpus: 2, memory_gib: 8, runs_on: worker}\n")
+    assert {name: pool.runs_on for name, pool in load_pools(path).items()} == {"silent": "worker", "here": "worker"}
+    monkeypatch.setenv("POSTTRAIN_RUNS_ON", "pod")
+    assert {name: pool.runs_on for name, pool in load_pools(path).items()} == {"silent": "pod", "here": "worker"}
+    monkeypatch.setenv("POSTTRAIN_RUNS_ON", "cloud")
+    with pytest.raises(InputError, match="POSTTRAIN_RUNS_ON='cloud': expected worker or pod"):
+        load_pools(path)
+
+
 def test_every_mistake_has_its_line(tmp_path: Path) -> None:
     path = tmp_path / "pools.yaml"
     path.write_text(
@@ -45,6 +59,9 @@ Big: {cpus: 1, memory_gib: 4}
 typo: {cpus: 1, memory_gb: 4}
 taint: {cpus: 1, memory_gib: 4, tolerations: [{key: a, operator: Exists, value: b}, {key: "a b"}]}
 label: {cpus: 1, memory_gib: 4, node_selector: {kind: "x; y"}}
+engine: {cpus: 1, memory_gib: 4, runs_on: pods}
+tag: {cpus: 1, memory_gib: 4, image: "registry.example/stages:1.2"}
+class: {cpus: 1, memory_gib: 4, priority_class: High_Priority}
 """
     )
     with pytest.raises(RecipeErrors) as caught:
@@ -60,7 +77,12 @@ label: {cpus: 1, memory_gib: 4, node_selector: {kind: "x; y"}}
         (6, 47),
         (6, 91),
         (7, 55),
+        (8, 43),
+        (9, 38),
+        (10, 49),
     ]
     assert found[0][2] == "pool 'cpu', cpus: got 0, expected a number of at least 1"
     assert found[3][2] == "pool 'gpu': a pool with 'gpus' names its 'gpu_type', and only such a pool does"
+    assert found[9][2] == "pool 'engine', runs_on: got 'pods', expected one of worker, pod; did you mean 'pod'?"
+    assert found[10][2].endswith("expected an image by its digest: name@sha256:<64 hexadecimal digits>")
     assert "unknown key 'memory_gb'; did you mean 'memory_gib'?" in found[5][2]

@@ -1,0 +1,90 @@
+"""The cloud: what terraform says of itself, and what it makes on a server that speaks the AWS API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pipelines.pools import Pool, load_pools
+from tests.infra.conftest import Terraform
+from tests.support.s3_server import local_s3
+
+pytestmark = pytest.mark.infra
+LABEL = "posttrain.dev/pool"
+BUCKET = "posttrain-infra-test"
+
+
+def test_it_is_formatted_valid_and_passes_its_own_tests(terraform: Terraform) -> None:
+    terraform("fmt", "-check", "-recursive", "-diff")
+    terraform("validate", "-no-color")
+    printed = terraform("test", "-no-color").stdout
+    assert "5 passed, 0 failed" in printed
+
+
+@pytest.fixture(scope="module")
+def aws(terraform: Terraform) -> Iterator[Any]:
+    """Apply everything to a local server, and return a maker of boto3 clients of it."""
+    import boto3
+
+    with pytest.MonkeyPatch.context() as patch, local_s3() as endpoint:
+        patch.setenv("MOTO_IAM_LOAD_MANAGED_POLICIES", "true")  # read by the server when its IAM is first asked
+        variables = ["-var", f"bucket={BUCKET}", "-var", f"endpoint={endpoint}", "-var", "region=us-east-1"]
+        terraform("apply", "-auto-approve", "-input=false", "-no-color", *variables)
+        session = boto3.Session("testing", "testing", region_name="us-east-1")
+        yield lambda service: session.client(service, endpoint_url=endpoint)
+
+
+@pytest.mark.slow
+def test_apply_makes_the_node_groups_of_the_pools_file(aws: Any) -> None:
+    wanted: dict[str, list[Pool]] = {}
+    for pool in load_pools().values():
+        if pool.node_selector:
+            wanted.setdefault(pool.node_selector[LABEL], []).append(pool)
+    eks = aws("eks")
+    names = eks.list_nodegroups(clusterName="posttrain")["nodegroups"]
+    assert set(names) == {*wanted, "system"}
+    for label, pools in wanted.items():
+        group = eks.describe_nodegroup(clusterName="posttrain", nodegroupName=label)["nodegroup"]
+        assert group["labels"] == {LABEL: label}
+        assert group["capacityType"] == ("SPOT" if pools[0].spot else "ON_DEMAND")
+        most = max(pool.nodes for pool in pools)
+        assert group["scalingConfig"] == {"minSize": 0, "desiredSize": 0, "maxSize": most}
+        taints = {(taint["key"], taint["effect"]) for taint in group.get("taints", [])}
+        assert taints == {(one.key, "NO_SCHEDULE") for pool in pools for one in pool.tolerations}
+        assert all(one.effect == "NoSchedule" for pool in pools for one in pool.tolerations)
+        assert group["amiType"].endswith("_NVIDIA") == any(pool.gpus for pool in pools)
+
+
+@pytest.mark.slow
+def test_apply_makes_a_closed_bucket_and_narrow_roles(aws: Any) -> None:
+    s3 = aws("s3")
+    assert s3.get_bucket_versioning(Bucket=BUCKET)["Status"] == "Enabled"
+    assert all(s3.get_public_access_block(Bucket=BUCKET)["PublicAccessBlockConfiguration"].values())
+    rule = s3.get_bucket_encryption(Bucket=BUCKET)["ServerSideEncryptionConfiguration"]["Rules"][0]
+    assert rule["ApplyServerSideEncryptionByDefault"]["SSEAlgorithm"] == "aws:kms"
+    rules = {rule["ID"]: rule for rule in s3.get_bucket_lifecycle_configuration(Bucket=BUCKET)["Rules"]}
+    assert rules["partial-checkpoints"]["Filter"]["Prefix"] == "store/partial/"
+    assert rules["partial-checkpoints"]["Expiration"]["Days"] == 30
+    deny = json.loads(s3.get_bucket_policy(Bucket=BUCKET)["Policy"])["Statement"][0]
+    assert (deny["Effect"], deny["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
+
+    stage = aws("iam").get_role_policy(RoleName="posttrain-stage", PolicyName="bucket")["PolicyDocument"]
+    objects = next(one for one in stage["Statement"] if "s3:PutObject" in one["Action"])
+    assert objects["Resource"] == f"arn:aws:s3:::{BUCKET}/store/*"
+    assert not any("*" in action for one in stage["Statement"] for action in _listed(one["Action"]))
+    trust = aws("iam").get_role(RoleName="posttrain-stage")["Role"]["AssumeRolePolicyDocument"]["Statement"][0]
+    subjects = [value for key, value in trust["Condition"]["StringEquals"].items() if key.endswith(":sub")]
+    assert subjects == ["system:serviceaccount:posttrain:stage"]
+
+
+@pytest.mark.slow
+def test_the_kubernetes_api_is_private(aws: Any) -> None:
+    network = aws("eks").describe_cluster(name="posttrain")["cluster"]["resourcesVpcConfig"]
+    assert (network["endpointPrivateAccess"], network["endpointPublicAccess"]) == (True, False)
+
+
+def _listed(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value
