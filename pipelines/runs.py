@@ -20,10 +20,10 @@ from components.runtime.code import code_version
 from components.runtime.lineage.deliver import delivery_state
 from components.runtime.lineage.spool import Spool
 from components.runtime.lineage.target import tracking_uri
-from components.runtime.records import end_key, run_key, utc
+from components.runtime.records import end_key, run_key, save_job, utc
 from components.runtime.store import Store, StoreLocked
 from pipelines.document import display_path
-from pipelines.find import recipe_files
+from pipelines.find import recipe_name
 from pipelines.plan import Plan
 from pipelines.recipe import Recipe
 
@@ -31,6 +31,9 @@ LEASE_PATIENCE_SECONDS = 45.0
 DELIVERY_PATIENCE_SECONDS = 30.0
 LINEAGE = "POSTTRAIN_LINEAGE"
 """`live` (the default) delivers to MLflow while the run goes on; `later` leaves it to `posttrain lineage sync`."""
+
+EXIT_CODES = {"succeeded": 0, "failed": 1, "waiting": 3, "stopped": 130}
+"""Status of a run -> exit code of the command that followed it."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,7 @@ def run_entry(plan: Plan, *, engine: str) -> dict[str, Any]:
 
 def reproduce_command(recipe: Recipe, engine: str) -> str:
     """Return the shell command that makes the same results again."""
-    name = recipe.name if recipe_files().get(recipe.name) == recipe.path else display_path(recipe.path)
+    name = recipe_name(recipe.path) or display_path(recipe.path)
     parts = ["posttrain", "run", name, *(part for text in recipe.overrides for part in ("--set", text))]
     return shlex.join([*parts, *([] if engine == "local" else ["--engine", engine])])
 
@@ -124,10 +127,11 @@ def reproduce_command(recipe: Recipe, engine: str) -> str:
 class RunWriter:
     """Writes a run's beginning and end to the ledger and to the lineage spool."""
 
-    def __init__(self, store: Store, run_id: str) -> None:
+    def __init__(self, store: Store, run_id: str, *, started: float | None = None) -> None:
+        """`started` is in seconds since the epoch, now by default."""
         self.store, self.run_id = store, run_id
         self._spool = Spool(store, run_id)
-        self._started = time.time()
+        self._started = time.time() if started is None else started
 
     def begin(self, entry: dict[str, Any]) -> None:
         """Record the start of a run, or its resumption when it was started before."""
@@ -162,6 +166,21 @@ class RunWriter:
         finally:  # a report that cannot be made, such as of a damaged artifact, leaves no run open in MLflow
             self._spool.run_finished(status, ended=ended, seconds=record["seconds"])
         return self.store.fetch(report.digest) / "index.html"
+
+
+def begin_run(store: Store, plan: Plan, *, engine: str, **facts: Any) -> None:
+    """Record a run and its jobs in the store, for an engine whose stages find their jobs there; go on with one.
+
+    Raises InputError if the run began with another plan. `facts` say what the engine itself calls the run.
+    """
+    known = store.get(run_key(plan.run_id))
+    if known is not None and known["plan_digest"] != plan.digest:
+        raise InputError(
+            f"run {plan.run_id} began with another plan: its recipe or its pools were edited since; start a new run"
+        )
+    for job in plan.jobs:
+        save_job(store, job)
+    RunWriter(store, plan.run_id).begin({**run_entry(plan, engine=engine), **facts})
 
 
 def start_deliverer(store: Store, run_id: str) -> subprocess.Popen[bytes] | None:

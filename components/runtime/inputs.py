@@ -10,18 +10,21 @@ from urllib.parse import urlsplit
 
 from components.contract.artifacts import ArtifactType, describe_folder
 from components.contract.errors import InputError
+from components.runtime.lineage.registry import find_version
 
 if TYPE_CHECKING:
     from components.runtime.store import Store
 
 ROWS_SUFFIX = ".jsonl"
+STORED = ("artifact", "models")
+"""Schemes of what lies in the store already."""
 
 
 def uri_digest(store: Store, uri: str, type: ArtifactType) -> str | None:
     """Return the digest that `uri` has as an artifact of `type`, or None when only a download could tell."""
     scheme, rest = _split(uri)
-    if scheme == "artifact":
-        return _known(store, rest, type)
+    if scheme in STORED:
+        return _stored(store, uri, type)
     if scheme == "file":
         with tempfile.TemporaryDirectory() as folder:
             return describe_folder(_stage_local(rest, type, Path(folder)), type).digest
@@ -31,11 +34,12 @@ def uri_digest(store: Store, uri: str, type: ArtifactType) -> str | None:
 def import_uri(store: Store, uri: str, type: ArtifactType) -> str:
     """Bring what `uri` names into the store as an artifact of `type` and return its digest.
 
-    Understands artifact:<digest>, paths and file:, s3: and hf: (models). Raises InputError with what to do.
+    Understands artifact:<digest>, models:/name@alias, paths and file:, s3: and hf: (models). Raises InputError with
+    what to do.
     """
     scheme, rest = _split(uri)
-    if scheme == "artifact":
-        return _known(store, rest, type)
+    if scheme in STORED:
+        return _stored(store, uri, type)
     with tempfile.TemporaryDirectory(prefix="posttrain-import-") as scratch:
         folder = Path(scratch) / "artifact"
         folder.mkdir()
@@ -50,21 +54,35 @@ def import_uri(store: Store, uri: str, type: ArtifactType) -> str:
         return store.commit(type, folder, {}).digest
 
 
+def is_outside(uri: str) -> bool:
+    """Return whether `uri` names what has to be brought into the store."""
+    return _split(uri)[0] not in STORED
+
+
 def _split(uri: str) -> tuple[str, str]:
     parts = urlsplit(uri)
-    if parts.scheme in ("artifact", "hf"):
+    if parts.scheme in (*STORED, "hf"):
         return parts.scheme, uri.partition(":")[2].lstrip("/")
     if parts.scheme == "s3":
         return "s3", uri
     if parts.scheme in ("", "file"):
         return "file", parts.path
-    raise InputError(f"input {uri!r}: unknown scheme {parts.scheme!r} (known: a path, file:, s3:, hf:, artifact:)")
+    raise InputError(
+        f"input {uri!r}: unknown scheme {parts.scheme!r} (known: a path, file:, s3:, hf:, artifact:, models:)"
+    )
 
 
-def _known(store: Store, digest: str, type: ArtifactType) -> str:
-    manifest = store.manifest(digest)
+def _stored(store: Store, uri: str, type: ArtifactType) -> str:
+    """Return the digest of what the store has already, as an artifact or as a version of a registered model."""
+    scheme, rest = _split(uri)
+    if scheme == "models":
+        version = find_version(store, rest)
+        if version is None:
+            raise InputError(f"input {uri}: no model is registered under this name in {store.uri}")
+        rest = version["digest"]
+    manifest = store.manifest(rest)
     if manifest.type != type:
-        raise InputError(f"artifact {digest[:12]} is a {manifest.type}, and the port takes a {type}")
+        raise InputError(f"artifact {rest[:12]} is a {manifest.type}, and the port takes a {type}")
     return manifest.digest
 
 

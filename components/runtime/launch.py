@@ -8,6 +8,7 @@ then the action record, then the ledger entry; close.
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import shutil
 import tempfile
@@ -19,7 +20,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from components.contract.artifacts import ArtifactType
+from components.contract.artifacts import ArtifactType, canonical_json
 from components.contract.component import Component, Params
 from components.contract.context import Input
 from components.contract.errors import InputError, PosttrainError, StageFailed
@@ -62,10 +63,11 @@ class Launch:
         self.upstream = Upstream(job, self.component, self.store)
         self.started = time.time()
 
-    def reuse(self) -> dict[str, Any] | None:
+    def reuse(self, *, here: bool = True) -> dict[str, Any] | None:
         """Settle the job without running anything, if it is done, skipped or cached; return its ledger entry.
 
-        Returns None when the component has to run. Engines call it before they pay for a process or a pod.
+        Returns None when the component has to run. Engines call it before they pay for a process or a pod; one whose
+        environment has no stage's libraries says so by `here`, and gets None, too, where settling would need them.
         """
         done = self.store.get(stage_key(self.job.run_id, self.job.stage))
         if done and is_stored(self.store, done):
@@ -75,9 +77,13 @@ class Launch:
         skip = self.upstream.skip_reason()
         if skip:
             return self._close(status="skipped", cache="none", inputs={}, error=skip)
+        if not here and self.upstream.imports():
+            return None
         digests = self.upstream.resolve()
         mark = self._fingerprint(digests)
         action = self.store.get(action_key(mark.digest))
+        if not here and action and self._asks_for_more(action):
+            return None
         return self._record_hit(mark, digests, action) if action and is_stored(self.store, action) else None
 
     def run(self) -> dict[str, Any]:
@@ -136,10 +142,13 @@ class Launch:
         where = {"store": self.store, "progress": self.progress, "reports": scratch / "gates"}
         return pass_data_gates(self.job, self.component, outputs, gates, **where)
 
+    def _asks_for_more(self, action: dict[str, Any]) -> bool:
+        return bool(self.job.expect) and action["expect"] != _expectations(self.job)
+
     def _recheck(self, action: dict[str, Any]) -> dict[str, Any]:
         """Return an earlier result's gates by this job's own: they may ask for more than those that it passed."""
         gated = {name: gate for name, gate in action["gates"].items() if gate["digest"]}
-        if self.job.expect and action["expect"] != _expectations(self.job):
+        if self._asks_for_more(action):
             made = action["outputs"].items()
             outputs = {port: Written(self.store.fetch(item["digest"]), item["metadata"]) for port, item in made}
             with (
@@ -279,8 +288,10 @@ def _expectations(job: Job) -> list[dict[str, Any]]:
 
 
 def _parameters(component: Component, job: Job) -> Params:
+    # mappings in one order, however they were written or stored: equal fingerprints stand for equal bytes
+    params = json.loads(canonical_json(job.params))
     try:
-        return component.params.model_validate(job.params)
+        return component.params.model_validate(params)
     except ValidationError as error:
         lines = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
         raise InputError(f"stage {job.stage!r} ({component.name}): {lines}") from error

@@ -1,6 +1,10 @@
 """One job in a process of its own: exit codes, signals and where its output goes.
 
-`python -m components.runtime.process JOB.json` is what a container runs; the local engine forks into `run_forked`.
+    python -m components.runtime.process JOB.json
+    python -m components.runtime.process --store URI --run RUN --stage STAGE
+
+is what a container runs: with the job's file, or with where the engine put the job. The local engine forks into
+`run_forked`.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import sys
 import traceback
 from multiprocessing.connection import Connection
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 from components.contract.errors import GateFailed, InputError, PosttrainError
@@ -20,7 +25,9 @@ from components.contract.job import Job
 from components.runtime.gates.process import GATE_LIBRARY
 from components.runtime.launch import Launch
 from components.runtime.parent import die_with_parent
-from components.runtime.progress import Sink, json_lines
+from components.runtime.progress import Sink, json_lines, text_lines
+from components.runtime.records import load_job
+from components.runtime.store import open_store
 
 FAILED = 1
 REFUSED = 2
@@ -68,13 +75,64 @@ def _limit_threads(threads: int) -> None:
         torch.set_num_threads(threads)
 
 
+def _end_in_time(job: Job, sink: Sink) -> None:
+    """End this process when the job has had its time, however busy it is."""
+    if job.timeout_seconds is None:
+        return
+
+    def end() -> None:
+        message = f"took longer than its timeout of {job.timeout_seconds:g} s"
+        try:
+            Launch(job, sink).record_death(message)
+            print(f"posttrain: stage {job.stage!r}: {message}", file=sys.stderr, flush=True)
+        finally:
+            os._exit(FAILED)
+
+    timer = Timer(job.timeout_seconds, end)
+    timer.daemon = True
+    timer.start()
+
+
 def main() -> int:
-    """Run the job that a JSON file describes; events go to stdout, one JSON object a line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("job", type=Path, help="file with the job description (JSON), or - for standard input")
-    path = parser.parse_args().job
-    text = sys.stdin.read() if str(path) == "-" else path.read_text()
-    return execute(Job.model_validate_json(text), json_lines())
+    """Run one job, named on the command line; events go to stdout, one JSON object a line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("job", type=Path, nargs="?", help="file with the job description (JSON), or - for stdin")
+    parser.add_argument("--store", help="store URI that holds the job")
+    parser.add_argument("--run", help="run id")
+    parser.add_argument("--stage", help="stage of the run")
+    parser.add_argument(
+        "--alone", action="store_true", help="no engine watches: keep the job's timeout, log for people"
+    )
+    parser.add_argument("--parent", type=int, metavar="PID", help="end when this process, the parent, does")
+    arguments = parser.parse_args()
+    by_key = [arguments.store, arguments.run, arguments.stage]
+    if (arguments.job is None) != all(by_key) or (arguments.job is not None and any(by_key)):
+        parser.error("give either a job file, or --store, --run and --stage")
+    if arguments.parent is not None:
+        die_with_parent()
+        if os.getppid() != arguments.parent:  # it was gone before it could be watched
+            return FAILED
+    try:
+        job = _stored(*by_key) if arguments.job is None else _read(arguments.job)
+    except PosttrainError as error:
+        print(f"posttrain: {error}", file=sys.stderr)
+        return REFUSED if isinstance(error, InputError) else FAILED
+    if not arguments.alone:
+        return execute(job, json_lines())
+    sink = text_lines()
+    _end_in_time(job, sink)
+    return execute(job, sink)
+
+
+def _read(path: Path) -> Job:
+    return Job.model_validate_json(sys.stdin.read() if str(path) == "-" else path.read_text())
+
+
+def _stored(uri: str, run_id: str, stage: str) -> Job:
+    job = load_job(open_store(uri), run_id, stage)
+    if job is None:
+        raise InputError(f"store {uri} holds no job for stage {stage!r} of run {run_id!r}")
+    return job
 
 
 if __name__ == "__main__":

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
 Sink = Callable[[dict[str, Any]], None]
 """Takes one event: {"event", "stage", "time", ...}."""
 
 MIN_SECONDS_BETWEEN_PROGRESS = 0.2
+SECONDS_BETWEEN_LINES = 10.0
+"""Of progress, where people read it afterwards."""
 
 
 class Progress:
@@ -43,3 +45,30 @@ def json_lines(stream: TextIO = sys.stdout) -> Sink:
         stream.flush()
 
     return write
+
+
+def text_lines(stream: TextIO = sys.stdout) -> Sink:
+    """Return a sink that writes lines for people, for a process whose output is its log."""
+    last = -SECONDS_BETWEEN_LINES
+
+    def write(event: dict[str, Any]) -> None:
+        nonlocal last
+        fields = {name: value for name, value in event.items() if name not in ("event", "stage", "time")}
+        if event["event"] == "progress":
+            done, total, now = fields.pop("done"), fields.pop("total"), time.monotonic()
+            if done < total and now - last < SECONDS_BETWEEN_LINES:
+                return
+            last, fields = now, {"": f"{done}/{total}", **fields}
+        stream.write("  ".join([event["event"], *_words(fields)]) + "\n")
+        stream.flush()
+
+    return write
+
+
+def _words(fields: dict[str, Any]) -> Iterator[str]:
+    """Yield `name value` for all that is set; metrics one by one."""
+    for name, value in fields.items():
+        if isinstance(value, dict):
+            yield from _words(value)
+        elif value is not None:
+            yield f"{name} {value:.4g}".strip() if isinstance(value, float) else f"{name} {value}".strip()

@@ -29,6 +29,11 @@ def end_key(run_id: str) -> str:
     return f"ledger/{run_id}/end.json"
 
 
+def job_key(run_id: str, stage: str) -> str:
+    """Return the key of a stage's job, for processes that find it by run and stage."""
+    return f"ledger/{run_id}/jobs/{stage}.json"
+
+
 def stage_key(run_id: str, stage: str) -> str:
     """Return the key of what a stage of a run used and made."""
     return f"ledger/{run_id}/stages/{stage}.json"
@@ -52,6 +57,17 @@ def approval_key(run_id: str, stage: str) -> str:
 def utc(seconds: float) -> str:
     """Return a POSIX time as ISO 8601 in UTC."""
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(timespec="milliseconds")
+
+
+def save_job(store: Store, job: Job) -> None:
+    """Keep a job where `load_job` finds it."""
+    store.put(job_key(job.run_id, job.stage), job.model_dump(mode="json"), overwrite=True)
+
+
+def load_job(store: Store, run_id: str, stage: str) -> Job | None:
+    """Return the job of a stage of a run, or None if the run has no such stage."""
+    record = store.get(job_key(run_id, stage))
+    return Job.model_validate(record) if record else None
 
 
 def output_record(store: Store, manifest: Manifest) -> dict[str, Any]:

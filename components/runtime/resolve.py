@@ -10,7 +10,7 @@ from components.contract.context import Input
 from components.contract.errors import InputError, StageFailed
 from components.contract.expressions import Expression, Value
 from components.contract.job import Job, StageRef
-from components.runtime.inputs import import_uri
+from components.runtime.inputs import import_uri, is_outside
 from components.runtime.records import stage_key
 from components.runtime.store import Store
 
@@ -39,6 +39,11 @@ class Upstream:
         if skipped := sorted(name for name in stages if self._entry(name)["status"] == "skipped"):
             return f"when {self.job.when!r}: {skipped[0]} was skipped"
         return None if condition.holds(self._metric) else f"when {self.job.when!r} does not hold"
+
+    def imports(self) -> bool:
+        """Return whether an input is brought in from outside of the store."""
+        refs = [ref for refs in self.job.inputs.values() for ref in refs]
+        return any(not isinstance(ref, StageRef) and is_outside(ref.uri) for ref in refs)
 
     def resolve(self) -> Resolved:
         """Return the digests behind each port; what a URI names is brought into the store.

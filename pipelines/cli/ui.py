@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import socket
 import subprocess
@@ -12,6 +13,7 @@ import urllib.request
 
 from components.contract.errors import PosttrainError
 from components.runtime.lineage.target import DEFAULTS, artifact_root, tracking_uri, without_credentials
+from pipelines.cli.stopping import terminate_like_interrupt
 from pipelines.cli.stores import store_of
 
 HOST = "127.0.0.1"
@@ -21,6 +23,7 @@ POLL_SECONDS = 0.2
 
 def ui(arguments: argparse.Namespace) -> int:
     """Start the MLflow server in the foreground, print its address when it answers, and end with it."""
+    terminate_like_interrupt()
     uri = tracking_uri(store_of(arguments))
     if uri.startswith(("http://", "https://")):
         print(f"MLflow runs at {without_credentials(uri)}")
@@ -33,11 +36,27 @@ def ui(arguments: argparse.Namespace) -> int:
     server = subprocess.Popen(command, env={**os.environ, **DEFAULTS}, stdout=subprocess.DEVNULL)
     try:
         _wait(server, port)
-        print(f"MLflow: http://{HOST}:{port}  (Ctrl-C ends it)", flush=True)
+        print(f"MLflow: http://{HOST}:{port}{newest_experiment(port)}  (Ctrl-C ends it)", flush=True)
         return server.wait()
     finally:
         server.terminate()
         server.wait()
+
+
+def newest_experiment(port: int) -> str:
+    """Return where in MLflow the runs of the recipe that ran last are; nothing if there is none yet.
+
+    MLflow opens on a page for chat applications unless the address asks for that of model training.
+    """
+    body = json.dumps({"max_results": 1, "order_by": ["last_update_time DESC"]}).encode()
+    address = f"http://{HOST}:{port}/api/2.0/mlflow/experiments/search"
+    request = urllib.request.Request(address, body, {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=START_SECONDS) as answer:
+            found = json.load(answer).get("experiments", [])
+    except (OSError, ValueError):  # the page is a courtesy
+        return ""
+    return f"/#/experiments/{found[0]['experiment_id']}/runs?workflowType=machine_learning" if found else ""
 
 
 def _free_port() -> int:

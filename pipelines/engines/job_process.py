@@ -9,35 +9,21 @@ from __future__ import annotations
 import json
 import multiprocessing
 import multiprocessing.forkserver
-import signal
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 from components.contract.job import Job
-from components.runtime.process import FAILED, REFUSED, run_forked
+from components.runtime.process import run_forked
+from pipelines.engines.attempt import SHOWN_OF_A_LOG, Ended, ended, timed_out
 
 POLL_SECONDS = 0.1
 GRACE_SECONDS = 5.0
 DEAF = "pipelines.engines.deaf"
-SHOWN_OF_A_LOG = 300
-"""Characters of a log's last line in a message; the whole log is named beside it."""
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How an attempt ended."""
-
-    code: int
-    error: str | None = None
-    """One message for people; None on success."""
-    retryable: bool = False
-    silent: bool = False
-    """Whether the process ended without recording its failure: it was killed, or ran out of time."""
+READ_OF_A_LOG = 4 * SHOWN_OF_A_LOG
 
 
 def preload(modules: Iterable[str]) -> None:
@@ -65,7 +51,7 @@ def run_attempt(
             return Ended(130, "stopped", retryable=False)
         if deadline and time.monotonic() > deadline:
             _end(process)
-            return Ended(124, f"took longer than its timeout of {job.timeout_seconds:g} s", retryable=True, silent=True)
+            return timed_out(job.timeout_seconds or 0)
         if not receiver.poll(POLL_SECONDS):
             continue
         try:
@@ -76,37 +62,17 @@ def run_attempt(
         finished = finished or event["event"] == "finished"
         on_event(event)
     process.join()
-    return _ended(process.exitcode or 0, finished, failure, log)
-
-
-def _ended(code: int, finished: bool, failure: str | None, log: Path) -> Ended:
-    if code == 0 and finished:  # a component may end its process with code 0 before it is done
-        return Ended(0)
-    silent = failure is None
-    if failure is None:
-        last = _last_line(log)
-        failure = f"its process {_cause(code)}; log: {log}" + (f"; last line: {last}" if last else "")
-    return Ended(code or FAILED, failure, retryable=code != REFUSED, silent=silent)
-
-
-def _cause(code: int) -> str:
-    if code >= 0:
-        return f"ended with exit code {code} before the stage was done"
-    name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-    hint = " (by a person, or by the system when memory ran out)" if -code == signal.SIGKILL else ""
-    return f"was killed by {name}{hint}"
+    return ended(process.exitcode or 0, finished=finished, failure=failure, last_line=_last_line(log), log=str(log))
 
 
 def _last_line(log: Path) -> str:
-    """Return the end of a log as one printable line: a stage may have printed anything, terminal codes included."""
+    """Return the last line of a log that holds something."""
     if not log.exists():  # it was killed before it could open one
         return ""
     with log.open("rb") as stream:
-        stream.seek(max(0, log.stat().st_size - 4 * SHOWN_OF_A_LOG))
+        stream.seek(max(0, log.stat().st_size - READ_OF_A_LOG))
         lines = stream.read().decode(errors="replace").split("\n")
-    filled = [line.strip() for line in lines if line.strip()]
-    text = "".join(character if character.isprintable() else "?" for character in filled[-1]) if filled else ""
-    return text if len(text) <= SHOWN_OF_A_LOG else f"{text[:SHOWN_OF_A_LOG]}..."
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
 def _end(process: BaseProcess) -> None:

@@ -12,36 +12,38 @@ from components.runtime.code import VARIABLE, code_version
 from components.runtime.gates.process import GATE_LIBRARY
 from components.runtime.gating import needs_data_gates
 from components.runtime.store import Store, open_store
-from pipelines.engines.job_process import preload
+from pipelines.engines.attempt import ENVIRONMENT
+from pipelines.engines.containers import Containers
+from pipelines.engines.job_process import preload, run_attempt
 from pipelines.engines.scheduler import Scheduler
 from pipelines.plan import Plan
-from pipelines.runs import RunResult, RunWriter, exclusive, run_entry, start_deliverer, unfinished_run, wait_delivered
+from pipelines.runs import (
+    EXIT_CODES,
+    RunResult,
+    RunWriter,
+    exclusive,
+    run_entry,
+    start_deliverer,
+    unfinished_run,
+    wait_delivered,
+)
 from pipelines.view import RunView
 
-EXIT_CODES = {"succeeded": 0, "failed": 1, "waiting": 3, "stopped": 130}
-ENVIRONMENT = {
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",
-    "LRU_CACHE_CAPACITY": "64",
-    "GX_ANALYTICS_ENABLED": "false",
-    "PYTHONWARNINGS": "ignore:resource_tracker",
-}
-"""Read once, by the libraries of the fork server. A job with more cores raises its own threads; the default caches of
-1024 compiled kernels, one for each length that a batch has had, cost a small model half a gigabyte. A killed job leaves
-semaphores to Python's tracker, which cleans up and need not tell the user."""
 
-
-def run_plan(plan: Plan, *, view: RunView, jobs: int | None = None, new: bool = False) -> RunResult:
+def run_plan(
+    plan: Plan, *, view: RunView, jobs: int | None = None, new: bool = False, containers: Containers | None = None
+) -> RunResult:
     """Run a plan to its end; goes on with the newest unfinished run of the same plan unless `new`.
 
-    `jobs` bounds the cores in use. Raises InputError when another process is at the same run.
+    `jobs` bounds the cores in use; with `containers` each job runs in one. Raises InputError when another process is at
+    the same run.
     """
     store = open_store(plan.store)
     unfinished = None if new else unfinished_run(store, plan.digest)
     plan = plan.with_run_id(unfinished) if unfinished else plan
     os.environ.update(ENVIRONMENT)
-    preload(heavy_modules(plan))
+    if containers is None:
+        preload(heavy_modules(plan))
     cores = os.cpu_count() or 1
     with exclusive(store, plan.run_id):
         writer = RunWriter(store, plan.run_id)
@@ -52,8 +54,9 @@ def run_plan(plan: Plan, *, view: RunView, jobs: int | None = None, new: bool = 
             store=store,
             view=view,
             logs=log_folder(store, plan.run_id),
-            environment={VARIABLE: json.dumps(code_version())},
+            environment={**ENVIRONMENT, VARIABLE: json.dumps(code_version())},
             cores=min(jobs or cores, cores),
+            attempt=containers.run_attempt if containers else run_attempt,
         )
         with view.showing():
             ending = scheduler.run()

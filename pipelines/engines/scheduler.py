@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 from components.contract.errors import PosttrainError
 from components.contract.job import Job
 from components.runtime.launch import Launch
 from components.runtime.store import Store
 from pipelines.engines.approvals import Decision, decide
-from pipelines.engines.job_process import Ended, run_attempt
+from pipelines.engines.attempt import Ended
+from pipelines.engines.job_process import run_attempt
 from pipelines.view import RunView
+
+Attempt = Callable[[Job, Path, dict[str, str], Callable[[dict[str, Any]], None], Event], Ended]
 
 
 @dataclass
@@ -52,8 +56,11 @@ class Scheduler:
         logs: Path,
         environment: dict[str, str],
         cores: int,
+        attempt: Attempt = run_attempt,
     ) -> None:
+        """`attempt` runs one attempt at a job: in a process of this machine by default."""
         self.jobs = {job.stage: job for job in jobs}
+        self._attempt = attempt
         self.store, self.view, self.logs, self.environment = store, view, logs, environment
         self.cores = cores
         self.stop = Event()
@@ -143,7 +150,7 @@ class Scheduler:
         """Run a job with its retries; the pause doubles each time."""
         pause = job.retry.backoff_seconds
         for attempt in range(job.retry.retries + 1):
-            result = run_attempt(job, self.logs / f"{job.stage}.log", self.environment, self.view.event, self.stop)
+            result = self._attempt(job, self.logs / f"{job.stage}.log", self.environment, self.view.event, self.stop)
             if result.silent:
                 Launch(job, self.view.event, store=self.store).record_death(result.error or "its process died")
             if result.code == 0 or not result.retryable or attempt == job.retry.retries:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 
 @contextmanager
-def local_s3() -> Iterator[str]:
+def local_s3(host: str = "127.0.0.1") -> Iterator[str]:
     """Serve S3 on a free port of this machine and yield its URL; it holds its objects in memory.
 
     Requests are carried out one at a time: moto checks If-None-Match and writes in two steps, so that two racing
@@ -30,11 +30,11 @@ def local_s3() -> Iterator[str]:
         with turn:
             return list(app(environ, start_response))
 
-    server = make_server("127.0.0.1", 0, one_at_a_time, threaded=True, request_handler=MotoRequestHandler)
+    server = make_server(host, 0, one_at_a_time, threaded=True, request_handler=MotoRequestHandler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield f"http://{host}:{server.server_port}"
     finally:
         server.shutdown()
         thread.join()

@@ -26,6 +26,8 @@ class Cursor:
     delivered: set[str] = field(default_factory=set)
     refused: dict[str, str] = field(default_factory=dict)
     """Key -> reason; tried again by every later delivery."""
+    places: dict[str, str] = field(default_factory=dict)
+    """Where the run is in MLflow: "experiment", "run" and "stage:<name>", each with MLflow's id."""
     problem: str | None = None
     """Why the last delivery left events in the spool: the server was away or closed to us."""
 
@@ -40,6 +42,7 @@ class Cursor:
         if record:
             cursor.delivered = set(record["delivered"])
             cursor.refused, cursor.problem = record["refused"], record["problem"]
+            cursor.places = record.get("places", {})
         return cursor
 
     def pending(self, keys: Iterable[str]) -> list[str]:
@@ -52,6 +55,7 @@ class Cursor:
             "tracking_uri": self.tracking_uri,
             "delivered": sorted(self.delivered),
             "refused": self.refused,
+            "places": self.places,
             "problem": self.problem,
         }
         self.store.put(self.key, record, overwrite=True)

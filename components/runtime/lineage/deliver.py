@@ -224,6 +224,8 @@ class Delivery:
             for key in delivery_order(events, keys, names, closed=self._closed):
                 retry |= self._write_one(key, events[key])
         finally:
+            assert self._writer is not None
+            self._cursor.places = self._writer.places()
             self._waiting = len(self._cursor.pending(keys)) - len(self._cursor.refused)
             self._cursor.save()
         return retry or self._count > before

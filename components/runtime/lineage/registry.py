@@ -37,8 +37,9 @@ def register_model(
 ) -> int:
     """Give a model the next version under `name`, point `aliases` to it, and return the version.
 
-    A run registers a model under a name once: calling it again returns the same version. An alias only moves forward,
-    to the newest version that asked for it. Raises InputError for a name or alias that no registry takes.
+    A run registers a model under a name once: calling it again returns the same version, which gets the aliases that it
+    lacks. An alias only moves forward, to the newest version that asked for it. Raises InputError for a name or alias
+    that no registry takes.
     """
     aliases = list(aliases)
     _check(name, aliases)
@@ -56,7 +57,7 @@ def register_model(
                 "registered": time.time(),
             }
             store.put(_version_key(name, record["version"]), record)
-        for alias in record["aliases"]:
+        for alias in aliases:
             held = store.get(_alias_key(name, alias))
             if held is None or held["version"] < record["version"]:
                 store.put(_alias_key(name, alias), {"version": record["version"]}, overwrite=True)
@@ -65,7 +66,7 @@ def register_model(
         record["version"],
         digest,
         stage=stage,
-        aliases=record["aliases"],
+        aliases=aliases,
         metrics=record["metrics"],
         registered=record["registered"],
     )

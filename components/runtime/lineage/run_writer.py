@@ -44,6 +44,7 @@ from components.runtime.lineage.mlflow_entities import (
 )
 from components.runtime.lineage.model_writer import RUN_ID, ModelWriter
 from components.runtime.lineage.names import flatten, mlflow_name, mlflow_value
+from components.runtime.lineage.rollout_table import TABLE, TABLE_TAG, rollout_table
 from components.runtime.lineage.spool import NO_FINGERPRINT
 from components.runtime.lineage.target import LineageBlocked
 from components.runtime.records import action_key
@@ -91,6 +92,12 @@ class RunWriter:
         """When the run last ended, in milliseconds; turns from before that are history."""
         self._parent = self._find_runs() or self._make_parent()
         self._models = ModelWriter(client, self._experiment)
+
+    def places(self) -> dict[str, str]:
+        """Return where the run is in MLflow: "experiment", "run" and "stage:<name>", each with MLflow's id."""
+        stages = sorted(self._children.values(), key=lambda child: child.started)  # of several, the newest counts
+        found = {f"stage:{child.stage}": child.run_id for child in stages}
+        return {"experiment": self._experiment, "run": self._parent, **found}
 
     def _find_runs(self) -> str | None:
         """Collect parent and children by tag; return the parent's id, or None."""
@@ -247,13 +254,16 @@ class RunWriter:
         return event.model_copy(update={"params": action["parts"]["params"]}) if action else event
 
     def _write_outputs(self, child: Child, event: StageFinished) -> dict[str, str]:
-        """Log the stage's models, and return port -> id of those that it made itself."""
+        """Log the stage's models and rollouts, and return port -> id of the models that it made itself."""
         made: dict[str, str] = {}
         for port, output in event.outputs.items():
             if output.type in MODELS and event.cache != "hit":
                 made[port] = self._models.log(output, event, port, child.run_id)
             elif output.type in MODELS and self._models.find(output.digest) is None:
                 self._models.log(output, event, port, child.run_id)
+            if output.type == ArtifactType.ROLLOUTS:
+                self._client.log_text(child.run_id, rollout_table(self._store.fetch(output.digest)), TABLE)
+                self._log(child.run_id, tags=TABLE_TAG)
         self._models.link_outputs(child.run_id, made.values())
         return made
 

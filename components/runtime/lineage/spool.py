@@ -6,7 +6,7 @@ event is about, and the first writer wins, so a job that is killed and run again
 
     spool/<run>/run-started.json
     spool/<run>/stages/<stage>/<fingerprint>/{started,rows-<first>-<end>,failed-<ms>,finished}.json
-    spool/<run>/models/<name>/<version>.json
+    spool/<run>/models/<name>/<version>[-<alias>].json        with an alias: one that it got later
     spool/<run>/reports/<digest>.json
     spool/<run>/turns/<ms>-<status>.json        ends of the run, and resumptions
 """
@@ -153,7 +153,10 @@ class Spool:
             aliases=list(aliases),
             metrics=dict(metrics or {}),
         )
-        return self._put(f"{ROOT}/{self._run_id}/models/{name}/{version:06d}.json", event)
+        folder = f"{ROOT}/{self._run_id}/models/{name}"
+        told = self._store.get(f"{folder}/{version:06d}.json")
+        fresh = [alias for alias in event.aliases if told and alias not in told["aliases"]]
+        return self._put(f"{folder}/{'-'.join([f'{version:06d}', *fresh])}.json", event)
 
     def report_ready(self, digest: str) -> bool:
         """Tell that the Report artifact `digest`, which holds an index.html, is the run's report."""

@@ -47,6 +47,13 @@ WRITES = (
 START = 1_790_000_000.0
 CODE = {"version": "0123abcd" * 5, "dirty": False, "lock": "ab" * 32}
 
+SAMPLES = [
+    {"step": 2, "prompt_id": "p", "response": "four", "reward": 1.0, "outcome": "right", "verifier": "exact"},
+    {"step": 1, "prompt_id": "q", "response": "six", "reward": 0.5, "outcome": "wrong", "verifier": "exact"},
+    {"step": 2, "prompt_id": "q", "response": "five", "reward": None, "outcome": "failed", "verifier": "exact"},
+]
+"""Rows of the made-up rollouts."""
+
 
 class Story:
     """Writes one run into a store, stage by stage, the way launcher and engine do."""
@@ -104,7 +111,8 @@ class Story:
         """Commit an artifact with one small file and return its manifest."""
         folder = Path(self._drafts.name) / hashlib.sha256(f"{type}{content}".encode()).hexdigest()
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / ("index.html" if type == "Report" else "content.json")).write_text(content)
+        name = {"Report": "index.html", "Rollouts": "rows.jsonl"}.get(type, "content.json")
+        (folder / name).write_text(content)
         return self.store.commit(ArtifactType(type), folder, metadata)
 
     def stage(
@@ -206,7 +214,11 @@ def tell(store: Store, run_id: str, *, rows: int = 30, seed: int = 7, cache: str
     used = story.inputs(model="base.model", dataset="prompts.prompts")
     story.stage("sft", {"model": ("Model", f"sft{salt}")}, inputs=used, rows=rows, cache=cache)
     used = story.inputs(model="sft.model", dataset="prompts.prompts")
-    outputs = {"model": ("Model", f"rl{salt}"), "checkpoints": ("Checkpoints", f"steps{salt}")}
+    outputs = {
+        "model": ("Model", f"rl{salt}"),
+        "checkpoints": ("Checkpoints", f"steps{salt}"),
+        "rollouts": ("Rollouts", "".join(json.dumps(row) + "\n" for row in SAMPLES)),
+    }
     params = {"method": "grpo", "optimizer": {"name": "adamw", "peak_learning_rate": 3e-4}}
     story.stage(
         "rl", outputs, inputs=used, rows=rows, params=params, metrics={"pass@1": 0.5}, cache=cache, register_as="tiny"

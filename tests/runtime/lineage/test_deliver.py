@@ -54,6 +54,11 @@ def test_a_run_arrives_whole(store: Store, database: Path) -> None:
     assert [(row.step, row.value) for row in history] == [(step, step + 1 / 8) for step in range(1, 31)]
     assert rl.data.metrics["pass_at_1"] == 0.5
 
+    table = client.load_table(experiment.experiment_id, "rollouts.json", [rl.info.run_id])
+    assert list(table.columns) == ["step", "reward", "outcome", "response", "prompt_id"]
+    assert list(table["response"]) == ["six", "five", "four"]
+    assert table["reward"].isna().tolist() == [False, True, False]
+
     model = client.search_logged_models([experiment.experiment_id], "name = 'rl-model'")[0]
     assert model.tags["posttrain.digest"] == story.made["rl.model"][1]
     assert model.source_run_id == rl.info.run_id
