@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,6 +60,9 @@ class Component:
 
     Operators chosen by name join the fingerprint this way, so editing an operator reruns only its users.
     """
+    advice: Callable[[Any, Mapping[str, Sequence[str]]], Iterable[str]] | None = None
+    """Given validated parameters and, by input port, the names of the components that make the inputs: remarks on the
+    choice, one line each. They are shown before a run and change nothing."""
 
     def __post_init__(self) -> None:
         for name in (self.name, *self.inputs, *self.outputs):

@@ -2,16 +2,19 @@
 
 Targets are "module:object" strings and are imported at first use, so listing names costs nothing. Third parties plug
 in through Python entry points: group `posttrain.components` (name = component), and group `posttrain.operators`
-(name = "slot.operator").
+(name = "slot.operator"). Files come along by groups whose value is a Python package with a folder of them:
+`posttrain.methods` (presets) and `posttrain.recipes`.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import EntryPoints, entry_points
+from pathlib import Path
 from typing import Any
 
 from components.contract.errors import InputError, UnknownName
@@ -118,6 +121,32 @@ def operators(slot: str) -> Registry:
         if point_slot == slot:
             registry.add(name, point.value, origin=_distribution(point))
     return registry
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A folder of files that a package brings, and the package."""
+
+    folder: Path
+    origin: str
+
+
+@cache
+def registered_folders(group: str) -> tuple[Folder, ...]:
+    """Return the folders of the Python packages that the entry points of `group` name; nothing of them is run.
+
+    Raises InputError for an entry point that leads to no package.
+    """
+    found = []
+    for point in sorted(_entry_points().select(group=group), key=lambda point: point.name):
+        try:
+            spec = importlib.util.find_spec(point.value)
+        except (ImportError, ValueError) as error:
+            raise InputError(f"{_distribution(point)}, entry point {group}: {point.value}: {error}") from error
+        if spec is None or not spec.submodule_search_locations:
+            raise InputError(f"{_distribution(point)}, entry point {group}: {point.value!r} is no Python package")
+        found += [Folder(Path(place), _distribution(point)) for place in spec.submodule_search_locations]
+    return tuple(found)
 
 
 @cache

@@ -110,6 +110,7 @@ def sources(params: CurateParams) -> Iterator[str | Path]:
         yield source.module
         if isinstance(source.config, SourceConfig):
             yield from source.config.local_files()
+            yield from (used.module for used in source.config.uses())
         yield from (choice.demonstrator.resolve("demonstrator").module for choice in share.demonstrators)
 
 

@@ -80,11 +80,12 @@ def all_metrics(reports: Mapping[str, DomainReport], bootstrap: Bootstrap) -> Me
 
 
 def headline(reports: Mapping[str, DomainReport], metrics: Metrics) -> dict[str, float]:
-    """Return what tables and expressions see: a handful of numbers out of metrics.json."""
+    """Return what tables and expressions see: the means first, then every domain's numbers but its calibration."""
     wanted = ["pass_at_1", "entropy", "mean_tokens", "num_failed", *(n for n in metrics if n.startswith("delta_"))]
     for domain, report in reports.items():
         count = report.num_samples
         wanted += [metric_key(name, domain) for name in ("pass_at_1", f"pass_at_{count}", f"maj_at_{count}")]
+        wanted += [name for name in report.metrics(domain) if not name.startswith(("ece_", "maj_", "num_prompts"))]
     values = {name: metrics[name] for name in wanted if name in metrics}
     return {name: value.value if isinstance(value, Interval) else value for name, value in values.items()}
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
 from collections.abc import Hashable, Sequence
 
 _PIECE = re.compile(r"[^\W\d]+|\d+|\S", re.ASCII)
@@ -22,3 +24,12 @@ def distinct_n(sequences: Sequence[Sequence[Hashable]], n: int) -> float | None:
 def unique_share(values: Sequence[Hashable]) -> float | None:
     """Return distinct values as a share of all: 1 when no two are the same; None when there are none."""
     return len(set(values)) / len(values) if values else None
+
+
+def sample_entropy(values: Sequence[Hashable]) -> float | None:
+    """Return the entropy in nats of the shares of distinct values; None when there are none.
+
+    The plug-in estimate: n values give at most ln n, so compare at equal n.
+    """
+    shares = [count / len(values) for count in Counter(values).values()]
+    return -math.fsum(share * math.log(share) for share in shares) if shares else None

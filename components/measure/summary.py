@@ -14,7 +14,7 @@ import numpy as np
 
 from components.contract.errors import InputError
 from components.measure.calibration import Calibration, calibrate, majority_confidence
-from components.measure.diversity import distinct_n, pieces, unique_share
+from components.measure.diversity import distinct_n, pieces, sample_entropy, unique_share
 from components.measure.intervals import Bootstrap, Floats, Interval
 from components.measure.majority import maj_at_k_values
 from components.measure.outcomes import ItemOutcomes
@@ -44,7 +44,8 @@ class PromptTable:
 def prompt_table(outcomes: Sequence[ItemOutcomes], ks: Sequence[int]) -> PromptTable:
     """Return pass@k and maj@k for all `ks`, and length, entropy and diversity, for every prompt.
 
-    pass@k, maj@k and unique_answers are over verified responses only; the others over all.
+    pass@k, maj@k, the answers and whatever is said of right and wrong ones are over verified responses only; the others
+    over all. right_answers and right_responses count distinct ones, so they grow with the samples drawn.
     """
     verified = [outcome.num_verified for outcome in outcomes]
     passes = pass_at_k_values(verified, [outcome.num_right for outcome in outcomes], ks)
@@ -106,11 +107,23 @@ def _verified_answers(outcome: ItemOutcomes) -> tuple[list[str | None], list[boo
 
 def _texture(outcome: ItemOutcomes) -> dict[str, float | None]:
     """Return what a prompt's responses look like, right or wrong."""
+    answers, judged = _verified_answers(outcome)
+    right = [row for row in outcome.verified() if outcome.verdicts[row].right]
+    wrong = [row for row in outcome.verified() if not outcome.verdicts[row].right]
     return {
         "mean_tokens": float(np.mean(outcome.lengths)),
+        "mean_tokens_right": _mean_tokens(outcome, right),
+        "mean_tokens_wrong": _mean_tokens(outcome, wrong),
         "entropy": float(np.mean(outcome.entropies)),
         "finished_share": float(np.mean(outcome.finished)),
-        "unique_answers": unique_share(_verified_answers(outcome)[0]),
+        "answer_entropy": sample_entropy(answers),
+        "unique_answers": unique_share(answers),
+        "right_answers": float(len({outcome.answers[row] for row in right})) if judged else None,
+        "right_responses": float(len({outcome.responses[row] for row in right})) if judged else None,
         "unique_responses": unique_share(outcome.responses),
         "distinct_2": distinct_n([pieces(response) for response in outcome.responses], 2),
     }
+
+
+def _mean_tokens(outcome: ItemOutcomes, rows: Sequence[int]) -> float | None:
+    return sum(outcome.lengths[row] for row in rows) / len(rows) if rows else None

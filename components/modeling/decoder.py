@@ -80,6 +80,10 @@ class Layer(nn.Module):
         hidden = swiglu(linear(rms_norm(x, self.mlp_norm, self.config.norm_eps), self.gate_up))
         return x + linear(hidden, self.down)
 
+    def mlp_input(self, x: Tensor, attended: Tensor) -> Tensor:
+        """Return what enters the MLP's first projection, [N, D], normed, from the same as `finish`."""
+        return rms_norm(x + linear(attended, self.attention_out), self.mlp_norm, self.config.norm_eps)
+
 
 class Decoder(nn.Module):
     """Token ids to final hidden states; query and key rows are kept interleaved (see ops.rotate)."""
@@ -129,10 +133,18 @@ class Decoder(nn.Module):
                     drawn = torch.empty(parameter.shape).normal_(0.0, std * scale, generator=generator)
                     parameter.copy_(drawn)
 
-    def forward(self, packed: Packed, rows: Tensor | None = None, *, projections: list[Tensor] | None = None) -> Tensor:
+    def forward(
+        self,
+        packed: Packed,
+        rows: Tensor | None = None,
+        *,
+        projections: list[Tensor] | None = None,
+        mlp_inputs: list[Tensor] | None = None,
+    ) -> Tensor:
         """Return final hidden states [N, D] of a pack, or of its tokens `rows` [L] alone: [L, D].
 
-        Every layer's rotated queries, keys and values [N, (H + 2G) * C] are appended to `projections`.
+        Every layer's rotated queries, keys and values [N, (H + 2G) * C] are appended to `projections`, and what
+        enters its MLP [N, D] to `mlp_inputs`.
         """
         c = self.config
         x = torch.nn.functional.embedding(packed.tokens, self.embedding)
@@ -142,6 +154,8 @@ class Decoder(nn.Module):
             if projections is not None:
                 projections.append(qkv)
             attended = attend(qkv, packed.attention, c.heads, c.kv_heads)
+            if mlp_inputs is not None:
+                mlp_inputs.append(layer.mlp_input(x, attended))
             if rows is not None and index == c.layers - 1:
                 # Beyond the last attention nothing reads the other tokens.
                 x, attended = x.index_select(0, rows), attended.index_select(0, rows)

@@ -1,6 +1,6 @@
 """Log-probabilities and entropies of tokens, without a second copy of the vocabulary's log-probabilities.
 
-Shapes: M positions, V vocabulary.
+Shapes: M positions, V vocabulary, D model width.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-_CHUNK_ELEMENTS = 1 << 25
+CHUNK_ELEMENTS = 1 << 25
+"""Most logits that exist at a time where whole rows of them are not kept."""
+LogitsOf = Callable[[Tensor], Tensor]
 
 
 class TokenScores(NamedTuple):
@@ -22,6 +24,15 @@ class TokenScores(NamedTuple):
     """[M] log-probability of each target."""
     entropies: Tensor | None
     """[M] entropy of each position's distribution in nats, when asked for."""
+    hidden: Tensor | None = None
+    """[M, D] the states that the logits are made from, differentiable."""
+    logits_of: LogitsOf | None = None
+    """From hidden states [M', D] to logits [M', V] at the temperature of `logprobs`."""
+
+    def logits_at(self, rows: Tensor) -> Tensor:
+        """Return logits [M', V] of the positions `rows` [M'] alone, differentiable: the rest is never made."""
+        assert self.hidden is not None and self.logits_of is not None
+        return self.logits_of(self.hidden[rows])
 
 
 class _TokenLogprobs(torch.autograd.Function):
@@ -73,8 +84,18 @@ def token_scores(logits: Tensor, targets: Tensor) -> TokenScores:
     return TokenScores(*_TokenScores.apply(logits, targets))
 
 
+def at_temperature(logits_of: LogitsOf, temperature: float) -> LogitsOf:
+    """Return a map from hidden states [M, D] to logits [M, V] that are divided by a temperature, at least float32."""
+
+    def scaled(hidden: Tensor) -> Tensor:
+        logits = logits_of(hidden) if temperature == 1.0 else logits_of(hidden) / temperature
+        return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+
+    return scaled
+
+
 def score_in_chunks(
-    logits_of: Callable[[Tensor], Tensor],
+    logits_of: LogitsOf,
     hidden: Tensor,
     targets: Tensor,
     vocab_size: int,
@@ -85,17 +106,23 @@ def score_in_chunks(
 
     One chunk keeps its logits for the backward pass; several recompute theirs, so memory stays bounded.
     """
+    scaled = at_temperature(logits_of, temperature)
 
-    def score(part: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
-        logits = logits_of(part) if temperature == 1.0 else logits_of(part) / temperature
-        logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
-        return token_scores(logits, wanted) if entropy else (token_logprobs(logits, wanted), wanted)
+    def score(part: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor | None]:
+        logits = scaled(part)
+        scores = token_scores(logits, wanted) if entropy else TokenScores(token_logprobs(logits, wanted), None)
+        return scores.logprobs, scores.entropies
 
-    size = max(1, _CHUNK_ELEMENTS // vocab_size)
+    size = max(1, CHUNK_ELEMENTS // vocab_size)
     if targets.shape[0] <= size:
         parts = [score(hidden, targets)]
     else:
         pairs = zip(hidden.split(size), targets.split(size), strict=True)
         parts = [checkpoint(score, part, wanted, use_reentrant=False) for part, wanted in pairs]
-    logprobs, entropies = (torch.cat(column) for column in zip(*parts, strict=True))
-    return TokenScores(logprobs, entropies if entropy else None)
+    logprobs, entropies = zip(*parts, strict=True)
+    return TokenScores(torch.cat(logprobs), torch.cat(entropies) if entropy else None, hidden=hidden, logits_of=scaled)
+
+
+def mean_logprobs(logits: Tensor) -> Tensor:
+    """Return [M]: the mean over the vocabulary of the log-probabilities of `logits` [M, V]."""
+    return logits.mean(-1) - torch.logsumexp(logits, -1)

@@ -74,6 +74,12 @@ class NativePolicy(Policy):
         rows, which = packed.predictors
         return self.module(packed, rows).index_select(0, which)
 
+    def mlp_input(self, packed: Packed) -> Tensor:
+        """Return what enters the last layer's MLP, [N, D], after its norm."""
+        found: list[Tensor] = []
+        self.module(packed, mlp_inputs=found)
+        return found[-1]
+
     def logits(self, hidden: Tensor) -> Tensor:
         """Return logits [M, V] of hidden states [M, D]."""
         return linear(hidden, self.module.output_weight)

@@ -53,8 +53,10 @@ class Optimizer:
         self._parameters = dict(parameters)
         self._inner = _inner_optimizers(self._parameters, config, row_blocks)
 
-    def step(self, step: int) -> Update:
+    def step(self, step: int, *, scale: float = 1.0) -> Update:
         """Apply the accumulated gradients as update number `step`, counted from 0, and clear them.
+
+        `scale` multiplies the scheduled learning rate of this update.
 
         Raises StageFailed when the gradient is not finite; the weights are then untouched.
         """
@@ -71,7 +73,7 @@ class Optimizer:
         if clipped:
             for gradient in gradients:
                 gradient.mul_(limit / norm)
-        rate = learning_rate(self.config, step, self.total_steps)
+        rate = scale * learning_rate(self.config, step, self.total_steps)
         for optimizer in self._inner:
             for group in optimizer.param_groups:
                 group["lr"] = rate

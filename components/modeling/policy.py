@@ -66,6 +66,12 @@ class Policy(ABC):
         """Return hidden states [M, D] at the positions that predict a target."""
         return self.hidden(packed)[packed.predict]
 
+    def mlp_input(self, packed: Packed) -> Tensor:
+        """Return what enters the last layer's MLP, [N, D], after its norm; raise InputError where that is unknown."""
+        raise InputError(
+            f"the {self.backend} backend does not show what enters a layer's MLP; use a Llama-family model"
+        )
+
     def target_logits(self, packed: Packed) -> Tensor:
         """Return logits [M, V] at the positions that predict a target."""
         return self.logits(self.target_hidden(packed))

@@ -1,6 +1,7 @@
 """Everything that a training loop needs to continue bit for bit, as safetensors and JSON in one folder.
 
-weights.safetensors, optimizer.safetensors, generators.safetensors and state.json: nothing is pickled.
+weights.safetensors, optimizer.safetensors, generators.safetensors, tensors.safetensors (the caller's own) and
+state.json: nothing is pickled.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ class TrainingState:
     """Optimiser steps that are done."""
     extra: dict[str, Any] = field(default_factory=dict)
     """The caller's own JSON state (data position, running sums ...)."""
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    """The caller's own tensors (further models, their optimisers ...)."""
 
 
 def save_training_state(
@@ -59,6 +62,8 @@ def save_training_state(
         else:
             others[name] = generator.bit_generator.state
     save_file(tensors, folder / "generators.safetensors")
+    if state.tensors:
+        save_file(_plain(state.tensors), folder / "tensors.safetensors")
     content = {"step": state.step, "extra": state.extra, "generators": others}
     (folder / "state.json").write_text(json.dumps(content, sort_keys=True, default=_as_list))
 
@@ -94,7 +99,8 @@ def load_training_state(
     random.setstate(_python_state(others["global/python"]))
     name, keys, *rest = others["global/numpy"]
     np.random.set_state((name, np.array(keys, dtype=np.uint32), *rest))
-    return TrainingState(step=content["step"], extra=content["extra"])
+    own = folder / "tensors.safetensors"
+    return TrainingState(content["step"], content["extra"], load_file(own) if own.is_file() else {})
 
 
 def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

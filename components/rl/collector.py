@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -10,18 +11,21 @@ from torch import Tensor
 
 from components.modeling.generate import Samples, generate
 from components.modeling.policy import Policy
-from components.modeling.prompting import decode_response
-from components.modeling.sampling import SamplingConfig
+from components.modeling.prompting import decode_response, encode_examples
+from components.modeling.sampling import LogitsProcessor
+from components.modeling.sampling_config import SamplingConfig
 from components.rl.batch import FAILED, RIGHT, WRONG, Batch, Prompt, new_batch
 from components.rl.ledger import PassRates
+from components.rl.scoring import frozen_entropies, frozen_logprobs
 from components.rl.slots import StepSettings
 from components.tasks.verify import Outcome, verify
 
+COUNTED = {RIGHT: "right", WRONG: "wrong", FAILED: "failed"}
 CODES = {Outcome.WRONG: WRONG, Outcome.RIGHT: RIGHT, Outcome.FAILED: FAILED}
 
 
 class Collector:
-    """What rollout and guidance operators sample with, during one step. It counts whatever was verified."""
+    """What operators sample and score with, during one step. It counts whatever was verified."""
 
     def __init__(
         self,
@@ -31,50 +35,167 @@ class Collector:
         generator: torch.Generator,
         ledger: PassRates,
         reward: Callable[[Batch], Tensor],
+        max_tokens: int,
     ) -> None:
-        """`reward` gives [S] for a verified batch."""
+        """`reward` gives [S] for a verified batch; `max_tokens` bounds a forward pass."""
         self.policy, self.settings = policy, settings
         self.seen: list[Batch] = []
         """Every scored batch of the step, failed verifications included."""
+        self.metrics: dict[str, float] = {}
+        """What operators report of the step."""
+        self.num_probes = 0
+        """Responses drawn beside those that are scored, such as by `probe`."""
+        self._known: dict[tuple[str, str], int] = {}
+        """Outcomes of the step by item and text: late in a run most responses of a group are equal."""
         self._generator, self._ledger, self._reward = generator, ledger, reward
+        self.max_tokens = max_tokens
 
-    def draw(self, prompts: Sequence[Prompt], num_samples: int) -> Batch:
-        """Sample `num_samples` responses to each prompt with the step's settings; they are not yet scored."""
+    def draw(
+        self,
+        prompts: Sequence[Prompt],
+        num_samples: int,
+        *,
+        temperature: float | None = None,
+        processor: LogitsProcessor | None = None,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        policy: Policy | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Batch:
+        """Sample `num_samples` responses to each prompt; they are not yet scored.
+
+        `behaviour_logprobs` are those of the distribution that drew, and so are `old_logprobs` until `rescore`.
+
+        Args:
+            temperature: in the place of the step's.
+            processor: changes logits before the temperature.
+            prefixes: one per response; these tokens open it. `extras["drawn_n"]` is then False at them.
+            policy: samples in the place of the trained one; its responses are marked `external`.
+            generator: draws in the place of the run's, which then does not move.
+        """
         sampling = SamplingConfig(
             num_samples=num_samples,
             max_new_tokens=self.settings.max_new_tokens,
-            temperature=self.settings.temperature,
+            temperature=self.settings.temperature if temperature is None else temperature,
         )
-        tokens = [prompt.tokens for prompt in prompts]
-        samples = generate(self.policy, tokens, sampling, generator=self._generator)
-        tokenizer = self.policy.tokenizer
-        assert tokenizer is not None
-        texts = [decode_response(tokenizer, response) for response in samples.responses()]
-        return batch_of_samples(prompts, samples, texts)
+        samples = generate(
+            policy or self.policy,
+            [prompt.tokens for prompt in prompts],
+            sampling,
+            generator=generator or self._generator,
+            prefixes=prefixes,
+            processor=processor,
+        )
+        batch = batch_of_samples(prompts, samples, [self._text(response) for response in samples.responses()])
+        if prefixes is not None:
+            batch = batch.with_extras(drawn_n=samples.flat(samples.sampled))
+        if policy is not None and policy is not self.policy:
+            batch = replace(batch, external=torch.ones_like(batch.external))
+        return batch
+
+    def responses(
+        self, prompts: Sequence[Prompt], given: Sequence[str | Sequence[int]], *, external: bool = True
+    ) -> Batch:
+        """Make a batch of given responses, texts or token ids, one per prompt and each a group of its own.
+
+        An end mark is added where it is missing, and what exceeds the token limit is cut. `old_logprobs` and
+        `entropies` are the trained policy's; the batch is not yet scored. `regroup` joins it with samples.
+        """
+        ends, limit = self.policy.eos_ids, self.settings.max_new_tokens
+        rows = [list(row) for row in self._encode(prompts, given)]
+        rows = [(row if row and row[-1] in ends else [*row, ends[0]])[:limit] for row in rows]
+        num_tokens = sum(map(len, rows))
+        batch = new_batch(
+            prompts,
+            [self._text(row) for row in rows],
+            group=torch.arange(len(rows)),
+            lengths=torch.tensor([len(row) for row in rows]),
+            finished=torch.tensor([row[-1] in ends for row in rows]),
+            tokens=torch.tensor([token for row in rows for token in row]),
+            old_logprobs=torch.zeros(num_tokens),
+            entropies=torch.zeros(num_tokens),
+        )
+        batch = self.rescore(batch)
+        return replace(
+            batch,
+            external=torch.full((len(rows),), external),
+            behaviour_logprobs=batch.old_logprobs,
+            entropies=frozen_entropies(self.policy, batch, max_tokens=self.max_tokens),
+        )
+
+    def rescore(self, batch: Batch) -> Batch:
+        """Set `old_logprobs` to the trained policy's at the step's temperature; `behaviour_logprobs` stay."""
+        temperature = self.settings.temperature
+        own = frozen_logprobs(self.policy, batch, temperature=temperature, max_tokens=self.max_tokens)
+        return replace(batch, old_logprobs=own)
 
     def score(self, batch: Batch) -> Batch:
         """Verify and reward every response; return those that could be verified.
 
-        A failed verification is counted and recorded, but is in no statistic and in no loss.
+        A failed verification is counted and recorded, but is in no statistic and in no loss. External responses are
+        recorded, but not in the ledger.
         """
-        pairs = [
-            (batch.prompts[group].item, text) for group, text in zip(batch.group.tolist(), batch.texts, strict=True)
-        ]
-        known: dict[tuple[str, str], Outcome] = {}  # late in a run most responses of a group are equal
-        for item, text in pairs:
-            if (item.id, text) not in known:
-                known[item.id, text] = verify(item, text).outcome
-        outcomes = [known[item.id, text] for item, text in pairs]
-        for (item, _), outcome in zip(pairs, outcomes, strict=True):
-            self._ledger.add(item.id, item.domain, **{outcome.value: 1})
-        batch = replace(batch, outcomes=torch.tensor([CODES[outcome] for outcome in outcomes]))
+        batch = replace(batch, outcomes=self.outcomes(batch))
         verified = batch.outcomes != FAILED
         kept = batch if bool(verified.all()) else batch.select(verified)
         kept = replace(kept, rewards=self._reward(kept))
         rewards = torch.full((batch.num_responses,), torch.nan)
         rewards[verified] = kept.rewards
-        self.seen.append(replace(batch, rewards=rewards))
+        scored = replace(batch, rewards=rewards)
+        self._count(scored)
+        self.seen.append(scored)
         return kept
+
+    def probe(self, prompts: Sequence[Prompt], num_samples: int) -> Tensor:
+        """Return [P]: the share of right ones among `num_samples` verified responses to each prompt, NaN without any.
+
+        They are counted as samples and in the ledger, but neither rewarded, recorded nor learned from.
+        """
+        batch = self.draw(prompts, num_samples)
+        batch = replace(batch, outcomes=self.outcomes(batch), rewards=torch.full((batch.num_responses,), torch.nan))
+        self._count(batch)
+        self.num_probes += batch.num_responses
+        right, verified = (torch.zeros(len(prompts)) for _ in range(2))
+        right.index_add_(0, batch.group, (batch.outcomes == RIGHT).float())
+        verified.index_add_(0, batch.group, (batch.outcomes != FAILED).float())
+        return right / verified
+
+    def outcomes(self, batch: Batch) -> Tensor:
+        """Return [S]: the outcome of every response, verified but neither counted nor recorded."""
+        items = [batch.prompts[group].item for group in batch.group.tolist()]
+        for item, text in zip(items, batch.texts, strict=True):
+            if (item.id, text) not in self._known:
+                self._known[item.id, text] = CODES[verify(item, text).outcome]
+        return torch.tensor([self._known[item.id, text] for item, text in zip(items, batch.texts, strict=True)])
+
+    def _count(self, batch: Batch) -> None:
+        """Enter outcomes and rewards (NaN: none) of the policy's own responses into the ledger."""
+        tried: dict[int, list[tuple[int, float]]] = {}
+        columns = (batch.group.tolist(), batch.outcomes.tolist(), batch.rewards.tolist(), batch.external.tolist())
+        for group, outcome, reward, external in zip(*columns, strict=True):
+            if not external:
+                tried.setdefault(group, []).append((outcome, reward))
+        for group, results in tried.items():
+            item = batch.prompts[group].item
+            counts = Counter(COUNTED[outcome] for outcome, _ in results)
+            self._ledger.add(item.id, item.domain, **counts)
+            self._ledger.add_rewards(item.id, item.domain, [reward for _, reward in results if reward == reward])
+
+    def _encode(self, prompts: Sequence[Prompt], given: Sequence[str | Sequence[int]]) -> list[Sequence[int]]:
+        """Return token ids of given responses; texts are laid out as supervised training does."""
+        tokenizer = self.policy.tokenizer
+        assert tokenizer is not None
+        rows: list[Sequence[int]] = []
+        for prompt, response in zip(prompts, given, strict=True):
+            if isinstance(response, str):
+                (example,) = encode_examples(tokenizer, [(prompt.item.prompt, response)])
+                rows.append([token for token, own in zip(example.tokens, example.loss_mask, strict=True) if own])
+            else:
+                rows.append(response)
+        return rows
+
+    def _text(self, tokens: Sequence[int]) -> str:
+        assert self.policy.tokenizer is not None
+        return decode_response(self.policy.tokenizer, tokens)
 
 
 def batch_of_samples(prompts: Sequence[Prompt], samples: Samples, texts: Sequence[str]) -> Batch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, Self
 
@@ -13,7 +13,9 @@ from components.contract.component import Component, Params, Port
 from components.contract.operators import OperatorSpec
 from components.modeling.lora import LoraConfig
 from components.modeling.training_config import OptimizerConfig
+from components.rl.phase_config import Phase, check_phases
 from components.rl.presets import SlotSpecs, bind, check_specs, load_preset, override, preset_path
+from components.rl.slots import SlotConfig
 from components.tasks.modules import verifier_modules
 
 
@@ -41,7 +43,7 @@ class RLParams(Params):
     method: str = "grpo"
     """A preset of components/rl/methods. Alone it is the paper's setting; every slot set beside it is yours."""
     steps: int = Field(default=60, ge=1)
-    """Rounds of rollout and update."""
+    """Rounds of rollout and update; with `phases` their sum, which may be left out."""
     prompts_per_step: int = Field(default=32, ge=1)
     """Prompts of one step."""
     group_size: int = Field(default=8, ge=1)
@@ -78,6 +80,12 @@ class RLParams(Params):
     """Override of the method's slot: the policy that the trained one is compared with."""
     schedule: OperatorSpec | None = None
     """Override of the method's slot: what changes from step to step."""
+    replay: OperatorSpec | None = None
+    """Override of the method's slot: which batches a step learns from, such as past ones beside its own."""
+    critic: OperatorSpec | None = None
+    """Override of the method's slot: what a value model is fitted to."""
+    phases: tuple[Phase, ...] = ()
+    """Parts of the stage's steps with settings of their own, in order, and what each takes over; empty: one part."""
     lora: LoraConfig | None = None
     """Train low-rank adapters instead of all weights; the output model has them merged."""
     dtype: Literal["float32", "bfloat16"] = "float32"
@@ -107,13 +115,21 @@ class RLParams(Params):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        bind(self.slots())
+        check_phases(self.phases, given_steps=self.steps if "steps" in self.model_fields_set else None)
+        for phase in self.phases or (None,):
+            bind(self.slots(phase))
         return self
 
-    def slots(self) -> SlotSpecs:
-        """Return the method's slots with this stage's overrides in their place."""
+    @property
+    def num_steps(self) -> int:
+        """Return the steps of all phases, or of the stage without any."""
+        return sum(phase.steps for phase in self.phases) or self.steps
+
+    def slots(self, phase: Phase | None = None) -> SlotSpecs:
+        """Return the method's slots with this stage's overrides in their place, and those of a phase in theirs."""
         overrides = {slot: vars(self)[slot] for slot in SlotSpecs.model_fields}
-        return override(load_preset(self.method).slots, overrides)
+        slots = override(load_preset(self.method).slots, overrides)
+        return override(slots, phase.slots) if phase else slots
 
 
 def sources(params: RLParams) -> Iterator[str | Path]:
@@ -123,7 +139,17 @@ def sources(params: RLParams) -> Iterator[str | Path]:
     """
     yield preset_path(params.method)
     yield from verifier_modules()
-    yield from sorted({bound.module for _, bound in bind(params.slots()).places()})
+    slots = [bind(params.slots(phase)) for phase in params.phases or (None,)]
+    bounds = [bound for chosen in slots for _, bound in chosen.places()]
+    nested = [used for bound in bounds if isinstance(bound.config, SlotConfig) for used in bound.config.uses()]
+    yield from sorted({bound.module for bound in (*bounds, *nested)})
+
+
+def advice(params: RLParams, makers: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield remarks on the choice of slots; see components/rl/guidelines.py."""
+    from components.rl.guidelines import guidelines
+
+    yield from guidelines(params, makers)
 
 
 COMPONENT = Component(
@@ -134,6 +160,11 @@ COMPONENT = Component(
         "dataset": Port(type=ArtifactType.DATASET, doc="Prompts with their verifiers", many=True),
         "reference": Port(
             type=ArtifactType.MODEL, doc="Frozen policy to stay close to; the input model by default", optional=True
+        ),
+        "ledger": Port(
+            type=ArtifactType.METRICS,
+            doc="Metrics of an rl or evaluate stage whose pass-rate ledger is carried over",
+            optional=True,
         ),
     },
     outputs={
@@ -156,4 +187,5 @@ COMPONENT = Component(
         "num_failed": "failed verifications in all",
     },
     sources=sources,
+    advice=advice,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 import torch
@@ -13,6 +14,7 @@ from components.modeling.optimizer import Update
 from components.modeling.tokenizer import THINK
 from components.rl.batch import FAILED, RIGHT, WRONG, Batch
 from components.rl.slots import TokenLoss
+from components.tasks.answers import extract_answer
 
 
 def sample_metrics(batch: Batch) -> dict[str, float]:
@@ -20,6 +22,7 @@ def sample_metrics(batch: Batch) -> dict[str, float]:
 
     signal_share: groups with both outcomes. length_*: tokens, the end included. trace_share: responses with a
     thinking mark. truncated_share: responses cut at the token limit. entropy: mean over tokens, in nats.
+    answer_entropy: of the final answers of a group, in nats, mean over groups; log of the group size at most.
     """
     right, wrong, failed = (batch.outcomes == code for code in (RIGHT, WRONG, FAILED))
     verified = batch.select(~failed)
@@ -33,6 +36,7 @@ def sample_metrics(batch: Batch) -> dict[str, float]:
         "pass_rate": _mean(right[~failed]),
         "signal_share": signal_share(verified),
         "entropy": _mean(batch.entropies),
+        "answer_entropy": answer_entropy(batch),
         "length_mean": _mean(lengths),
         "length_max": float(lengths.max()) if batch.num_responses else math.nan,
         "length_right": _mean(lengths[right]),
@@ -50,17 +54,34 @@ def signal_share(batch: Batch) -> float:
     return _mean(~batch.group_is_equal(batch.outcomes)[first_of_group])
 
 
+def answer_entropy(batch: Batch) -> float:
+    """Return the mean over groups of the entropy in nats of the distinct final answers; NaN for an empty batch."""
+    answers: list[Counter[str]] = [Counter() for _ in batch.prompts]
+    answer_of = {text: extract_answer(text) for text in set(batch.texts)}
+    for group, text in zip(batch.group.tolist(), batch.texts, strict=True):
+        answers[group][answer_of[text]] += 1
+    entropies = []
+    for counts in answers:
+        total = counts.total()
+        entropies.append(math.fsum(-n / total * math.log(n / total) for n in counts.values()))
+    return math.fsum(entropies) / len(entropies) if entropies else math.nan
+
+
 def divergence(logprobs: Tensor, other: Tensor) -> dict[str, float]:
-    """Estimate KL(policy || other) per token from the policy's samples: k1, k2 and k3 (Schulman 2020).
+    """Estimate KL(policy || other) per token from the policy's samples.
 
     Shapes: both [N], log-probabilities of the sampled tokens.
     """
+    return {f"start_kl_{name}": _mean(value_n) for name, value_n in kl_estimates(logprobs, other).items()}
+
+
+def kl_estimates(logprobs: Tensor, other: Tensor) -> dict[str, Tensor]:
+    """Return the estimators k1, k2 and k3 of Schulman 2020, each [N] in float64, of KL(policy || other).
+
+    Shapes: both [N], log-probabilities of tokens that the first policy drew.
+    """
     difference = logprobs.double() - other.double()
-    return {
-        "start_kl_k1": _mean(difference),
-        "start_kl_k2": _mean(difference.square() / 2),
-        "start_kl_k3": _mean(torch.expm1(-difference) + difference),
-    }
+    return {"k1": difference, "k2": difference.square() / 2, "k3": torch.expm1(-difference) + difference}
 
 
 class UpdateTally:
@@ -80,12 +101,24 @@ class UpdateTally:
         self._loss += float(loss.detach())
         for token_loss in losses:
             for name, value_n in token_loss.metrics.items():
-                self._sums[name] = self._sums.get(name, 0.0) + float(value_n.double().sum())
-        ratio_n = torch.exp(scores.logprobs.detach().double() - part.old_logprobs.double())
+                self._add(name, value_n.double())
+                if name == "clip_fraction":  # a rising ratio is stopped at the upper bound, a falling one at the lower
+                    self._add("clip_fraction_high", value_n.double() * (part.advantages > 0))
+                    self._add("clip_fraction_low", value_n.double() * (part.advantages < 0))
+        logprobs_n = scores.logprobs.detach()
+        for name, value_n in kl_estimates(part.old_logprobs, logprobs_n).items():
+            self._add(f"update_kl_{name}", value_n)
+        if bool(part.reference_logprobs.isfinite().all()):
+            for name, value_n in kl_estimates(logprobs_n, part.reference_logprobs).items():
+                self._add(f"reference_kl_{name}", value_n)
+        ratio_n = torch.exp(logprobs_n.double() - part.old_logprobs.double())
         self._ratio_sum += float(ratio_n.sum())
         self._ratio_squares += float(ratio_n.square().sum())
         self._ratio_min = min(self._ratio_min, float(ratio_n.min()))
         self._ratio_max = max(self._ratio_max, float(ratio_n.max()))
+
+    def _add(self, name: str, value_n: Tensor) -> None:
+        self._sums[name] = self._sums.get(name, 0.0) + float(value_n.sum())
 
     def add_update(self, update: Update) -> None:
         """Take in one optimiser update."""
@@ -95,6 +128,8 @@ class UpdateTally:
         """Return means over tokens and updates; nothing but the count when there was no update.
 
         ess: effective sample size of the importance ratios over the number of tokens, (sum r)^2 / (n sum r^2).
+        update_kl_*: KL(policy before the step || policy), and reference_kl_*: KL(policy || reference), estimated on
+        the step's tokens.
         """
         metrics = {"num_updates": float(len(self._updates))}
         if not self._updates:

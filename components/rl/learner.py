@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -42,35 +42,57 @@ class Learner:
 
     def learn(
         self,
-        batch: Batch,
+        batches: Sequence[Batch],
         settings: StepSettings,
         context_of: Callable[[Bound], SlotContext],
         *,
         first_update: int,
     ) -> dict[str, float]:
-        """Update the policy and return metrics over the tokens that had a gradient.
+        """Update the policy on each batch in turn and return metrics over the tokens that had a gradient.
 
         A minibatch without any gradient makes no update, not even of the optimiser's averages, but it counts:
-        `first_update` and with it the learning rate depend on the step alone.
+        `first_update` and with it the learning rate depend on the step alone. Batches share the step's numbers.
         """
         tally = UpdateTally()
-        for epoch in range(self.passes.epochs):
-            for index, minibatch in enumerate(_minibatches(batch, self.passes.minibatches)):
-                active = self._with_gradient(minibatch, settings)
-                if active.num_responses:
-                    self._accumulate(active, settings, context_of, tally)
+        for batch in batches:
+            for epoch in range(self.passes.epochs):
+                for index, minibatch in enumerate(minibatches(batch, self.passes.minibatches)):
                     number = first_update + epoch * self.passes.minibatches + index
-                    tally.add_update(self.optimizer.step(number))
+                    self._update(minibatch, settings, context_of, tally, number)
         return tally.metrics()
 
-    def _with_gradient(self, minibatch: Batch, settings: StepSettings) -> Batch:
-        """Weigh tokens by the whole minibatch, then leave out responses that contribute nothing to the loss."""
+    def _update(
+        self,
+        minibatch: Batch,
+        settings: StepSettings,
+        context_of: Callable[[Bound], SlotContext],
+        tally: UpdateTally,
+        number: int,
+    ) -> None:
+        weighted = self._weighted(minibatch, settings)
+        active = self._with_gradient(weighted)
+        if not active.num_responses:
+            return
+
+        def loss_context(bound: Bound) -> SlotContext:
+            return replace(context_of(bound), minibatch=weighted)
+
+        self._accumulate(active, settings, loss_context, tally)
+        tally.add_update(self.optimizer.step(number, scale=settings.learning_rate_scale))
+
+    def _weighted(self, minibatch: Batch, settings: StepSettings) -> Batch:
         config = self.slots.objective_config
         constant = config.constant or settings.max_new_tokens
-        weighted = replace(minibatch, weights=token_weights(minibatch, config.denominator, constant))
+        return replace(minibatch, weights=token_weights(minibatch, config.denominator, constant))
+
+    def _with_gradient(self, weighted: Batch) -> Batch:
+        """Leave out responses that contribute nothing to the loss; the weights keep counting them."""
         if not self.slots.silent_at_zero:
             return weighted
-        return weighted.select(weighted.response_sum(weighted.advantages.abs()) > 0)
+        active = weighted.response_sum(weighted.advantages.abs()) > 0
+        if self.slots.objective_config.whole_groups:
+            active = weighted.group_sum(active.long()) > 0
+        return weighted.select(active)
 
     def _accumulate(
         self,
@@ -79,7 +101,8 @@ class Learner:
         context_of: Callable[[Bound], SlotContext],
         tally: UpdateTally,
     ) -> None:
-        for rows in micro_rows(batch, self.passes.micro_batch_tokens):
+        whole_groups = self.slots.objective_config.whole_groups
+        for rows in micro_rows(batch, self.passes.micro_batch_tokens, whole_groups=whole_groups):
             part = batch.select(rows).to(self.policy.device)
             scores = score_tokens(self.policy, part, temperature=settings.temperature, entropy=self.slots.needs_entropy)
             losses = [bound(scores, part, context_of(bound)) for bound in self.slots.losses]
@@ -103,7 +126,7 @@ def token_weights(batch: Batch, denominator: Denominator, constant: int) -> Tens
     return torch.full((batch.num_tokens,), 1.0 / max(1, batch.num_responses * constant))
 
 
-def _minibatches(batch: Batch, count: int) -> Iterator[Batch]:
+def minibatches(batch: Batch, count: int) -> Iterator[Batch]:
     """Split into `count` runs of whole groups, as equal in number as they can be."""
     if count == 1:
         yield batch

@@ -1,15 +1,22 @@
-"""The pass-rate ledger: how often each prompt was tried, and with what outcome."""
+"""The pass-rate ledger: how often each prompt was tried, by which policy, at which step and with what outcome."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import takewhile
+from pathlib import Path
 from typing import Any
+
+from components.contract.errors import InputError
+
+TOTALS, VISITS = "passrates.jsonl", "visits.jsonl"
 
 
 @dataclass
 class PassRate:
-    """Outcomes of one prompt so far."""
+    """Outcomes of one prompt so far, of all policies."""
 
     prompt_id: str
     domain: str
@@ -21,15 +28,56 @@ class PassRate:
     @property
     def pass_rate(self) -> float | None:
         """Return the share of right ones among verified samples; None before any was verified."""
-        verified = self.num_right + self.num_wrong
-        return self.num_right / verified if verified else None
+        return _share(self.num_right, self.num_wrong)
+
+
+@dataclass
+class Visit:
+    """Outcomes of one prompt at one step of one policy."""
+
+    policy: str
+    """Name of the stage's starting policy; with the step it names the one that sampled."""
+    step: int
+    """Steps that were done when it sampled: `context.step` of that time."""
+    prompt_id: str
+    domain: str
+    num_right: int = 0
+    num_wrong: int = 0
+    num_failed: int = 0
+    reward_sum: float = 0.0
+    """Over verified responses, right or wrong."""
+    reward_squares: float = 0.0
+    """Sum of their squared rewards."""
+    mean_abs_advantage: float | None = None
+    """Mean over the responses that were learned from of the mean |A| of their tokens; None if none was."""
+
+    @property
+    def pass_rate(self) -> float | None:
+        """Return the share of right ones among verified samples; None where none was verified."""
+        return _share(self.num_right, self.num_wrong)
 
 
 class PassRates:
-    """Outcomes of all prompts that were tried, by prompt id, in the order of their first try."""
+    """Outcomes of all prompts that were tried: totals by prompt id in the order of their first try, and visits."""
 
-    def __init__(self, rows: Iterable[dict[str, Any]] = ()) -> None:
+    def __init__(
+        self,
+        rows: Iterable[Mapping[str, Any]] = (),
+        visits: Iterable[Mapping[str, Any]] = (),
+        *,
+        earlier: Iterable[Mapping[str, Any]] = (),
+        policy: str = "policy",
+        step: int = 0,
+        first_step: int = 0,
+    ) -> None:
+        """`policy` and `step` say who samples from now on; `earlier` and `first_step` are what `restart` left."""
+        self.policy, self.step, self.first_step = policy, step, first_step
         self._by_id = {row["prompt_id"]: PassRate(**row) for row in rows}
+        self._earlier = {row["prompt_id"]: PassRate(**row) for row in earlier}
+        self._visits: dict[tuple[str, int, str], Visit] = {}
+        for row in visits:
+            visit = Visit(**row)
+            self._visits[visit.policy, visit.step, visit.prompt_id] = visit
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -41,14 +89,105 @@ class PassRates:
         """Return the outcomes of a prompt, or None if it was never tried."""
         return self._by_id.get(prompt_id)
 
+    def visits(self, *, since_step: int | None = None, prompt_id: str | None = None) -> list[Visit]:
+        """Return visits in the order of their first sample.
+
+        `since_step`: those of this stage at that step (as `context.step` counts) or later; by default all, those of
+        an earlier stage's ledger included. `prompt_id`: of that prompt only. After `restart` none from before it.
+        """
+        since_step = max(since_step or 0, self.first_step) if self.first_step else since_step
+        found: Iterable[Visit] = self._visits.values()
+        if since_step is not None:  # the newest come last, in the order of their steps
+            recent = takewhile(
+                lambda visit: visit.policy == self.policy and visit.step >= since_step, reversed(self._visits.values())
+            )
+            found = reversed(list(recent))
+        return [visit for visit in found if prompt_id is None or visit.prompt_id == prompt_id]
+
+    def restart(self) -> None:
+        """Forget all outcomes so far; `rows` and `visit_rows` still have them."""
+        self._earlier = {row["prompt_id"]: PassRate(**row) for row in self.rows()}
+        self._by_id, self.first_step = {}, self.step
+
     def add(self, prompt_id: str, domain: str, *, right: int = 0, wrong: int = 0, failed: int = 0) -> None:
-        """Count outcomes of new samples."""
-        entry = self._by_id.setdefault(prompt_id, PassRate(prompt_id, domain))
-        entry.num_samples += right + wrong + failed
-        entry.num_right += right
-        entry.num_wrong += wrong
-        entry.num_failed += failed
+        """Count outcomes of new samples at the current step."""
+        total = self._by_id.setdefault(prompt_id, PassRate(prompt_id, domain))
+        total.num_samples += right + wrong + failed
+        for counted in (total, self._visit(prompt_id, domain)):
+            counted.num_right += right
+            counted.num_wrong += wrong
+            counted.num_failed += failed
+
+    def add_rewards(self, prompt_id: str, domain: str, rewards: Iterable[float]) -> None:
+        """Add the rewards of verified responses to the visit of the current step."""
+        visit = self._visit(prompt_id, domain)
+        for reward in rewards:
+            visit.reward_sum += reward
+            visit.reward_squares += reward * reward
+
+    def set_advantage(self, prompt_id: str, domain: str, mean_abs: float) -> None:
+        """Set the mean absolute advantage of the visit of the current step."""
+        self._visit(prompt_id, domain).mean_abs_advantage = mean_abs
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one JSON object per prompt: what `passrates.jsonl` holds."""
-        return [asdict(entry) for entry in self]
+        merged = {prompt_id: asdict(entry) for prompt_id, entry in self._earlier.items()}
+        for entry in self:
+            row = merged.setdefault(entry.prompt_id, asdict(PassRate(entry.prompt_id, entry.domain)))
+            for count in ("num_samples", "num_right", "num_wrong", "num_failed"):
+                row[count] += vars(entry)[count]
+        return list(merged.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `from_json` restores."""
+        return {
+            "policy": self.policy,
+            "first_step": self.first_step,
+            "earlier": [asdict(entry) for entry in self._earlier.values()],
+            "rows": [asdict(entry) for entry in self],
+            "visits": self.visit_rows(),
+        }
+
+    @classmethod
+    def from_json(cls, saved: Mapping[str, Any]) -> PassRates:
+        """Restore what `to_json` returned."""
+        return cls(**saved)
+
+    def visit_rows(self) -> list[dict[str, Any]]:
+        """Return one JSON object per visit: what `visits.jsonl` holds."""
+        return [asdict(visit) for visit in self._visits.values()]
+
+    def _visit(self, prompt_id: str, domain: str) -> Visit:
+        key = (self.policy, self.step, prompt_id)
+        return self._visits.setdefault(key, Visit(self.policy, self.step, prompt_id, domain))
+
+
+def read_pass_rates(folder: Path, *, policy: str) -> PassRates:
+    """Return the ledger of a Metrics folder; `policy` names who samples from now on.
+
+    Visits are there where an rl stage wrote it; other stages' ledgers have totals only. Raises InputError when there
+    is none, or naming the line that is not a row of one.
+    """
+    if not (folder / TOTALS).is_file():
+        raise InputError(f"{folder}: no {TOTALS}; give the metrics of an rl or evaluate stage")
+    known = set(PassRate.__dataclass_fields__)
+    totals = [{key: row[key] for key in known} for row in _read(folder / TOTALS, known)]
+    visits = _read(folder / VISITS, set(Visit.__dataclass_fields__)) if (folder / VISITS).is_file() else []
+    return PassRates(totals, visits, policy=policy)
+
+
+def _read(path: Path, needed: set[str]) -> list[dict[str, Any]]:
+    rows = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            row = json.loads(line)
+        except ValueError as error:
+            raise InputError(f"{path}:{number}: not JSON: {error}") from error
+        if not isinstance(row, dict) or not needed <= set(row):
+            raise InputError(f"{path}:{number}: not a row of a pass-rate ledger; it needs {', '.join(sorted(needed))}")
+        rows.append(row)
+    return rows
+
+
+def _share(right: int, wrong: int) -> float | None:
+    return right / (right + wrong) if right + wrong else None

@@ -1,11 +1,12 @@
 """The loop: one step is a pipeline of slots over one typed batch. No method is known here.
 
-schedule -> sampler -> rollout -> reward -> guidance -> filter -> reference -> advantage -> objective + regularizers
+schedule -> sampler -> rollout -> reward -> guidance -> filter -> reference -> advantage -> replay
+         -> objective + regularizers -> critic
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -15,8 +16,10 @@ from components.contract.operators import Bound
 from components.modeling.policy import Policy
 from components.rl.batch import Batch, Prompt, concatenate
 from components.rl.collector import Collector
+from components.rl.critic import ValueModel
 from components.rl.diagnostics import divergence, sample_metrics
 from components.rl.learner import Learner
+from components.rl.phases import PhasePlan, begin_step
 from components.rl.policies import Policies
 from components.rl.scoring import frozen_logprobs
 from components.rl.slots import SlotContext, Slots, StepSettings
@@ -28,9 +31,6 @@ class LoopSettings:
     """What holds for all steps."""
 
     num_steps: int
-    seed: int
-    start: StepSettings
-    """Before the schedule has changed them."""
     start_kl_every: int
     """Steps between measurements of the divergence from the starting policy; 0 for none."""
     browse_every: int
@@ -42,76 +42,142 @@ class Loop:
 
     def __init__(
         self,
-        slots: Slots,
+        phases: Sequence[PhasePlan],
         settings: LoopSettings,
         *,
         pool: Sequence[Prompt],
         policies: Policies,
         learner: Learner,
+        critic: ValueModel | None,
         generator: torch.Generator,
         state: LoopState,
     ) -> None:
-        self.slots, self.settings, self.pool = slots, settings, pool
-        self.policies, self.learner, self.generator, self.state = policies, learner, generator, state
-        self._places = {id(bound): place for place, bound in slots.places()}
+        self.phases, self.settings, self.pool = phases, settings, pool
+        self.policies, self.learner, self.critic = policies, learner, critic
+        self.generator, self.state = generator, state
+        self._places = {id(bound): place for phase in phases for place, bound in phase.slots.places()}
+
+    @property
+    def phase(self) -> PhasePlan:
+        """Return the phase of the next step."""
+        return [phase for phase in self.phases if phase.first_step <= self.state.step][-1]
+
+    @property
+    def slots(self) -> Slots:
+        """Return the operators of the next step."""
+        return self.phase.slots
 
     def step(self) -> dict[str, float]:
         """Run the next step and return its metrics."""
-        step = self.state.step
-        settings = self.slots.schedule(self.settings.start, self._context(self.slots.schedule, self.settings.start))
+        step, phase, slots = self.state.step, self.phase, self.slots
+        self.state.ledger.step = step
+        begin_step(phase, self.state, self.learner, self.policies, self.generator)
+        collector = self._collector()
 
         def context_of(bound: Bound) -> SlotContext:
-            return self._context(bound, settings)
+            return self._context(bound, collector)
 
+        collector.settings = settings = slots.schedule(phase.settings, context_of(slots.schedule))
+        batch = self._with_advantages(self._prepare(self._gather(collector), collector), collector)
+        seen = concatenate(collector.seen)
+        own = seen.select(~seen.external) if bool(seen.external.any()) else seen
+        metrics = sample_metrics(own) | self._start_divergence(own, settings)
+        learned = slots.replay(batch, context_of(slots.replay))
+        first_update = (step - phase.schedule_start) * self.learner.passes.updates
+        metrics |= self.learner.learn(learned, settings, context_of, first_update=first_update)
+        if self.critic is not None and batch.num_responses:
+            metrics |= self.critic.fit(batch, slots.critic(batch, context_of(slots.critic)))
+        self.state.record.add(seen, step + 1, browse=self._is_due(self.settings.browse_every))
+        self.state.num_samples += own.num_responses + collector.num_probes
+        self.state.step = step + 1
+        self.policies.end_step(step + 1)
+        if len(self.phases) > 1:
+            metrics["phase"] = float(phase.index)
+        return metrics | collector.metrics
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return what a checkpoint needs beside weights, optimiser and `state`: moving copies and the value model."""
+        critic = {} if self.critic is None else self.critic.state()
+        copies = self.policies.state()
+        return {f"critic|{name}": t for name, t in critic.items()} | {f"copy|{name}": t for name, t in copies.items()}
+
+    def load_tensors(self, saved: Mapping[str, Tensor]) -> None:
+        """Restore what `tensors` returned."""
+        parts: dict[str, dict[str, Tensor]] = {"critic": {}, "copy": {}}
+        for key, value in saved.items():
+            kind, _, name = key.partition("|")
+            parts[kind][name] = value
+        self.policies.load_state(parts["copy"])
+        if self.critic is not None:
+            self.critic.load_state(parts["critic"])
+
+    def _collector(self) -> Collector:
         def reward(batch: Batch) -> Tensor:
-            parts = [weight * bound(batch, context_of(bound)) for weight, bound in self.slots.weighted_rewards()]
+            parts = [
+                weight * bound(batch, self._context(bound, collector))
+                for weight, bound in self.slots.weighted_rewards()
+            ]
             return torch.stack(parts).sum(0)
 
         collector = Collector(
-            self.policies.trained, settings, generator=self.generator, ledger=self.state.ledger, reward=reward
+            self.policies.trained,
+            self.phase.settings,
+            generator=self.generator,
+            ledger=self.state.ledger,
+            reward=reward,
+            max_tokens=self.learner.passes.micro_batch_tokens,
         )
+        return collector
+
+    def _gather(self, collector: Collector) -> Batch:
+        """Sample prompts and responses, help and filter them."""
+        slots = self.slots
 
         def gather(count: int) -> Batch:
-            chosen = self.slots.sampler(self.pool, count, context_of(self.slots.sampler))
-            prompts = [self.pool[index] for index in chosen]
-            batch = collector.score(self.slots.rollout(prompts, collector, context_of(self.slots.rollout)))
-            return self.slots.guidance(batch, collector, context_of(self.slots.guidance))
+            chosen = slots.sampler(self.phase.pool, count, self._context(slots.sampler, collector))
+            prompts = [self.phase.pool[index] for index in chosen]
+            drawn = slots.rollout(prompts, collector, self._context(slots.rollout, collector))
+            return slots.guidance(collector.score(drawn), collector, self._context(slots.guidance, collector))
 
-        batch = gather(settings.prompts_per_step)
-        for bound in self.slots.filters:
-            batch = bound(batch, gather, context_of(bound))
-        batch = self._with_reference(batch, settings, context_of(self.slots.reference))
+        batch = gather(collector.settings.prompts_per_step)
+        for bound in slots.filters:
+            batch = bound(batch, gather, self._context(bound, collector))
+        return batch
+
+    def _prepare(self, batch: Batch, collector: Collector) -> Batch:
+        """Score the batch by the reference policy and the critic, each only if an operator reads it."""
+        if self.slots.needs_reference:
+            reference = self.slots.reference(self.policies, self._context(self.slots.reference, collector))
+            assert reference is not None
+            batch = replace(batch, reference_logprobs=self._frozen(reference, batch, collector.settings))
+        return batch if self.critic is None else replace(batch, values=self.critic.values(batch))
+
+    def _with_advantages(self, batch: Batch, collector: Collector) -> Batch:
         for bound in self.slots.advantages:
-            batch = batch.with_advantages(bound(batch, context_of(bound)))
-        seen = concatenate(collector.seen)
-        metrics = sample_metrics(seen) | self._start_divergence(seen, settings)
-        first_update = step * self.learner.passes.updates
-        metrics |= self.learner.learn(batch, settings, context_of, first_update=first_update)
-        self.state.record.add(seen, step + 1, browse=self._is_due(self.settings.browse_every))
-        self.state.num_samples += seen.num_responses
-        self.state.step = step + 1
-        return metrics
+            found = bound(batch, self._context(bound, collector))
+            batch = found if isinstance(found, Batch) else batch.with_advantages(found)
+        mean_abs_s = batch.group_mean(batch.response_mean(batch.advantages.abs()).double())
+        for group, mean_abs in dict(zip(batch.group.tolist(), mean_abs_s.tolist(), strict=True)).items():
+            item = batch.prompts[group].item
+            self.state.ledger.set_advantage(item.id, item.domain, mean_abs)
+        return batch
 
-    def _context(self, bound: Bound, settings: StepSettings) -> SlotContext:
+    def _context(self, bound: Bound, collector: Collector) -> SlotContext:
         return SlotContext(
             step=self.state.step,
             num_steps=self.settings.num_steps,
-            seed=self.settings.seed,
-            settings=settings,
+            seed=self.phase.seed,
+            settings=collector.settings,
             memory=self.state.memory.setdefault(self._places[id(bound)], {}),
             ledger=self.state.ledger,
+            collector=collector,
+            policies=self.policies,
+            pool=self.pool,
+            metrics=collector.metrics,
         )
 
-    def _with_reference(self, batch: Batch, settings: StepSettings, context: SlotContext) -> Batch:
-        """Score the batch by the reference policy, only if a loss reads it."""
-        if not self.slots.needs_reference:
-            return batch
-        reference = self.slots.reference(self.policies, context)
-        assert reference is not None
-        return replace(batch, reference_logprobs=self._frozen(reference, batch, settings))
-
     def _start_divergence(self, seen: Batch, settings: StepSettings) -> dict[str, float]:
-        if not self._is_due(self.settings.start_kl_every):
+        if not seen.num_tokens or not self._is_due(self.settings.start_kl_every):
             return {}
         return divergence(seen.old_logprobs, self._frozen(self.policies.start, seen, settings))
 

@@ -6,19 +6,31 @@ Free of torch: recipes are checked and fingerprinted with it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from components.contract.component import Params
-from components.contract.errors import UnknownName
+from components.contract.errors import InputError, UnknownName
 from components.contract.operators import OperatorSpec
+from components.contract.registry import Folder, registered_folders
 from components.rl.slots import Slots
 
 FOLDER = Path(__file__).parent / "methods"
+GROUP = "posttrain.methods"
+"""Entry points of packages that bring methods: each names a Python package whose folder holds <slug>.yaml files."""
+
+
+@dataclass(frozen=True)
+class MethodFile:
+    """Where a method is declared, and by whom."""
+
+    path: Path
+    origin: str
 
 
 class SlotSpecs(Params):
@@ -44,6 +56,10 @@ class SlotSpecs(Params):
     """The policy that the trained one is compared with."""
     schedule: OperatorSpec
     """What changes from step to step."""
+    replay: OperatorSpec = OperatorSpec(name="none")
+    """Which batches a step learns from, such as past ones beside its own."""
+    critic: OperatorSpec = OperatorSpec(name="none")
+    """What a value model is fitted to, where the method has one."""
 
 
 REGISTRY_SLOT = {name: name.removesuffix("s") for name in SlotSpecs.model_fields}
@@ -57,6 +73,8 @@ class Preset(Params):
     """Its name in recipes."""
     title: str
     """Its name in tables."""
+    catalogue: int | None = None
+    """Its number in the methods catalogue; none for baselines that are not in it."""
     paper: str
     """Authors, year, title, address."""
     summary: str
@@ -71,22 +89,47 @@ class Preset(Params):
     """What of the paper the preset leaves out."""
 
 
+@cache
+def preset_files() -> dict[str, MethodFile]:
+    """Return slug -> file of all methods, those of this folder and those that installed packages bring.
+
+    Raises InputError when two files have one slug.
+    """
+    found: dict[str, MethodFile] = {}
+    for folder in (Folder(FOLDER, "components/rl/methods"), *registered_folders(GROUP)):
+        for path in sorted(folder.folder.glob("*.yaml")):
+            other = found.setdefault(path.stem, MethodFile(path, folder.origin))
+            if other.path != path:
+                raise InputError(f"rl method {path.stem!r} is there twice: by {other.origin}, and by {folder.origin}")
+    return found
+
+
 def preset_names() -> list[str]:
     """Return the slugs of all methods, sorted."""
-    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+    return sorted(preset_files())
 
 
 def preset_path(slug: str) -> Path:
     """Return the file of a method; raise UnknownName with near misses."""
-    if slug not in (known := preset_names()):
+    if slug not in (known := preset_files()):
         raise UnknownName("rl method", slug, known)
-    return FOLDER / f"{slug}.yaml"
+    return known[slug].path
 
 
 @cache
 def load_preset(slug: str) -> Preset:
-    """Return the method of that name; raise UnknownName with near misses."""
-    return Preset.model_validate(yaml.safe_load(preset_path(slug).read_text(encoding="utf-8")))
+    """Return the method of that name; raise UnknownName with near misses, or InputError naming a malformed file."""
+    path = preset_path(slug)
+    try:
+        preset = Preset.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
+        raise InputError(f"rl method {slug!r} ({path}): {problems}") from error
+    except yaml.YAMLError as error:
+        raise InputError(f"rl method {slug!r} ({path}): {' '.join(str(error).split())}") from error
+    if preset.slug != slug:
+        raise InputError(f"rl method {slug!r} ({path}): its slug is {preset.slug!r}; it must be the file's name")
+    return preset
 
 
 def override(preset: SlotSpecs, overrides: Mapping[str, OperatorSpec | Sequence[OperatorSpec] | None]) -> SlotSpecs:

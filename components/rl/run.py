@@ -18,12 +18,14 @@ from components.modeling.policy import Policy, load_policy
 from components.modeling.prompting import encode_prompts
 from components.modeling.training_state import TrainingState, load_training_state, save_training_state
 from components.rl.batch import Prompt
+from components.rl.critic import ValueModel
 from components.rl.learner import Learner, Passes
+from components.rl.ledger import TOTALS, VISITS, PassRates, read_pass_rates
 from components.rl.loop import Loop, LoopSettings
+from components.rl.phases import plan_phases
 from components.rl.policies import Policies
-from components.rl.presets import bind
 from components.rl.record import RolloutRecord
-from components.rl.slots import StepSettings
+from components.rl.slots import CriticConfig, Slots
 from components.rl.state import LoopState
 from components.tasks.rows import read_items, write_rows
 
@@ -39,12 +41,12 @@ def run(ctx: StageContext[RLParams]) -> None:
     params = ctx.params
     policy = load_policy(ctx.input("model").path, device=ctx.device, dtype=params.dtype, lora=params.lora)
     start = (ctx.inputs("reference") or ctx.inputs("model"))[0].path
-    loop = build_loop(params, policy, read_pool(ctx, policy), start=start, seed=ctx.seed)
+    loop = build_loop(params, policy, read_pool(ctx, policy), start=start, seed=ctx.seed, ledger=_ledger(ctx))
     shelf = ModelShelf(ctx.output("checkpoints")) if params.save_every else None
     _resume(ctx, loop)
 
     def write(folder: Path) -> None:
-        state = TrainingState(step=loop.state.step, extra=loop.state.to_json())
+        state = TrainingState(loop.state.step, loop.state.to_json(), loop.tensors())
         save_training_state(
             folder,
             state,
@@ -54,52 +56,67 @@ def run(ctx: StageContext[RLParams]) -> None:
         )
 
     started, first = time.perf_counter(), loop.state.num_samples
-    while loop.state.step < params.steps:
+    while loop.state.step < params.num_steps:
         metrics = loop.step()
         step = loop.state.step
         ctx.log(step, **metrics)
         rate = (loop.state.num_samples - first) / (time.perf_counter() - started)
-        ctx.progress(step, params.steps, samples_per_second=rate, **_headline([metrics]))
-        if shelf is not None and (step % params.save_every == 0 or step == params.steps):
+        ctx.progress(step, params.num_steps, samples_per_second=rate, **_headline([metrics]))
+        if shelf is not None and (step % params.save_every == 0 or step == params.num_steps):
             shelf.keep(step, policy)
-        if params.checkpoint_every and step % params.checkpoint_every == 0 and step < params.steps:
+        if params.checkpoint_every and step % params.checkpoint_every == 0 and step < params.num_steps:
             ctx.checkpoint(step, write)
     _write_outputs(ctx, loop, shelf)
 
 
-def build_loop(params: RLParams, policy: Policy, pool: Sequence[Prompt], *, start: Path, seed: int) -> Loop:
+def build_loop(
+    params: RLParams,
+    policy: Policy,
+    pool: Sequence[Prompt],
+    *,
+    start: Path,
+    seed: int,
+    ledger: PassRates | None = None,
+) -> Loop:
     """Return the loop at its first step; `start` is the model folder of the frozen starting policy."""
-    slots = bind(params.slots())
     passes = Passes(params.minibatches, params.epochs, params.micro_batch_tokens)
+    phases = plan_phases(params, pool, seed=seed)
+    slots = phases[0].slots
     optimizer = build_optimizer(
         policy.module,
         params.optimizer,
-        total_steps=params.steps * passes.updates,
+        total_steps=params.num_steps * passes.updates,
         row_blocks=policy.row_blocks(),
     )
-    settings = LoopSettings(
-        num_steps=params.steps,
-        seed=seed,
-        start=StepSettings(
-            prompts_per_step=params.prompts_per_step,
-            group_size=params.group_size,
-            max_new_tokens=params.max_new_tokens,
-            temperature=params.temperature,
-        ),
-        start_kl_every=params.start_kl_every,
-        browse_every=params.record.browse_every,
-    )
     return Loop(
-        slots,
-        settings,
+        phases,
+        LoopSettings(params.num_steps, start_kl_every=params.start_kl_every, browse_every=params.record.browse_every),
         pool=pool,
         policies=Policies(policy, start, dtype=params.dtype),
         learner=Learner(policy, optimizer, slots, passes),
+        critic=_critic(slots, policy, params),
         generator=torch.Generator().manual_seed(seed),
         state=LoopState(
-            record=RolloutRecord(browse_samples=params.record.browse_samples, right_samples=params.record.right_samples)
+            record=RolloutRecord(
+                browse_samples=params.record.browse_samples, right_samples=params.record.right_samples
+            ),
+            ledger=ledger or PassRates(),
         ),
     )
+
+
+def _critic(slots: Slots, policy: Policy, params: RLParams) -> ValueModel | None:
+    config = slots.critic.config
+    if not isinstance(config, CriticConfig):
+        return None
+    return ValueModel(policy, config, micro_batch_tokens=params.micro_batch_tokens)
+
+
+def _ledger(ctx: StageContext[RLParams]) -> PassRates:
+    """Return the ledger that the stage goes on with; whoever samples from now on has the input model's digest."""
+    policy = ctx.input("model").digest.rpartition(":")[2][:12]
+    given = ctx.inputs("ledger")
+    return read_pass_rates(given[0].path, policy=policy) if given else PassRates(policy=policy)
 
 
 def read_pool(ctx: StageContext[RLParams], policy: Policy) -> list[Prompt]:
@@ -123,6 +140,7 @@ def _resume(ctx: StageContext[RLParams], loop: Loop) -> None:
         optimizer=loop.learner.optimizer,
         generators={"rollout": loop.generator},
     )
+    loop.load_tensors(saved.tensors)
     record = ctx.params.record
     loop.state = LoopState.from_json(
         saved.extra, browse_samples=record.browse_samples, right_samples=record.right_samples
@@ -144,14 +162,15 @@ def _write_outputs(ctx: StageContext[RLParams], loop: Loop, shelf: ModelShelf | 
     ctx.describe("rollouts", num_rows=write_rows(ctx.output("rollouts"), state.record.rows()))
     headline = _headline(history[-TAIL_STEPS:]) | {
         "num_samples": float(state.num_samples),
-        "num_failed": float(sum(entry.num_failed for entry in state.ledger)),
+        "num_failed": float(sum(visit.num_failed for visit in state.ledger.visits(since_step=0))),
     }
     ctx.headline(**headline)
     metrics = ctx.output("metrics")
     values = {name: {"value": value} for name, value in headline.items()}
     (metrics / "metrics.json").write_text(json.dumps(values, indent=1, sort_keys=True) + "\n")
     _write_lines(metrics / "history.jsonl", history)
-    _write_lines(metrics / "passrates.jsonl", state.ledger.rows())
+    _write_lines(metrics / TOTALS, state.ledger.rows())
+    _write_lines(metrics / VISITS, state.ledger.visit_rows())
 
 
 def _write_lines(path: Path, rows: list[dict[str, float]] | list[Mapping[str, object]]) -> None:

@@ -28,7 +28,7 @@ class LoopState:
             "step": self.step,
             "num_samples": self.num_samples,
             "memory": self.memory,
-            "ledger": self.ledger.rows(),
+            "ledger": self.ledger.to_json(),
             "record": self.record.state(),
         }
 
@@ -37,7 +37,7 @@ class LoopState:
         """Restore what `to_json` returned."""
         return cls(
             record=RolloutRecord(browse_samples=browse_samples, right_samples=right_samples, state=saved["record"]),
-            ledger=PassRates(saved["ledger"]),
+            ledger=PassRates.from_json(saved["ledger"]),
             memory=saved["memory"],
             step=saved["step"],
             num_samples=saved["num_samples"],

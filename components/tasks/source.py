@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from components.contract.component import Params
+from components.contract.operators import Bound
 
 
 class SourceConfig(Params):
@@ -19,6 +20,10 @@ class SourceConfig(Params):
     def local_files(self) -> list[Path]:
         """Return the local files that the source reads, so that a stage is run again when they change."""
         return []
+
+    def uses(self) -> tuple[Bound, ...]:
+        """Return further operators that the source calls: their code is part of the stage's fingerprint."""
+        return ()
 
 
 @dataclass(frozen=True)

@@ -121,6 +121,13 @@ def test_prompt_table_by_hand() -> None:
     np.testing.assert_allclose(table.column("maj_at_2"), [(1 + 0.5 + 0.5) / 3, 0.0, np.nan])
     np.testing.assert_allclose(table.column("mean_tokens"), [2.5, 2.5, 1.5])
     np.testing.assert_allclose(table.column("unique_answers"), [2 / 3, 1 / 4, np.nan])
+    # answers of the verified: a a b | b b b b | none; a is right twice, in two equal responses
+    thirds = -(2 / 3 * math.log(2 / 3) + 1 / 3 * math.log(1 / 3))
+    np.testing.assert_allclose(table.column("answer_entropy"), [thirds, 0.0, np.nan], atol=1e-12)
+    np.testing.assert_allclose(table.column("right_answers"), [1, 0, np.nan])
+    np.testing.assert_allclose(table.column("right_responses"), [1, 0, np.nan])
+    np.testing.assert_allclose(table.column("mean_tokens_right"), [1.5, np.nan, np.nan])
+    np.testing.assert_allclose(table.column("mean_tokens_wrong"), [3.0, 2.5, np.nan])
     intervals = table.intervals(Bootstrap(resamples=100))
     assert intervals["pass_at_1"].n == 2 and intervals["mean_tokens"].n == 3
     everything_failed = prompt_table([written("ab", "ff")], [1]).intervals(Bootstrap(resamples=100))

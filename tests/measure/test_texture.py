@@ -10,7 +10,7 @@ import pytest
 
 from components.contract.errors import InputError
 from components.measure.calibration import calibrate, majority_confidence
-from components.measure.diversity import distinct_n, pieces, unique_share
+from components.measure.diversity import distinct_n, pieces, sample_entropy, unique_share
 from components.measure.intervals import Interval
 from components.measure.ledger import PassRate, read_ledger, write_ledger
 from components.measure.metrics import check_domains, metric_key, read_metrics, write_metrics
@@ -55,6 +55,9 @@ def test_diversity_by_hand() -> None:
     assert distinct_n(["a"], 2) is None
     assert unique_share(["7", "7", None]) == pytest.approx(2 / 3)
     assert unique_share([]) is None
+    assert sample_entropy(["7", "7", "8", "8"]) == pytest.approx(math.log(2))
+    assert sample_entropy(list("abcde")) == pytest.approx(math.log(5))  # the most that five values can have
+    assert (sample_entropy(["7"] * 3), sample_entropy([])) == (0.0, None)
 
 
 def test_metric_names_suit_expressions() -> None:

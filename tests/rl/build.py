@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from components.contract.operators import Bound, OperatorSpec
+from components.modeling.logprobs import TokenScores
 from components.rl.batch import RIGHT, WRONG, Batch, Prompt, new_batch
 from components.rl.ledger import PassRates
 from components.rl.slots import SlotContext, StepSettings
@@ -50,16 +51,32 @@ def batch_of(
 
 
 def context(step: int = 0, num_steps: int = 10, **changes: Any) -> SlotContext:
-    """Return a context with an empty memory; settings keys and context fields may be given."""
+    """Return a context with an empty memory; settings keys and context fields may be given.
+
+    `collector` and `policies` are None unless given.
+    """
     settings = {"prompts_per_step": 4, "group_size": 2, "max_new_tokens": 20, "temperature": 1.0}
     settings |= {key: changes.pop(key) for key in list(changes) if key in settings}
-    fields: dict[str, Any] = {"seed": 0, "memory": {}, "ledger": PassRates()} | changes
+    fields: dict[str, Any] = {"seed": 0, "memory": {}, "ledger": PassRates()}
+    fields |= {"collector": None, "policies": None, "pool": ()} | changes
     return SlotContext(step=step, num_steps=num_steps, settings=StepSettings(**settings), **fields)
 
 
 def operator(slot: str, name: str, **config: Any) -> Bound:
     """Return an operator as a recipe would name it."""
     return OperatorSpec.model_validate({"name": name, **config}).resolve(slot)
+
+
+def noisy_scores(batch: Batch, *, spread: float = 0.4, seed: int = 3) -> TokenScores:
+    """Return log-probabilities around the old ones, with a gradient."""
+    noise = torch.randn(batch.num_tokens, generator=torch.Generator().manual_seed(seed)) * spread
+    return TokenScores((batch.old_logprobs + noise).detach().requires_grad_(), None)
+
+
+def gradient(scores: TokenScores, loss: Tensor) -> Tensor:
+    """Return d sum(loss) / d logprobs, [N]."""
+    (found,) = torch.autograd.grad(loss.sum(), scores.logprobs)
+    return found
 
 
 def rows_of(batch: Batch, values: Tensor) -> list[list[float]]:

@@ -18,6 +18,7 @@ from components.rl.learner import Learner, Passes
 from components.rl.presets import bind, load_preset, override
 from components.rl.scoring import frozen_logprobs, micro_rows, score_tokens
 from components.rl.slots import Slots
+from tests.rl import toy_operators
 from tests.rl.build import batch_of, context
 
 REWARDS = [[1.0, 0.0, 0.0], [1.0, 1.0], [0.0, 1.0, 1.0, 0.0]]
@@ -52,7 +53,8 @@ def prepared(policy: Policy, slots: Slots) -> Batch:
     noise = torch.randn(len(own), generator=torch.Generator().manual_seed(1)) * 0.1
     batch = replace(batch, old_logprobs=own + noise, reference_logprobs=own - noise)
     for bound in slots.advantages:
-        batch = batch.with_advantages(bound(batch, context()))
+        found = bound(batch, context())
+        batch = found if isinstance(found, Batch) else batch.with_advantages(found)
     return batch
 
 
@@ -63,13 +65,13 @@ def gradients(
     kept: dict[str, Tensor] = {}
     step = Optimizer.step
 
-    def spy(self: Optimizer, number: int) -> object:
+    def spy(self: Optimizer, number: int, *, scale: float) -> object:
         kept.update({name: p.grad.clone() for name, p in made.policy.trainable() if p.grad is not None})
-        return step(self, number)
+        return step(self, number, scale=scale)
 
     monkeypatch.setattr(Optimizer, "step", spy)
     settings = context().settings
-    metrics = made.learn(batch, settings, lambda bound: context(), first_update=0)
+    metrics = made.learn([batch], settings, lambda bound: context(), first_update=0)
     return kept, metrics
 
 
@@ -79,7 +81,11 @@ def assert_equal(first: dict[str, Tensor], second: dict[str, Tensor], tolerance:
         assert torch.allclose(gradient, second[name], atol=tolerance), name
 
 
-@pytest.mark.parametrize("method", ["grpo", "dapo", "dr-grpo", "rloo", "reinforce"])
+DIFFERENTIABLE = ["grpo", "dapo", "dr-grpo", "rloo", "reinforce", "gspo", "luspo", "dcpo", "etr", "reinforce++"]
+"""Methods whose loss has no part that is held constant, so that its slope is its gradient."""
+
+
+@pytest.mark.parametrize("method", DIFFERENTIABLE)
 def test_the_gradient_equals_finite_differences(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     policy, slots = tiny("float64"), slots_of(method)
     made = learner(policy, slots)
@@ -89,7 +95,7 @@ def test_the_gradient_equals_finite_differences(method: str, monkeypatch: pytest
 
     def loss() -> float:
         with torch.no_grad():
-            weighted = made._with_gradient(batch, context().settings)
+            weighted = made._with_gradient(made._weighted(batch, context().settings))
             scores = score_tokens(policy, weighted, temperature=1.0)
             parts = [bound(scores, weighted, context()).loss * weighted.weights for bound in slots.losses]
         return sum(float(part.sum()) for part in parts)
@@ -111,7 +117,7 @@ def test_the_gradient_equals_finite_differences(method: str, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("micro", [1, 12, 20])
-@pytest.mark.parametrize("method", ["grpo", "dapo", "dr-grpo"])
+@pytest.mark.parametrize("method", ["grpo", "dapo", "dr-grpo", "gspo", "luspo", "cispo", "dhpo", "dcpo", "etr"])
 def test_forward_passes_of_any_size_give_one_gradient(method: str, micro: int, monkeypatch: pytest.MonkeyPatch) -> None:
     slots = slots_of(method)
     whole, cut = tiny(), tiny()
@@ -144,7 +150,7 @@ def test_a_batch_without_signal_makes_no_update() -> None:
     policy, slots = tiny(), slots_of("dapo")
     before = policy.state()
     batch = batch_of([[1.0, 1.0], [0.0, 0.0]])
-    metrics = learner(policy, slots).learn(batch, context().settings, lambda bound: context(), first_update=0)
+    metrics = learner(policy, slots).learn([batch], context().settings, lambda bound: context(), first_update=0)
     assert metrics == {"num_updates": 0.0}
     assert all(torch.equal(before[name], p) for name, p in policy.trainable())
 
@@ -153,7 +159,7 @@ def test_minibatches_and_epochs_make_one_update_each() -> None:
     policy, slots = tiny(), slots_of("dapo")
     made = learner(policy, slots, minibatches=2, epochs=3)
     batch = prepared(policy, slots)
-    metrics = made.learn(batch, context().settings, lambda bound: context(), first_update=0)
+    metrics = made.learn([batch], context().settings, lambda bound: context(), first_update=0)
     assert metrics["num_updates"] == 6
     assert metrics["ratio_max"] > 1.0 > metrics["ratio_min"]
     assert 0 < metrics["ess"] <= 1
@@ -176,3 +182,35 @@ def test_frozen_log_probabilities_do_not_depend_on_the_pieces() -> None:
     whole = frozen_logprobs(policy, batch, temperature=0.7, max_tokens=10_000)
     assert torch.allclose(frozen_logprobs(policy, batch, temperature=0.7, max_tokens=9), whole, atol=1e-6)
     assert not torch.allclose(frozen_logprobs(policy, batch, temperature=1.0, max_tokens=9), whole, atol=1e-2)
+
+
+@pytest.mark.parametrize("micro", [1, 12, 20])
+def test_a_quantile_over_the_minibatch_does_not_depend_on_the_pieces(
+    micro: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    toy_operators.register()
+    slots = slots_of("dapo", objective="toy_above_quantile")
+    whole, cut = tiny(), tiny()
+    batch = prepared(whole, slots)
+    expected, metrics = gradients(learner(whole, slots), batch, monkeypatch)
+    found, same = gradients(learner(cut, slots, micro=micro), batch, monkeypatch)
+    assert_equal(found, expected)
+    assert same["kept"] == pytest.approx(metrics["kept"])
+    assert 0 < metrics["kept"] < 1
+
+
+def test_the_rate_scale_of_a_step_multiplies_the_learning_rate() -> None:
+    policy, slots = tiny(), slots_of("dapo")
+    made = learner(policy, slots)
+    settings = replace(context().settings, learning_rate_scale=0.25)
+    metrics = made.learn([prepared(policy, slots)], settings, lambda bound: context(), first_update=0)
+    assert metrics["learning_rate"] == pytest.approx(0.25 * made.optimizer.config.peak_learning_rate)
+
+
+def test_several_batches_are_several_passes_with_the_same_update_numbers() -> None:
+    policy, slots = tiny(), slots_of("dapo")
+    made = learner(policy, slots, minibatches=2)
+    batch = prepared(policy, slots)
+    metrics = made.learn([batch, batch], context().settings, lambda bound: context(), first_update=0)
+    assert metrics["num_updates"] == 4
+    assert metrics["learning_rate"] == made.optimizer.config.peak_learning_rate

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import string
 from collections import Counter
 from pathlib import Path
@@ -23,6 +24,7 @@ from components.rl.collector import batch_of_samples
 from components.rl.component import RLParams
 from components.rl.loop import Loop
 from components.rl.run import build_loop
+from components.rl.state import LoopState
 from components.tasks.item import Item
 from tests.rl.build import prompt
 
@@ -39,8 +41,10 @@ def loop_of(folder: Path, **given: object) -> Loop:
     """A loop over prompts that any letter answers."""
     policy = load_policy(folder)
     letters = {"aliases": list(string.ascii_lowercase)}
+    sizes = [{"number": i, "metadata": {"num_terms": 2 + i % 3, "num_digits": 1 + i % 2}} for i in range(8)]
     items = [
-        Item(id=f"p{i}", domain="A", prompt=f"letter {i}", answer="x", verifier="exact", data=letters) for i in range(8)
+        Item(id=f"p{i}", domain="A", prompt=f"letter {i}", answer="x", verifier="exact", data=letters | sizes[i])
+        for i in range(8)
     ]
     tokens = encode_prompts(policy.tokenizer, [item.prompt for item in items])
     pool = [Prompt(item, tuple(ids)) for item, ids in zip(items, tokens, strict=True)]
@@ -124,3 +128,35 @@ def test_wider_padding_gives_the_same_batch(lengths: list[int], extra: int) -> N
     wide = batch_of_samples(prompts, samples(max(lengths) + extra, 9), texts)
     for name in ("group", *PER_RESPONSE, *PER_TOKEN):
         assert torch.equal(vars(narrow)[name].nan_to_num(), vars(wide)[name].nan_to_num())
+
+
+NUMBERED = {"fields": ["number"], "fit_every": 8, "max_components": 3, "test_after": 4, "test_tasks": 2}
+
+
+@pytest.mark.parametrize(
+    "sampler, reported",
+    [
+        ({"name": "boltzmann_bandit"}, "weight_A"),
+        ({"name": "ucb_bandit", "window": 20}, "weight_A"),
+        ({"name": "adaptive_difficulty", "num_parts": 2, "num_samples": 4}, None),
+        ({"name": "angle_window", "sigma": 3.0, "prompts_per_epoch": 6}, "window_centre"),
+        ({"name": "rare_pairs", "num_samples": 4}, "num_hard"),
+        ({"name": "highest_variance", "num_samples": 4, "top": 5}, None),
+        ({"name": "alp_gmm"} | NUMBERED, None),
+        ({"name": "again"} | NUMBERED, None),
+    ],
+    ids=lambda value: value["name"] if isinstance(value, dict) else "",
+)
+def test_a_sampler_goes_on_from_its_saved_memory(
+    sampler: dict[str, object], reported: str | None, folder: Path
+) -> None:
+    given = {"method": "dr-grpo", "steps": 6, "sampler": sampler}
+    straight, stopped = loop_of(folder, **given), loop_of(folder, **given)
+    history = [straight.step() for _ in range(6)]
+    again = [stopped.step() for _ in range(3)]
+    saved = json.loads(json.dumps(stopped.state.to_json()))
+    stopped.state = LoopState.from_json(saved, browse_samples=4, right_samples=4)
+    again += [stopped.step() for _ in range(3)]
+    assert again == history
+    assert json.loads(json.dumps(stopped.state.memory)) == json.loads(json.dumps(straight.state.memory))
+    assert reported is None or any(reported in row for row in history)

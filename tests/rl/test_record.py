@@ -9,10 +9,13 @@ from dataclasses import replace
 import pytest
 import torch
 
+from components.modeling.logprobs import TokenScores
+from components.modeling.optimizer import Update
 from components.rl.batch import FAILED, RIGHT, WRONG, Batch
-from components.rl.diagnostics import divergence, sample_metrics, signal_share
+from components.rl.diagnostics import UpdateTally, answer_entropy, divergence, sample_metrics, signal_share
 from components.rl.ledger import PassRates
 from components.rl.record import RolloutRecord
+from components.rl.slots import TokenLoss
 from components.rl.state import LoopState
 from tests.rl.build import batch_of, near
 
@@ -95,6 +98,39 @@ def test_sample_metrics_by_hand() -> None:
     assert found["signal_share"] == pytest.approx(1 / 3)
     assert found["trace_share"] == pytest.approx(1 / 6) and found["truncated_share"] == pytest.approx(1 / 6)
     assert found["length_right"] == found["length_wrong"] == 2
+
+
+def test_answer_entropy_is_over_the_distinct_answers_of_a_group() -> None:
+    texts = ("<think>1<answer>7", "<think>2<answer>7", "<answer>8", "<answer>9", "<answer>5", "so<answer>5")
+    batch = replace(batch_of([[1.0, 1.0, 0.0, 0.0], [1.0, 1.0]]), texts=texts)
+    # first group 1/2, 1/4, 1/4; second group one answer
+    assert answer_entropy(batch) == pytest.approx((1.5 * math.log(2) + 0.0) / 2)
+    assert sample_metrics(batch)["answer_entropy"] == answer_entropy(batch)
+    assert math.isnan(answer_entropy(batch.select(batch.rewards > 9)))
+
+
+def test_the_update_tells_its_divergences() -> None:
+    batch = replace(batch_of([[1.0, 0.0]], [[1, 1]]), old_logprobs=torch.tensor([0.5, 0.25]).log())
+    scores = TokenScores(torch.tensor([0.25, 0.5]).log(), None)
+
+    def metrics(part: Batch, clipped: tuple[float, float] = (0.0, 0.0)) -> dict[str, float]:
+        tally = UpdateTally()
+        loss = TokenLoss(torch.zeros(2), {"clip_fraction": torch.tensor(clipped)})
+        tally.add_part(part, scores, [loss], torch.zeros(()))
+        tally.add_update(Update(grad_norm=1.0, learning_rate=1.0, clipped=False))
+        return tally.metrics()
+
+    log2 = math.log(2)
+    found = metrics(batch)
+    # ratios 1/2 and 2; d = log old - log new = log 2, -log 2; exp(-d) - 1 + d
+    assert near([found[f"update_kl_{k}"] for k in ("k1", "k2", "k3")], [0.0, log2**2 / 2, (0.5 + 2 - 2) / 2])
+    assert (found["ratio_min"], found["ratio_max"]) == (pytest.approx(0.5), pytest.approx(2.0))
+    assert found["ess"] == pytest.approx(2.5**2 / (2 * (0.25 + 4)))
+    assert "reference_kl_k1" not in found
+    clipped = metrics(batch.with_advantages(torch.tensor([-1.0, 1.0])), (1.0, 0.0))
+    assert [clipped[f"clip_fraction{side}"] for side in ("", "_low", "_high")] == [0.5, 0.5, 0.0]
+    found = metrics(replace(batch, reference_logprobs=torch.tensor([0.5, 0.5]).log()))
+    assert near([found[f"reference_kl_{k}"] for k in ("k1", "k2", "k3")], [-log2 / 2, log2**2 / 4, (2 - 1 - log2) / 2])
 
 
 def test_means_over_nothing_are_left_out() -> None:

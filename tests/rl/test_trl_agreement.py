@@ -1,23 +1,63 @@
-"""Losses and advantages against TRL's own code on the same tensors."""
+"""Losses and advantages against TRL's own code on the same tensors, for every method of ours that TRL ships."""
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
 from collections import defaultdict
-from types import SimpleNamespace
+from dataclasses import dataclass, field, replace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from components.contract.operators import OperatorSpec
 from components.modeling.logprobs import TokenScores
 from components.rl.batch import Batch
 from components.rl.learner import token_weights
-from components.rl.slots import Denominator
+from components.rl.presets import bind, load_preset, override
 from tests.rl.build import batch_of, context, operator, padded
 
 trl = pytest.importorskip("trl.trainer.grpo_trainer")
+rloo = pytest.importorskip("trl.trainer.rloo_trainer")
 LIMIT = 20
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A method of ours and the settings of TRL's trainer that are the same."""
+
+    method: str
+    settings: dict[str, Any]
+    objective: dict[str, Any] = field(default_factory=dict)
+    """What differs from the preset."""
+
+
+TWINS = {
+    "grpo": Twin("grpo", {"loss_type": "grpo", "beta": 0.04}),
+    "bnpo": Twin("grpo", {"loss_type": "bnpo", "beta": 0.04}, {"denominator": "tokens"}),
+    "dapo": Twin("dapo", {"loss_type": "dapo", "epsilon_high": 0.28}),
+    "dr_grpo": Twin("dr-grpo", {"loss_type": "dr_grpo"}),
+    "lite-ppo": Twin("lite-ppo", {"loss_type": "dapo"}),
+    "cispo": Twin("cispo", {"loss_type": "cispo", "epsilon_high": 5.0}),
+    "gspo": Twin(
+        "gspo",
+        {"loss_type": "grpo", "importance_sampling_level": "sequence", "epsilon_low": 3e-4, "epsilon_high": 4e-4},
+    ),
+    "gspo with a wide band": Twin(
+        "gspo",
+        {"loss_type": "grpo", "importance_sampling_level": "sequence", "epsilon_low": 0.1, "epsilon_high": 0.1},
+        {"clip_low": 0.1, "clip_high": 0.1},
+    ),
+    "luspo": Twin(
+        "luspo",
+        {"loss_type": "luspo", "importance_sampling_level": "sequence", "epsilon_low": 3e-4, "epsilon_high": 4e-4},
+    ),
+    "80/20": Twin("forking-tokens-8020", {"loss_type": "dapo", "epsilon_high": 0.28, "top_entropy_quantile": 0.2}),
+}
 
 
 class _OneProcess:
@@ -28,17 +68,22 @@ class _OneProcess:
     def gather(self, tensor: Tensor) -> Tensor:
         return tensor
 
+    def pad_across_processes(self, tensor: Tensor, **_: Any) -> Tensor:
+        return tensor
+
     def reduce(self, tensor: Tensor, reduction: str) -> Tensor:
         return tensor
 
 
 class _Trainer:
-    """Whatever TRL's loss reads: the settings of a GRPOTrainer, unset ones falling to None."""
+    """Whatever TRL's loss reads: the settings of a trainer, unset ones falling to None."""
 
-    def __init__(self, logprobs: Tensor, loss_type: str, beta: float) -> None:
-        self._logprobs = logprobs
-        self.loss_type, self.beta = loss_type, beta
-        self.epsilon_low, self.epsilon_high = 0.2, 0.28
+    get_high_entropy_mask = trl.GRPOTrainer.get_high_entropy_mask
+
+    def __init__(self, logprobs: Tensor, entropies: Tensor, settings: dict[str, Any]) -> None:
+        self._logprobs, self._entropies = logprobs, entropies
+        self.beta = 0.0
+        self.epsilon_low = self.epsilon_high = 0.2
         self.max_completion_length = LIMIT
         self.importance_sampling_level = "token"
         self.top_entropy_quantile = 1.0
@@ -48,15 +93,19 @@ class _Trainer:
         self.model = SimpleNamespace(training=True)
         self._metrics: Any = defaultdict(lambda: defaultdict(list))
         self.args = SimpleNamespace(delta=None, use_bias_correction_kl=False, steps_per_generation=1)
+        vars(self).update(settings)
 
     def __getattr__(self, name: str) -> None:
         return None
 
     def _get_per_token_logps_and_entropies(self, *_: Any, **__: Any) -> tuple[Tensor, Tensor, None]:
-        return self._logprobs, torch.zeros_like(self._logprobs), None
+        return self._logprobs, self._entropies, None
 
 
-def _trl_loss(batch: Batch, logprobs: Tensor, loss_type: str, beta: float) -> tuple[float, Tensor]:
+def trl_loss(
+    batch: Batch, logprobs: Tensor, settings: dict[str, Any], trainer: type = trl.GRPOTrainer
+) -> tuple[float, Tensor]:
+    """Return TRL's loss and its gradient [N]."""
     grid, mask = padded(batch, logprobs)
     grid.requires_grad_()
     ids = torch.zeros(mask.shape, dtype=torch.long)
@@ -65,50 +114,104 @@ def _trl_loss(batch: Batch, logprobs: Tensor, loss_type: str, beta: float) -> tu
         "prompt_mask": ids[:, :1] + 1,
         "completion_ids": ids,
         "completion_mask": mask.long(),
-        "advantages": padded(batch, batch.advantages)[0],
+        "advantages": padded(batch, batch.advantages)[0][:, 0],
         "old_per_token_logps": padded(batch, batch.old_logprobs)[0],
+        "old_logps": batch.response_sum(batch.old_logprobs),
         "ref_per_token_logps": padded(batch, batch.reference_logprobs)[0],
         "num_items_in_batch": mask.sum(),
     }
-    loss = trl.GRPOTrainer._compute_loss(_Trainer(grid, loss_type, beta), None, inputs)
+    loss = trainer._compute_loss(_Trainer(grid, padded(batch, batch.entropies)[0], settings), None, inputs)
     loss.backward()
     assert grid.grad is not None
     return float(loss.detach()), grid.grad[mask]
 
 
-def _our_loss(batch: Batch, logprobs: Tensor, denominator: Denominator, beta: float) -> tuple[float, Tensor]:
+def our_loss(batch: Batch, logprobs: Tensor, twin: Twin) -> tuple[float, Tensor]:
+    """Return the loss of the preset's operators and its gradient [N]; advantages are those of the batch."""
     logprobs = logprobs.clone().requires_grad_()
-    scores = TokenScores(logprobs, None)
-    losses = [operator("objective", "ppo_clip", clip_low=0.2, clip_high=0.28)(scores, batch, context())]
-    if beta:
-        losses.append(operator("regularizer", "kl", estimator="k3", coefficient=beta)(scores, batch, context()))
-    total = torch.stack([(loss.loss * token_weights(batch, denominator, LIMIT)).sum() for loss in losses]).sum()
+    specs = load_preset(twin.method).slots
+    changed = OperatorSpec.model_validate({"name": specs.objective.name, **twin.objective})
+    slots = bind(override(specs, {"objective": changed}))
+    for bound in slots.advantages:
+        if bound.name == "entropy_share":  # a mask of the loss there, of the advantages here
+            batch = batch.with_advantages(bound(batch, context()))
+    config = slots.objective_config
+    weights = token_weights(batch, config.denominator, config.constant or LIMIT)
+    losses = [loss(TokenScores(logprobs, None), batch, context(minibatch=batch)).loss for loss in slots.losses]
+    total = torch.stack([(loss * weights).sum() for loss in losses]).sum()
     total.backward()
     assert logprobs.grad is not None
     return float(total.detach()), logprobs.grad
 
 
-@pytest.mark.parametrize("beta", [0.0, 0.04])
-@pytest.mark.parametrize(
-    "loss_type, denominator",
-    [("grpo", "responses"), ("bnpo", "tokens"), ("dapo", "tokens"), ("dr_grpo", "constant")],
-)
-@pytest.mark.parametrize("seed", range(5))
-def test_loss_and_gradient_equal_trl(loss_type: str, denominator: Denominator, beta: float, seed: int) -> None:
+def random_batch(seed: int) -> tuple[Batch, Tensor]:
+    """Return three groups of four with random lengths, advantages and reference; and new log-probabilities [N]."""
     generator = torch.Generator().manual_seed(seed)
     lengths = torch.randint(1, 9, (3, 4), generator=generator).tolist()
     batch = batch_of([[0.0] * 4] * 3, lengths, seed=seed)
     batch = batch.with_advantages(torch.randn(12, generator=generator))
     noise = torch.randn(batch.num_tokens, generator=generator) * 0.4
-    vars(batch)["reference_logprobs"].copy_(batch.old_logprobs - 0.2 * noise)
-    ours, our_gradient = _our_loss(batch, batch.old_logprobs + noise, denominator, beta)
-    theirs, their_gradient = _trl_loss(batch, batch.old_logprobs + noise, loss_type, beta)
-    assert ours == pytest.approx(theirs, abs=1e-5)
+    batch = replace(batch, reference_logprobs=batch.old_logprobs - 0.2 * noise)
+    return batch, batch.old_logprobs + noise
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("twin", TWINS.values(), ids=TWINS)
+def test_loss_and_gradient_equal_trl(twin: Twin, seed: int) -> None:
+    batch, logprobs = random_batch(seed)
+    ours, our_gradient = our_loss(batch, logprobs, twin)
+    theirs, their_gradient = trl_loss(batch, logprobs, twin.settings)
+    assert ours == pytest.approx(theirs, abs=1e-5, rel=1e-5)
     assert torch.allclose(our_gradient, their_gradient, atol=1e-5)
 
 
-def test_standardised_advantages_equal_trl() -> None:
-    rewards = torch.tensor([[1.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 1.0]])
-    theirs = (rewards - rewards.nanmean(1, keepdim=True)) / (trl.nanstd(rewards, dim=1).unsqueeze(1) + 1e-4)
-    ours = operator("advantage", "group_mean_std", epsilon=1e-4)(batch_of(rewards.tolist()), context())
-    assert torch.allclose(ours, theirs.flatten(), atol=1e-5)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_gradient_of_rloo_equals_trl_on_policy(seed: int) -> None:
+    # TRL has the ratio of whole responses where ours has their log-probability: on policy one gradient, other values
+    batch, _ = random_batch(seed)
+    batch = replace(batch, reference_logprobs=batch.old_logprobs)  # no divergence: its term is in TRL's reward
+    _, ours = our_loss(batch, batch.old_logprobs, Twin("rloo", {}))
+    _, theirs = trl_loss(batch, batch.old_logprobs, {}, rloo.RLOOTrainer)
+    assert torch.allclose(ours, theirs, atol=1e-5)
+
+
+def trl_advantages(rewards: Tensor, module: ModuleType, trainer: type, settings: dict[str, Any]) -> Tensor:
+    """Return advantages [S] by TRL's own statements, cut out of the method that also samples and verifies."""
+    source = textwrap.dedent(inspect.getsource(trainer._generate_and_score_completions))
+    (function,) = ast.parse(source).body
+    assert isinstance(function, ast.FunctionDef)
+    texts = [ast.unparse(statement) for statement in function.body]
+    first = next(i for i, text in enumerate(texts) if text.startswith(("if self.multi_obj", "grouped_rewards = ")))
+    last = next(i for i, text in enumerate(texts) if text.startswith("advantages = torch.nan_to_num"))
+    scope = {
+        **vars(module),
+        "self": SimpleNamespace(
+            reward_weights=torch.ones(1), multi_objective_aggregation="sum_then_normalize", **settings
+        ),
+        "rewards_per_func": rewards.reshape(-1, 1),
+        "rewards": rewards.flatten().clone(),
+        "unscorable_mask": torch.zeros(rewards.numel(), dtype=torch.bool),
+        "num_generations": rewards.shape[1],
+        "device": rewards.device,
+    }
+    exec("\n".join(texts[first : last + 1]), scope)
+    return scope["advantages"]
+
+
+@pytest.mark.parametrize(
+    "name, module, trainer, settings",
+    [
+        ("group_mean_std", trl, "GRPOTrainer", {"scale_rewards": "group"}),
+        ("group_mean_batch_std", trl, "GRPOTrainer", {"scale_rewards": "batch"}),
+        ("group_mean", trl, "GRPOTrainer", {"scale_rewards": "none"}),
+        ("leave_one_out", rloo, "RLOOTrainer", {"normalize_advantages": False}),
+    ],
+)
+@pytest.mark.parametrize("seed", range(5))
+def test_advantages_equal_trl(name: str, module: ModuleType, trainer: str, settings: dict[str, Any], seed: int) -> None:
+    rewards = torch.randint(0, 3, (4, 5), generator=torch.Generator().manual_seed(seed)) / 2
+    theirs = trl_advantages(rewards, module, getattr(module, trainer), settings)
+    config = {"epsilon": 1e-4} if "std" in name else {}  # TRL's
+    assert torch.allclose(
+        operator("advantage", name, **config)(batch_of(rewards.tolist()), context()), theirs, atol=1e-5
+    )

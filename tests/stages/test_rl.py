@@ -5,37 +5,20 @@ from __future__ import annotations
 import json
 import os
 import signal
-import string
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from components.contract.errors import InputError
-from components.modeling.model_config import ModelConfig
-from components.modeling.policy import new_policy
-from components.modeling.tokenizer import train_tokenizer
-from components.modeling.training_config import TokenizerConfig
 from components.rl.component import COMPONENT
 from components.rl.presets import preset_names
-from tests.support.stage_context import Finished, Interrupted, run_stage, write_jsonl
-
-PARAMS: dict[str, Any] = {
-    "steps": 6,
-    "prompts_per_step": 4,
-    "group_size": 4,
-    "max_new_tokens": 1,
-    "checkpoint_every": 2,
-    "save_every": 4,
-    "start_kl_every": 3,
-    "optimizer": {"peak_learning_rate": 5e-3, "warmup_steps": 2},
-    "record": {"browse_every": 2, "browse_samples": 3, "right_samples": 5},
-}
+from tests.stages.rl_stage import PARAMS, item, lines, make_model, run
+from tests.support.stage_context import Interrupted, run_stage, write_jsonl
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -50,36 +33,12 @@ def one_thread() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A randomly initialised model."""
-    folder = tmp_path_factory.mktemp("model")
-    tokenizer = train_tokenizer([string.ascii_letters], {}, TokenizerConfig(phrases=False))
-    new_policy(ModelConfig(width=16, layers=1, heads=2, mlp_width=24), tokenizer=tokenizer, seed=0).save(folder)
-    return folder
-
-
-def item(index: int, *, answer: str = "x") -> dict[str, Any]:
-    """A prompt that any letter answers: about half of random tokens. An empty answer breaks it."""
-    return {
-        "id": f"p{index}",
-        "domain": "letters",
-        "prompt": f"letter {index}",
-        "answer": answer,
-        "verifier": "exact",
-        "data": {"aliases": list(string.ascii_lowercase)},
-    }
+    return make_model(tmp_path_factory.mktemp("model"))
 
 
 @pytest.fixture(scope="module")
 def prompts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_jsonl(tmp_path_factory.mktemp("prompts"), [item(index) for index in range(10)])
-
-
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def run(folder: Path, model: Path, dataset: Path, *, stop_after: int | None = None, **params: Any) -> Finished:
-    inputs = {"model": model, "dataset": [dataset]}
-    return run_stage(COMPONENT, folder, params=PARAMS | params, inputs=inputs, seed=3, stop_after=stop_after)
 
 
 def test_it_learns_and_writes_what_it_declares(tmp_path: Path, model: Path, prompts: Path) -> None:
@@ -112,7 +71,7 @@ def test_it_learns_and_writes_what_it_declares(tmp_path: Path, model: Path, prom
 def test_every_method_runs_to_its_end(method: str, tmp_path: Path, model: Path, prompts: Path) -> None:
     done = run(tmp_path, model, prompts, method=method, steps=3)
     assert [row["step"] for row in done.history] == [1, 2, 3]
-    assert all(row["num_updates"] == 1 for row in done.history)
+    assert all(row["num_updates"] >= 1 for row in done.history)
 
 
 RESUMED = {

@@ -64,3 +64,10 @@ def test_other_items_are_refused_by_name() -> None:
     item = Item(id="B-1", domain="B", prompt="?", answer="nus", verifier="exact")
     with pytest.raises(InputError, match="item B-1 is no chain_sum"):
         write(item, name="chain_sum_trace")
+
+
+def test_a_recorded_response_comes_from_the_items_data() -> None:
+    item = Item(id="B-1", domain="B", prompt="?", answer="2", verifier="exact", data={"solution": "1+1=2 #### 2"})
+    assert write(item, name="recorded") == "1+1=2 #### 2"
+    with pytest.raises(InputError, match=r"item B-1 has no text under 'trace' \(its data: solution\)"):
+        write(item, name="recorded", key="trace")

@@ -18,7 +18,7 @@ from components.tasks.item import Item, item_id
 from components.tasks.mutations import mutate
 from components.tasks.seeds import derive_rng
 from components.tasks.source import SourceRequest, SourceRow
-from components.tasks.sources.reasoning_gym import task_names
+from components.tasks.sources.reasoning_gym_tasks import TASK_NAMES
 from components.tasks.verifiers.reasoning_gym import evaluates_answers
 from components.tasks.verify import Outcome, verify
 
@@ -143,4 +143,4 @@ def test_an_unknown_task_is_found_without_importing_the_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "did you mean 'chain_sum'" in done.stdout
-    assert task_names() == set(DATASETS)
+    assert set(DATASETS) == TASK_NAMES

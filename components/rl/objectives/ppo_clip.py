@@ -28,10 +28,8 @@ def ppo_clip(scores: TokenScores, batch: Batch, context: SlotContext, *, config:
     Source: Schulman et al. 2017, PPO (arXiv:1707.06347), eq. 7; two bounds from Yu et al. 2025, DAPO
     (arXiv:2503.14476), eq. 8. Metric `clip_fraction`: tokens whose gradient the clip takes away.
     """
-    import torch
+    from components.rl.surrogate import clipped_loss, token_ratio
 
-    ratio_n = torch.exp(scores.logprobs - batch.old_logprobs)
-    clipped_n = ratio_n.clamp(1 - config.clip_low, 1 + config.clip_high)
-    free_gain_n, clipped_gain_n = ratio_n * batch.advantages, clipped_n * batch.advantages
-    silenced_n = (clipped_gain_n < free_gain_n).detach()
-    return TokenLoss(-torch.minimum(free_gain_n, clipped_gain_n), {"clip_fraction": silenced_n.float()})
+    ratio_n = token_ratio(scores, batch)
+    loss_n, silenced_n = clipped_loss(ratio_n, batch.advantages, 1 - config.clip_low, 1 + config.clip_high)
+    return TokenLoss(loss_n, {"clip_fraction": silenced_n})

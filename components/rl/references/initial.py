@@ -12,5 +12,8 @@ if TYPE_CHECKING:
 
 
 def initial(policies: Policies, context: SlotContext, *, config: NoConfig) -> Policy:
-    """Return the model of input `reference`, or the stage's input model where that is not connected."""
-    return policies.start
+    """Return the model of input `reference`, or the stage's input model where that is not connected.
+
+    A phase that resets the reference puts the policy that it begins with in its place.
+    """
+    return policies.anchor

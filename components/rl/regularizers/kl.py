@@ -35,4 +35,4 @@ def kl(scores: TokenScores, batch: Batch, context: SlotContext, *, config: KLCon
         estimate_n = difference_n.square() / 2
     else:
         estimate_n = (-difference_n).expm1() + difference_n
-    return TokenLoss(config.coefficient * estimate_n, {f"reference_kl_{config.estimator}": estimate_n.detach()})
+    return TokenLoss(config.coefficient * estimate_n)

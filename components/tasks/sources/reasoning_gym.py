@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
-from functools import cache
 from importlib.metadata import version
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, ClassVar
 
 from pydantic import Field, field_validator
@@ -16,12 +12,11 @@ from pydantic import Field, field_validator
 from components.contract.errors import InputError, UnknownName
 from components.tasks.seeds import derive_seed
 from components.tasks.source import SourceConfig, SourceRequest, SourceRow, SourceRows
+from components.tasks.sources.reasoning_gym_tasks import TASK_NAMES
 
 SEED_SPAN = 1 << 31
 """Some tasks hand their seed to NumPy, which takes 32 bits."""
 MAX_ROWS = 1 << 26
-NAMED = re.compile(r'^(?:DATASET_NAME = |register_dataset\(\s*)"(\w+)"', re.MULTILINE)
-"""How the library's modules name the tasks that they register."""
 
 
 class ReasoningGymSourceConfig(SourceConfig):
@@ -38,18 +33,9 @@ class ReasoningGymSourceConfig(SourceConfig):
     @field_validator("task")
     @classmethod
     def _known(cls, task: str) -> str:
-        if task not in task_names():
-            raise UnknownName("reasoning-gym task", task, task_names())
+        if task not in TASK_NAMES:
+            raise UnknownName("reasoning-gym task", task, TASK_NAMES)
         return task
-
-
-@cache
-def task_names() -> frozenset[str]:
-    """Return the tasks of reasoning-gym, read off its files: importing it takes seconds, too long for a plan."""
-    found = find_spec("reasoning_gym")
-    files = Path(found.origin).parent.rglob("*.py") if found and found.origin else ()
-    texts = (path.read_text(encoding="utf-8") for path in files)
-    return frozenset(name for text in texts if "register_dataset(" in text for name in NAMED.findall(text))
 
 
 def reasoning_gym(request: SourceRequest, *, config: ReasoningGymSourceConfig) -> SourceRows:

@@ -1,0 +1,1 @@
+"""The adopt stage: takes a model into a run as it is."""

@@ -1,0 +1,21 @@
+"""Declaration of the adopt stage."""
+
+from __future__ import annotations
+
+from components.contract.artifacts import ArtifactType
+from components.contract.component import Component, Params, Port
+
+
+class AdoptParams(Params):
+    """Adopting has no parameters."""
+
+
+COMPONENT = Component(
+    name="adopt",
+    summary="Take a model as it is: what the recipe says about the stage (when, approve, register) is the point",
+    inputs={"model": Port(type=ArtifactType.MODEL, doc="a model of this run, a registered one, or one from elsewhere")},
+    outputs={"model": Port(type=ArtifactType.MODEL, doc="the same model, with the same digest")},
+    params=AdoptParams,
+    run="components.adopt.run:run",
+    image="cpu",
+)

@@ -1,0 +1,52 @@
+"""Remarks on a choice of slots, from a study of which tricks help where; nothing depends on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from components.contract.operators import OperatorSpec
+from components.rl.component import RLParams
+from components.rl.objectives.ppo_clip import PPOClipConfig
+from components.rl.presets import SlotSpecs
+
+LONG_BUDGET = 8192
+"""Tokens of a response beyond which leaving out truncated ones no longer helps; reconstructed."""
+ALIGNED = frozenset({"sft", "rl", "replay"})
+"""Components whose model is no base model any more."""
+SOURCE = "(Liu et al. 2025, arXiv:2508.08221)"
+
+
+def guidelines(params: RLParams, makers: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield one line for each guideline that the stage goes against; each at most once.
+
+    `makers`: the components that make the stage's inputs, by port; what they are not known to be is not remarked on.
+    Source: Liu et al. 2025, Tricks or Traps (arXiv:2508.08221). Certain: the direction of each guideline.
+    Reconstructed: the conditions under which it is shown, and `LONG_BUDGET`.
+    """
+    phases = params.phases or (None,)
+    yield from dict.fromkeys(line for phase in phases for line in _lines(params, params.slots(phase), makers))
+
+
+def _lines(params: RLParams, slots: SlotSpecs, makers: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    made_by = set(makers.get("model", ()))
+    filters = {spec.name for spec in slots.filters}
+    graded = [spec.name for spec in slots.rewards if spec.name != "verifier"]
+    if graded and "dynamic_sampling" not in filters and any(a.name == "group_mean_std" for a in slots.advantages):
+        yield (
+            f"group_mean_std blows up groups that differ only in {', '.join(graded)}; group_mean_batch_std or "
+            f"group_mean does not {SOURCE}"
+        )
+    if slots.objective.name == "ppo_clip":
+        yield from _clip_lines(params, slots.objective, made_by)
+    if "drop_truncated" in filters and params.max_new_tokens > LONG_BUDGET:
+        limit = f"{params.max_new_tokens:,} tokens"
+        yield f"drop_truncated helps short and medium responses, not those of up to {limit} {SOURCE}"
+
+
+def _clip_lines(params: RLParams, objective: OperatorSpec, made_by: set[str]) -> Iterator[str]:
+    config = PPOClipConfig.model_validate(objective.settings)
+    several_updates = params.minibatches * params.epochs > 1  # on policy no ratio reaches a clip
+    if several_updates and made_by and made_by <= ALIGNED and config.clip_high <= config.clip_low:
+        yield f"an aligned model explores more with a wider upper clip, such as clip_high 0.28 {SOURCE}"
+    if made_by == {"pretrain"} and config.denominator in ("responses", "groups"):
+        yield f"a base model learns better from a mean over tokens than from denominator {config.denominator} {SOURCE}"

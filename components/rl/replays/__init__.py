@@ -1,0 +1,1 @@
+"""Operators of this slot: which batches a step learns from, such as past ones beside its own."""

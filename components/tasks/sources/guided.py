@@ -1,0 +1,86 @@
+"""Items of another source with a solution in the prompt: exercises in rewriting what an expert wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import ClassVar
+
+from pydantic import field_validator, model_validator
+
+from components.contract.errors import InputError
+from components.contract.operators import Bound, OperatorSpec
+from components.tasks.item import Item, item_id
+from components.tasks.seeds import derive_rng
+from components.tasks.source import BadRow, SourceConfig, SourceRequest, SourceRow, SourceRows
+
+PROMPT, SOLUTION = "{prompt}", "{solution}"
+
+
+def guided_prompt(template: str, prompt: str, solution: str) -> str:
+    """Return the template with the prompt and the solution in their places."""
+    before, _, after = template.partition(PROMPT)
+    return before.replace(SOLUTION, solution) + prompt + after.replace(SOLUTION, solution)
+
+
+def check_template(template: str) -> str:
+    """Return the template; raise InputError unless it has a place for the prompt and one for the solution."""
+    if PROMPT not in template or SOLUTION not in template:
+        raise InputError(f"the template needs {PROMPT} and {SOLUTION}, found {template!r}")
+    return template
+
+
+class GuidedSourceConfig(SourceConfig):
+    """Whose items, whose solutions, and how they are shown."""
+
+    endless: ClassVar[bool] = True
+    source: OperatorSpec
+    """The source of the items; one without end."""
+    expert: OperatorSpec = OperatorSpec(name="gold")
+    """The demonstrator that writes the solution."""
+    template: str = "{prompt}\nSolution: {solution}\nRewrite it in your own words."
+    """The new prompt."""
+
+    @field_validator("template")
+    @classmethod
+    def _complete(cls, value: str) -> str:
+        return check_template(value)
+
+    @model_validator(mode="after")
+    def _known(self) -> GuidedSourceConfig:
+        source, _ = self.uses()
+        if not (isinstance(source.config, SourceConfig) and source.config.endless):
+            raise InputError(f"source guided: {source.name!r} ends; a source without end is needed")
+        return self
+
+    def uses(self) -> tuple[Bound, ...]:
+        """Return the source and the expert."""
+        return self.source.resolve("source"), self.expert.resolve("demonstrator")
+
+
+def guided(request: SourceRequest, *, config: GuidedSourceConfig) -> SourceRows:
+    """Make the items of the inner source with the expert's solution in their prompts; answers and verifiers stay."""
+    source, expert = config.uses()
+    inner: SourceRows = source(request)
+    origin = {"source": "guided", "expert": config.expert.name, "template": config.template, "of": dict(inner.origin)}
+    return SourceRows(_rows(inner.rows, expert, config, request.seed), origin)
+
+
+def _rows(
+    rows: Iterator[SourceRow | BadRow], expert: Bound, config: GuidedSourceConfig, seed: int
+) -> Iterator[SourceRow | BadRow]:
+    for row in rows:
+        if isinstance(row, BadRow):
+            yield row
+            continue
+        domain = row.domain or "guided"
+        item = Item(
+            id=row.id or item_id(domain, row.prompt, row.answer),
+            domain=domain,
+            prompt=row.prompt,
+            answer=row.answer,
+            verifier=row.verifier,
+            data=dict(row.data),
+        )
+        solution = expert(item, derive_rng(seed, "guided", item.id))
+        yield replace(row, id=None, prompt=guided_prompt(config.template, row.prompt, solution))

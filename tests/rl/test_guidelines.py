@@ -1,0 +1,74 @@
+"""Remarks on the choice of slots: each where its condition holds, none elsewhere, and never an error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from components.rl.component import COMPONENT, RLParams
+from components.rl.presets import preset_names
+from pipelines.advice import advice
+from pipelines.cli import main
+from pipelines.recipe import load_recipe
+
+
+def remarks(maker: str | None = "sft", **params: Any) -> list[str]:
+    assert COMPONENT.advice is not None
+    return list(COMPONENT.advice(RLParams.model_validate(params), {"model": [maker] if maker else []}))
+
+
+GRADED = ["verifier", "overlong"]
+
+
+@pytest.mark.parametrize(
+    "maker, params, words",
+    [
+        ("sft", {"method": "grpo", "rewards": GRADED}, "differ only in overlong"),
+        ("sft", {"method": "grpo", "minibatches": 4}, "such as clip_high 0.28"),
+        ("rl", {"method": "grpo", "epochs": 2}, "such as clip_high 0.28"),
+        ("pretrain", {"method": "grpo", "minibatches": 4}, "than from denominator responses"),
+        ("sft", {"method": "grpo", "filters": ["drop_truncated"], "max_new_tokens": 16384}, "up to 16,384 tokens"),
+    ],
+)
+def test_a_guideline_that_is_not_followed_is_named(maker: str, params: dict[str, Any], words: str) -> None:
+    (line,) = remarks(maker, **params)
+    assert words in line and "arXiv:2508.08221" in line
+
+
+@pytest.mark.parametrize(
+    "maker, params",
+    [
+        ("sft", {"method": "lite-ppo"}),
+        ("sft", {"method": "grpo"}),  # one update for each batch: no clip acts
+        ("sft", {"method": "dapo", "minibatches": 4}),  # dynamic sampling leaves no group that differs in length only
+        ("pretrain", {"method": "lite-ppo", "minibatches": 4}),
+        (None, {"method": "grpo", "minibatches": 4}),  # a model from outside: aligned or not is not known
+        ("sft", {"method": "grpo", "filters": ["drop_truncated"], "max_new_tokens": 8192}),
+        ("sft", {"method": "grpo", "rewards": GRADED, "advantages": ["group_mean"]}),
+    ],
+)
+def test_nothing_is_said_where_a_guideline_holds_or_does_not_apply(maker: str | None, params: dict[str, Any]) -> None:
+    assert remarks(maker, **params) == []
+
+
+def test_phases_are_read_and_a_remark_comes_once() -> None:
+    wide = {"name": "a", "steps": 1, "slots": {"objective": {"name": "ppo_clip", "clip_high": 0.28}}}
+    narrow = [{"name": "b", "steps": 1}, {"name": "c", "steps": 1}]
+    assert len(remarks(method="grpo", minibatches=4, phases=[wide, *narrow])) == 1
+    assert remarks(method="grpo", minibatches=4, phases=[wide]) == []
+
+
+@pytest.mark.parametrize("method", preset_names())
+def test_every_method_can_be_remarked_on(method: str) -> None:
+    assert all("\n" not in line for line in remarks(method=method, minibatches=4))
+
+
+def test_notes_name_the_stages_once_and_are_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+    settings = ["matrix.arm.baseline.minibatches=4", "matrix.arm.wide={method: lite-ppo}"]
+    recipe = load_recipe("testbed", settings)
+    (note,) = advice(recipe)
+    assert note.startswith("rl-seed-0-arm-baseline and 2 more: an aligned model")
+    assert main(["validate", "testbed", "--set", settings[0], "--set", settings[1]]) == 0
+    assert f"note: {note}\n" in capsys.readouterr().out
+    assert advice(load_recipe("testbed")) == []
