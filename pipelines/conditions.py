@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from components.contract.artifacts import ArtifactType
@@ -13,7 +12,7 @@ from components.contract.job import Expectation
 from components.runtime.gates.known import check_expectation
 from pipelines.connect import Connector, several
 from pipelines.draft import Draft
-from pipelines.grammar import ExpectationWords
+from pipelines.grammar import ExpectationWords, metric_fits
 from pipelines.nodes import UNKNOWN, Node
 from pipelines.problems import Problems, shown
 from pipelines.references import Resolver
@@ -134,7 +133,7 @@ class Conditions:
             return None
 
     def _metric(self, name: str, component: Component, node: Node) -> None:
-        if component.metrics and not any(_metric_fits(name, known) for known in component.metrics):
+        if component.metrics and not any(metric_fits(name, known) for known in component.metrics):
             self._problems.unknown(node.mark, f"metric of {component.name!r}:", name, component.metrics)
 
     def _outputs(self, draft: Draft, component: Component) -> None:
@@ -164,12 +163,6 @@ class Conditions:
             self._problems.unknown(node.at(("type",)).mark, error.kind, error.name, error.known)
         except InputError as error:
             self._problems.add(node.at(("kwargs",)).mark, f"expect: {error}")
-
-
-def _metric_fits(name: str, known: str) -> bool:
-    """Return whether a declared metric covers a name: "pass_at_<k>_<domain>" by form, "loss" also loss_A."""
-    pattern = re.sub(r"<[^<>]*>", ".+", re.sub(r"([^\w<>])", r"\\\1", known, flags=re.ASCII))
-    return re.fullmatch(f"{pattern}([_/@-].+)?", name) is not None
 
 
 def _no_names(name: str) -> float:

@@ -1,16 +1,17 @@
-"""Tables in component READMEs, written from the declarations: `python -m pipelines.docs` (make docs) renews them."""
+"""Tables in READMEs, written from the declarations: `python -m pipelines.docs` (make docs) renews them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from components.contract.component import Component
 from components.contract.registry import components
+from components.rl.presets import FOLDER as METHODS
 from pipelines.cli.catalog import describe_fields
+from pipelines.method_tables import coordinate_table, index_table, result_table, shipped
 
-BEGIN, END = "<!-- parameters -->", "<!-- /parameters -->"
-BLOCK = re.compile(re.escape(BEGIN) + r".*?" + re.escape(END), re.DOTALL)
 COMPONENTS = Path(__file__).parents[1] / "components"
 
 
@@ -23,21 +24,33 @@ def parameter_table(component: Component) -> str:
     return "\n".join(["| parameter | type | default | what it is |", "| --- | --- | --- | --- |", *rows])
 
 
-def renewed(text: str, component: Component) -> str:
-    """Return a README with its parameter block renewed; raise ValueError when it has none."""
-    if not BLOCK.search(text):
-        raise ValueError(f"README of {component.name}: no block {BEGIN} ... {END}")
-    block = f"{BEGIN}\n{parameter_table(component)}\n{END}"
-    return BLOCK.sub(lambda _: block, text)
+def renewed(text: str, blocks: Mapping[str, str]) -> str:
+    """Return a README with its blocks, each from `<!-- name -->` to `<!-- /name -->`, renewed.
+
+    Raises ValueError when it has no such block.
+    """
+    for name, content in blocks.items():
+        begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+        pattern = re.compile(re.escape(begin) + r".*?" + re.escape(end), re.DOTALL)
+        if not pattern.search(text):
+            raise ValueError(f"no block {begin} ... {end}")
+        text = pattern.sub(lambda _, block=f"{begin}\n{content}\n{end}": block, text)
+    return text
 
 
-def readmes() -> dict[Path, Component]:
-    """Return the README of every in-tree component."""
-    found = {}
+def readmes() -> dict[Path, dict[str, str]]:
+    """Return the READMEs with generated blocks: path -> block -> content."""
+    found: dict[Path, dict[str, str]] = {}
     for name in components().names():
         path = COMPONENTS / name / "README.md"
         if path.is_file():
-            found[path] = components().get(name)
+            found[path] = {"parameters": parameter_table(components().get(name))}
+    presets = shipped()
+    found[METHODS / "README.md"] = {
+        "index": index_table(presets),
+        "coordinates": coordinate_table(presets),
+        "results": result_table(),
+    }
     return found
 
 
@@ -46,9 +59,9 @@ def _cell(text: str) -> str:
 
 
 def main() -> None:
-    """Renew the parameter tables of all READMEs."""
-    for path, component in readmes().items():
-        path.write_text(renewed(path.read_text(encoding="utf-8"), component), encoding="utf-8")
+    """Renew the blocks of all READMEs."""
+    for path, blocks in readmes().items():
+        path.write_text(renewed(path.read_text(encoding="utf-8"), blocks), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-RECIPE_KEYS = ("name", "summary", "seed", "params", "defaults", "extends", "matrix", "stages")
+_HEAD_KEYS = ("name", "summary", "seed", "params", "defaults", "extends", "matrix")
+RECIPE_KEYS = (*_HEAD_KEYS, "stages", "hallmark", "triggered_by")
 GROUP_KEYS = ("repeat", "carry", "stages", "yield", "matrix", "summary")
 DEFAULT_KEYS = ("pool", "retries", "backoff", "timeout", "with")
 RESERVED = ("params", "matrix", "round", "seed", "carry", "and", "or", "not", "true", "false", "null", "none", "in")
@@ -72,6 +73,14 @@ def _registered(value: str) -> str:
 def _alias(value: str) -> str:
     if not _ALIAS.fullmatch(value):
         raise ValueError("expected a letter, then letters, digits, '.', '_' or '-', at most 64 of them")
+    return value
+
+
+def trigger(value: Any) -> str:
+    """Return "model@alias"; raise ValueError for what no registered model's alias can be."""
+    name, at, alias = value.partition("@") if isinstance(value, str) else ("", "", "")
+    if not at or not _REGISTERED.fullmatch(name) or not _ALIAS.fullmatch(alias):
+        raise ValueError("expected the alias of a registered model, such as quickstart@champion")
     return value
 
 
@@ -139,3 +148,9 @@ def format_duration(seconds: float) -> str:
         if seconds >= size and seconds % size == 0:
             return f"{seconds / size:g}{unit}"
     return f"{seconds:g}s"
+
+
+def metric_fits(name: str, known: str) -> bool:
+    """Return whether a declared metric covers a name: "pass_at_<k>_<domain>" by form, "loss" also loss_A."""
+    pattern = re.sub(r"<[^<>]*>", ".+", re.sub(r"([^\w<>])", r"\\\1", known, flags=re.ASCII))
+    return re.fullmatch(f"{pattern}([_/@-].+)?", name) is not None

@@ -10,7 +10,7 @@ from typing import Any
 
 from pipelines.find import is_name
 from pipelines.grammar import MAX_SEED
-from pipelines.nodes import UNKNOWN, Node
+from pipelines.nodes import UNKNOWN, Node, mapping
 from pipelines.problems import Mark, Problems, shown
 
 Label = str | int | float | bool
@@ -36,6 +36,31 @@ def read_axes(node: Node, what: str, problems: Problems) -> tuple[Axis, ...]:
             problems.add(node.mark, f"{what}matrix: got {shown(node.plain())}, {expected}")
         return (BROKEN,)
     return tuple(_axis(name, values, what, problems) for name, values in node.value.items())
+
+
+def keep_axes(
+    node: Node, around: tuple[Axis, ...], what: str, problems: Problems
+) -> tuple[tuple[Axis, ...], Node | None]:
+    """Return the axes around that a stage's matrix keeps, and its own part, None if there is none.
+
+    `{arm: none}` leaves the axis `arm` out; one that is not around is noted.
+    """
+    entries = node.value if isinstance(node.value, dict) else {}
+    dropped = {axis: child for axis, child in entries.items() if is_none(child)}
+    known = [axis.name for axis in around]
+    for name, child in dropped.items():
+        if name not in known and BROKEN not in around:
+            problems.unknown(child.where, f"axis around {what.removesuffix(', ')}:", name, known)
+    kept = tuple(axis for axis in around if axis.name not in dropped)
+    if not dropped:
+        return kept, node
+    own = {name: child for name, child in entries.items() if name not in dropped}
+    return kept, mapping(own, node.mark, node.key) if own else None
+
+
+def is_none(node: Node) -> bool:
+    """Return whether a matrix, or an axis, is left out."""
+    return node.value is None or node.value == "none"
 
 
 def _axis(name: str, node: Node, what: str, problems: Problems) -> Axis:

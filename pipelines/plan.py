@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from components.contract.artifacts import canonical_json
 from components.contract.job import Job
-from pipelines.pools import Pool
 from pipelines.recipe import Recipe, Stage
 
 
@@ -41,11 +39,12 @@ class Plan:
 
 def build_plan(recipe: Recipe, store_uri: str, run_id: str) -> Plan:
     """Return the plan of a recipe; the store is not touched."""
-    jobs = tuple(_job(stage, recipe, recipe.pools, store_uri, run_id) for stage in recipe.stages)
+    jobs = tuple(stage_job(stage, recipe, store_uri, run_id) for stage in recipe.stages)
     return Plan(recipe=recipe, run_id=run_id, store=store_uri, jobs=jobs)
 
 
-def _job(stage: Stage, recipe: Recipe, pools: Mapping[str, Pool], store: str, run_id: str) -> Job:
+def stage_job(stage: Stage, recipe: Recipe, store: str, run_id: str) -> Job:
+    """Return the job of one stage of a recipe."""
     return Job(
         run_id=run_id,
         recipe=recipe.name,
@@ -55,7 +54,7 @@ def _job(stage: Stage, recipe: Recipe, pools: Mapping[str, Pool], store: str, ru
         inputs=stage.inputs,
         seed=stage.seed,
         store=store,
-        resources=pools[stage.pool].resources(stage.pool),
+        resources=recipe.pools[stage.pool].resources(stage.pool),
         retry=stage.retry,
         timeout_seconds=stage.timeout_seconds,
         when=stage.when,

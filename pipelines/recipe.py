@@ -18,8 +18,9 @@ from pipelines.connect import Connector
 from pipelines.document import Document
 from pipelines.draft import Draft, StageReader
 from pipelines.find import find_recipe, is_name
-from pipelines.grammar import DEFAULT_KEYS, MAX_SEED, MAX_SUMMARY_LENGTH, RECIPE_KEYS
+from pipelines.grammar import DEFAULT_KEYS, MAX_SEED, MAX_SUMMARY_LENGTH, RECIPE_KEYS, trigger
 from pipelines.graph import leave_out, refuse_cycles
+from pipelines.hallmark import Hallmark, read_hallmark
 from pipelines.layers import apply_overrides, merge_layers, override_text, read_layers
 from pipelines.matrix import Label
 from pipelines.nodes import Node
@@ -83,6 +84,11 @@ class Recipe:
     stages: tuple[Stage, ...]
     """In topological order, else in the order of the file."""
     left_out: tuple[LeftOut, ...]
+    hallmark: Hallmark | None = field(default=None, repr=False)
+    """What it claims of the arms of its matrix, for `posttrain reproduce`."""
+
+    triggered_by: tuple[str, ...] = ()
+    """Aliases of registered models, as "model@alias"; Airflow starts the recipe when one of them moves."""
 
     @property
     def params(self) -> dict[str, Any]:
@@ -106,18 +112,20 @@ def load_recipe(
     *,
     seed: int | None = None,
     pools: Mapping[str, Pool] | None = None,
+    whole: bool = False,
 ) -> Recipe:
     """Return the recipe with "key=value" overrides applied, unrolled and checked.
 
     Raises InputError when it is not found, and RecipeErrors with all of its problems. `pools` are those of
-    infra/pools.yaml unless given.
+    infra/pools.yaml unless given. With `whole`, stages that `when` leaves out before the run are kept, for an engine
+    whose graph must hold all that some parameters may ask for.
     """
     if seed is not None:
         overrides = (*overrides, override_text("seed", seed))
     documents = read_layers(find_recipe(name_or_path))
     problems = Problems()
     root = apply_overrides(merge_layers(documents), overrides, problems)
-    return _Reader(documents, root, tuple(overrides), load_pools() if pools is None else pools, problems).read()
+    return _Reader(documents, root, tuple(overrides), load_pools() if pools is None else pools, problems).read(whole)
 
 
 class _Reader:
@@ -138,18 +146,21 @@ class _Reader:
         self._problems = problems
         self._resolver = Resolver(problems)
 
-    def read(self) -> Recipe:
+    def read(self, whole: bool = False) -> Recipe:
         name, summary, seed = self._head()
+        triggers = self._triggers(self._root.child("triggered_by"))
         values = read_parameters(self._root.child("params"), seed, self._resolver, self._problems)
         parameters = describe_parameters(self._root.child("params"), values, self._problems)
         unroller = Unroller(values, seed, self._resolver, self._problems)
         cells = unroller.unroll(self._root.child("stages"), self._root.child("matrix"))
         if not cells and not len(self._problems):
             self._problems.add(self._root.mark, "'stages' is missing or empty; expected 'name: {uses: ...}' lines")
-        drafts = self._drafts(cells, unroller.groups)
+        drafts, connector = self._drafts(cells, unroller.groups)
+        names = {"params": values, "seed": seed}
+        hallmark = read_hallmark(self._root.child("hallmark"), drafts, connector, self._resolver, self._problems, names)
         refuse_cycles(drafts, self._problems)
         self._problems.stop()
-        left_out = leave_out(drafts)
+        left_out = {} if whole else leave_out(drafts)
         return Recipe(
             name=name,
             summary=summary,
@@ -161,6 +172,8 @@ class _Reader:
             pools=self._pools,
             stages=_in_order(_stage(draft, left_out) for draft in drafts.values() if draft.cell.name not in left_out),
             left_out=tuple(LeftOut(name, reason) for name, reason in left_out.items()),
+            hallmark=hallmark,
+            triggered_by=triggers,
         )
 
     def _head(self) -> tuple[str, str, int]:
@@ -185,6 +198,15 @@ class _Reader:
         self._check_defaults(root.child("defaults"))
         return str(name and name.value), str(summary.value if summary else ""), seed.value if seed else 0
 
+    def _triggers(self, node: Node | None) -> tuple[str, ...]:
+        found: list[str] = []
+        for item in node.value if node and isinstance(node.value, list) else [node] if node and node.value else []:
+            try:
+                found.append(trigger(item.value))
+            except ValueError as error:
+                self._problems.add(item.mark, f"triggered_by: got {shown(item.plain())}, {error}")
+        return tuple(found)
+
     def _check_defaults(self, node: Node | None) -> None:
         if node is None or node.value is None:
             return
@@ -208,7 +230,7 @@ class _Reader:
                 expected = "expected 'parameter: value' lines"
                 self._problems.add(child.mark, f"defaults.with.{key}: got {shown(child.plain())}, {expected}")
 
-    def _drafts(self, cells: Iterable[Cell], groups: Iterable[Group]) -> dict[str, Draft]:
+    def _drafts(self, cells: Iterable[Cell], groups: Iterable[Group]) -> tuple[dict[str, Draft], Connector]:
         folders = {document.label: document.path.parent for document in self._documents}
         connector = Connector(self._resolver, self._problems, folders)
         reader = StageReader(self._root.child("defaults"), self._pools, self._resolver, self._problems)
@@ -221,7 +243,7 @@ class _Reader:
             wiring.connect(draft)
         for group in groups:
             connector.check_group(group)
-        return drafts
+        return drafts, connector
 
 
 def _stage(draft: Draft, left_out: Mapping[str, str]) -> Stage:

@@ -13,7 +13,7 @@ from typing import Any
 from components.contract.errors import nearest
 from pipelines.find import is_name
 from pipelines.grammar import GROUP_KEYS, MAX_CELLS, MAX_ROUNDS, MAX_STAGES, RESERVED, STAGE_KEYS
-from pipelines.matrix import BROKEN, Axis, Label, is_count, products, read_axes, slug
+from pipelines.matrix import BROKEN, Axis, Label, is_count, is_none, keep_axes, products, read_axes, slug
 from pipelines.nodes import UNKNOWN, Node
 from pipelines.problems import Problems, shown
 from pipelines.references import Resolver, Scope
@@ -108,7 +108,7 @@ class Unroller:
     def unroll(self, stages: Node | None, matrix: Node | None) -> list[Cell]:
         """Return all cells in the order of the file."""
         context = _Context(self._names)
-        axes = self._axes(matrix, context) if matrix is not None and not _is_none(matrix) else ()
+        axes = self._axes(matrix, context) if matrix is not None and not is_none(matrix) else ()
         if stages is not None and stages.value is not None:
             self._namespace(stages, _Context(self._names, axes), Namespace())
         return list(self._cells.values())
@@ -230,18 +230,20 @@ class Unroller:
         return Cell(template.name + suffix, template, labels, self._scope(_Context(names)), seed)
 
     def _stage_axes(self, name: str, node: Node | None, context: _Context) -> tuple[Axis, ...]:
-        """Return the axes around a stage and its own; `matrix: none` leaves those around out."""
+        """Return the axes around a stage and its own; `matrix: none` leaves those around out, `{axis: none}` one."""
         if node is None:
             return context.axes
-        if _is_none(node):
+        if is_none(node):
             return ()
-        own = self._axes(node, context, f"stage {name!r}, ")
+        what = f"stage {name!r}, "
+        around, node = keep_axes(node, context.axes, what, self._problems)
+        own = self._axes(node, context, what) if node is not None else ()
         for axis in own:
-            if axis is not BROKEN and any(axis.name == outer.name for outer in context.axes):
+            if axis is not BROKEN and any(axis.name == outer.name for outer in around):
                 self._problems.add(
                     node.value[axis.name].where, f"stage {name!r}, matrix: axis {axis.name!r} already comes from around"
                 )
-        return (*context.axes, *own)
+        return (*around, *own)
 
     def _axes(self, node: Node, context: _Context, what: str = "") -> tuple[Axis, ...]:
         return read_axes(self._resolver.resolve(node, self._scope(context)), what, self._problems)
@@ -253,7 +255,3 @@ class Unroller:
             "env": "environment variables are not read by recipes; use a parameter and --set",
         }
         return Scope(context.names, missing)
-
-
-def _is_none(node: Node) -> bool:
-    return node.value is None or node.value == "none"

@@ -1,4 +1,4 @@
-"""URIs of inputs that exist before a run: paths, file:, s3:, hf: and artifact:."""
+"""URIs of inputs that exist before a run: paths, file:, s3:, hf:, artifact: and models:."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from components.contract.errors import InputError
 from pipelines.problems import meant, shown
 
-SCHEMES = ("file", "s3", "hf", "artifact")
+SCHEMES = ("file", "s3", "hf", "artifact", "models")
 MAX_LENGTH = 1024
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
@@ -17,6 +17,10 @@ _FORMS = {
     "s3": (re.compile(r"//[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/\S+"), "s3://bucket/key"),
     "hf": (re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?", re.ASCII), "hf:organisation/name"),
     "artifact": (re.compile(r"[0-9a-f]{64}"), "artifact:<digest of 64 hexadecimal digits>"),
+    "models": (
+        re.compile(r"/[A-Za-z0-9][\w.-]{0,127}(@[A-Za-z][\w.-]{0,63}|/[0-9]+)", re.ASCII),
+        "models:/name@alias or models:/name/version",
+    ),
 }
 
 

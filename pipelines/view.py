@@ -98,9 +98,10 @@ class StageState:
 class PlainView:
     """One line for each change of state; progress at most every ten seconds. For logs and pipes."""
 
-    def __init__(self, jobs: list[Job], stream: TextIO = sys.stdout) -> None:
+    def __init__(self, jobs: list[Job], stream: TextIO = sys.stdout, *, named: bool = True) -> None:
+        """With `named` each line begins with its stage; a log of one stage alone need not say it."""
         self._states = {job.stage: StageState(job.stage, job.component) for job in jobs}
-        self._stream = stream
+        self._stream, self._named = stream, named
         self._printed: dict[str, tuple[str, float]] = {}
 
     @contextmanager
@@ -120,12 +121,12 @@ class PlainView:
         changed = state.state != last_state or event["event"] in ("retry", "warning")
         if changed or (event["event"] == "progress" and time.monotonic() - last_time > PLAIN_SECONDS):
             self._printed[state.name] = (state.state, time.monotonic())
-            print(plain_line(state), file=self._stream, flush=True)
+            print(plain_line(state, named=self._named), file=self._stream, flush=True)
 
 
-def plain_line(state: StageState) -> str:
+def plain_line(state: StageState, *, named: bool = True) -> str:
     """Return one line about a stage."""
-    parts = [f"{state.name:<24} {state.state:<8}"]
+    parts = [f"{state.name:<24} {state.state:<8}" if named else f"{state.state:<8}"]
     if state.state == "running" and state.total:
         parts.append(f"{state.done}/{state.total}")
     if state.elapsed is not None and state.state != "queued":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,10 @@ from tests.support.fault_proxy import FaultProxy
 from tests.support.s3_server import local_s3, make_bucket, s3_environment
 
 BUCKET = "posttrain-tests"
+ELSEWHERE = {"airflow": "pipelines/engines/airflow", "playwright": "airflow_ui"}
+"""Library -> tests that run in the environments that hold it, which have their own make targets."""
+
+collect_ignore = [folder for library, folder in ELSEWHERE.items() if find_spec(library) is None]
 
 
 @pytest.fixture(scope="session")

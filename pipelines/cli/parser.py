@@ -50,6 +50,8 @@ def build_parser() -> argparse.ArgumentParser:
     _recipe_commands(commands)
     _run_commands(commands)
     _catalog_commands(commands)
+    _method_commands(commands)
+    _airflow_commands(commands)
     _other_commands(commands)
     return parser
 
@@ -72,6 +74,7 @@ def _recipe_commands(commands: Any) -> None:
     _json(run)
     run.add_argument("--engine", choices=ENGINES, default="local", help="what orders the jobs (default: local)")
     run.add_argument("--new", action="store_true", help="start a new run even if an unfinished one could go on")
+    run.add_argument("--containers", action="store_true", help="run each job in a container of infra/images")
     run.add_argument("--jobs", type=_positive, metavar="N", help="cores for jobs side by side (default: all)")
     plan = _command(commands, "plan", "show what would run, what is cached and why, on which pools", "recipes:plan")
     _recipe(plan)
@@ -123,12 +126,44 @@ def _catalog_commands(commands: Any) -> None:
     _json(operators)
 
 
+def _method_commands(commands: Any) -> None:
+    methods = _command(commands, "methods", "list RL methods: slots, paper, last verdict", "methods:methods")
+    _json(methods)
+    diff = _command(commands, "diff", "show the slots and constants in which two methods differ", "methods:diff")
+    diff.add_argument("a", metavar="A", help="a method")
+    diff.add_argument("b", metavar="B")
+    _json(diff)
+    reproduce = _command(
+        commands,
+        "reproduce",
+        "run a method beside its baseline: is its claim seen?",
+        "methods:reproduce",
+    )
+    reproduce.add_argument("slug", metavar="SLUG", help="a method with a recipe in recipes/methods, or a recipe's path")
+    reproduce.add_argument("--seeds", type=_positive, metavar="N", help="seeds 0 to N-1 (default: those of the recipe)")
+    _set(reproduce)
+    _jobs(reproduce)
+    _store(reproduce)
+    _json(reproduce)
+    reproduce.add_argument("--record", action="store_true", help="keep the result in components/rl/methods/results")
+
+
 def _other_commands(commands: Any) -> None:
     stage = _command(commands, "stage", "run one job from its description file, as containers do", "stage:stage")
     stage.add_argument("file", metavar="JOB.json", help="job description, or - for standard input")
     ui = _command(commands, "ui", "open MLflow on the store's lineage, on this machine only", "ui:ui")
     _store(ui)
     ui.add_argument("--port", type=_port, metavar="N", help="port (default: a free one)")
+
+
+def _airflow_commands(commands: Any) -> None:
+    airflow = commands.add_parser("airflow", help="an Airflow of one's own, and pools in any", allow_abbrev=False)
+    actions = airflow.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=_Parser)
+    up = _command(actions, "up", "start Airflow on this machine and keep it until Ctrl-C", "airflow:up")
+    _store(up)
+    up.add_argument("--port", type=_port, metavar="N", help="port (default: 8080, or a free one)")
+    init = _command(actions, "init", "create the pools of pools.yaml that Airflow lacks", "airflow:init")
+    _store(init)
 
 
 def _command(commands: Any, name: str, summary: str, handler: str) -> argparse.ArgumentParser:
@@ -141,6 +176,16 @@ def _command(commands: Any, name: str, summary: str, handler: str) -> argparse.A
 
 def _recipe(parser: argparse.ArgumentParser, nargs: str | None = None) -> None:
     parser.add_argument("recipe", metavar="RECIPE", nargs=nargs, help="name or path of a recipe")
+    _set(parser)
+    parser.add_argument("--seed", type=_count, metavar="N", help="seed of the run")
+
+
+def _jobs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--new", action="store_true", help="start a new run even if an unfinished one could go on")
+    parser.add_argument("--jobs", type=_positive, metavar="N", help="cores for jobs side by side (default: all)")
+
+
+def _set(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--set",
         dest="overrides",
@@ -149,7 +194,6 @@ def _recipe(parser: argparse.ArgumentParser, nargs: str | None = None) -> None:
         metavar="KEY=VALUE",
         help="set a parameter (rl_steps=10) or any part of the recipe (stages.rl.with.steps=10)",
     )
-    parser.add_argument("--seed", type=_count, metavar="N", help="seed of the run")
 
 
 def _run(parser: argparse.ArgumentParser) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import InputError
+from pipelines.advice import advice
 from pipelines.cli.output import print_json, print_table, seconds_text
 from pipelines.cli.stores import store_of
 from pipelines.problems import RecipeErrors
@@ -44,7 +45,9 @@ def _validate(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         return {"recipe": name, "valid": False, "problems": [{"message": str(error)}]}
     if not arguments.json:
         print(f"{recipe.name}: valid, {_stages(len(recipe.stages))}{_left_out(recipe)}")
-    return {"recipe": recipe.name, "valid": True, "problems": [], "stages": [stage.name for stage in recipe.stages]}
+        _print_notes(recipe)
+    stages = [stage.name for stage in recipe.stages]
+    return {"recipe": recipe.name, "valid": True, "problems": [], "stages": stages, "notes": advice(recipe)}
 
 
 def plan(arguments: argparse.Namespace) -> int:
@@ -77,6 +80,7 @@ def plan_json(planned: Plan, stages: Sequence[StageForecast]) -> dict[str, Any]:
         "left_out": [{"name": left.name, "reason": left.reason} for left in recipe.left_out],
         "gpu_hours": _total([stage.gpu_hours for stage in stages]),
         "without_basis": [stage.job.stage for stage in stages if stage.gpu_hours is None],
+        "notes": advice(recipe),
     }
 
 
@@ -126,6 +130,12 @@ def _print_plan(planned: Plan, stages: Sequence[StageForecast]) -> None:
         print(f"left out: {left.name} ({left.reason})")
     print()
     print(_totals(stages))
+    _print_notes(recipe)
+
+
+def _print_notes(recipe: Recipe) -> None:
+    for note in advice(recipe):
+        print(f"note: {note}")
 
 
 def _conditions(stage: StageForecast) -> str:

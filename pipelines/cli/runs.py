@@ -7,11 +7,18 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import InputError, did_you_mean
 from pipelines.cli.output import print_json, print_rich, print_table, seconds_text
+from pipelines.cli.stopping import terminate_like_interrupt
 from pipelines.cli.stores import run_of, store_of
+
+if TYPE_CHECKING:
+    from components.runtime.store import Store
+    from pipelines.plan import Plan
+    from pipelines.runs import RunResult
+    from pipelines.view import RunView
 
 MAX_LISTED_RUNS = 20
 MAX_METRICS = 4
@@ -20,9 +27,7 @@ DIGEST_LENGTH = 12
 
 def run(arguments: argparse.Namespace) -> int:
     """Run a recipe; the exit code says how it ended."""
-    if arguments.engine != "local":
-        raise InputError(f"engine {arguments.engine}: it comes with its own issue; use --engine local until then")
-    from pipelines.engines.local import run_plan
+    terminate_like_interrupt()
     from pipelines.plan import build_plan
     from pipelines.recipe import load_recipe
     from pipelines.runs import new_run_id
@@ -33,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
     store = store_of(arguments)
     plan = build_plan(recipe, store.uri, new_run_id(recipe.name))
     view = choose_view(recipe.name, list(plan.jobs), quiet_stdout=arguments.json)
-    result = run_plan(plan, view=view, jobs=arguments.jobs, new=arguments.new)
+    result = _on_engine(plan, store, view, arguments)
     if arguments.json:
         from components.runtime.lineage.ledger import load_run, show_json
 
@@ -41,6 +46,25 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print_ending(store, result)
     return result.exit_code
+
+
+def _on_engine(plan: Plan, store: Store, view: RunView, arguments: argparse.Namespace) -> RunResult:
+    if arguments.engine == "airflow":
+        from pipelines.engines.airflow.client import Account, Client
+        from pipelines.engines.airflow.deployment import Deployment
+        from pipelines.engines.airflow.engine import run_on_airflow
+
+        for option in ("containers", "jobs"):
+            if getattr(arguments, option):
+                raise InputError(f"--{option} is for the local engine; Airflow's pools and their slots decide here")
+        return run_on_airflow(plan, store, Client(Account.read(Deployment.beside(store))), view=view)
+    if arguments.engine != "local":
+        raise InputError(f"engine {arguments.engine}: it comes with its own issue; use --engine local until then")
+    from pipelines.engines.containers import Containers
+    from pipelines.engines.local import run_plan
+
+    containers = Containers.find(store.uri) if arguments.containers else None
+    return run_plan(plan, view=view, jobs=arguments.jobs, new=arguments.new, containers=containers)
 
 
 def list_all(arguments: argparse.Namespace) -> int:
@@ -56,7 +80,7 @@ def list_all(arguments: argparse.Namespace) -> int:
         print_json(found)
         return 0
     if "recipes" in found:
-        print_table(["recipe", "summary", "file"], [[r["name"], r["summary"], r["path"]] for r in found["recipes"]])
+        _print_recipes(found["recipes"])
     if len(found) == 2:
         print()
     if "runs" in found:
@@ -78,6 +102,18 @@ def _recipes() -> list[dict[str, Any]]:
             text = f"cannot be read: {errors.problems[0].message}"
         found.append({"name": name, "summary": text, "path": display_path(path)})
     return found
+
+
+def _print_recipes(recipes: list[dict[str, Any]]) -> None:
+    """Print recipes; those that reproduce a method are counted, since `posttrain methods` lists them."""
+    from pipelines.find import METHODS
+
+    shown = [recipe for recipe in recipes if not recipe["name"].startswith(METHODS)]
+    rows = [[recipe["name"], recipe["summary"], recipe["path"]] for recipe in shown]
+    if len(recipes) > len(shown):
+        count = len(recipes) - len(shown)
+        rows.append([f"{METHODS}SLUG", f"{count} methods, each beside its baseline: posttrain methods", ""])
+    print_table(["recipe", "summary", "file"], rows)
 
 
 def _print_runs(runs: list[dict[str, Any]]) -> None:

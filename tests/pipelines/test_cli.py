@@ -63,7 +63,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         (["show", "latest", "--store", TINY], "is a file; a store is a folder"),
         (["plan", "./"], "recipe './' is a folder; name a recipe or its YAML file"),
         (["plan", TINY, "--set", "rl_stepz=3"], "did you mean 'rl_steps'?"),
-        (["run", TINY, "--engine", "airflow"], "engine airflow: it comes with its own issue; use --engine local"),
+        (["run", TINY, "--engine", "airflow"], "no Airflow is known"),
         (["run", TINY, "--engine", "kubeflow"], "engine kubeflow: it comes with its own issue; use --engine local"),
         (["show", "latest"], "there are no runs in"),
         (["compare", "a", "b"], "there are no runs in"),
@@ -221,7 +221,7 @@ def test_the_surface_is_frozen() -> None:
     }
     recipe = ["--help", "--json", "--seed", "--set"]
     assert surface == {
-        "run": sorted([*recipe, "--engine", "--jobs", "--new", "--store"]),
+        "run": sorted([*recipe, "--containers", "--engine", "--jobs", "--new", "--store"]),
         "plan": [*recipe, "--store"],
         "validate": recipe,
         "list": ["--help", "--json", "--store"],
@@ -230,8 +230,12 @@ def test_the_surface_is_frozen() -> None:
         "lineage": ["--descendants", "--help", "--json", "--store"],
         "report": ["--help", "--json", "--output", "--store"],
         "approve": ["--help", "--reject", "--store"],
+        "methods": ["--help", "--json"],
+        "diff": ["--help", "--json"],
+        "reproduce": ["--help", "--jobs", "--json", "--new", "--record", "--seeds", "--set", "--store"],
         "components": ["--help", "--json"],
         "operators": ["--help", "--json"],
         "stage": ["--help"],
         "ui": ["--help", "--port", "--store"],
+        "airflow": ["--help"],
     }

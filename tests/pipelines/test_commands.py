@@ -172,3 +172,25 @@ def test_a_broken_branch_does_not_stop_the_others(posttrain: Command) -> None:
     blocked = [line for line in done.stderr.splitlines() if line.startswith("behind")]
     assert [line.split()[1] for line in blocked] == ["blocked"]
     assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_sigterm_ends_a_run_like_ctrl_c(posttrain: Command, tmp_path: Path) -> None:
+    recipe = tmp_path / "endless.yaml"
+    recipe.write_text("name: endless\nstages:\n  base: {uses: toy-train, with: {spin: true}}\n")
+    plugin = str(Path(__file__).parent / "plugin")
+    store = str(tmp_path / "store")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pipelines.cli", "run", str(recipe), "--store", store],
+        cwd=ROOT,
+        env={**os.environ, "POSTTRAIN_LINEAGE": "later", "PYTHONPATH": plugin},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert "running" in process.stdout.readline()
+    process.terminate()
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, err) == (130, ""), out
+    shown = read(posttrain("show", "latest", "--json", "--store", store))
+    assert shown["status"] == "stopped"

@@ -14,6 +14,7 @@ import pytest
 from components.contract.artifacts import ArtifactType
 from components.contract.job import Job
 from components.runtime.fingerprint import fingerprint
+from components.runtime.launch import Launch
 from components.runtime.records import action_key, stage_key
 from components.runtime.store import Store, open_store
 from pipelines.forecast import Outlook, forecast
@@ -231,3 +232,14 @@ def test_differences_in_words() -> None:
         "posttrain's own epoch 1 -> 2",
     ]
     assert differences(parts, parts | {"inputs": {}}, inputs=False) == []
+
+
+def test_the_order_in_which_settings_were_written_changes_nothing(toy_catalog: None, tmp_path: Path) -> None:
+    fixed = {"run_id": "r", "recipe": "r", "stage": "sft", "component": "sft", "inputs": {}, "seed": 0}
+    store = open_store(str(tmp_path / "store"))
+    notes = {"b": "1", "a": "2"}
+    launches = [
+        Launch(Job(**fixed, store=store.uri, params={"notes": dict(order)}), print, store=store)
+        for order in (notes.items(), reversed(notes.items()))
+    ]
+    assert [list(launch.params.notes) for launch in launches] == [["a", "b"], ["a", "b"]]

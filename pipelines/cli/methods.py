@@ -1,0 +1,175 @@
+"""Commands on methods: methods, diff and reproduce."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from components.contract.errors import InputError
+from pipelines.cli.output import print_json, print_table, seconds_text
+from pipelines.cli.stores import store_of
+from pipelines.find import METHODS
+
+
+def methods(arguments: argparse.Namespace) -> int:
+    """List all methods: where they come from, what sets them apart, whether they run and reproduce."""
+    from pipelines.methods import list_methods
+
+    found = [method.to_json() for method in list_methods()]
+    if arguments.json:
+        print_json(found)
+        return 0
+    rows = [
+        [
+            row["slug"],
+            str(row["catalogue"] or "-"),
+            cite(row["paper"]) if row["paper"] else "-",
+            coordinates(row["slots"]),
+            row["status"],
+            result_text(row["verdict"]),
+        ]
+        for row in found
+    ]
+    print_table(["method", "id", "paper", "slots", "status", "last reproduction"], rows)
+    return 0
+
+
+def cite(paper: str) -> str:
+    """Return authors and year of a citation: "Yu et al. 2025"."""
+    return paper.partition(",")[0]
+
+
+def coordinates(slots: dict[str, Any]) -> str:
+    """Return a method's slots as names, those that most methods share left out."""
+    from pipelines.methods import COMMON
+
+    shown = []
+    for slot, given in slots.items():
+        names = [spec["name"] for spec in (given if isinstance(given, list) else [given])]
+        if names and names != [COMMON.get(slot)] and names != ["verifier"]:
+            shown.append("+".join(names))
+    return " ".join(shown)
+
+
+def result_text(verdict: dict[str, Any] | None) -> str:
+    """Return a verdict with the interval of each measure: "seen: entropy +0.1 [+0.05, +0.2]"."""
+    if verdict is None:
+        return "-"
+    measures = "; ".join(f"{name} {effect_text(entry)}" for name, entry in verdict["measures"].items())
+    return f"{verdict['verdict']}: {measures}"
+
+
+def diff(arguments: argparse.Namespace) -> int:
+    """Show the slots and constants in which two methods differ, with their sources."""
+    from pipelines.methods import Side, diff_methods
+
+    found = diff_methods(arguments.a, arguments.b)
+    if arguments.json:
+        print_json({"a": arguments.a, "b": arguments.b, "differences": [asdict(row) for row in found]})
+        return 0
+
+    def text(side: Side | None) -> str:
+        if side is None:
+            return "-"
+        value = " + ".join(side.value) or "-" if isinstance(side.value, list) else str(side.value)
+        return value if side.source is None else f"{value}  ({side.source})"
+
+    if not found:
+        print(f"{arguments.a} and {arguments.b} fill all slots alike")
+        return 0
+    print_table(["where", arguments.a, arguments.b], [[row.place, text(row.a), text(row.b)] for row in found])
+    return 0
+
+
+def reproduce(arguments: argparse.Namespace) -> int:
+    """Run a method's reproduction on some seeds and print the effect with its verdict; 0 whatever the verdict."""
+    from pipelines.engines.local import run_plan
+    from pipelines.layers import override_text
+    from pipelines.measured import Measured
+    from pipelines.plan import build_plan
+    from pipelines.recipe import load_recipe
+    from pipelines.reproduce import measure, record_json
+    from pipelines.runs import new_run_id
+    from pipelines.view import choose_view
+
+    overrides = list(arguments.overrides)
+    if arguments.seeds is not None:
+        overrides.append(override_text("matrix.seed", list(range(arguments.seeds))))
+    recipe = load_recipe(_recipe(arguments.slug), overrides)
+    if recipe.hallmark is None:
+        raise InputError(f"recipe {recipe.name!r} has no 'hallmark', so there is nothing to reproduce")
+    store = store_of(arguments)
+    plan = build_plan(recipe, store.uri, new_run_id(recipe.name))
+    view = choose_view(recipe.name, list(plan.jobs), quiet_stdout=True)
+    result = run_plan(plan, view=view, jobs=arguments.jobs, new=arguments.new)
+    if result.exit_code:
+        for stage, error in result.failures.items():
+            print(f"posttrain: {stage}: {error}", file=sys.stderr)
+        return result.exit_code
+    slug = Path(arguments.slug).stem
+    measured = Measured(store, result.run_id)
+    found = record_json(measure(slug, plan, measured), plan, measured.run_seconds) | {"run_id": result.run_id}
+    if arguments.record:
+        _record(slug, found)
+    if arguments.json:
+        print_json(found)
+    else:
+        print_reproduction(found)
+    return 0
+
+
+def _recipe(slug: str) -> str:
+    """Return the recipe of a method: its name below recipes/methods, or a path as it is."""
+    is_path = slug.endswith((".yaml", ".yml"))
+    return slug if is_path or slug.startswith(METHODS) else f"{METHODS}{slug}"
+
+
+def _record(slug: str, found: dict[str, Any]) -> None:
+    """Write the result as data beside the preset; the run's id means something in its own store only."""
+    from pipelines.methods import result_path
+
+    path = result_path(slug)
+    path.parent.mkdir(exist_ok=True)
+    kept = {key: value for key, value in found.items() if key != "run_id"}
+    path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
+def print_reproduction(found: dict[str, Any]) -> None:
+    """Print a reproduction for people: every arm's mean, the effect with its interval, the verdicts."""
+    print(f"{found['slug']}: {found['claim']}")
+    seeds = ", ".join(map(str, found["seeds"]))
+    print(f"seeds {seeds} | run {found['run_id']} | {seconds_text(found['run_seconds'])}\n")
+    arms = list(found["seconds"]["arms"])
+    rows = []
+    for name, entry in found["measures"].items():
+        rows.append([name, *_means(entry, arms), effect_text(entry), claim_text(entry), entry["verdict"]])
+    for name, entry in found["also"].items():
+        rows.append([name, *_means(entry, arms), "-", "-", "-"])
+    times = [seconds_text(found["seconds"]["arms"][arm]) for arm in arms]
+    rows.append(["time of a seed", *times, "-", "-", "-"])
+    print_table(["quantity", *arms, "effect [95 %]", "claim", "verdict"], rows)
+    print(f"\nverdict: {found['verdict']}")
+
+
+def _means(entry: dict[str, Any], arms: Sequence[str]) -> list[str]:
+    return [f"{sum(values) / len(values):.4g}" for arm in arms if (values := entry["arms"][arm])]
+
+
+def effect_text(entry: dict[str, Any]) -> str:
+    """Return an effect with its interval: +0.0123 [+0.004, +0.021]."""
+    interval = entry["interval"]
+    ends = f" [{interval['low']:+.3g}, {interval['high']:+.3g}]" if "low" in interval else " [one seed: unknown]"
+    return f"{interval['value']:+.3g}{ends}"
+
+
+def claim_text(entry: dict[str, Any]) -> str:
+    """Return what was claimed of an effect: "higher", "method / baseline - 1 lower by 0.1"."""
+    effect = "" if entry["effect"] == "method - baseline" else f"{entry['effect']} "
+    words = {"not_lower": "not lower", "not_higher": "not higher"}
+    margin = f" by {entry['margin']:g}" if entry["margin"] else ""
+    return f"{effect}{words.get(entry['direction'], entry['direction'])}{margin}"

@@ -1,0 +1,22 @@
+"""Reproductions cut down to seconds: what every recipe of recipes/methods must stand."""
+
+from __future__ import annotations
+
+MICRO_SIZE = (
+    "matrix.seed=[0]",
+    "base_steps=6",
+    "sft_steps=4",
+    "rl_steps=2",
+    "corpus_rows=200",
+    "demo_rows=96",
+    "prompt_rows=32",
+    "eval_rows=8",
+    "kept_rows=8",
+    "eval_samples=2",
+    "prompts_per_step=4",
+    "group_size=4",
+    "defaults.with.pretrain.batch_size=8",
+    "defaults.with.sft.batch_size=8",
+    "defaults.with.evaluate.bootstrap_samples=100",
+)
+"""Overrides of the testbed's sizes."""

@@ -1,0 +1,62 @@
+"""Every method runs from its recipe to its evaluation, at a size of seconds, through `posttrain run`."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import pytest
+
+from components.rl.presets import FOLDER, load_preset
+from pipelines.cli import main
+from pipelines.find import FOLDER as RECIPES
+from pipelines.methods import RUNNABLE, list_methods
+from pipelines.recipe import load_recipe
+from tests.methods.micro import MICRO_SIZE
+
+SLUGS = sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One store for all methods, and for all workers of a parallel test run: they share base and SFT models."""
+    base = tmp_path_factory.getbasetemp()
+    return str((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "methods" / "store")
+
+
+def test_all_methods_are_runnable_and_have_a_reproduction() -> None:
+    shipped = [method for method in list_methods() if method.slug in SLUGS]
+    assert {method.slug: method.status for method in shipped} == dict.fromkeys(SLUGS, RUNNABLE)
+    assert len(shipped) >= 39
+    assert {method.slug: method.recipe for method in shipped} == {slug: f"methods/{slug}" for slug in SLUGS}
+    assert sorted(path.stem for path in (RECIPES / "methods").glob("*.yaml")) == SLUGS
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_a_claim_is_about_the_method_and_cites_the_catalogue(slug: str) -> None:
+    recipe = load_recipe(f"methods/{slug}")
+    assert recipe.hallmark is not None and "method" in recipe.hallmark.arms
+    assert recipe.hallmark.words.catalogue == load_preset(slug).catalogue
+    trained = [stage for stage in recipe.stages if stage.labels.get("arm", "method") == "method"]  # or all arms' own
+    assert slug in {stage.params["method"] for stage in trained if stage.component.name == "rl"}
+    assert len(recipe.hallmark.seeds) >= 3
+
+
+@pytest.mark.parametrize("slug", SLUGS)
+def test_a_method_runs(
+    slug: str, store: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The method's own arm; the other arms are other methods, or this one with a constant changed."""
+    monkeypatch.setenv("POSTTRAIN_LINEAGE", "later")
+    hallmark = load_recipe(f"methods/{slug}").hallmark
+    assert hallmark is not None
+    others = [f"matrix.arm.{arm}=null" for arm in hallmark.arms if arm != "method"]
+    sizes = [text for change in (*MICRO_SIZE, *others, "hallmark=null") for text in ("--set", change)]
+    code = main(["run", f"methods/{slug}", *sizes, "--store", store, "--json"])
+    printed = capsys.readouterr()
+    assert code == 0, printed.err
+    shown: dict[str, Any] = json.loads(printed.out)
+    done = {stage["component"]: stage for stage in shown["stages"] if stage["status"] == "done"}
+    assert done["rl"]["metrics"]["num_samples"] > 0
+    assert any(name.startswith("pass_at_1") for name in done["evaluate"]["metrics"])
