@@ -1,14 +1,17 @@
 # posttrain: each target does all of its own set-up on a fresh machine.
 #   make demo    install, run the quickstart recipe, end with the report's address
 #   make test    install, run the default tests
+#   make airflow install, start an Airflow of one's own with every recipe in it
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+AIRFLOW := .venv-airflow
+KUBEFLOW := .venv-kubeflow
 REQUIREMENTS := infra/requirements
 ARGS ?=
 
-.PHONY: help demo test test-slow bench lint docs lock clean
+.PHONY: help demo airflow test test-slow test-airflow test-infra test-containers test-airflow-ui bench base-image images lint docs lock clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -30,15 +33,45 @@ $(VENV)/.test: $(VENV)/.stages $(REQUIREMENTS)/test.lock
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -r $(REQUIREMENTS)/test.lock
 	@touch $@
 
+$(AIRFLOW)/.installed: $(REQUIREMENTS)/airflow.lock pyproject.toml
+	@test -x $(AIRFLOW)/bin/python || $(PYTHON) -m venv $(AIRFLOW)
+	@echo "installing the pinned packages of $(REQUIREMENTS)/airflow.lock"
+	@$(AIRFLOW)/bin/python -m pip install -q --disable-pip-version-check -r $(REQUIREMENTS)/airflow.lock
+	@$(AIRFLOW)/bin/python -m pip install -q --disable-pip-version-check --no-deps -e .
+	@touch $@
+
+$(KUBEFLOW)/.installed: $(REQUIREMENTS)/kubeflow.lock pyproject.toml
+	@test -x $(KUBEFLOW)/bin/python || $(PYTHON) -m venv $(KUBEFLOW)
+	@echo "installing the pinned packages of $(REQUIREMENTS)/kubeflow.lock"
+	@$(KUBEFLOW)/bin/python -m pip install -q --disable-pip-version-check -r $(REQUIREMENTS)/kubeflow.lock
+	@$(KUBEFLOW)/bin/python -m pip install -q --disable-pip-version-check --no-deps -e .
+	@touch $@
+
 demo: $(VENV)/.stages ## install and run the quickstart recipe (ARGS="--set rl_steps=80" to change it)
 	@$(BIN)/posttrain run quickstart $(ARGS)
 
-test: $(VENV)/.test ## install and run the default tests
+airflow: $(VENV)/.stages $(AIRFLOW)/.installed ## install and start an Airflow of one's own; Ctrl-C ends it
+	@exec $(BIN)/posttrain airflow up $(ARGS)
+
+test: $(VENV)/.test $(AIRFLOW)/.installed ## install and run the default tests
 	@$(BIN)/ruff check .
 	@$(BIN)/python -m pytest -n 2 $(ARGS)
+	@$(AIRFLOW)/bin/python -m pytest tests/pipelines/engines/airflow
 
 test-slow: $(VENV)/.test ## the long reproductions: 25 kills, three seeds, faulty S3
 	@$(BIN)/python -m pytest -m slow $(ARGS)
+
+test-airflow: $(VENV)/.test $(AIRFLOW)/.installed ## a whole Airflow: answers, assets, kills, 200 recipes (some minutes)
+	@$(BIN)/python -m pytest -m airflow tests/airflow_live $(ARGS)
+	@$(AIRFLOW)/bin/python -m pytest -s -m slow tests/pipelines/engines/airflow/test_parsing.py
+
+test-infra: $(KUBEFLOW)/.installed ## terraform and manifests (needs terraform and kubectl; ARGS="-m infra" adds an apply to a local server)
+	@for tool in terraform kubectl; do command -v $$tool >/dev/null || { echo "$$tool is not installed" >&2; exit 1; }; done
+	@$(KUBEFLOW)/bin/python -m pytest -m "infra and not slow" tests/infra $(ARGS)
+
+test-containers: $(VENV)/.test ## every stage in a container (needs podman, root and the image posttrain-cpu of this tree)
+	@command -v podman >/dev/null || { echo "podman is not installed" >&2; exit 1; }
+	@$(BIN)/python -m pytest -m containers tests/end_to_end/test_containers.py $(ARGS)
 
 bench: $(VENV)/.test ## ratios against peers, each measured in one run
 	@for file in tests/benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done
@@ -50,8 +83,21 @@ lint: $(VENV)/.test ## check style
 docs: $(VENV)/.stages ## renew the parameter tables in component READMEs
 	@$(BIN)/python -m pipelines.docs
 
+test-airflow-ui: $(AIRFLOW)/.installed $(VENV)/.stages ## quickstart triggered from Airflow's form in a real browser (needs chromium; some minutes)
+	@command -v chromium >/dev/null || { echo "chromium is not installed: apt-get install chromium" >&2; exit 1; }
+	@$(AIRFLOW)/bin/python -m pip install -q --disable-pip-version-check -r $(REQUIREMENTS)/airflow-ui.lock
+	@$(AIRFLOW)/bin/python -m pytest -s tests/airflow_ui $(ARGS)
+
+base-image: ## assemble a base image from Debian packages, where no registry can be reached
+	@infra/images/base.sh
+
+images: ## build the images of the stages (IMAGES="cpu gpu", BASE_IMAGE=...)
+	@for image in $(or $(IMAGES),cpu gpu); do infra/images/build.sh $$image || exit 1; done
+
 lock: $(VENV)/.test ## rewrite the lock files from what is installed
-	@$(BIN)/python $(REQUIREMENTS)/lock.py
+	@$(BIN)/python $(REQUIREMENTS)/lock.py stages test
+	@test ! -x $(AIRFLOW)/bin/python || $(AIRFLOW)/bin/python $(REQUIREMENTS)/lock.py airflow
+	@test ! -x $(KUBEFLOW)/bin/python || $(KUBEFLOW)/bin/python $(REQUIREMENTS)/lock.py kubeflow
 
 clean: ## remove what was installed and built; the store stays
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .hypothesis .ruff_cache
+	rm -rf $(VENV) $(AIRFLOW) $(KUBEFLOW) build dist *.egg-info .pytest_cache .hypothesis .ruff_cache

@@ -107,7 +107,7 @@ def _run_commands(commands: Any) -> None:
     for command in (listed, show, compare, lineage, report):
         _store(command)
         _json(command)
-    approve = _command(commands, "approve", "approve a stage that waits for a person", "runs:approve")
+    approve = _command(commands, "approve", "approve a stage that waits for a person", "approvals:approve")
     _run(approve)
     approve.add_argument("stage", metavar="STAGE")
     approve.add_argument("--reject", action="store_true", help="refuse it instead")

@@ -1,15 +1,14 @@
-"""Commands on runs: run, list, show, compare, approve and report."""
+"""Commands on runs: run, list, show, compare and report."""
 
 from __future__ import annotations
 
 import argparse
-import shlex
 import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from components.contract.errors import InputError, did_you_mean
+from components.contract.errors import InputError
 from pipelines.cli.output import print_json, print_rich, print_table, seconds_text
 from pipelines.cli.stopping import terminate_like_interrupt
 from pipelines.cli.stores import run_of, store_of
@@ -184,30 +183,6 @@ def compare(arguments: argparse.Namespace) -> int:
         print_json(comparison.to_json())
     else:
         print_rich(comparison.tables())
-    return 0
-
-
-def approve(arguments: argparse.Namespace) -> int:
-    """Record a person's decision on a stage; the run goes on when it is run again."""
-    from components.runtime.lineage.ledger import load_run
-    from pipelines.engines.approvals import record_decision
-
-    store = store_of(arguments)
-    record = load_run(store, run_of(store, arguments.run))
-    stages = {stage["name"]: stage for stage in record.entry.get("stages", ())}
-    if arguments.stage not in stages:
-        raise InputError(
-            f"unknown stage {arguments.stage!r} of run {record.run_id}{did_you_mean(arguments.stage, stages)}"
-        )
-    if not stages[arguments.stage].get("needs_approval", True):
-        raise InputError(f"stage {arguments.stage!r} of run {record.run_id} waits for nobody: it has no 'approve'")
-    word = "rejected" if arguments.reject else "approved"
-    if not record_decision(store, record.run_id, arguments.stage, approved=not arguments.reject):
-        raise InputError(f"{arguments.stage} of run {record.run_id} was decided before; that decision stands")
-    print(f"{arguments.stage} of run {record.run_id} is {word}")
-    if record.status == "waiting":
-        option = f" --store {shlex.quote(arguments.store)}" if arguments.store else ""
-        print(f"go on with: {record.entry.get('command') or 'the same posttrain run command'}{option}")
     return 0
 
 

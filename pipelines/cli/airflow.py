@@ -1,0 +1,27 @@
+"""posttrain airflow: an Airflow of one's own, and the pools that recipes need in any."""
+
+from __future__ import annotations
+
+import argparse
+
+from pipelines.cli.stores import store_of
+
+
+def up(arguments: argparse.Namespace) -> int:
+    """Start Airflow on this machine and keep it until Ctrl-C."""
+    from pipelines.engines.airflow import standalone
+
+    return standalone.up(store_of(arguments), port=arguments.port)
+
+
+def init(arguments: argparse.Namespace) -> int:
+    """Create the pools that Airflow lacks; those that are there stay as they are."""
+    from pipelines.engines.airflow.client import Account, Client
+    from pipelines.engines.airflow.deployment import Deployment
+    from pipelines.engines.airflow.pools import create_pools
+    from pipelines.pools import load_pools
+
+    account = Account.read(Deployment.beside(store_of(arguments)))
+    for name, made in create_pools(Client(account), load_pools()).items():
+        print(f"{name}: {'created' if made else 'is there'}")
+    return 0

@@ -1,0 +1,1 @@
+"""The Airflow engine: a recipe as a DAG, its stages as tasks."""

@@ -1,0 +1,60 @@
+"""The operator that asks a person before a stage."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk.exceptions import AirflowFailException
+
+from components.contract.job import Approval
+from pipelines.engines.airflow.stage_run import StageRun
+from pipelines.engines.approvals import Decision, decide, record_decision
+
+REJECTED = "rejected by a person or by its time limit; that stands, and a new run asks again"
+TIME_LIMIT = "time limit"
+
+
+class ApprovalTask(ApprovalOperator):
+    """Asks before a stage, unless it is cached or skipped; the answer is recorded in the store, too, and stands."""
+
+    def __init__(self, *, recipe: str, stage: str, approval: Approval, **operator: Any) -> None:
+        limit = approval.timeout_seconds
+        default = self.APPROVE if approval.on_timeout == "approve" else self.REJECT
+        super().__init__(
+            subject=approval.message,
+            body=f"Stage `{stage}` of recipe `{{{{ dag.dag_id }}}}`, run `{{{{ dag_run.run_id }}}}`.",
+            defaults=default if limit is not None else None,
+            response_timeout=timedelta(seconds=limit) if limit is not None else None,
+            fail_on_reject=True,
+            **operator,
+        )
+        self.recipe, self.stage = recipe, stage
+
+    def execute(self, context: Any) -> Any:
+        """Go on where nobody need be asked or somebody has answered; else wait for an answer in Airflow."""
+        run = StageRun(context, self.recipe, self.stage, self.log)
+        if run.settled():
+            self.log.info("nobody need be asked: the stage does not run")
+            return None
+        decision = decide(run.job, run.store, lambda job: None)
+        if decision is Decision.WAITING:
+            return super().execute(context)
+        return self._follow(run, approved=decision is Decision.APPROVED)
+
+    def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
+        """Record the answer; of two, the first one stands."""
+        if "error" in event:
+            self.process_trigger_event_error(event)
+        run = StageRun(context, self.recipe, self.stage, self.log)
+        user = event.get("responded_by_user")
+        by = (user.get("name") or user.get("id") if isinstance(user, dict) else user) or TIME_LIMIT
+        record_decision(run.store, run.run_id, self.stage, approved=self.APPROVE in event["chosen_options"], by=str(by))
+        return self._follow(run, approved=decide(run.job, run.store, lambda job: None) is Decision.APPROVED)
+
+    def _follow(self, run: StageRun, *, approved: bool) -> None:
+        if not approved:
+            run.record_death(REJECTED)
+            raise AirflowFailException(f"stage {self.stage!r}: {REJECTED}")
+        self.log.info("approved: %s runs", self.stage)

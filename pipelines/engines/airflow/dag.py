@@ -1,0 +1,215 @@
+"""Recipes as DAGs. Parsing a recipe draws the whole graph; a run's own parameters are read when it begins."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import ExitStack
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import DAG, Asset, AssetAny, BaseOperator, Label, TaskGroup, TriggerRule, get_parsing_context
+from airflow.sdk.definitions.param import ParamsDict
+
+from components.contract.artifacts import ArtifactType
+from components.contract.errors import InputError
+from pipelines.engines.airflow.approval import ApprovalTask
+from pipelines.engines.airflow.docs import recipe_docs, stage_docs, stage_label
+from pipelines.engines.airflow.form import form_of
+from pipelines.engines.airflow.names import (
+    PLAN,
+    REPORT,
+    approval_task,
+    dag_id,
+    model_asset,
+    output_asset,
+    pool_name,
+    run_id_of,
+)
+from pipelines.engines.airflow.pod import PodSettings
+from pipelines.engines.airflow.pools import slots_of_a_job
+from pipelines.engines.airflow.run_tasks import PlanTask, ReportTask
+from pipelines.engines.airflow.stage_run import STORE
+from pipelines.engines.airflow.stage_task import StageTask
+from pipelines.find import recipe_files
+from pipelines.plan import stage_job
+from pipelines.pools import load_pools
+from pipelines.recipe import Recipe, Stage, load_recipe
+
+TAG = "posttrain"
+RUN_MACRO = "posttrain_run_id"
+"""Makes our run id from Airflow's run, for a pod's manifest, which is drawn before there is a run."""
+TRACKED = (ArtifactType.MODEL, ArtifactType.DATASET)
+"""Outputs that are assets of Airflow."""
+_OWN_RETRIES: dict[str, Any] = {"retries": 3, "retry_delay": timedelta(seconds=5)}
+"""Of the first and the last task, for what befalls Airflow itself; a wrong request is never tried again."""
+
+
+class BrokenRecipes(DAG):
+    """Stands for the recipes that cannot be read: Airflow shows their problems as one import error."""
+
+    def validate(self) -> None:
+        """Refuse to be a DAG; the others of the file are not affected."""
+        raise InputError(self.description or "")
+
+
+def airflow_dags() -> dict[str, DAG]:
+    """Return a DAG for each recipe that can be read; a task's process gets the one that it belongs to."""
+    wanted = get_parsing_context().dag_id
+    files = {name: str(path) for name, path in recipe_files().items()}
+    if own := [name for name in files if dag_id(name) == wanted]:
+        files = {name: files[name] for name in own}
+    dags: dict[str, DAG] = {}
+    problems: list[str] = []
+    try:
+        pools = load_pools()
+    except InputError as error:
+        pools, files, problems = {}, {}, [str(error)]
+    for name, path in files.items():
+        try:
+            dags[name] = recipe_dag(load_recipe(path, pools=pools, whole=True), dag_id(name))
+        except InputError as error:
+            problems.append(str(error))
+    if problems:
+        dags["broken recipes"] = BrokenRecipes("broken-recipes", description="\n".join(problems))
+    return dags
+
+
+def recipe_dag(recipe: Recipe, name: str) -> DAG:
+    """Return the DAG of a whole recipe."""
+    with DAG(
+        name,
+        description=recipe.summary or None,
+        doc_md=recipe_docs(recipe),
+        schedule=_schedule(recipe),
+        user_defined_macros={RUN_MACRO: run_id_of},
+        tags=[TAG],
+    ) as dag:
+        plan = PlanTask(task_id=PLAN, task_display_name="plan", path=str(recipe.path.absolute()), **_OWN_RETRIES)
+        report = ReportTask(task_id=REPORT, task_display_name="report", recipe=recipe.name, **_OWN_RETRIES)
+        report.as_teardown(setups=plan)
+        groups: dict[str, TaskGroup] = {}
+        tasks = {stage.name: _stage(stage, recipe, groups) for stage in recipe.stages}
+        awaited = {name for stage in recipe.stages for name in stage.after}
+        for stage in recipe.stages:
+            first = tasks[stage.name][0]
+            if not stage.after:
+                plan >> first
+            for name in stage.after:
+                _connect(tasks[name][-1], first, stage, name)
+            if stage.name not in awaited:
+                tasks[stage.name][-1] >> report
+    # only now: every task copies the parameters that its DAG has, and Airflow checks each copy when it parses
+    dag.params = ParamsDict(form_of(recipe))
+    return dag
+
+
+def _connect(before: BaseOperator, after: BaseOperator, stage: Stage, name: str) -> None:
+    if stage.when and any(word.startswith(f"{name}.") for word in stage.when.replace("(", " ").split()):
+        before >> Label(f"if {stage.when}") >> after
+    else:
+        before >> after
+
+
+def _stage(stage: Stage, recipe: Recipe, groups: dict[str, TaskGroup]) -> list[BaseOperator]:
+    """Return the tasks of a stage in their order: the question to a person, if there is one, and the work."""
+    pool = recipe.pools[stage.pool]
+    # a skipped stage holds no other up; what stands right after the set-up task must have its success
+    rule = TriggerRule.NONE_FAILED if stage.after else TriggerRule.ALL_SUCCESS
+    with ExitStack() as stack:
+        for group in _groups(stage, groups):
+            stack.enter_context(group)
+        work = _work(
+            stage,
+            recipe,
+            task_id=stage.name,
+            task_display_name=stage_label(stage),
+            doc_md=stage_docs(stage),
+            trigger_rule=rule if stage.approve is None else TriggerRule.NONE_FAILED,
+            outlets=_outlets(stage, recipe),
+            pool=pool_name(stage.pool),
+            pool_slots=slots_of_a_job(pool),
+            retries=stage.retry.retries,
+            retry_delay=timedelta(seconds=stage.retry.backoff_seconds),
+            retry_exponential_backoff=2.0,
+            max_retry_delay=timedelta(seconds=stage.retry.max_backoff_seconds),
+        )
+        work.custom_operator_name = stage.component.name  # what the graph shows below a stage's name
+        if stage.approve is None:
+            return [work]
+        question = ApprovalTask(
+            task_id=approval_task(stage.name),
+            task_display_name=f"approve {stage_label(stage)}",
+            recipe=recipe.name,
+            stage=stage.name,
+            approval=stage.approve,
+            trigger_rule=rule,
+        )
+        question >> work
+        return [question, work]
+
+
+def _work(stage: Stage, recipe: Recipe, **operator: Any) -> BaseOperator:
+    """Return the task that runs a stage where its pool says: a process of the worker, or a pod."""
+    pool = recipe.pools[stage.pool]
+    if pool.runs_on == "worker":
+        limit = _seconds(stage.timeout_seconds)
+        return StageTask(recipe=recipe.name, stage=stage.name, execution_timeout=limit, **operator)
+    from pipelines.engines.airflow.pod_task import StagePod  # takes a second that recipes without pods need not spend
+
+    run_id = f"{{{{ {RUN_MACRO}({recipe.name!r}, dag_run) }}}}"
+    job = stage_job(stage, recipe, os.environ.get(STORE, ""), run_id)
+    return StagePod(job=job, node_pool=pool, settings=PodSettings.read(), **operator)
+
+
+def _groups(stage: Stage, groups: dict[str, TaskGroup]) -> list[TaskGroup]:
+    """Return the groups that a stage lies in, outermost first: its repeats with their rounds, then its own cells."""
+    if stage.group is None:
+        return []
+    *repeats, own = stage.group.split(".")
+    labels: Mapping[str, Any] = dict(stage.labels)
+    found: list[TaskGroup] = []
+    path = ""
+    for depth, repeat in enumerate(repeats):
+        path = f"{path}{repeat}"
+        found.append(_group(path, repeat, groups))
+        number = list(labels.values())[depth]
+        path = f"{path}-{number}"
+        found.append(_group(path, f"round {number}", groups))
+        path += "-"
+    if len(labels) > len(repeats):
+        found.append(_group(f"{path}{own}", own, groups))
+    return found
+
+
+def _group(group_id: str, label: str, groups: dict[str, TaskGroup]) -> TaskGroup:
+    if group_id not in groups:
+        groups[group_id] = TaskGroup(group_id, group_display_name=label, prefix_group_id=False)
+    return groups[group_id]
+
+
+def _schedule(recipe: Recipe) -> AssetAny | None:
+    """Return what starts the DAG by itself: any of the registered models that the recipe names, when it changes."""
+    assets = [registered_model(*text.split("@")) for text in recipe.triggered_by]
+    return AssetAny(*assets) if assets else None
+
+
+def _outlets(stage: Stage, recipe: Recipe) -> list[Asset]:
+    outputs = {port: info.type for port, info in stage.component.outputs.items() if not info.optional}
+    found = [
+        Asset(name=f"{recipe.name}/{stage.name}.{port}", uri=output_asset(recipe.name, stage.name, port), group=TAG)
+        for port, type in outputs.items()
+        if type in TRACKED
+    ]
+    if stage.register_as:
+        found += [registered_model(stage.register_as, alias) for alias in stage.register_aliases]
+    return found
+
+
+def registered_model(name: str, alias: str) -> Asset:
+    """Return the asset of a registered model's alias."""
+    return Asset(name=f"{name}@{alias}", uri=model_asset(name, alias), group=TAG)
+
+
+def _seconds(seconds: float | None) -> timedelta | None:
+    return None if seconds is None else timedelta(seconds=seconds)

@@ -1,0 +1,42 @@
+"""What Airflow shows of a recipe and its stages beside their names. Imports no Airflow."""
+
+from __future__ import annotations
+
+from components.contract.job import StageRef
+from pipelines.grammar import format_duration
+from pipelines.recipe import Recipe, Stage
+
+MAX_TEXT = 20_000
+"""Characters of a recipe's text that are shown; the file has the rest."""
+
+
+def recipe_docs(recipe: Recipe) -> str:
+    """Return Markdown on a recipe: what it is for, and its text."""
+    text = recipe.text if len(recipe.text) <= MAX_TEXT else f"{recipe.text[:MAX_TEXT]}\n# ..."
+    fence = "~~~~"
+    return f"{recipe.summary}\n\n{fence}yaml\n{text.rstrip()}\n{fence}\n"
+
+
+def stage_docs(stage: Stage) -> str:
+    """Return Markdown on a stage: what it does, with what, and under which conditions."""
+    lines = [f"**{stage.component.name}**: {stage.summary or stage.component.summary}", ""]
+    for port, references in stage.inputs.items():
+        names = [f"{ref.stage}.{ref.port}" if isinstance(ref, StageRef) else ref.uri for ref in references]
+        lines.append(f"- in `{port}`: {', '.join(f'`{name}`' for name in names)}")
+    lines += [f"- `{name}` = `{value}`" for name, value in stage.params.items()]
+    lines += [f"- only if `{stage.when}`"] if stage.when else []
+    lines += [f"- afterwards `{text}` must hold" for text in stage.gate]
+    lines += [f"- rows of `{expectation.port}`: `{expectation.type}`" for expectation in stage.expect]
+    if stage.register_as:
+        lines.append(f"- registers `{stage.register_as}` as {', '.join(stage.register_aliases)}")
+    if stage.timeout_seconds is not None:
+        lines.append(f"- may take {format_duration(stage.timeout_seconds)}")
+    return "\n".join(lines)
+
+
+def stage_label(stage: Stage) -> str:
+    """Return a stage's name for people: the one in the file, then which round or cell of it this is."""
+    if not stage.labels or stage.group is None:
+        return stage.name
+    own = stage.group.rpartition(".")[2]
+    return " ".join([own, *(f"{axis}={value}" for axis, value in stage.labels.items())])

@@ -1,0 +1,67 @@
+"""The end of a run that Airflow ordered: its record, its report, its lineage. Runs in the components' environment.
+
+python -m pipelines.engines.airflow.ending --store URI --run RUN
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from components.contract.errors import PosttrainError
+from components.runtime.lineage.deliver import deliver
+from components.runtime.lineage.ledger import RunRecord, load_run
+from components.runtime.lineage.target import tracking_uri, without_credentials
+from components.runtime.parent import die_with_parent
+from components.runtime.records import approval_key
+from components.runtime.store import Store, open_store
+from pipelines.runs import LINEAGE, RunWriter
+
+DELIVERY_SECONDS = 60.0
+"""How long another process that delivers this run, such as a follower, gets to finish."""
+
+
+def status_of(run: RunRecord, store: Store) -> str:
+    """Return how a run ended whose tasks have all ended: succeeded, failed, or stopped by a person."""
+    missing = [name for name in run.stage_names if name not in run.stages]
+    if not missing:
+        return "succeeded"
+    decisions = [store.get(approval_key(run.run_id, name)) for name in missing]
+    rejected = any(decision is not None and not decision["approved"] for decision in decisions)
+    return "failed" if run.failures or rejected else "stopped"
+
+
+def main() -> int:
+    """End one run; the exit code is 1 if its report could not be made."""
+    parser = argparse.ArgumentParser(description="End a run in the ledger.")
+    parser.add_argument("--store", required=True)
+    parser.add_argument("--run", required=True)
+    parser.add_argument("--started", type=float, help="when the run began, in seconds since the epoch")
+    parser.add_argument("--parent", type=int, help="end when this process, the parent, does")
+    arguments = parser.parse_args()
+    if arguments.parent is not None:
+        die_with_parent()
+    try:
+        store = open_store(arguments.store)
+        status = status_of(load_run(store, arguments.run), store)
+        page = RunWriter(store, arguments.run, started=arguments.started).end(status)
+        print(f"run {arguments.run}: {status}")
+        print(f"report: {page}")
+        if os.environ.get(LINEAGE, "live") != "later":
+            _deliver(store, arguments.run)
+    except PosttrainError as error:
+        print(f"posttrain: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _deliver(store: Store, run_id: str) -> None:
+    uri = tracking_uri(store)
+    result = deliver(store, run_id, uri, wait_seconds=DELIVERY_SECONDS)
+    rest = f"{result.pending} wait ({result.problem})" if result.pending else "all is there"
+    print(f"MLflow: {without_credentials(uri)}: {result.delivered} events delivered, {rest}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,75 @@
+"""The trigger form: a recipe's parameters as Airflow's typed ones, with titles, bounds and a section for the rest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import Param
+
+from pipelines.engines.airflow.names import SEED, SET
+from pipelines.grammar import MAX_SEED
+from pipelines.parameters import Parameter, ParameterWords
+from pipelines.recipe import Recipe
+
+MORE = "More"
+"""The form shows a section folded; parameters that most runs leave alone are there."""
+_TYPES = {"int": "integer", "float": "number", "bool": "boolean", "str": "string", "list": "array"}
+
+
+def form_of(recipe: Recipe) -> dict[str, Param]:
+    """Return name -> Airflow parameter, the recipe's own first."""
+    fields = {parameter.name: _field(parameter) for parameter in recipe.parameters}
+    fields[SEED] = Param(
+        recipe.seed,
+        type="integer",
+        minimum=0,
+        maximum=MAX_SEED,
+        title="Seed",
+        description="Of every stage that sets none of its own.",
+        section=MORE,
+    )
+    fields[SET] = Param(
+        [],
+        type=["null", "array"],
+        items={"type": "string", "pattern": "="},
+        title="Other changes",
+        description="One a line, as for posttrain run --set: stages.rl.with.group_size=16",
+        section=MORE,
+    )
+    return fields
+
+
+def _field(parameter: Parameter) -> Param:
+    words, value = parameter.words, parameter.value
+    schema: dict[str, Any] = {
+        "title": words.title or parameter.name,
+        "description": _hint(words),
+        "minimum": words.min,
+        "maximum": words.max,
+        "enum": words.choices,
+    }
+    schema = {name: item for name, item in schema.items() if item is not None}
+    kind = _TYPES.get(words.type) or _type_of(value)
+    if kind is not None and words.choices is None:
+        schema["type"] = kind
+    return Param(value, **schema)
+
+
+def _hint(words: ParameterWords) -> str | None:
+    """Return what the form says below a field: the recipe's own line, and the bounds, which the form does not show."""
+    bounds = {
+        (False, False): None,
+        (True, False): f"at least {words.min}",
+        (False, True): f"at most {words.max}",
+        (True, True): f"{words.min} to {words.max}",
+    }
+    known = bounds[words.min is not None, words.max is not None]
+    return "; ".join(filter(None, [words.doc, known])) or None
+
+
+def _type_of(value: Any) -> str | list[str] | None:
+    """Return the JSON type that values like this one have; a whole number may also become a fraction."""
+    if value is None:
+        return ["null", "string"]
+    kinds = {bool: "boolean", int: "number", float: "number", str: "string", list: "array", dict: "object"}
+    return kinds.get(type(value))

@@ -1,0 +1,125 @@
+"""The operator that runs a stage as a pod: deferred while the pod works, and found again after a restart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
+from airflow.providers.cncf.kubernetes.pod_generator import make_safe_label_value
+from airflow.providers.cncf.kubernetes.utils.pod_manager import PodPhase
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from kubernetes.client import models as k8s
+
+from components.contract.job import Job
+from components.runtime.process import FAILED
+from pipelines.engines.airflow.pod import (
+    CONTAINER,
+    SCHEDULE_SECONDS,
+    STARTUP_SECONDS,
+    PodSettings,
+    pod_manifest,
+    refusals,
+)
+from pipelines.engines.airflow.stage_run import StageRun
+from pipelines.engines.attempt import Ended, ended
+from pipelines.pools import Pool
+
+LOG_SECONDS = 10
+"""How often the log of a running pod is fetched into the task's log."""
+SPOKEN = "posttrain: "
+"""How the launcher begins the line that says why it failed."""
+_UNFINISHED = (PodPhase.PENDING, PodPhase.RUNNING)
+
+
+class StagePod(KubernetesPodOperator):
+    """One stage of a recipe as a pod. Its job's run id may be a template; the pod reads the job from the store."""
+
+    ui_color = "#e8f4ea"
+
+    def __init__(self, *, job: Job, node_pool: Pool, settings: PodSettings, **operator: Any) -> None:
+        super().__init__(
+            pod_template_dict=pod_manifest(job, node_pool, settings),
+            base_container_name=CONTAINER,
+            deferrable=True,
+            durable=True,
+            startup_timeout_seconds=STARTUP_SECONDS,
+            schedule_timeout_seconds=SCHEDULE_SECONDS,
+            get_logs=True,
+            logging_interval=LOG_SECONDS,
+            on_finish_action="delete_succeeded_pod",
+            on_kill_action="delete_pod",
+            termination_message_policy="FallbackToLogsOnError",
+            log_events_on_failure=True,
+            log_pod_spec_on_failure=False,
+            do_xcom_push=False,
+            **operator,
+        )
+        self.job, self.node_pool, self.settings = job, node_pool, settings
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        """Start the pod and wait for it in the triggerer; nothing is paid for what is cached or cannot run."""
+        run = self._run(context)
+        if not run.settled():
+            if problems := list(refusals(run.job, self.node_pool, self.settings)):
+                raise AirflowFailException("\n".join(problems))
+            super().execute(context)  # comes back only if the pod of an earlier try has ended
+        return run.finish()
+
+    def trigger_reentry(self, context: Any, event: dict[str, Any]) -> dict[str, Any]:
+        """Go on when the pod has ended."""
+        super().trigger_reentry(context, event)
+        return self._run(context).finish()
+
+    def _run(self, context: Any) -> StageRun:
+        return StageRun(context, self.job.recipe, self.job.stage, self.log)
+
+    def build_pod_request_obj(self, context: Any = None, *, dry_run: bool = False) -> k8s.V1Pod:
+        """Return the pod; a label that was rendered from a template is cut to what Kubernetes takes."""
+        pod = super().build_pod_request_obj(context, dry_run=dry_run)
+        pod.metadata.labels = {name: make_safe_label_value(text) for name, text in pod.metadata.labels.items()}
+        return pod
+
+    def process_pod_deletion(self, pod: k8s.V1Pod, *, reraise: bool = True) -> bool:
+        """Delete a pod that succeeded, and one that did not start: it might still start beside its retry.
+
+        A failed pod stays to be looked at.
+        """
+        if pod is not None and pod.status.phase in _UNFINISHED:
+            self.log.info("Deleting pod %s, which is %s", pod.metadata.name, pod.status.phase)
+            self.pod_manager.delete_pod(pod)
+            return True
+        return super().process_pod_deletion(pod, reraise=reraise)
+
+    def cleanup(self, pod: k8s.V1Pod, remote_pod: k8s.V1Pod, xcom_result: Any = None, context: Any = None) -> None:
+        """Delete or keep the pod; a failure says what the stage said last, and a refused job is not tried again."""
+        try:
+            super().cleanup(pod, remote_pod, xcom_result, context)
+        except AirflowException:
+            end = pod_ended(remote_pod)
+            if end.silent:
+                self._run(context).record_death(end.error or "")
+            raise (AirflowException if end.retryable else AirflowFailException)(end.error) from None
+
+
+def pod_ended(pod: k8s.V1Pod) -> Ended:
+    """Return how the attempt ended that a failed pod was."""
+    name, status = pod.metadata.name, pod.status
+    states = [item.state for item in status.container_statuses or [] if item.name == CONTAINER]
+    last = states[0].terminated if states else None
+    if status.reason:  # of the pod as a whole: DeadlineExceeded, Evicted, NodeLost ...
+        return _silent(f"pod {name}: {status.reason}: {status.message or 'no message'}")
+    if last is None:
+        waiting = states[0].waiting if states else None
+        detail = f"{waiting.reason}: {waiting.message}" if waiting else f"it is {status.phase}"
+        return _silent(f"pod {name} did not start: {detail}")
+    if last.reason == "OOMKilled":
+        return _silent(f"pod {name} needed more memory than its pool gives (OOMKilled)")
+    lines = [line.strip() for line in (last.message or "").splitlines() if line.strip()]
+    said = lines[-1] if lines else ""
+    told = said.removeprefix(SPOKEN) if said.startswith(SPOKEN) else None
+    code = last.exit_code if last.exit_code < 128 else 128 - last.exit_code  # as a signal, for a container's 137
+    return ended(code, finished=False, failure=told, last_line=said)
+
+
+def _silent(error: str) -> Ended:
+    return Ended(FAILED, error, retryable=True, silent=True)

@@ -1,0 +1,86 @@
+"""The first and the last task of every DAG: the run's beginning and its end in the ledger, and its report."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import Any
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from components.contract.errors import InputError
+from components.runtime.code import ROOT
+from components.runtime.store import open_store
+from pipelines.engines.airflow.links import MlflowRun
+from pipelines.engines.airflow.names import REFUSED, run_id_of
+from pipelines.engines.airflow.pod import PodSettings, refuse_pods
+from pipelines.engines.airflow.request import requested_recipe
+from pipelines.engines.airflow.stage_process import stage_environment, stage_python
+from pipelines.engines.airflow.stage_run import store_uri
+from pipelines.plan import build_plan
+from pipelines.runs import begin_run
+
+
+class PlanTask(BaseOperator):
+    """Checks what the run asks for, plans it, and writes run and jobs to the store, where the stages find them."""
+
+    ui_color = "#e6eefa"
+
+    def __init__(self, *, path: str, **operator: Any) -> None:
+        super().__init__(**operator)
+        self.path = path
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        """Begin the run, or go on with it; raise AirflowFailException, without a retry, for a wrong request."""
+        dag_run = context["dag_run"]
+        try:
+            recipe = requested_recipe(self.path, dag_run.conf)
+            store = open_store(store_uri())
+            plan = build_plan(recipe, store.uri, run_id_of(recipe.name, dag_run))
+            refuse_pods(plan.jobs, recipe.pools, PodSettings.read())
+            begin_run(store, plan, engine="airflow", airflow={"dag_id": dag_run.dag_id, "run_id": dag_run.run_id})
+        except InputError as error:
+            context["ti"].xcom_push(REFUSED, str(error))
+            raise AirflowFailException(str(error)) from None
+        self.log.info("run %s: %d stages in %s", plan.run_id, len(plan.jobs), store.uri)
+        for left in recipe.left_out:
+            self.log.info("left out: %s (%s)", left.name, left.reason)
+        return {"run_id": plan.run_id, "store": store.uri, "plan_digest": plan.digest}
+
+
+class ReportTask(BaseOperator):
+    """Ends the run in the ledger, makes its report and brings its lineage to MLflow."""
+
+    ui_color = "#e6eefa"
+    operator_extra_links = (MlflowRun(),)
+
+    def __init__(self, *, recipe: str, **operator: Any) -> None:
+        super().__init__(**operator)
+        self.recipe = recipe
+
+    def execute(self, context: Any) -> None:
+        """Work in the components' environment, which has the libraries that a report and MLflow need."""
+        dag_run = context["dag_run"]
+        command = [stage_python(), "-m", "pipelines.engines.airflow.ending", "--store", store_uri()]
+        command += ["--run", run_id_of(self.recipe, dag_run)]
+        if dag_run.start_date is not None:
+            command += ["--started", str(dag_run.start_date.timestamp())]
+        command += ["--parent", str(os.getpid())]
+        with subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=stage_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="backslashreplace",
+        ) as process:
+            assert process.stdout is not None
+            last = ""
+            for line in process.stdout:
+                last = line.strip() or last
+                self.log.info("%s", line.rstrip())
+        if process.returncode:
+            raise AirflowException(f"the report was not made: {last or f'exit code {process.returncode}'}")

@@ -1,0 +1,118 @@
+"""A stage of a run, as its task sees it: the job in the store, and what is told of its end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from components.contract.errors import InputError, PosttrainError
+from components.contract.job import Job
+from components.runtime.launch import Launch
+from components.runtime.records import load_job, run_key, stage_key
+from components.runtime.store import Store, open_store
+from pipelines.engines.airflow.names import STORE, model_asset, output_asset, run_id_of
+from pipelines.view import PlainView
+
+
+def store_uri() -> str:
+    """Return the store of this worker; raise InputError if none is named."""
+    uri = os.environ.get(STORE)
+    if not uri:
+        raise InputError(f"set {STORE} in Airflow's environment to the store: a folder, or s3://bucket/prefix")
+    return uri
+
+
+class LogStream:
+    """A text stream that writes lines to a task's log."""
+
+    def __init__(self, log: Any) -> None:
+        self._log = log
+
+    def write(self, text: str) -> int:
+        """Write one line; a bare line end is dropped."""
+        if text.strip():
+            self._log.info("%s", text.rstrip())
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+
+class StageRun:
+    """One stage of one run: what its task, on the worker or as a pod, does before and after the work itself."""
+
+    def __init__(self, context: Any, recipe: str, stage: str, log: Any) -> None:
+        """Find the job; raise AirflowSkipException if the run's parameters leave the stage out."""
+        self.context, self.log = context, log
+        self.run_id = run_id_of(recipe, context["dag_run"])
+        try:
+            self.store: Store = open_store(store_uri())
+            job = load_job(self.store, self.run_id, stage)
+            began = job is not None or self.store.get(run_key(self.run_id)) is not None
+        except InputError as error:
+            raise AirflowFailException(str(error)) from None
+        if not began:
+            raise AirflowFailException(f"run {self.run_id} is not in {self.store.uri}: its first task writes it there")
+        if job is None:
+            raise AirflowSkipException(f"the parameters of run {self.run_id} leave {stage!r} out")
+        self.job: Job = job
+
+    @cached_property
+    def sink(self) -> Callable[[dict[str, Any]], None]:
+        """Return what makes lines of the task's log from progress events."""
+        return PlainView([self.job], LogStream(self.log), named=False).event  # type: ignore[arg-type]
+
+    def settled(self) -> bool:
+        """Return whether nothing has to run: the stage is done, cached, or its `when` does not hold."""
+        try:
+            return Launch(self.job, self.sink, store=self.store).reuse(here=False) is not None
+        except InputError as error:
+            raise AirflowFailException(str(error)) from None
+
+    def record_death(self, message: str) -> None:
+        """Record a failure that the stage's process could not record itself."""
+        try:
+            Launch(self.job, self.sink, store=self.store).record_death(message)
+        except PosttrainError as error:  # an input is gone: the message stays in the task's log
+            self.log.warning("not recorded in the ledger: %s", error)
+
+    def finish(self) -> dict[str, Any]:
+        """Tell Airflow of the stage's end, and return the little that other tasks may want; the store has the rest."""
+        entry = self.store.get(stage_key(self.run_id, self.job.stage))
+        if entry is None:
+            raise AirflowFailException(f"{self.job.stage} ended without a ledger entry in {self.store.uri}")
+        if entry["status"] == "skipped":
+            raise AirflowSkipException(entry["error"])
+        self._tell_assets(entry)
+        self._tell_log(entry)
+        outputs = {port: output["digest"] for port, output in entry["outputs"].items()}
+        return {"run_id": self.run_id, "cache": entry["cache"], "outputs": outputs, "metrics": entry["metrics"]}
+
+    def _tell_log(self, entry: dict[str, Any]) -> None:
+        """End the log with what was made, and where it leads."""
+        if origin := entry.get("produced_by"):
+            self.log.info("made by stage %s of run %s", origin["stage"], origin["run_id"])
+        for port, output in entry["outputs"].items():
+            self.log.info("%s  %s  %s", port, output["type"], output["digest"])
+        self.log.info("posttrain show %s", self.run_id)
+
+    def _tell_assets(self, entry: dict[str, Any]) -> None:
+        """Give each asset what led to it, so that an event in Airflow leads to the artifact and its history."""
+        facts = {"run_id": self.run_id, "stage": self.job.stage, "fingerprint": entry["fingerprint"]}
+        extras: dict[str, dict[str, Any]] = {}
+        for port, output in entry["outputs"].items():
+            lineage = f"posttrain lineage {self.run_id}:{self.job.stage}.{port}"
+            extra = {**facts, "digest": output["digest"], "uri": output["uri"], "lineage": lineage}
+            extras[output_asset(self.job.recipe, self.job.stage, port)] = extra
+            if self.job.register_as and output["type"] == "Model":
+                for alias in self.job.register_aliases:
+                    name = f"{self.job.register_as}@{alias}"
+                    extras[model_asset(self.job.register_as, alias)] = {**extra, "lineage": f"posttrain lineage {name}"}
+        events = self.context["outlet_events"]
+        for asset in self.context["task"].outlets:
+            if extra := extras.get(asset.uri):
+                events[asset].extra.update(extra)

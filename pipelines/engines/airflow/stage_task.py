@@ -1,0 +1,66 @@
+"""The operator that runs a stage as a process on Airflow's worker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowRescheduleException,
+    AirflowTaskTimeout,
+)
+from airflow.sdk.execution_time import task_runner
+from airflow.sdk.execution_time.comms import CommsDecoder
+from airflow.sdk.timezone import utcnow
+
+from components.runtime.parent import die_with_parent
+from pipelines.engines.airflow.links import MlflowRun
+from pipelines.engines.airflow.stage_process import StageProcess, stage_command, stage_environment
+from pipelines.engines.airflow.stage_run import StageRun
+from pipelines.engines.attempt import timed_out
+
+
+class StageTask(BaseOperator):
+    """One stage of a recipe on the worker; what it asks for is in the store, put there by the run's first task."""
+
+    ui_color = "#e8f4ea"
+    operator_extra_links = (MlflowRun(),)
+
+    def __init__(self, *, recipe: str, stage: str, **operator: Any) -> None:
+        super().__init__(**operator)
+        self.recipe, self.stage = recipe, stage
+        self._process: StageProcess | None = None
+        self._stopped = False
+
+    def execute(self, context: Any) -> dict[str, Any]:
+        """Run the stage; a refused one fails at once, any other failure is retried as the recipe says."""
+        run = StageRun(context, self.recipe, self.stage, self.log)
+        if not run.settled():
+            self._work(run)
+        return run.finish()
+
+    def on_kill(self) -> None:
+        """End the stage's process; a worker that is stopped is no failure of the stage, which is resumable."""
+        self._stopped = True
+        if self._process is not None:
+            self._process.kill()
+
+    def _work(self, run: StageRun) -> None:
+        if isinstance(getattr(task_runner, "SUPERVISOR_COMMS", None), CommsDecoder):
+            die_with_parent()  # the supervisor: without it nobody hears of this task any more
+        self._process = StageProcess(stage_command(run.job), stage_environment())
+        try:
+            end = self._process.follow(run.sink, lambda line: self.log.info("%s", line))
+        except AirflowTaskTimeout:
+            end = timed_out(run.job.timeout_seconds or 0)
+        finally:
+            self._process.kill()
+        if self._stopped:
+            raise AirflowRescheduleException(utcnow())
+        if end.silent:
+            run.record_death(end.error or "its process died")
+        if end.code:
+            message = f"stage {run.job.stage!r}: {end.error}" if end.silent else str(end.error)
+            raise (AirflowException if end.retryable else AirflowFailException)(message)

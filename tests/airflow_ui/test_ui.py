@@ -1,0 +1,185 @@
+"""Quickstart, triggered from Airflow's own form by a person with a browser, and watched to its end.
+
+POSTTRAIN_SCREENSHOTS names a folder that the pictures go to.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect, sync_playwright
+
+from pipelines.recipe import load_recipe
+from tests.support.own_airflow import ROOT, OwnAirflow, own_airflow, stages_python
+
+RL_STEPS = 30
+"""The one parameter that the person changes."""
+RUN_SECONDS = 1800.0
+POLL_SECONDS = 5.0
+PAGE_MILLISECONDS = 60_000
+API_MILLISECONDS = 180_000
+"""Stages use every core, and the API server waits for one, too."""
+GLIDE_MILLISECONDS = 2000
+"""What a graph or a dialog takes to come to its place."""
+CHROMIUM = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for the store and all that lies beside it."""
+    return tmp_path_factory.mktemp("ui")
+
+
+@pytest.fixture(scope="module")
+def airflow(folder: Path) -> Iterator[OwnAirflow]:
+    """An Airflow that has never run anything."""
+    with own_airflow(folder / "store") as own:
+        yield own
+
+
+@pytest.fixture(scope="module")
+def screenshots(folder: Path) -> Path:
+    """The folder for pictures."""
+    path = Path(os.environ.get("POSTTRAIN_SCREENSHOTS") or folder / "screenshots").absolute()
+    path.mkdir(parents=True, exist_ok=True)
+    print(f"screenshots: {path}")
+    return path
+
+
+@pytest.fixture(scope="module")
+def page(airflow: OwnAirflow) -> Iterator[Page]:
+    """A browser's page, logged in."""
+    chromium = shutil.which("chromium")
+    assert chromium, "this test needs Debian's browser: apt-get install chromium"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM)
+        page = browser.new_page(viewport={"width": 1600, "height": 1000})
+        page.set_default_timeout(PAGE_MILLISECONDS)
+        expect.set_options(timeout=PAGE_MILLISECONDS)
+        page.goto(airflow.url)
+        page.locator("input[name=username]").fill(airflow.user)
+        page.locator("input[name=password]").fill(airflow.password)
+        page.get_by_role("button", name="Sign in").click()
+        page.get_by_role("link", name="Dags").first.wait_for()
+        yield page
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def run_url(page: Page, airflow: OwnAirflow, screenshots: Path) -> str:
+    """The page of a run that the form has started with one changed parameter."""
+    page.goto(f"{airflow.url}/dags/quickstart")
+    page.get_by_test_id("trigger-dag-button").click()
+    form = page.get_by_role("dialog")
+    field = form.locator("[name=element_rl_steps]")
+    field.wait_for()
+    shown = {
+        parameter.name: form.locator(f"[name=element_{parameter.name}]").input_value()
+        for parameter in load_recipe("quickstart").parameters
+    }
+    assert shown == {name: str(value) for name, value in load_recipe("quickstart").params.items()}
+    for parameter in load_recipe("quickstart").parameters:
+        expect(form.get_by_text(parameter.words.title).first).to_be_visible()
+    field.fill(str(RL_STEPS))
+    field.press("Tab")
+    page.screenshot(path=screenshots / "form.png")
+    page.get_by_test_id("trigger-dag-submit").click()
+    page.wait_for_url(re.compile(r"/dags/quickstart/runs/manual__"))
+    return page.url.rstrip("/")
+
+
+@pytest.fixture(scope="module")
+def states(page: Page, run_url: str) -> dict[str, str]:
+    """State of every task of the run, once it has ended."""
+    address, _, run = run_url.partition("/dags/quickstart/runs/")
+    api = f"{address}/api/v2/dags/quickstart/dagRuns/{run}"
+    deadline = time.monotonic() + RUN_SECONDS
+    while (state := _get(page, api)["state"]) in ("queued", "running"):
+        assert time.monotonic() < deadline, f"still {state} after {RUN_SECONDS:.0f} s"
+        page.wait_for_timeout(1000 * POLL_SECONDS)
+    tasks = _get(page, f"{api}/taskInstances")["task_instances"]
+    return {"": state, **{task["task_id"]: task["state"] for task in tasks}}
+
+
+def _get(page: Page, url: str) -> Any:
+    """Ask the API as the logged-in person."""
+    answer = page.request.get(url, timeout=API_MILLISECONDS)
+    assert answer.ok, f"{url}: {answer.status} {answer.text()}"
+    return answer.json()
+
+
+def test_the_run_succeeds(states: dict[str, str]) -> None:
+    stages = {stage.name for stage in load_recipe("quickstart").stages}
+    assert states == dict.fromkeys(["", "run.plan", *stages, "run.report"], "success")
+
+
+def test_the_graph_shows_every_stage(page: Page, run_url: str, states: dict[str, str], screenshots: Path) -> None:
+    page.set_viewport_size({"width": 2000, "height": 760})
+    page.goto(run_url)
+    page.get_by_role("button", name="Show Graph").click()
+    page.get_by_role("button", name="Collapse Details Panel").click()
+    page.get_by_role("button", name="Fit View").click()
+    graph = page.locator(".react-flow__nodes")
+    for stage in load_recipe("quickstart").stages:
+        expect(graph.get_by_text(stage.name, exact=True).first).to_be_visible()
+    page.wait_for_timeout(GLIDE_MILLISECONDS)
+    page.screenshot(path=screenshots / "graph.png")
+
+
+def test_a_log_says_how_the_stage_went(page: Page, run_url: str, states: dict[str, str], screenshots: Path) -> None:
+    page.set_viewport_size({"width": 1600, "height": 1000})
+    page.goto(f"{run_url}/tasks/rl")
+    page.get_by_test_id("grid-view-button").click()
+    page.wait_for_timeout(GLIDE_MILLISECONDS)
+    for text in (rf"running\s+\d+/{RL_STEPS}", r"done\s.*entropy", r"model\s+Model\s+[0-9a-f]{32}"):
+        expect(page.get_by_text(re.compile(text)).first).to_be_visible()
+    page.screenshot(path=screenshots / "log.png")
+
+
+def test_the_docs_of_a_stage_say_what_it_does(page: Page, airflow: OwnAirflow, screenshots: Path) -> None:
+    page.goto(f"{airflow.url}/dags/quickstart/tasks/rl")
+    page.get_by_test_id("markdown-button").click()
+    expect(page.get_by_text("group_size").first).to_be_visible()
+    page.wait_for_timeout(GLIDE_MILLISECONDS)
+    page.screenshot(path=screenshots / "docs.png")
+
+
+def test_the_local_engine_makes_the_same_bytes(folder: Path, states: dict[str, str]) -> None:
+    changed = ["--set", f"rl_steps={RL_STEPS}"]
+    own = _run("quickstart", "--store", str(folder / "store"), "--new", *changed)
+    other = _run("quickstart", "--store", str(folder / "other" / "store"), *changed)
+    assert {stage["cache"] for stage in own["stages"]} == {"hit"}  # all was made by Airflow
+    assert {stage["cache"] for stage in other["stages"]} == {"miss"}
+    assert _digests(own) == _digests(other)
+
+
+def _run(*arguments: str) -> Any:
+    command = [stages_python(), "-m", "pipelines.cli", "run", *arguments, "--json"]
+    environment = {**os.environ, "POSTTRAIN_LINEAGE": "later"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=RUN_SECONDS)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def _digests(shown: Any) -> dict[str, dict[str, str]]:
+    return {
+        stage["name"]: {port: output["digest"] for port, output in stage["outputs"].items()}
+        for stage in shown["stages"]
+    }

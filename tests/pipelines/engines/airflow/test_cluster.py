@@ -1,0 +1,98 @@
+"""Airflow on a cluster: what infra/airflow says fits what stages' pods, and the rights in infra/kubernetes, need."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import yaml
+
+from pipelines.engines.airflow.pod import (
+    CONFIG_MAPS,
+    IMAGES,
+    NAMESPACE,
+    SECRETS,
+    SERVICE_ACCOUNT,
+    PodSettings,
+    refusals,
+)
+from pipelines.engines.airflow.stage_run import STORE
+from pipelines.pools import load_pools
+from tests.pipelines.engines.airflow.test_pod import job, operator, spec
+
+INFRA = Path(__file__).parents[4] / "infra"
+VALUES = yaml.safe_load((INFRA / "airflow" / "values.yaml").read_text())
+PINNED = re.compile(r"==[^=]+$")
+NEEDED = {
+    "pods": {"create", "get", "list", "watch", "patch", "delete"},
+    "pods/log": {"get"},
+    "events": {"list"},
+}
+"""What the operator and its trigger call."""
+
+
+def kubernetes(name: str) -> list[dict[str, Any]]:
+    """Return the manifests of a file of the base."""
+    return list(yaml.safe_load_all((INFRA / "kubernetes" / "base" / name).read_text()))
+
+
+def environment() -> dict[str, str]:
+    """Return the variables that the chart gives to all of Airflow's processes, with an account filled in."""
+    return {item["name"]: item["value"].replace("ACCOUNT", "123456789012") for item in VALUES["env"]}
+
+
+def test_pods_of_the_chart_are_complete() -> None:
+    values = environment()
+    settings = PodSettings.read(values)
+    assert {STORE, NAMESPACE, SERVICE_ACCOUNT, SECRETS, CONFIG_MAPS, *IMAGES.values()} <= values.keys()
+    pools = load_pools()
+    for name in [name for name, pool in pools.items() if pool.nodes == 1]:
+        assert not list(refusals(job("rl", "rl", name, pools, store=values[STORE]), pools[name], settings))
+
+
+def test_pods_find_their_namespace_account_priority_and_network() -> None:
+    (namespace,) = kubernetes("namespace.yaml")
+    accounts = {one["metadata"]["name"] for one in kubernetes("accounts.yaml") if one["kind"] == "ServiceAccount"}
+    classes = {one["metadata"]["name"] for one in kubernetes("priorities.yaml")}
+    reaching = next(one for one in kubernetes("network.yaml") if one["metadata"]["name"] == "stage-to-mlflow")
+    pools = load_pools()
+    settings = PodSettings.read(environment())
+    for name, pool in pools.items():
+        pod = spec(operator(job("rl", "rl", name, pools), pool, settings))
+        assert pod["metadata"]["namespace"] == namespace["metadata"]["name"]
+        assert pod["spec"]["serviceAccountName"] in accounts
+        assert pod["spec"].get("priorityClassName", "posttrain-cpu") in classes
+        assert reaching["spec"]["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+
+
+def test_airflow_may_do_with_pods_what_it_needs_and_no_more() -> None:
+    binding = yaml.safe_load((INFRA / "airflow" / "rbac.yaml").read_text())
+    kubernetes_validate.validate(binding, "1.32", strict=True)
+    role = next(one for one in kubernetes("accounts.yaml") if one["kind"] == "Role")
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    granted = {resource: set(rule["verbs"]) for rule in role["rules"] for resource in rule["resources"]}
+    assert all(verbs <= granted[resource] for resource, verbs in NEEDED.items())
+    assert VALUES["allowPodLaunching"] is False
+    started = {subject["name"] for subject in binding["subjects"]}
+    assert started == {"airflow-scheduler", "airflow-triggerer"}  # a deferred pod is watched by the triggerer
+
+
+def test_the_values_hold_no_secret_and_no_default_user() -> None:
+    secrets = [VALUES["fernetKeySecretName"], VALUES["apiSecretKeySecretName"], VALUES["jwtSecretName"]]
+    assert all(secrets) and VALUES["data"] == {"metadataSecretName": "airflow-database"}
+    assert VALUES["createUserJob"] == {"enabled": False}
+    text = (INFRA / "airflow" / "values.yaml").read_text().lower()
+    assert not re.search(r"^\s*(password|fernetkey|apisecretkey|jwtsecret|pass):", text, re.MULTILINE)
+
+
+def test_the_image_pins_what_the_tests_run_with() -> None:
+    locks = INFRA / "requirements"
+    tested = (locks / "airflow.lock").read_text().splitlines()[1:]
+    shipped = (locks / "airflow-cluster.lock").read_text().splitlines()[1:]
+    assert all(PINNED.search(line) for line in shipped)
+    other = {line.partition("==")[0] for line in set(shipped) ^ set(tested)}
+    both = {line.partition("==")[0] for line in tested} & {line.partition("==")[0] for line in shipped}
+    assert other & both <= {"python-dateutil"}  # the provider of users wants an older one
+    assert VALUES["airflowVersion"] == next(line for line in shipped if line.startswith("apache-airflow=="))[16:]

@@ -1,0 +1,102 @@
+"""What Airflow's DAG processor sees: every recipe that can be read, one error for the others, and nothing heavy."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[4]
+PROBE = """
+import json, sys, time
+import airflow.sdk
+from airflow.dag_processing.dagbag import DagBag
+from airflow.serialization.serialized_objects import DagSerialization
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+began = time.process_time()
+bag = DagBag(sys.argv[1])
+sizes = {name: len(json.dumps(DagSerialization.to_dict(dag))) for name, dag in bag.dags.items()}
+took = time.process_time() - began
+heavy = [name for name in ("torch", "kfp", "mlflow", "numpy", "kubernetes") if name in sys.modules]
+print(json.dumps({"dags": sizes, "errors": bag.import_errors, "heavy": heavy, "seconds": took}), file=sys.__stdout__)
+"""
+STAGES = """
+  data:
+    uses: curate
+    with: {kind: prompts, sources: [{domain: sums, count: 8, source: {name: reasoning_gym, task: chain_sum}}]}
+  measure: {uses: evaluate, in: {model: hf:organisation/model, dataset: data.dataset}}
+"""
+
+
+def parse(recipes: Path, **environment: str) -> dict[str, Any]:
+    """Parse the DAG file in a process of its own, and serialise what it holds, as the DAG processor does."""
+    process = subprocess.run(
+        [sys.executable, "-c", PROBE, str(ROOT / "dags")],
+        cwd=ROOT,
+        env={**os.environ, "POSTTRAIN_RECIPES": str(recipes), "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert process.returncode == 0, process.stderr[-3000:]
+    return json.loads(process.stdout.splitlines()[-1])
+
+
+def write(folder: Path, name: str, text: str) -> None:
+    (folder / f"{name}.yaml").write_text(f"name: {name}\n{textwrap.dedent(text)}")
+
+
+def test_the_shipped_recipes_without_anything_heavy(tmp_path: Path) -> None:
+    found = parse(tmp_path)
+    assert {"quickstart", "quickstart-seeds", "champion"} <= found["dags"].keys()
+    assert found["errors"] == {}
+    assert found["heavy"] == []
+
+
+def test_a_broken_recipe_is_one_import_error_with_its_line_and_leaves_the_others_alone(tmp_path: Path) -> None:
+    write(tmp_path, "well", f"stages:{STAGES}")
+    write(tmp_path, "broken", "stages:\n  data: {uses: curat}\n")
+    found = parse(tmp_path)
+    assert {"well", "quickstart"} <= found["dags"].keys()
+    assert "broken" not in found["dags"]
+    [(_, error)] = found["errors"].items()
+    assert f"{tmp_path}/broken.yaml:3:16: unknown component 'curat'; did you mean 'curate'?" in error
+    assert "Traceback" not in error
+
+
+def test_a_tasks_process_reads_the_recipe_that_it_belongs_to_and_no_other(tmp_path: Path) -> None:
+    write(tmp_path, "well", f"stages:{STAGES}")
+    write(tmp_path, "broken", "stages:\n  data: {uses: curat}\n")
+    found = parse(tmp_path, _AIRFLOW_PARSING_CONTEXT_DAG_ID="well")
+    assert set(found["dags"]) == {"well"}
+    assert found["errors"] == {}
+
+
+def test_tasks_do_not_carry_the_parameters_of_their_dag(tmp_path: Path) -> None:
+    params = "\n".join(f"  p{number}: {{default: {number}, min: 0, title: Number}}" for number in range(30))
+    write(tmp_path, "few", f"stages:{STAGES}")
+    write(tmp_path, "many", f"params:\n{params}\nstages:{STAGES}")
+    sizes = parse(tmp_path)["dags"]
+    assert sizes["many"] - sizes["few"] < 30 * 400, "each parameter is written once"
+
+
+@pytest.mark.slow
+def test_two_hundred_recipes(tmp_path: Path) -> None:
+    for number in range(200):
+        write(tmp_path, f"recipe-{number}", f"params: {{steps: {number}}}\nstages:{STAGES}")
+    write(tmp_path, "broken", "stages:\n  data: {uses: curat}\n")
+    few = tmp_path / "few"
+    few.mkdir()
+    base = parse(few)
+    found = parse(tmp_path)
+    assert len(found["dags"]) == len(base["dags"]) + 200
+    assert len(found["errors"]) == 1
+    seconds = found["seconds"] - base["seconds"]
+    print(f"200 recipes: {seconds:.2f} s of CPU time in the DAG processor")
+    assert seconds < 2.0

@@ -1,0 +1,144 @@
+"""Whole runs of a DAG, task by task, against the local engine: same digests, same cache, same refusals."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.engines.airflow.stage_process import stage_python
+from tests.support.command_line import digests
+
+ROOT = Path(__file__).parents[4]
+RECIPES = Path(__file__).parent / "recipes"
+RUNS: dict[str, dict[str, Any]] = {
+    "first": {},
+    "second": {},
+    "other": {"factor": 5, "limit": 1, "seed": 3, "--set": ["stages.again.with.factor=4"]},
+    "larger": {"extra": True},
+    "failing": {"fail": True},
+    "misspelt": {"factr": 5},
+    "graph": {"--set": ["stages.train.pool=cpu-large"]},
+}
+Done = dict[str, dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Variables of a folder with a store of the tests' own, the toy package and the recipes beside this file."""
+    folder = tmp_path_factory.mktemp("airflow")
+    plugin = Path(__file__).parents[2] / "plugin"
+    return {
+        **os.environ,
+        "AIRFLOW_HOME": str(folder / "home"),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "POSTTRAIN_STORE": str(folder / "store"),
+        "POSTTRAIN_RECIPES": str(RECIPES),
+        "POSTTRAIN_LINEAGE": "later",
+        "PYTHONPATH": os.pathsep.join([str(plugin), str(ROOT)]),
+        "PYTHONWARNINGS": "ignore",
+    }
+
+
+@pytest.fixture(scope="module")
+def done(environment: dict[str, str]) -> Done:
+    """What became of each run, by its name."""
+    asked = {"dags": environment["AIRFLOW__CORE__DAGS_FOLDER"], "runs": [["numbers", conf] for conf in RUNS.values()]}
+    process = subprocess.run(
+        [sys.executable, "-m", "tests.support.dag_runs"],
+        cwd=ROOT,
+        env=environment,
+        input=json.dumps(asked),
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert process.returncode == 0, process.stderr[-4000:]
+    return dict(zip(RUNS, map(json.loads, process.stdout.splitlines()), strict=True))
+
+
+def posttrain(environment: dict[str, str], *arguments: str, store: Path | None = None) -> Any:
+    """Run the command with --json in the stages' environment."""
+    place = ["--store", str(store)] if store else []
+    command = [stage_python(), "-m", "pipelines.cli", *arguments, "--json", *place]
+    process = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300)
+    assert process.returncode == 0, process.stderr
+    return json.loads(process.stdout)
+
+
+def show(environment: dict[str, str], run: dict[str, Any]) -> Any:
+    """Return `show --json` of a run."""
+    return posttrain(environment, "show", run["values"]["run.plan:return_value"]["run_id"])
+
+
+def test_a_run_makes_what_the_local_engine_makes(done: Done, environment: dict[str, str], tmp_path: Path) -> None:
+    assert done["first"]["state"] == "success"
+    here = show(environment, done["first"])
+    there = posttrain(environment, "run", "numbers", store=tmp_path / "local")
+    assert digests(here) == digests(there)
+    kept = ("name", "component", "status", "cache", "fingerprint", "metrics")
+    assert [{k: s[k] for k in kept} for s in here["stages"]] == [{k: s[k] for k in kept} for s in there["stages"]]
+    assert here["status"] == there["status"] == "succeeded"
+
+
+def test_what_was_made_is_not_made_again(done: Done, environment: dict[str, str]) -> None:
+    again = show(environment, done["second"])
+    assert {stage["cache"] for stage in again["stages"] if stage["status"] == "done"} == {"hit"}
+    assert digests(again) == digests(show(environment, done["first"]))
+
+
+def test_a_stage_whose_condition_does_not_hold_is_skipped_and_holds_nobody_up(done: Done) -> None:
+    tasks = done["first"]["tasks"]
+    assert (tasks["again"], tasks["more"], tasks["score"]) == ("skipped", "skipped", "success")
+
+
+def test_parameters_reach_the_stages(done: Done, environment: dict[str, str]) -> None:
+    assert done["other"]["tasks"]["again"] == "success"
+    stages = {stage["name"]: stage for stage in show(environment, done["other"])["stages"]}
+    assert stages["train"]["metrics"] == {"number": 10.0}  # 2 x 5
+    assert stages["again"]["metrics"] == {"number": 40.0}  # x 4
+
+
+def test_a_stage_that_is_left_out_by_default_can_be_asked_for(done: Done, environment: dict[str, str]) -> None:
+    assert done["larger"]["tasks"]["more"] == "success"
+    assert {stage["name"] for stage in show(environment, done["larger"])["stages"]} == {
+        "base", "train", "again", "more", "score"
+    }  # fmt: skip
+
+
+def test_a_failed_stage_fails_the_run_and_the_ledger_says_why(done: Done, environment: dict[str, str]) -> None:
+    run = done["failing"]
+    assert run["state"] == "failed"
+    assert run["tasks"]["train"] == "failed"
+    assert run["tasks"]["score"] == "upstream_failed"
+    assert run["tasks"]["run.report"] == "success", "the report of a failed run is what a person needs most"
+    shown = show(environment, run)
+    assert shown["status"] == "failed"
+    assert {stage["name"]: stage["status"] for stage in shown["stages"]}["train"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("misspelt", "unknown parameter 'factr'; did you mean 'factor'?"),
+        ("graph", "stage 'train': another pool"),
+    ],
+)
+def test_a_wrong_request_is_refused_before_anything_runs(done: Done, name: str, said: str) -> None:
+    run = done[name]
+    assert run["state"] == "failed"
+    assert run["tasks"]["run.plan"] == "failed"
+    assert said in run["values"]["run.plan:refused"]
+    assert set(run["tasks"].values()) <= {"failed", "upstream_failed", "skipped"}
+
+
+def test_each_output_is_an_asset_that_says_what_made_it(done: Done, environment: dict[str, str]) -> None:
+    outputs = done["first"]["values"]["train:return_value"]["outputs"]
+    stages = {stage["name"]: stage for stage in show(environment, done["first"])["stages"]}
+    assert outputs == {"model": stages["train"]["outputs"]["model"]["digest"]}
