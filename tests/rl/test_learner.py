@@ -17,7 +17,7 @@ from components.rl.batch import Batch
 from components.rl.learner import Learner, Passes
 from components.rl.presets import bind, load_preset, override
 from components.rl.scoring import frozen_logprobs, micro_rows, score_tokens
-from components.rl.slots import Slots
+from components.rl.slots import SlotContext, Slots
 from tests.rl import toy_operators
 from tests.rl.build import batch_of, context
 
@@ -59,7 +59,7 @@ def prepared(policy: Policy, slots: Slots) -> Batch:
 
 
 def gradients(
-    made: Learner, batch: Batch, monkeypatch: pytest.MonkeyPatch
+    made: Learner, batch: Batch, monkeypatch: pytest.MonkeyPatch, now: SlotContext | None = None
 ) -> tuple[dict[str, Tensor], dict[str, float]]:
     """Return the gradient that reaches the optimiser, and the metrics."""
     kept: dict[str, Tensor] = {}
@@ -71,7 +71,7 @@ def gradients(
 
     monkeypatch.setattr(Optimizer, "step", spy)
     settings = context().settings
-    metrics = made.learn([batch], settings, lambda bound: context(), first_update=0)
+    metrics = made.learn([batch], settings, lambda bound: now or context(), first_update=0)
     return kept, metrics
 
 
