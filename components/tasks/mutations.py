@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import unicodedata
 from fractions import Fraction
 
 from components.tasks.verifiers.numeric import parse_number
@@ -17,8 +18,8 @@ NUMBER = re.compile(r"\d+(?:\.\d+)?")
 def mutate(answer: str, rng: random.Random) -> str:
     """Return another answer: a number moves by a little, a text changes one letter or the first digit of a number.
 
-    The result differs from `answer` by more than case, white space, punctuation and rounding, so that no fair verifier
-    takes it for right.
+    The result differs from `answer` by more than case, white space, punctuation, variants of a letter and rounding,
+    so that no fair verifier takes it for right.
     """
     value = parse_number(answer)
     if value is not None:
@@ -38,7 +39,9 @@ def _move(value: Fraction, rng: random.Random) -> str:
 
 
 def _core(text: str) -> str:
-    return "".join(character for character in text.casefold() if character.isalnum())
+    """Return what no verifier overlooks: letters and digits in one form, whatever their case and their variant."""
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return "".join(character for character in folded if character.isalnum())
 
 
 def _places(text: str) -> list[int]:
