@@ -84,7 +84,7 @@ def test_killing_takes_what_the_stage_started_with_it() -> None:
 
     end = process.follow(lambda event: None, stop)
     assert end.code == -signal.SIGKILL
-    assert not _lives(pids[0])
+    assert _ends(pids[0])
 
 
 def test_a_killed_task_leaves_no_stage_behind() -> None:
