@@ -70,7 +70,8 @@ class Bootstrap:
         for start in range(0, self.resamples, block):
             counts = _resampling_counts(generator, min(block, self.resamples - start), num_prompts)
             with np.errstate(invalid="ignore"):
-                parts.append((counts @ filled) / (counts @ weights))
+                # not by a matrix product, whose last bits depend on how many rows it is given
+                parts.append(np.einsum("bp,pk->bk", counts, filled) / np.einsum("bp,pk->bk", counts, weights))
         return np.concatenate(parts)
 
     def interval(self, value: float, replicates: Floats, n: int) -> Interval:
