@@ -21,7 +21,6 @@ def settings(folder: Path) -> dict[str, str]:
         **os.environ,
         "POSTTRAIN_STORE": str(folder / "store"),
         "POSTTRAIN_RECIPES": os.pathsep.join(str(ROOT / name) for name in FOLDERS),
-        "POSTTRAIN_LINEAGE": "later",
         "PYTHONPATH": os.pathsep.join([str(plugin), str(ROOT)]),
     }
 

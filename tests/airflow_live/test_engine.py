@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+import urllib.request
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import pytest
 
@@ -107,3 +109,29 @@ def test_a_new_champion_starts_the_recipes_that_name_it(live: Live) -> None:
     events = live.client.all("assets/events", "asset_events", source_dag_id="crown")
     extra = {event["name"]: event["extra"] for event in events}["crown@champion"]
     assert (extra["digest"], extra["lineage"]) == (model["digest"], "posttrain lineage crown@champion")
+
+
+def test_a_task_links_to_its_run_in_mlflow(live: Live) -> None:
+    until(lambda: _mlflow_answers(live), "MLflow's page")
+    path = live.trigger("numbers", factor=7)
+    assert live.wait(path, "success", "failed") == "success"
+    page = urlsplit(live.client.get(f"{path}/taskInstances/train/links")["extra_links"]["MLflow"])
+    assert page.netloc == urlsplit(_mlflow(live)).netloc
+    mlflow_run = page.fragment.partition("?")[0].rpartition("/")[2]
+    address = f"{_mlflow(live)}/api/2.0/mlflow/runs/get?run_id={mlflow_run}"
+    with urllib.request.urlopen(address, timeout=60) as answer:
+        run = json.load(answer)["run"]
+    assert {tag["key"]: tag["value"] for tag in run["data"]["tags"]}["posttrain.stage"] == "train"
+
+
+def _mlflow(live: Live) -> str:
+    line = next(line for line in (live.folder / "up.log").read_text().splitlines() if line.startswith("MLflow:"))
+    return line.split()[1]
+
+
+def _mlflow_answers(live: Live) -> bool:
+    try:
+        with urllib.request.urlopen(f"{_mlflow(live)}/health", timeout=5):
+            return True
+    except OSError:
+        return False

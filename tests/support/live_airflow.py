@@ -84,7 +84,7 @@ class Live:
 
     def local(self, store: Path, *arguments: str) -> Any:
         """Run a recipe by the local engine in another store; return its `show --json`."""
-        environment = {**self.environment, "POSTTRAIN_STORE": str(store)}
+        environment = {**self.environment, "POSTTRAIN_STORE": str(store), "POSTTRAIN_LINEAGE": "later"}
         command = self.command("run", *arguments, "--json")
         done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=LIMIT_SECONDS)
         assert done.returncode == 0, done.stderr

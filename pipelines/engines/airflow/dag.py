@@ -14,6 +14,7 @@ from airflow.sdk.definitions.param import ParamsDict
 from components.contract.artifacts import ArtifactType
 from components.contract.errors import InputError
 from pipelines.engines.airflow.approval import ApprovalTask
+from pipelines.engines.airflow.callbacks import stage_failed
 from pipelines.engines.airflow.docs import recipe_docs, stage_docs, stage_label
 from pipelines.engines.airflow.form import form_of
 from pipelines.engines.airflow.names import (
@@ -133,6 +134,7 @@ def _stage(stage: Stage, recipe: Recipe, groups: dict[str, TaskGroup]) -> list[B
             retry_delay=timedelta(seconds=stage.retry.backoff_seconds),
             retry_exponential_backoff=2.0,
             max_retry_delay=timedelta(seconds=stage.retry.max_backoff_seconds),
+            on_failure_callback=stage_failed,
         )
         work.custom_operator_name = stage.component.name  # what the graph shows below a stage's name
         if stage.approve is None:

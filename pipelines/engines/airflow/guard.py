@@ -15,15 +15,18 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from components.runtime.parent import adopt_orphans, children_of, die_with_parent
+from pipelines.engines.airflow.names import MLFLOW_PORT
+from pipelines.runs import LINEAGE
 
 POLL_SECONDS = 0.2
 RESTART_SECONDS = 1.0
+LATE_RESTART_SECONDS = 30.0
 MAX_RESTARTS = 5
 WITHIN_SECONDS = 120.0
 """A service that dies more often than that in this time is broken, and a restart does not mend it."""
@@ -41,6 +44,7 @@ class Service:
     name: str
     command: list[str]
     late: bool = False
+    """Whether it is a convenience: it starts when Airflow is there, and Airflow does without it."""
     pid: int | None = None
     started: deque[float] = field(default_factory=deque)
     due: float = 0.0
@@ -104,7 +108,7 @@ class Guard:
                 for service in self._services.values():
                     if service.pid == pid:
                         service.pid = None
-                        service.due = time.monotonic() + RESTART_SECONDS
+                        service.due = time.monotonic() + (LATE_RESTART_SECONDS if service.late else RESTART_SECONDS)
                         self._kill_orphans()
 
     def _kill_orphans(self) -> None:
@@ -139,8 +143,11 @@ class Guard:
             time.sleep(POLL_SECONDS)
 
 
-def airflow_services(airflow: str, stages: str) -> list[Service]:
-    """Return the services of Airflow, and what brings lineage to MLflow; logs are read as files, not served."""
+def airflow_services(airflow: str, stages: str, environ: Mapping[str, str] = os.environ) -> list[Service]:
+    """Return the services of Airflow, and those that bring lineage to MLflow and show it, unless that is for later.
+
+    Logs are read as files, so nobody serves them.
+    """
     commands = {
         "api-server": ["api-server"],
         SCHEDULER: [SCHEDULER, "--skip-serve-logs"],
@@ -148,14 +155,19 @@ def airflow_services(airflow: str, stages: str) -> list[Service]:
         "triggerer": ["triggerer", "--skip-serve-logs"],
     }
     services = [Service(name, [airflow, "-m", "airflow", *command]) for name, command in commands.items()]
-    lineage = Service("lineage", ["nice", "-n", "5", stages, "-m", "components.runtime.lineage.watch"], late=True)
-    return [*services, lineage]
+    if environ.get(LINEAGE, "live") == "later":
+        return services
+    polite = ["nice", "-n", "5", stages, "-m"]
+    services.append(Service("lineage", [*polite, "components.runtime.lineage.watch"], late=True))
+    if port := environ.get(MLFLOW_PORT):
+        services.append(Service("mlflow", [*polite, "pipelines.cli", "ui", "--port", port], late=True))
+    return services
 
 
 def _broken(service: Service) -> bool:
     while service.started and service.started[0] < time.monotonic() - WITHIN_SECONDS:
         service.started.popleft()
-    return service.pid is None and len(service.started) > MAX_RESTARTS
+    return not service.late and service.pid is None and len(service.started) > MAX_RESTARTS
 
 
 def _end_with_guard() -> None:

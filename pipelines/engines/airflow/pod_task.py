@@ -12,6 +12,7 @@ from kubernetes.client import models as k8s
 
 from components.contract.job import Job
 from components.runtime.process import FAILED
+from pipelines.engines.airflow.links import MlflowRun
 from pipelines.engines.airflow.pod import (
     CONTAINER,
     SCHEDULE_SECONDS,
@@ -35,6 +36,7 @@ class StagePod(KubernetesPodOperator):
     """One stage of a recipe as a pod. Its job's run id may be a template; the pod reads the job from the store."""
 
     ui_color = "#e8f4ea"
+    operator_extra_links = (MlflowRun(),)
 
     def __init__(self, *, job: Job, node_pool: Pool, settings: PodSettings, **operator: Any) -> None:
         super().__init__(
@@ -55,6 +57,7 @@ class StagePod(KubernetesPodOperator):
             **operator,
         )
         self.job, self.node_pool, self.settings = job, node_pool, settings
+        self.recipe, self.stage = job.recipe, job.stage  # what the link to MLflow goes by
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Start the pod and wait for it in the triggerer; nothing is paid for what is cached or cannot run."""

@@ -15,18 +15,20 @@ from pathlib import Path
 
 from components.contract.errors import InputError, PosttrainError
 from components.runtime.code import ROOT
+from components.runtime.lineage.target import tracking_uri
 from components.runtime.store import Store
 from pipelines.engines.airflow import guard
 from pipelines.engines.airflow.client import Account, AirflowUnavailable, Client
 from pipelines.engines.airflow.deployment import HOST, Deployment, airflow_python, person
-from pipelines.engines.airflow.names import dag_id
+from pipelines.engines.airflow.names import MLFLOW_PORT, MLFLOW_URL, dag_id
 from pipelines.engines.airflow.pools import create_pools
 from pipelines.engines.airflow.stage_process import stage_python
 from pipelines.find import recipe_files
 from pipelines.pools import load_pools
+from pipelines.runs import LINEAGE
 
-PORT = 8080
-"""Airflow's own; another one is taken where it is not free."""
+PORT, MLFLOW = 8080, 5000
+"""Airflow's own and MLflow's; another one is taken where it is not free."""
 HEALTHY_SECONDS = 300.0
 POLL_SECONDS = 0.5
 
@@ -41,6 +43,7 @@ def up(store: Store, *, port: int | None = None) -> int:
         began = time.monotonic()
         port = port if port is not None else free_port(PORT)
         environment = deployment.environment(store, port)
+        environment |= _mlflow(store)
         print(f"starting Airflow in {deployment.folder} (Ctrl-C ends it)", flush=True)
         keeper: subprocess.Popen[bytes] | None = None
         try:
@@ -50,7 +53,7 @@ def up(store: Store, *, port: int | None = None) -> int:
             _wait_healthy(Client(account), keeper, deployment)
             create_pools(Client(account), load_pools())
             deployment.write_address(url=account.url, pid=os.getpid(), store=store.uri)
-            _tell(account, deployment, store, time.monotonic() - began)
+            _tell(account, deployment, store, time.monotonic() - began, environment.get(MLFLOW_URL))
             keeper.send_signal(guard.LATE)
             return keeper.wait()
         except KeyboardInterrupt:
@@ -91,6 +94,14 @@ def free_port(preferred: int) -> int:
     raise PosttrainError("no port is free")
 
 
+def _mlflow(store: Store) -> dict[str, str]:
+    """Return where MLflow will be shown: nothing where it has a server, or is left for later."""
+    if tracking_uri(store).startswith(("http://", "https://")) or os.environ.get(LINEAGE, "live") == "later":
+        return {}
+    port = free_port(MLFLOW)
+    return {MLFLOW_PORT: str(port), MLFLOW_URL: f"http://{HOST}:{port}"}
+
+
 def _keep(python: str, environment: Mapping[str, str], deployment: Deployment) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "pipelines.engines.airflow.guard", "--airflow", python]
     command += ["--stages", stage_python(), "--logs", str(deployment.logs), "--parent", str(os.getpid())]
@@ -125,9 +136,11 @@ def _knows_recipes(client: Client) -> bool:
     return wanted <= known or (bool(known) and bool(client.all("importErrors", "import_errors")))
 
 
-def _tell(account: Account, deployment: Deployment, store: Store, seconds: float) -> None:
+def _tell(account: Account, deployment: Deployment, store: Store, seconds: float, mlflow: str | None) -> None:
     print(f"Airflow:   {account.url}  (after {seconds:.0f} s)")
     print(f"log in as  {account.user}; passwords: {deployment.passwords}")
+    if mlflow is not None:
+        print(f"MLflow:    {mlflow}  (in a moment)")
     print(f"store:     {store.uri}")
     print(f"logs:      {deployment.logs}")
     print("posttrain run RECIPE --engine airflow starts a run from another terminal", flush=True)

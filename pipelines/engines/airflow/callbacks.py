@@ -1,0 +1,33 @@
+"""What happens when a stage's task has failed for good, however it did: a killed one could not say anything itself."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowException
+
+from components.contract.errors import PosttrainError
+from components.runtime.records import failure_key
+from pipelines.engines.airflow.stage_run import StageRun
+
+log = logging.getLogger(__name__)
+KILLED = "its task was killed before the stage was done"
+
+
+def stage_failed(context: Any) -> None:
+    """Say in one line why a stage failed, and see to it that the ledger says so, too.
+
+    Airflow calls it in the task, or in the DAG processor when the task is gone.
+    """
+    task = context["task"]
+    try:
+        run = StageRun(context, task.recipe, task.stage, log)
+        key = failure_key(run.run_id, task.stage)
+        if run.store.get(key) is None:
+            run.record_death(KILLED)
+        failure = run.store.get(key) or {"error": KILLED}
+    except (AirflowException, PosttrainError) as error:  # the store is away: Airflow's own log is all there is
+        log.error("stage %s failed, and the ledger cannot be asked why: %s", task.stage, error)
+        return
+    log.error("stage %s of run %s failed: %s", task.stage, run.run_id, failure["error"])
