@@ -10,7 +10,11 @@ from typing import Any
 
 from components.contract.operators import OperatorSpec
 from components.rl.presets import FOLDER, Preset, SlotSpecs, load_preset
+from pipelines.find import METHODS
 from pipelines.methods import COMMON, RESULTS
+from pipelines.plan import build_plan
+from pipelines.recipe import load_recipe
+from pipelines.reproduce import setting_digest
 
 AGGREGATION = ("denominator", "constant")
 """Settings of an objective that have a column of their own."""
@@ -52,8 +56,15 @@ def result_table(folder: Path = FOLDER / RESULTS) -> str:
         measures = "<br>".join(_effect(name, entry) for name, entry in found["measures"].items())
         times = ", ".join(f"{arm} {seconds:.0f}" for arm, seconds in found["seconds"]["arms"].items())
         verdict, seeds = f"**{found['verdict']}**", str(len(found["seeds"]))
-        rows.append([f"`{path.stem}`", found["claim"], measures, verdict, seeds, times, found["date"]])
+        date = found["date"] if _stands(path.stem, found) else f"{found['date']}, before the recipe changed"
+        rows.append([f"`{path.stem}`", found["claim"], measures, verdict, seeds, times, date])
     return _table(("method", "claim", "effect", "verdict", "seeds", "seconds per seed", "date"), rows)
+
+
+def _stands(slug: str, found: dict[str, Any]) -> bool:
+    """Whether the recipe still asks for what was measured."""
+    recipe = load_recipe(f"{METHODS}{slug}", found["setting"]["overrides"])
+    return setting_digest(build_plan(recipe, "store", "run")) == found["setting"]["digest"]
 
 
 def _effect(name: str, entry: dict[str, Any]) -> str:

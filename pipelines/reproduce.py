@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from components.contract.artifacts import canonical_json
 from components.contract.errors import InputError
 from components.contract.expressions import Value
 from components.measure.intervals import Interval
@@ -107,8 +109,16 @@ def record_json(found: Reproduction, plan: Plan, run_seconds: float) -> dict[str
         "run_seconds": round(run_seconds, 1),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "code": {key: value for key, value in code_version().items() if key != "lock"},
-        "recipe": {"digest": recipe.digest, "overrides": list(recipe.overrides)},
+        "setting": {"digest": setting_digest(plan), "overrides": list(recipe.overrides)},
     }
+
+
+def setting_digest(plan: Plan) -> str:
+    """Return the SHA-256 hex of what a recipe asks for (work, seeds, hallmark), without comments, pools and retries."""
+    decides = {"stage", "component", "params", "inputs", "seed", "when"}
+    jobs = [job.model_dump(mode="json", include=decides) for job in plan.jobs]
+    words = plan.recipe.hallmark.words.model_dump(mode="json") if plan.recipe.hallmark else None
+    return hashlib.sha256(canonical_json({"jobs": jobs, "hallmark": words})).hexdigest()
 
 
 def _find(found: Measure, hallmark: Hallmark, measured: Measured) -> Finding:

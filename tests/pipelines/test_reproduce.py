@@ -11,6 +11,9 @@ import pytest
 from components.contract.errors import InputError
 from components.runtime.store import open_store
 from pipelines.measured import Measured
+from pipelines.plan import build_plan
+from pipelines.recipe import load_recipe
+from pipelines.reproduce import setting_digest
 from tests.pipelines.test_commands import Command, posttrain, read
 
 RECIPE = "tests/pipelines/recipes/toy-claim.yaml"
@@ -43,8 +46,10 @@ def test_effects_are_paired_by_seed(found: dict[str, Any]) -> None:
 
 
 def test_what_made_it_is_kept(found: dict[str, Any]) -> None:
-    assert found["recipe"]["overrides"] == []
-    assert len(found["recipe"]["digest"]) == 64
+    assert found["setting"]["overrides"] == []
+    assert found["setting"]["digest"] == setting_digest(build_plan(load_recipe(RECIPE), "elsewhere", "later"))
+    other = load_recipe(RECIPE, ["matrix.seed=[1, 2, 4]"])
+    assert found["setting"]["digest"] != setting_digest(build_plan(other, "elsewhere", "later"))
     assert found["code"]["version"] and found["date"] and found["run_seconds"] >= 0
     assert set(found["seconds"]["arms"]) == {"method", "baseline"}
 
