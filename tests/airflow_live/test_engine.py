@@ -61,11 +61,8 @@ def test_a_name_that_airflow_lets_pass_is_refused_by_the_first_task(live: Live) 
 @pytest.mark.parametrize(("answer", "factor"), [("Approve", 8), ("Reject", 9)])
 def test_a_person_answers_in_airflow(live: Live, answer: str, factor: int) -> None:
     path = live.trigger("asking", factor=factor)
-    live.wait(path, "awaiting_input", task="asked.approve")
-    body = {"chosen_options": [answer], "params_input": {}}
-    live.client.patch(f"{path}/taskInstances/asked.approve/-1/hitlDetails", body)
     approved = answer == "Approve"
-    assert live.wait(path, "success", "failed") == ("success" if approved else "failed")
+    assert live.answer(path, "asked.approve", answer) == ("success" if approved else "failed")
     assert live.state(path, "asked") == ("success" if approved else "upstream_failed")
     run_id = live.client.get(f"{path}/taskInstances/run.plan/xcomEntries/return_value")["value"]["run_id"]
     decision = open_store(live.environment["POSTTRAIN_STORE"]).get(approval_key(run_id, "asked"))

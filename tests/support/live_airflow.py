@@ -109,6 +109,21 @@ class Live:
         until(lambda: self.state(path, task) in states, f"{path} {task or ''} {states}")
         return self.state(path, task)
 
+    def answer(self, path: str, task: str, option: str) -> str | None:
+        """Answer a question whenever it is asked, until the run has ended; return the run's state.
+
+        Airflow may lose an answer that comes too soon, and then asks again (see `_OWN_RETRIES` of the DAG).
+        """
+        detail = f"{path}/taskInstances/{task}/-1/hitlDetails"
+
+        def ended() -> bool:
+            if self.state(path, task) == "awaiting_input" and not self.client.get(detail)["response_received"]:
+                self.client.patch(detail, {"chosen_options": [option], "params_input": {}})
+            return self.state(path) in ("success", "failed")
+
+        until(ended, f"{path} answered by {option}")
+        return self.state(path)
+
     def processes(self) -> dict[int, str]:
         """Return pid -> command line of all processes that belong to this Airflow."""
         mark = f"AIRFLOW_HOME={self.folder / 'airflow'}".encode()

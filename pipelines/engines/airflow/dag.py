@@ -43,7 +43,10 @@ RUN_MACRO = "posttrain_run_id"
 TRACKED = (ArtifactType.MODEL, ArtifactType.DATASET)
 """Outputs that are assets of Airflow."""
 _OWN_RETRIES: dict[str, Any] = {"retries": 3, "retry_delay": timedelta(seconds=5)}
-"""Of the first and the last task, for what befalls Airflow itself; a wrong request is never tried again."""
+"""Of the first and the last task and of questions, for what befalls Airflow itself; a refusal is never tried again.
+
+Airflow fails a question that is answered within the second in which it is asked: it takes the end of the asking process for
+that of the task. A retry asks again."""
 
 
 class BrokenRecipes(DAG):
@@ -146,6 +149,7 @@ def _stage(stage: Stage, recipe: Recipe, groups: dict[str, TaskGroup]) -> list[B
             stage=stage.name,
             approval=stage.approve,
             trigger_rule=rule,
+            **_OWN_RETRIES,
         )
         question >> work
         return [question, work]
