@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_serializer, model_validator
@@ -85,7 +85,7 @@ class Bound:
 
 def config_of(function: Callable[..., Any], owner: str) -> type[Params]:
     """Return the Params subclass that annotates the operator's keyword-only `config`; raise InputError if none."""
-    parameter = inspect.signature(function).parameters.get("config")
+    parameter = _signature(function).parameters.get("config")
     if parameter is None or parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
         raise InputError(f"{owner}: its function takes no keyword-only 'config'")
     annotation = parameter.annotation
@@ -94,3 +94,9 @@ def config_of(function: Callable[..., Any], owner: str) -> type[Params]:
     if not (inspect.isclass(annotation) and issubclass(annotation, Params)):
         raise InputError(f"{owner}: its 'config' is annotated with {annotation!r}, not with a Params subclass")
     return annotation
+
+
+@cache
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    """Return the signature: to read it takes longer than all other checks of an operator together."""
+    return inspect.signature(function)
