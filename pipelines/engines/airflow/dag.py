@@ -45,8 +45,8 @@ TRACKED = (ArtifactType.MODEL, ArtifactType.DATASET)
 _OWN_RETRIES: dict[str, Any] = {"retries": 3, "retry_delay": timedelta(seconds=5)}
 """Of the first and the last task and of questions, for what befalls Airflow itself; a refusal is never tried again.
 
-Airflow fails a question that is answered within the second in which it is asked: it takes the end of the asking process for
-that of the task. A retry asks again."""
+Airflow fails a question that is answered within the second in which it is asked: it takes the end of the asking process
+for that of the task. A retry asks again."""
 
 
 class BrokenRecipes(DAG):
