@@ -11,6 +11,8 @@ from components.measure.intervals import Bootstrap, Interval
 RESAMPLES = 10_000
 MIN_SEEDS = 3
 """With fewer seeds an interval says nothing, and the verdict is `not seen`."""
+ROUNDING = 1e-9
+"""An effect this close to a margin is at it: sums of floats that should cancel leave 1e-15."""
 
 
 class Verdict(StrEnum):
@@ -46,9 +48,9 @@ def judge(direction: str, margin: float, effect: Interval) -> Verdict:
     if direction == "same":
         seen, opposite = -margin < low and high < margin, low > margin or high < -margin
     elif direction in ("higher", "lower"):
-        seen, opposite = low > margin, high < -margin
+        seen, opposite = low > margin + ROUNDING, high < -margin - ROUNDING
     else:
-        seen, opposite = low > -margin, high < -margin
+        seen, opposite = low > -margin, high < -margin - ROUNDING
     return Verdict.SEEN if seen else Verdict.OPPOSITE if opposite else Verdict.NOT_SEEN
 
 

@@ -102,6 +102,8 @@ def test_the_interval_is_that_of_all_resamples() -> None:
         ("same", 0.05, -0.01, 0.04, SEEN),
         ("same", 0.05, -0.01, 0.06, NOT_SEEN),
         ("same", 0.05, 0.06, 0.07, OPPOSITE),
+        ("higher", 0.0, 2.2e-15, 0.3, NOT_SEEN),  # 0 but for rounding
+        ("lower", 0.0, 2.2e-15, 0.3, NOT_SEEN),
     ],
 )
 def test_the_whole_interval_decides(direction: str, margin: float, low: float, high: float, verdict: Verdict) -> None:
