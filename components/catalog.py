@@ -53,6 +53,7 @@ OPERATORS: dict[str, dict[str, str]] = {
     "rollout": {
         "annealed_group": "components.rl.rollouts.annealed_group:annealed_group",
         "group": "components.rl.rollouts.group:group",
+        "group_ahead": "components.rl.rollouts.group_ahead:group_ahead",
         "hardness": "components.rl.rollouts.hardness:hardness",
         "offline_group": "components.rl.rollouts.offline_group:offline_group",
     },

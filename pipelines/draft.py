@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from pipelines.grammar import DEFAULT_KEYS, StageWords
 from pipelines.layers import merge
 from pipelines.nodes import UNKNOWN, Node, mapping
 from pipelines.operators import check_operators
+from pipelines.pools import Pool
 from pipelines.problems import Mark, Problems, shown
 from pipelines.references import Resolver
 from pipelines.unroll import Cell
@@ -46,9 +47,11 @@ class Draft:
 class StageReader:
     """Reads the cells of one recipe into drafts."""
 
-    def __init__(self, defaults: Node | None, pools: Iterable[str], resolver: Resolver, problems: Problems) -> None:
+    def __init__(
+        self, defaults: Node | None, pools: Mapping[str, Pool], resolver: Resolver, problems: Problems
+    ) -> None:
         self._defaults = defaults
-        self._pools = sorted(pools)
+        self._pools = pools
         self._resolver = resolver
         self._problems = problems
 
@@ -91,7 +94,11 @@ class StageReader:
         words = StageWords.model_validate(node.plain())
         if words.pool not in self._pools:
             pool = node.child("pool")
-            self._problems.unknown(pool.mark if pool else stage.where, "pool", words.pool, self._pools)
+            self._problems.unknown(pool.mark if pool else stage.where, "pool", words.pool, sorted(self._pools))
+        elif words.backend and (reason := self._pools[words.pool].backends(words.backend).refusal()):
+            backend = node.child("backend")
+            what = f"stage {cell.template.path!r}, backend on pool {words.pool!r}: {reason}"
+            self._problems.add(backend.mark if backend else stage.where, what)
         return words
 
     def _valid(self, node: Node, what: str) -> Node:

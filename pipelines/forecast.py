@@ -87,7 +87,7 @@ class _Forecaster:
         if reason := self._skip_reason(job, stage):
             return StageForecast(job, pool, Outlook.SKIP, reason)
         digests, pending = self._digests(job, stage)
-        mark = fingerprint(stage.component, stage.config, digests, stage.seed)
+        mark = fingerprint(stage.component, stage.config, digests, stage.seed, job.resources)
         action = None if pending else self._store.get(action_key(mark.digest))
         if action and is_stored(self._store, action):
             reason = f"made by {action['stage']} of run {action['run_id']}"

@@ -11,10 +11,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from components.contract.backends import Backends
+
 _HEAD_KEYS = ("name", "summary", "seed", "params", "defaults", "extends", "matrix")
 RECIPE_KEYS = (*_HEAD_KEYS, "stages", "hallmark", "triggered_by")
 GROUP_KEYS = ("repeat", "carry", "stages", "yield", "matrix", "summary")
-DEFAULT_KEYS = ("pool", "retries", "backoff", "timeout", "with")
+DEFAULT_KEYS = ("pool", "backend", "retries", "backoff", "timeout", "with")
 RESERVED = ("params", "matrix", "round", "seed", "carry", "and", "or", "not", "true", "false", "null", "none", "in")
 """Names that mean something in references and expressions, so no stage may have them."""
 
@@ -123,6 +125,8 @@ class StageWords(_Words):
     """What a stage says besides its component, inputs, parameters and matrix."""
 
     pool: str = "cpu"
+    backend: Backends | None = None
+    """What generates and trains in the place of the pool's choice."""
     seed: Seed | None = None
     retries: int = Field(default=0, strict=True, ge=0, le=MAX_RETRIES)
     backoff: Seconds = 2.0

@@ -54,7 +54,7 @@ def stage_job(stage: Stage, recipe: Recipe, store: str, run_id: str) -> Job:
         inputs=stage.inputs,
         seed=stage.seed,
         store=store,
-        resources=recipe.pools[stage.pool].resources(stage.pool),
+        resources=recipe.pools[stage.pool].resources(stage.pool, stage.backend),
         retry=stage.retry,
         timeout_seconds=stage.timeout_seconds,
         when=stage.when,

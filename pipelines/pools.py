@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from components.contract.backends import Backends, given_backends
 from components.contract.errors import InputError
 from components.contract.job import Resources
 from pipelines.document import read_document
@@ -68,8 +69,8 @@ class Toleration(_Frozen):
         return self
 
 
-class Pool(_Frozen):
-    """A named kind of node."""
+class Pool(Backends, _Frozen):
+    """A named kind of node, with what generates and what trains there."""
 
     summary: str = ""
     """One line for people."""
@@ -83,6 +84,8 @@ class Pool(_Frozen):
     """GPUs of a job on each node."""
     gpu_type: str | None = None
     """Kind of GPU, such as h100."""
+    gpu_memory_gib: Annotated[float, Field(gt=0)] | None = None
+    """Memory of one GPU."""
     nodes: Annotated[Count, Field(ge=1)] = 1
     """Nodes of a job."""
     spot: bool = False
@@ -108,8 +111,25 @@ class Pool(_Frozen):
             raise ValueError("a pool with 'gpus' names its 'gpu_type', and only such a pool does")
         return self
 
-    def resources(self, name: str) -> Resources:
-        """Return what a job of this pool gets."""
+    @model_validator(mode="after")
+    def _backends_fit(self) -> Pool:
+        if reason := self.refusal():
+            raise ValueError(reason)
+        return self
+
+    def backends(self, override: Backends | None = None) -> Backends:
+        """Return the pool's backends with those that a recipe names in their place.
+
+        A recipe that goes back to torch leaves what the pool says of DeepSpeed.
+        """
+        chosen = {} if override is None else override.model_dump(exclude_unset=True)
+        own = given_backends(self)
+        if chosen.get("trainer") == "torch":
+            own = {name: value for name, value in own.items() if name == "sampler"}
+        return Backends(**{**own, **chosen})
+
+    def resources(self, name: str, override: Backends | None = None) -> Resources:
+        """Return what a job of this pool gets, `override` being its recipe's backends."""
         return Resources(
             pool=name,
             cpus=self.cpus,
@@ -117,6 +137,7 @@ class Pool(_Frozen):
             memory_gib=self.memory_gib,
             gpus=self.gpus,
             nodes=self.nodes,
+            **given_backends(self.backends(override)),
         )
 
     @property

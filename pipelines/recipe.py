@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from components.contract.artifacts import hash_parts
+from components.contract.backends import Backends
 from components.contract.component import Component, Params
 from components.contract.job import Approval, Expectation, Retry, StageRef, UriRef
 from components.contract.registry import components
@@ -45,6 +46,8 @@ class Stage:
     inputs: dict[str, list[StageRef | UriRef]]
     seed: int
     pool: str
+    backend: Backends | None
+    """What generates and trains in the place of the pool's choice."""
     retry: Retry
     timeout_seconds: float | None
     when: str | None
@@ -262,6 +265,7 @@ def _stage(draft: Draft, left_out: Mapping[str, str]) -> Stage:
         inputs={port: references for port, references in kept.items() if references},
         seed=cell.seed if words.seed is None else words.seed,
         pool=words.pool,
+        backend=words.backend,
         retry=Retry(retries=words.retries, backoff_seconds=words.backoff),
         timeout_seconds=words.timeout,
         when=draft.when,

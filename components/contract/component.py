@@ -11,7 +11,10 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from components.contract.artifacts import ArtifactType
+from components.contract.backends import Backend
 from components.contract.errors import InputError
+from components.contract.job import Resources
+from components.contract.memory import MemoryEstimate
 
 NAME = re.compile(r"^[a-z][a-z0-9]*([-_][a-z0-9]+)*$")
 
@@ -49,6 +52,8 @@ class Component:
     params: type[Params]
     run: str
     """Lazy "module:function" target; the function takes one StageContext and returns nothing."""
+    backends: frozenset[Backend] = frozenset()
+    """Backends that `run` uses: those that its pool or recipe chooses join the fingerprint."""
     image: str = "gpu"
     """Which image of infra/images holds its dependencies: cpu or gpu."""
     preloads: tuple[str, ...] = ()
@@ -60,6 +65,9 @@ class Component:
 
     Operators chosen by name join the fingerprint this way, so editing an operator reruns only its users.
     """
+    memory: Callable[[Any, Any, Resources], MemoryEstimate | None] | None = None
+    """Given validated parameters, the sizes of the input model (None: not known) and the job's resources: what a
+    process takes in memory, or None where that cannot be said."""
     advice: Callable[[Any, Mapping[str, Sequence[str]]], Iterable[str]] | None = None
     """Given validated parameters and, by input port, the names of the components that make the inputs: remarks on the
     choice, one line each. They are shown before a run and change nothing."""

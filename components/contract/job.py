@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+
+from components.contract.backends import Backend, Backends, given_backends
 
 
 class _Frozen(BaseModel):
@@ -24,8 +27,8 @@ class UriRef(_Frozen):
     uri: str
 
 
-class Resources(_Frozen):
-    """What a job gets from its pool."""
+class Resources(Backends):
+    """What a job gets from its pool: machines, and what generates and trains on them."""
 
     pool: str = "cpu"
     cpus: int = Field(default=1, ge=1)
@@ -35,6 +38,32 @@ class Resources(_Frozen):
     memory_gib: float = Field(default=4, gt=0)
     gpus: int = Field(default=0, ge=0)
     nodes: int = Field(default=1, ge=1)
+
+    @property
+    def ranks_per_node(self) -> int:
+        """Return how many processes train together on each node."""
+        return (self.processes or self.gpus or 1) if self.trainer == "deepspeed" else 1
+
+    @property
+    def world_size(self) -> int:
+        """Return how many processes train together on all nodes."""
+        return self.ranks_per_node * self.nodes if self.trainer == "deepspeed" else 1
+
+    def backend_parts(self, used: Iterable[Backend]) -> dict[str, Any]:
+        """Return what a fingerprint holds of the backends that a component uses; empty for the defaults."""
+        parts: dict[str, Any] = {}
+        if "sampler" in used and self.sampler != "native":
+            parts["sampler"] = self.sampler
+        if "trainer" in used and self.trainer != "torch":
+            parts |= {"trainer": self.trainer, "zero_stage": self.zero_stage, "processes": self.world_size}
+            parts |= {"offload": self.offload} if self.offload != "none" else {}
+        return parts
+
+    @model_serializer(mode="wrap")
+    def _without_default_backends(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out backends that are the defaults, so that jobs from before there was a choice stay the same."""
+        given, plain = given_backends(self), dump(self)
+        return {name: value for name, value in plain.items() if name not in Backends.model_fields or name in given}
 
 
 class Retry(_Frozen):

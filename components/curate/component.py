@@ -135,6 +135,7 @@ COMPONENT = Component(
     params=CurateParams,
     run="components.curate.run:run",
     image="cpu",
+    backends=frozenset({"sampler"}),
     preloads=("reasoning_gym",),
     metrics={
         "num_rows": "Rows of the dataset",

@@ -19,7 +19,7 @@ from components.curate.draft import Draft
 
 if TYPE_CHECKING:
     from components.contract.context import StageContext
-    from components.modeling.policy import Policy
+    from components.modeling.generation.sampler import Sampler
 
 RESULTS = "passrates.jsonl"
 
@@ -75,7 +75,7 @@ class Difficulty:
         self._config, self._context = config, context
         self._chunks = _load_chunks(context.resume())
         self._done = 0
-        self._policy: Policy | None = None
+        self._sampler: Sampler | None = None
 
     def select(self, drafts: Iterator[Draft], want: int | None) -> Iterator[tuple[Draft, str | None]]:
         """Yield drafts with their pass rate and the reason to drop them, until a chunk has brought the kept to `want`.
@@ -88,6 +88,11 @@ class Difficulty:
                 reason = self._reason(count)
                 kept += reason is None
                 yield self._graded(draft, count), reason
+
+    def close(self) -> None:
+        """End what sampled."""
+        if self._sampler is not None:
+            self._sampler.close()
 
     def _reason(self, count: PassCount) -> str | None:
         low, high = self._config.keep
@@ -116,11 +121,13 @@ class Difficulty:
 
     def _sample(self, drafts: Sequence[Draft]) -> list[PassCount]:
         from components.measure.outcomes import sample_and_verify
+        from components.modeling.generation.choose import open_sampler
         from components.modeling.policy import load_policy
         from components.modeling.sampling_config import SamplingConfig
 
-        if self._policy is None:
-            self._policy = load_policy(self._context.input("policy").path, device=self._context.device)
+        if self._sampler is None:
+            policy = load_policy(self._context.input("policy").path, device=self._context.device)
+            self._sampler = open_sampler(policy, self._context.job.resources)
         sampling = SamplingConfig(
             num_samples=self._config.num_samples,
             max_new_tokens=self._config.max_new_tokens,
@@ -130,7 +137,7 @@ class Difficulty:
         items = [draft.item for draft in drafts if draft.item is not None]
         if len(items) < len(drafts):
             raise InputError("difficulty: the sources hold plain text, which has no answers to verify")
-        outcomes = sample_and_verify(self._policy, items, sampling, seed=self._context.seed)
+        outcomes = sample_and_verify(self._sampler, items, sampling, seed=self._context.seed)
         return [PassCount(o.num_right, o.num_wrong, o.num_failed) for o in outcomes]
 
 

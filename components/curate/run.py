@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import closing, nullcontext
 from typing import Any
 
 from components.contract.context import StageContext
@@ -68,21 +69,22 @@ def _collect(context: StageContext[CurateParams], counts: list[int | None]) -> C
         if done % PROGRESS_EVERY == 0:
             context.progress(done, max(total, done))
 
-    collector = Collector(
-        checks=_checks(context),
-        difficulty=Difficulty(params.difficulty, context) if params.difficulty else None,
-        candidates=params.difficulty.candidates if params.difficulty else 1.0,
-        kept_share=params.split[1] - params.split[0],
-        progress=progress,
-    )
-    datasets = tuple(found.path for found in context.inputs("dataset"))
-    for position, (share, want) in enumerate(zip(params.sources, counts, strict=True)):
-        scratch = context.scratch / f"source-{position}"
-        scratch.mkdir()
-        request = SourceRequest(seed=context.seed, limit=0, scratch=scratch, datasets=datasets)
-        source = share.source.resolve("source")
-        collector.take(source, request, position=position, domain=share.domain, want=want)
-    return collector.collection
+    with closing(Difficulty(params.difficulty, context)) if params.difficulty else nullcontext() as difficulty:
+        collector = Collector(
+            checks=_checks(context),
+            difficulty=difficulty,
+            candidates=params.difficulty.candidates if params.difficulty else 1.0,
+            kept_share=params.split[1] - params.split[0],
+            progress=progress,
+        )
+        datasets = tuple(found.path for found in context.inputs("dataset"))
+        for position, (share, want) in enumerate(zip(params.sources, counts, strict=True)):
+            scratch = context.scratch / f"source-{position}"
+            scratch.mkdir()
+            request = SourceRequest(seed=context.seed, limit=0, scratch=scratch, datasets=datasets)
+            source = share.source.resolve("source")
+            collector.take(source, request, position=position, domain=share.domain, want=want)
+        return collector.collection
 
 
 def _checks(context: StageContext[CurateParams]) -> list[Check]:

@@ -46,6 +46,7 @@ COMPONENT = Component(
     },
     params=EvaluateParams,
     run="components.evaluate.run:run",
+    backends=frozenset({"sampler"}),
     preloads=("torch", "transformers"),
     metrics={
         "pass_at_1": "Chance that one sample is right; mean over domains",

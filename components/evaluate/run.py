@@ -14,7 +14,9 @@ from components.measure.dataset import read_prompts, require_verdicts
 from components.measure.journal import Journal
 from components.measure.ledger import pass_rate_row, read_ledger, write_ledger
 from components.measure.outcomes import ItemOutcomes, blocks, sample_block
-from components.modeling.policy import Policy, load_policy
+from components.modeling.generation.choose import open_sampler
+from components.modeling.generation.sampler import Sampler
+from components.modeling.policy import load_policy
 from components.tasks.item import Item
 
 if TYPE_CHECKING:
@@ -28,7 +30,8 @@ def run(ctx: StageContext[EvaluateParams]) -> None:
     params.check_domains(prompts)
     baselines = [read_ledger(artifact.path) for artifact in ctx.inputs("baseline")]
     policy = load_policy(ctx.input("model").path, device=ctx.device, dtype=params.dtype)
-    outcomes = _sample(ctx, policy, prompts)
+    with open_sampler(policy, ctx.job.resources) as sampler:
+        outcomes = _sample(ctx, sampler, prompts)
     require_verdicts(outcomes)
 
     reports = {domain: measure_domain(found, params.wanted_ks(domain), bootstrap) for domain, found in outcomes.items()}
@@ -44,7 +47,7 @@ def run(ctx: StageContext[EvaluateParams]) -> None:
 
 
 def _sample(
-    ctx: StageContext[EvaluateParams], policy: Policy, prompts: Mapping[str, Sequence[Item]]
+    ctx: StageContext[EvaluateParams], sampler: Sampler, prompts: Mapping[str, Sequence[Item]]
 ) -> dict[str, list[ItemOutcomes]]:
     """Return the outcomes of every domain's prompts, block by block so that a killed stage continues."""
     items = [item for found in prompts.values() for item in found]
@@ -54,7 +57,7 @@ def _sample(
     for domain, found in prompts.items():
         sampling = ctx.params.sampling(domain)
         for number, block in enumerate(blocks(found, sampling)):
-            measure = partial(sample_block, policy, block, sampling, seed=ctx.seed)
+            measure = partial(sample_block, sampler, block, sampling, seed=ctx.seed)
             outcomes[domain] += journal.part(f"{domain}/{number}", measure)
             done += len(block)
             ctx.progress(done, len(items))

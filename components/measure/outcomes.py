@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import torch
 
     from components.modeling.generate import Samples
+    from components.modeling.generation.sampler import Sampler
     from components.modeling.policy import Policy
 
 Progress = Callable[[int, int], None]
@@ -85,7 +86,7 @@ class ItemOutcomes:
 
 
 def sample_and_verify(
-    policy: Policy,
+    sampler: Sampler,
     items: Sequence[Item],
     sampling: SamplingConfig,
     *,
@@ -94,14 +95,14 @@ def sample_and_verify(
 ) -> list[ItemOutcomes]:
     """Draw `sampling.num_samples` responses to every item and verify them; one ItemOutcomes per item, in order.
 
-    Deterministic: the same policy, items, sampling and seed give the same responses, and two policies that see the
-    same items are given the same random numbers, which makes their paired difference less noisy. `progress` is called
-    with (responses done, all responses).
+    Deterministic: the same sampler, weights, items, sampling and seed give the same responses, and two policies that
+    see the same items are given the same random numbers, which makes their paired difference less noisy. `progress` is
+    called with (responses done, all responses).
     """
     total, done = len(items) * sampling.num_samples, 0
     outcomes: list[ItemOutcomes] = []
     for block in blocks(items, sampling):
-        outcomes += sample_block(policy, block, sampling, seed=seed)
+        outcomes += sample_block(sampler, block, sampling, seed=seed)
         done += len(block) * sampling.num_samples
         if progress is not None:
             progress(done, total)
@@ -117,13 +118,13 @@ def blocks(items: Sequence[Item], sampling: SamplingConfig) -> Iterator[list[Ite
     return (list(items[start : start + size]) for start in range(0, len(items), size))
 
 
-def sample_block(policy: Policy, items: Sequence[Item], sampling: SamplingConfig, *, seed: int) -> list[ItemOutcomes]:
+def sample_block(sampler: Sampler, items: Sequence[Item], sampling: SamplingConfig, *, seed: int) -> list[ItemOutcomes]:
     """Sample and verify one block; its random numbers depend on `seed` and the items' ids only."""
-    from components.modeling.generate import generate
     from components.modeling.prompting import encode_prompts
 
+    policy = sampler.policy
     prompts = encode_prompts(policy.tokenizer, [item.prompt for item in items])
-    samples = generate(policy, prompts, sampling, generator=_generator(seed, items))
+    samples = sampler.sample(prompts, sampling, generator=_generator(seed, items))
     responses = _decode(policy, samples)
     size = sampling.num_samples
     verdicts = _verify_distinct(items, responses, size)

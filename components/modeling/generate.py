@@ -56,6 +56,8 @@ class Samples:
     """[S, T] False at padding and at tokens that a prefix forced."""
     num_samples: int
     """Rows per prompt."""
+    policy_logprobs: Tensor | None = None
+    """[S, T] what the policy itself says, at the sampling temperature, where an engine drew; else `logprobs` do."""
 
     def responses(self) -> list[list[int]]:
         """Return the token ids of each row."""
@@ -91,7 +93,7 @@ def generate(
         prefixes: one per row; their tokens open the response and are not sampled.
         processor: changes logits before temperature and truncation.
     """
-    _check(policy, prompts, config, prefixes)
+    check_request(policy, prompts, config, prefixes)
     record = _Record(policy, len(prompts), config, generator, prefixes)
     done = 0
     with torch.inference_mode():
@@ -105,12 +107,13 @@ def generate(
     return record.samples()
 
 
-def _check(
+def check_request(
     policy: Policy,
     prompts: Sequence[Sequence[int]],
     config: SamplingConfig,
     prefixes: Sequence[Sequence[int]] | None,
 ) -> None:
+    """Raise InputError for empty prompts, lengths that do not fit the model, or prefixes that are not one per row."""
     if not prompts or not all(prompts):
         raise InputError("generation needs prompts of at least one token each")
     longest = max(map(len, prompts))

@@ -82,14 +82,11 @@ class TransformersPolicy(Policy):
         """Return a generation session on past_key_values."""
         return TransformersSession(self.model, prompts, counts, self.pad_id)
 
-    def save(self, folder: Path) -> None:
-        """Write a Hugging Face folder; adapters are merged into the weights."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+    def export(self, folder: Path) -> None:
+        """Write config and safetensors of a Hugging Face folder; adapters are merged into the weights."""
         model = self.model if self.lora is None else merged(self.module)
         model.save_pretrained(folder)
         hf.write_json(folder / "generation_config.json", hf.generation_config(self.eos_ids, self.pad_id))
-        self.save_tokenizer(folder)
 
     def _check_logits(self) -> None:
         """Refuse architectures whose logits are not their output matrix applied to the last hidden state."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from components.modeling.policy import Policy
+from components.modeling.training import Trainer
 
 INDEX = "index.json"
 
@@ -25,11 +25,11 @@ class ModelShelf:
         """Return the steps that are kept, ascending."""
         return list(self._steps)
 
-    def keep(self, step: int, policy: Policy) -> None:
-        """Save the policy as the model of `step`."""
+    def keep(self, step: int, trainer: Trainer) -> None:
+        """Save the trained policy as the model of `step`."""
         path = self.folder / _name(step)
         path.mkdir()
-        policy.save(path)
+        trainer.save(path)
         self._steps.append(step)
         entries = [{"path": _name(kept), "step": kept} for kept in self._steps]
         (self.folder / INDEX).write_text(json.dumps(entries, indent=1, sort_keys=True) + "\n")

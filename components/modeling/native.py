@@ -98,15 +98,12 @@ class NativePolicy(Policy):
             blocks[f"layers.{index}.gate_up"] = (c.mlp_width, c.mlp_width)
         return blocks
 
-    def save(self, folder: Path) -> None:
-        """Write a Hugging Face folder."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
+    def export(self, folder: Path) -> None:
+        """Write config and safetensors of a Hugging Face folder."""
         hf.write_weights(folder, hf.export_weights(self.module))
         name = str(self.module.embedding.dtype).removeprefix("torch.")
         hf.write_json(folder / "config.json", {**self.config, "dtype": name})
         hf.write_json(folder / "generation_config.json", hf.generation_config(self.eos_ids, self.pad_id))
-        self.save_tokenizer(folder)
 
 
 def _new_decoder_config(config: ModelConfig, tokenizer: PreTrainedTokenizerFast | None) -> DecoderConfig:

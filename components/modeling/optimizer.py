@@ -64,10 +64,7 @@ class Optimizer:
         norm_tensor = torch.nn.utils.get_total_norm(gradients)
         norm = float(norm_tensor)
         if not torch.isfinite(norm_tensor):
-            raise StageFailed(
-                f"the gradient became {norm} at step {step}; lower optimizer.peak_learning_rate "
-                f"({self.config.peak_learning_rate:g}) or add optimizer.warmup_steps"
-            )
+            raise StageFailed(gradient_failure(norm, step, self.config))
         limit = self.config.clip_norm
         clipped = limit is not None and norm > limit
         if clipped:
@@ -106,6 +103,14 @@ class Optimizer:
             if parameter is None:
                 raise InputError(f"the optimiser state is of another model: no parameter {name!r} is trained")
             owners[parameter].state[parameter][kind] = value.clone().to(parameter.device)
+
+
+def gradient_failure(norm: float, step: int, config: OptimizerConfig) -> str:
+    """Return what to tell people about a gradient that is not finite."""
+    return (
+        f"the gradient became {norm} at step {step}; lower optimizer.peak_learning_rate "
+        f"({config.peak_learning_rate:g}) or add optimizer.warmup_steps"
+    )
 
 
 def build_optimizer(
@@ -148,11 +153,12 @@ def _inner_optimizers(
             )
         )
     if rest:
-        inner.append(_adamw(rest.values(), config))
+        inner.append(adamw(rest.values(), config))
     return inner
 
 
-def _adamw(parameters: Iterable[nn.Parameter], config: OptimizerConfig) -> torch.optim.AdamW:
+def adamw(parameters: Iterable[nn.Parameter], config: OptimizerConfig) -> torch.optim.AdamW:
+    """Return AdamW over the parameters; vectors, such as norms and biases, are never decayed."""
     everything = list(parameters)
     decayed = [p for p in everything if p.ndim >= 2]
     others = [p for p in everything if p.ndim < 2]

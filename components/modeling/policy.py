@@ -59,8 +59,15 @@ class Policy(ABC):
         """Return a generation session of counts[p] rows for each prompt p."""
 
     @abstractmethod
+    def export(self, folder: Path) -> None:
+        """Write config and safetensors of a Hugging Face folder, without the tokenizer: all that an engine needs."""
+
     def save(self, folder: Path) -> None:
         """Write a Hugging Face folder: config, safetensors, tokenizer; equal weights give equal bytes."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.export(folder)
+        self.save_tokenizer(folder)
 
     def target_hidden(self, packed: Packed) -> Tensor:
         """Return hidden states [M, D] at the positions that predict a target."""

@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from components.contract.backends import Backends
 from components.contract.errors import InputError
 from components.modeling.batching import BatchSampler
 from components.modeling.examples import Example
 from components.modeling.model_shelf import ModelShelf
-from components.modeling.optimizer import build_optimizer
 from components.modeling.policy import Policy
 from components.modeling.supervised_loss import BatchLoss, accumulate_gradients, domain_losses, evaluate_loss
+from components.modeling.training import Trainer, build_trainer
 from components.modeling.training_config import SupervisedConfig
 from components.modeling.training_state import TrainingState, load_training_state, save_training_state
 
@@ -54,6 +55,8 @@ class FitSummary:
     """Share of padding that batches would have had as rectangles: what packing saves."""
     loss: float
     """Loss of the last step."""
+    trainer: Trainer = field(repr=False, compare=False)
+    """What trained: it saves the policy, and holds its weights together for an evaluation."""
 
 
 def fit(
@@ -66,20 +69,21 @@ def fit(
     resume: Path | None = None,
     shelf: ModelShelf | None = None,
     write_extra: Callable[[Path], None] | None = None,
+    backends: Backends | None = None,
 ) -> FitSummary:
     """Train `policy` in place and return what was done.
 
     `resume` is the partial checkpoint to continue from (pass `ctx.resume()`); `shelf` keeps models every
-    `config.save_every` steps; `write_extra` adds the caller's own files to each partial checkpoint. Raises
-    InputError when no example fits into max_tokens and StageFailed when the gradient is not finite.
+    `config.save_every` steps; `write_extra` adds the caller's own files to each partial checkpoint; `backends` say
+    what trains. Raises InputError when no example fits into max_tokens and StageFailed when the gradient is not finite.
     """
-    run = _Run(policy, examples, config, seed)
+    run = _Run(policy, examples, config, seed, backends)
     if resume is not None:
-        run.state = load_training_state(resume, policy=policy, optimizer=run.optimizer)
+        run.state = load_training_state(resume, policy=policy, trainer=run.trainer)
 
     def write(folder: Path) -> None:
-        save_training_state(folder, run.state, policy=policy, optimizer=run.optimizer)
-        if write_extra is not None:
+        save_training_state(folder, run.state, policy=policy, trainer=run.trainer)
+        if write_extra is not None and run.trainer.ranks.first:
             write_extra(folder)
 
     clock = _Clock()
@@ -90,7 +94,7 @@ def fit(
         rate = clock.tokens_per_second(num_tokens)
         hooks.progress(step, run.total_steps, loss=row["loss"], tokens_per_second=rate)
         if shelf is not None and config.save_every and _due(step, config.save_every, run.total_steps):
-            shelf.keep(step, policy)
+            shelf.keep(step, run.trainer)
         if config.checkpoint_every and step % config.checkpoint_every == 0 and step < run.total_steps:
             hooks.checkpoint(step, write)
     return run.summary()
@@ -103,7 +107,14 @@ _COUNTERS = ("num_targets", "num_tokens", "num_cells")
 class _Run:
     """One training: what is drawn, what is updated, and how far it is."""
 
-    def __init__(self, policy: Policy, examples: Sequence[Example], config: SupervisedConfig, seed: int) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        examples: Sequence[Example],
+        config: SupervisedConfig,
+        seed: int,
+        backends: Backends | None,
+    ) -> None:
         self.policy, self.config = policy, config
         self.examples = [example for example in examples if len(example.tokens) <= config.max_tokens]
         self.num_overlong = len(examples) - len(self.examples)
@@ -112,9 +123,7 @@ class _Run:
         domains = [example.domain for example in self.examples]
         self.sampler = BatchSampler(domains, config.batch_size, seed=seed, mixture=config.mixture)
         self.total_steps = self._total_steps()
-        self.optimizer = build_optimizer(
-            policy.module, config.optimizer, total_steps=self.total_steps, row_blocks=policy.row_blocks()
-        )
+        self.trainer: Trainer = build_trainer(policy, config.optimizer, total_steps=self.total_steps, backends=backends)
         self.state = TrainingState(step=0, extra=dict.fromkeys(_COUNTERS, 0))
 
     def _total_steps(self) -> int:
@@ -127,8 +136,8 @@ class _Run:
         """Do one optimiser step; return its row of the history, and how many tokens it computed."""
         step = self.state.step
         batch = [self.examples[index] for index in self.sampler.batch(step)]
-        result = accumulate_gradients(self.policy, batch, max_tokens=self.config.micro_batch_tokens)
-        update = self.optimizer.step(step)
+        result = accumulate_gradients(self.trainer, batch, max_tokens=self.config.micro_batch_tokens)
+        update = self.trainer.step(step)
         lengths = [len(example.tokens) for example in batch]
         counts = (result.num_targets, sum(lengths), len(lengths) * max(lengths))
         seen = {name: self.state.extra[name] + n for name, n in zip(_COUNTERS, counts, strict=True)}
@@ -156,6 +165,7 @@ class _Run:
             epochs=self._epochs(self.total_steps),
             padding_avoided=1.0 - self.state.extra["num_tokens"] / self.state.extra["num_cells"],
             loss=self.state.extra["loss"],
+            trainer=self.trainer,
         )
 
 

@@ -11,12 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from components.contract.errors import InputError
 from components.modeling.batching import micro_batches
 from components.modeling.examples import Example
 from components.modeling.packed import Packed
 from components.modeling.policy import Policy
+from components.modeling.training import Trainer
 
 
 @dataclass(frozen=True)
@@ -41,38 +43,61 @@ def domain_losses(result: BatchLoss, name: str) -> dict[str, float]:
     return {f"{name}_{safe[domain]}": loss for domain, loss in result.by_domain.items()}
 
 
-def accumulate_gradients(policy: Policy, batch: Sequence[Example], *, max_tokens: int) -> BatchLoss:
+def accumulate_gradients(trainer: Trainer, batch: Sequence[Example], *, max_tokens: int) -> BatchLoss:
     """Add the gradient of the batch's loss to the parameters, in passes of at most `max_tokens` tokens."""
-    return _batch_loss(policy, batch, max_tokens, backward=True)
+    lengths = [len(example.tokens) for example in batch]
+    denominator = _denominator(batch)
+    parts = list(micro_batches(lengths, trainer.pass_tokens(sum(lengths), max_tokens)))
+
+    def loss_of(chosen: list[int]) -> tuple[Tensor, list[float]]:
+        part = [batch[index] for index in chosen]
+        packed, logprobs = _logprobs(trainer.policy, part)
+        weights = torch.tensor([example.weight for example in part], device=trainer.policy.device)
+        return -(logprobs * weights[packed.sequence]).sum() / denominator, _sums(packed, logprobs)
+
+    return _batch_loss(batch, parts, trainer.accumulate(parts, loss_of), denominator)
 
 
 def evaluate_loss(policy: Policy, examples: Sequence[Example], *, max_tokens: int) -> BatchLoss:
     """Return the loss over `examples` without touching any gradient."""
+    denominator = _denominator(examples)
+    parts = list(micro_batches([len(example.tokens) for example in examples], max_tokens))
     with torch.no_grad():
-        return _batch_loss(policy, examples, max_tokens, backward=False)
+        sums = [_sums(*_logprobs(policy, [examples[index] for index in chosen])) for chosen in parts]
+    return _batch_loss(examples, parts, sums, denominator)
 
 
-def _batch_loss(policy: Policy, batch: Sequence[Example], max_tokens: int, *, backward: bool) -> BatchLoss:
-    num_targets = [example.num_targets for example in batch]
-    denominator = sum(example.weight * n for example, n in zip(batch, num_targets, strict=True))
+def _denominator(batch: Sequence[Example]) -> float:
+    denominator = sum(example.weight * example.num_targets for example in batch)
     if denominator <= 0:
         raise InputError(f"a batch of {len(batch)} examples has no target to train on")
+    return denominator
+
+
+def _logprobs(policy: Policy, part: Sequence[Example]) -> tuple[Packed, Tensor]:
+    packed = Packed.from_sequences(
+        [example.tokens for example in part],
+        policy.device,
+        masks=[example.loss_mask for example in part],
+    )
+    return packed, policy.target_logprobs(packed).logprobs
+
+
+def _sums(packed: Packed, logprobs: Tensor) -> list[float]:
+    """Return for each sequence of a pack the sum of its targets' log-probabilities."""
+    totals = torch.zeros(packed.num_sequences, dtype=torch.float64, device=logprobs.device)
+    return totals.index_add_(0, packed.sequence, logprobs.detach().double()).tolist()
+
+
+def _batch_loss(
+    batch: Sequence[Example], parts: Sequence[list[int]], found: Sequence[list[float]], denominator: float
+) -> BatchLoss:
+    """Return the loss from the log-probability sums of each part's sequences."""
     sums = [0.0] * len(batch)
-    for chosen in micro_batches([len(example.tokens) for example in batch], max_tokens):
-        part = [batch[index] for index in chosen]
-        packed = Packed.from_sequences(
-            [example.tokens for example in part],
-            policy.device,
-            masks=[example.loss_mask for example in part],
-        )
-        logprobs = policy.target_logprobs(packed).logprobs
-        if backward:
-            weights = torch.tensor([example.weight for example in part], device=policy.device)
-            (-(logprobs * weights[packed.sequence]).sum() / denominator).backward()
-        totals = torch.zeros(len(part), dtype=torch.float64, device=policy.device)
-        totals.index_add_(0, packed.sequence, logprobs.detach().double())
-        for index, total in zip(chosen, totals.tolist(), strict=True):
+    for chosen, totals in zip(parts, found, strict=True):
+        for index, total in zip(chosen, totals, strict=True):
             sums[index] = -total
+    num_targets = [example.num_targets for example in batch]
     return BatchLoss(
         loss=math.fsum(example.weight * s for example, s in zip(batch, sums, strict=True)) / denominator,
         num_targets=sum(num_targets),

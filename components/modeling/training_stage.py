@@ -35,9 +35,17 @@ def train_and_save(
     """
     shelf = ModelShelf(ctx.output("checkpoints")) if config.save_every else None
     summary = fit(
-        policy, examples, config, ctx, seed=ctx.seed, resume=ctx.resume(), shelf=shelf, write_extra=write_extra
+        policy,
+        examples,
+        config,
+        ctx,
+        seed=ctx.seed,
+        resume=ctx.resume(),
+        shelf=shelf,
+        write_extra=write_extra,
+        backends=ctx.job.resources,
     )
-    policy.save(ctx.output("model"))
+    summary.trainer.save(ctx.output("model"))
     ctx.describe("model", steps=summary.steps, num_targets=summary.num_targets)
     if shelf is not None:
         ctx.describe("checkpoints", steps=shelf.steps)
@@ -52,7 +60,8 @@ def train_and_save(
         "padding_avoided": summary.padding_avoided,
     }
     if validation:
-        held_out = evaluate_loss(policy, validation, max_tokens=config.micro_batch_tokens)
+        with summary.trainer.whole():
+            held_out = evaluate_loss(policy, validation, max_tokens=config.micro_batch_tokens)
         headline["validation_loss"] = held_out.loss
         headline.update(domain_losses(held_out, "validation_loss"))
     ctx.headline(**headline)

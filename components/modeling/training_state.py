@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from components.contract.errors import CorruptArtifact
-from components.modeling.optimizer import Optimizer
 from components.modeling.policy import Policy
+from components.modeling.training import Trainer
 
 Generator = torch.Generator | random.Random | np.random.Generator
 GLOBAL_TORCH, GLOBAL_CUDA = "global/torch", "global/cuda"
@@ -43,13 +44,22 @@ def save_training_state(
     state: TrainingState,
     *,
     policy: Policy,
-    optimizer: Optimizer | None = None,
+    trainer: Trainer | None = None,
     generators: Mapping[str, Generator] | None = None,
 ) -> None:
-    """Write trainable weights, optimiser state and all random generators, the global ones included."""
-    save_file(_plain(policy.state()), folder / "weights.safetensors")
-    if optimizer is not None:
-        save_file(_plain(optimizer.state()), folder / "optimizer.safetensors")
+    """Write trainable weights, optimiser state and all random generators, the global ones included.
+
+    With a trainer all ranks must call it; the first one alone writes. Generators of Python, NumPy and torch are equal
+    on all ranks.
+    """
+    with trainer.whole() if trainer else nullcontext():
+        weights = policy.state()
+    optimizer = trainer.state() if trainer else {}
+    if trainer and not trainer.ranks.first:
+        return
+    save_file(_plain(weights), folder / "weights.safetensors")
+    if trainer is not None:
+        save_file(_plain(optimizer), folder / "optimizer.safetensors")
     tensors = {GLOBAL_TORCH: torch.get_rng_state()}
     if torch.cuda.is_available():
         tensors[GLOBAL_CUDA] = torch.cuda.get_rng_state()
@@ -72,7 +82,7 @@ def load_training_state(
     folder: Path,
     *,
     policy: Policy,
-    optimizer: Optimizer | None = None,
+    trainer: Trainer | None = None,
     generators: Mapping[str, Generator] | None = None,
 ) -> TrainingState:
     """Restore in place what `save_training_state` wrote and return the loop's position.
@@ -80,9 +90,10 @@ def load_training_state(
     Raises CorruptArtifact when the folder lacks a generator that the caller names.
     """
     content = json.loads((folder / "state.json").read_text())
-    policy.load_state(load_file(folder / "weights.safetensors"))
-    if optimizer is not None:
-        optimizer.load_state(load_file(folder / "optimizer.safetensors"))
+    with trainer.whole() if trainer else nullcontext():
+        policy.load_state(load_file(folder / "weights.safetensors"))
+    if trainer is not None:
+        trainer.load_state(load_file(folder / "optimizer.safetensors"))
     tensors, others = load_file(folder / "generators.safetensors"), content["generators"]
     for name, generator in (generators or {}).items():
         if name not in tensors and name not in others:

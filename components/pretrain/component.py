@@ -9,6 +9,7 @@ from pydantic import Field
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Port
 from components.modeling.model_config import ModelConfig
+from components.modeling.supervised_memory import supervised_memory
 from components.modeling.training_config import OptimizerConfig, SupervisedConfig, TokenizerConfig
 
 
@@ -50,6 +51,8 @@ COMPONENT = Component(
     },
     params=PretrainParams,
     run="components.pretrain.run:run",
+    backends=frozenset({"trainer"}),
+    memory=supervised_memory,
     preloads=("torch", "transformers"),
     metrics={
         "loss": "Loss per token, mean of the last 10 logged steps",

@@ -10,6 +10,7 @@ from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Params, Port
 from components.modeling.lora import LoraConfig
 from components.modeling.sampling_config import SamplingConfig
+from components.modeling.supervised_memory import supervised_memory
 from components.modeling.training_config import OptimizerConfig, SupervisedConfig
 from components.tasks.modules import verifier_modules
 
@@ -108,6 +109,8 @@ COMPONENT = Component(
     },
     params=ReplayParams,
     run="components.replay.run:run",
+    backends=frozenset({"sampler", "trainer"}),
+    memory=supervised_memory,
     preloads=("torch", "transformers"),
     metrics={
         "loss": "Loss per target token, mean of the last 10 logged steps",

@@ -14,7 +14,7 @@ from typing import Any
 from components.contract.context import Input
 from components.contract.errors import InputError
 from components.measure.outcomes import sample_and_verify
-from components.modeling.policy import Policy
+from components.modeling.generation.sampler import Sampler
 from components.replay.component import OwnSamples
 from components.tasks.item import Item, item_from_row
 from components.tasks.rows import iter_rows
@@ -98,7 +98,7 @@ def recorded_rollouts(pools: Pools, domain: str) -> Iterator[Row]:
 def own(
     pools: Pools,
     domain: str,
-    policy: Policy,
+    sampler: Sampler,
     config: OwnSamples,
     seed: int,
     tally: Tally,
@@ -113,7 +113,7 @@ def own(
     rng = derive_rng(seed, "own", domain)
     items = _shuffled(pools.prompts[domain], rng)[: config.num_prompts]
     drawn = sample_and_verify(
-        policy, items, config.sampling(), seed=derive_seed(seed, "own", domain), progress=progress
+        sampler, items, config.sampling(), seed=derive_seed(seed, "own", domain), progress=progress
     )
     for position in range(config.num_samples):
         for outcome in drawn:

@@ -10,7 +10,7 @@ from typing import Any
 from components.contract.errors import StageFailed
 from components.measure.intervals import Interval
 from components.measure.measure_params import require_domain
-from components.modeling.policy import Policy
+from components.modeling.generation.sampler import Sampler
 from components.replay.component import ReplayParams, Source
 from components.replay.forgetting import forgotten, rehearsal_shares
 from components.replay.pools import Pools, Row, Tally, gold, own, recorded_rollouts, take
@@ -39,14 +39,14 @@ class Assembler:
         pools: Pools,
         drops: Mapping[str, Interval],
         params: ReplayParams,
-        policy: Policy,
+        sampler: Sampler,
         *,
         seed: int,
         progress: Progress,
     ) -> None:
         """Raise InputError for `sources` or a `mixture` with a domain that there is no data of."""
         self._pools, self._drops, self._params = pools, drops, params
-        self._policy, self._seed, self._progress = policy, seed, progress
+        self._sampler, self._seed, self._progress = sampler, seed, progress
         self._tally = Tally()
         for name in params.sources:
             require_domain(name, pools.domains, "sources")
@@ -97,7 +97,7 @@ class Assembler:
         if source == "rollouts":
             return recorded_rollouts(self._pools, domain)
         return own(
-            self._pools, domain, self._policy, self._params.own, self._seed, self._tally, progress=self._progress
+            self._pools, domain, self._sampler, self._params.own, self._seed, self._tally, progress=self._progress
         )
 
     def _nothing(self, rows: Mapping[str, Sequence[Row]]) -> str:

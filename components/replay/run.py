@@ -12,7 +12,9 @@ from components.measure.intervals import Bootstrap, Interval
 from components.measure.ledger import read_ledger
 from components.measure.metrics import add_metrics, metric_key, write_json
 from components.modeling.examples import examples_from_rows
+from components.modeling.generation.choose import open_sampler
 from components.modeling.policy import Policy, load_policy
+from components.modeling.ranks import current_ranks
 from components.modeling.training_stage import train_and_save
 from components.replay.forgetting import measure_forgetting
 from components.replay.pools import read_pools
@@ -32,7 +34,8 @@ def run(ctx: StageContext[ReplayParams]) -> None:
     folder = ctx.output("dataset")
     if not (folder / CARD).is_file():  # a resumed stage finds the set where it had written it
         _write_rehearsal(ctx, policy, folder)
-    rows, card = read_rows(folder), json.loads((folder / CARD).read_text(encoding="utf-8"))
+    # A verifier may run out of time on one rank and not on another: all of them train on what the first one kept.
+    rows, card = current_ranks().first_says(lambda: (read_rows(folder), json.loads((folder / CARD).read_text("utf-8"))))
     shares = {domain: entry["share"] for domain, entry in card["rehearsal"].items() if entry["share"] > 0}
     trained = params.model_copy(update={"mixture": shares})
     train_and_save(ctx, policy, examples_from_rows(policy.tokenizer, rows), trained)
@@ -45,7 +48,8 @@ def run(ctx: StageContext[ReplayParams]) -> None:
 def _write_rehearsal(ctx: StageContext[ReplayParams], policy: Policy, folder: Path) -> None:
     pools = read_pools(ctx.inputs("datasets"), ctx.inputs("rollouts"))
     drops = _forgetting(ctx)
-    rehearsal = Assembler(pools, drops, ctx.params, policy, seed=ctx.seed, progress=ctx.progress).assemble()
+    with open_sampler(policy, ctx.job.resources) as sampler:
+        rehearsal = Assembler(pools, drops, ctx.params, sampler, seed=ctx.seed, progress=ctx.progress).assemble()
     inputs = {port: [a.digest for a in ctx.inputs(port)] for port in ("datasets", "rollouts", "before", "after")}
     write_rows(folder, rehearsal.rows)
     write_json(folder / CARD, {**rehearsal.card, "inputs": inputs})

@@ -18,6 +18,7 @@ from torch import Tensor
 from components.rl.layout import Layout
 
 if TYPE_CHECKING:
+    from components.modeling.generate import Samples
     from components.tasks.item import Item
 
 UNSCORED, WRONG, RIGHT, FAILED = -1, 0, 1, 2
@@ -165,6 +166,23 @@ def new_batch(
         values=torch.full((num_tokens,), torch.nan),
         weights=torch.zeros(num_tokens),
     )
+
+
+def batch_of_samples(prompts: Sequence[Prompt], samples: Samples, texts: Sequence[str]) -> Batch:
+    """Lay padded samples end to end; how wide their padding was makes no difference from here on."""
+    batch = new_batch(
+        prompts,
+        texts,
+        group=samples.prompt_index,
+        lengths=samples.lengths,
+        finished=samples.finished,
+        tokens=samples.flat(samples.tokens),
+        old_logprobs=samples.flat(samples.logprobs),
+        entropies=samples.flat(samples.entropies),
+    )
+    if samples.policy_logprobs is None:
+        return batch
+    return replace(batch, old_logprobs=samples.flat(samples.policy_logprobs))
 
 
 def concatenate(batches: Sequence[Batch]) -> Batch:

@@ -9,12 +9,16 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from components.modeling.generate import Samples, generate
+from components.modeling.generation.sampler import NativeSampler, Sampler
+from components.modeling.generation.scoring import scored
 from components.modeling.policy import Policy
 from components.modeling.prompting import decode_response, encode_examples
+from components.modeling.ranks import current_ranks
 from components.modeling.sampling import LogitsProcessor
 from components.modeling.sampling_config import SamplingConfig
-from components.rl.batch import FAILED, RIGHT, WRONG, Batch, Prompt, new_batch
+from components.rl.ahead import Ahead, Ordered
+from components.rl.batch import FAILED, RIGHT, WRONG, Batch, Prompt, batch_of_samples, new_batch
+from components.rl.diagnostics import SamplerGap
 from components.rl.ledger import PassRates
 from components.rl.scoring import frozen_entropies, frozen_logprobs
 from components.rl.slots import StepSettings
@@ -36,18 +40,28 @@ class Collector:
         ledger: PassRates,
         reward: Callable[[Batch], Tensor],
         max_tokens: int,
+        sampler: Sampler | None = None,
+        ahead: Ahead | None = None,
     ) -> None:
-        """`reward` gives [S] for a verified batch; `max_tokens` bounds a forward pass."""
+        """`reward` gives [S] for a verified batch; `max_tokens` bounds a forward pass.
+
+        `sampler` holds the policy's weights of this step; by default the policy itself draws. `ahead` holds draws of
+        earlier steps.
+        """
         self.policy, self.settings = policy, settings
         self.seen: list[Batch] = []
         """Every scored batch of the step, failed verifications included."""
         self.metrics: dict[str, float] = {}
         """What operators report of the step."""
+        self.gap = SamplerGap()
+        """How far the sampler's log-probabilities were from the trained policy's."""
         self.num_probes = 0
         """Responses drawn beside those that are scored, such as by `probe`."""
         self._known: dict[tuple[str, str], int] = {}
         """Outcomes of the step by item and text: late in a run most responses of a group are equal."""
         self._generator, self._ledger, self._reward = generator, ledger, reward
+        self._sampler, self._ahead = sampler or NativeSampler(policy), Ahead() if ahead is None else ahead
+        self._drew_ahead = False
         self.max_tokens = max_tokens
 
     def draw(
@@ -63,7 +77,8 @@ class Collector:
     ) -> Batch:
         """Sample `num_samples` responses to each prompt; they are not yet scored.
 
-        `behaviour_logprobs` are those of the distribution that drew, and so are `old_logprobs` until `rescore`.
+        `behaviour_logprobs` are those of the distribution that drew, and so are `old_logprobs` until `rescore`; where
+        an engine drew, `old_logprobs` are what the trained policy says at the temperature of the draw.
 
         Args:
             temperature: in the place of the step's.
@@ -72,15 +87,11 @@ class Collector:
             policy: samples in the place of the trained one; its responses are marked `external`.
             generator: draws in the place of the run's, which then does not move.
         """
-        sampling = SamplingConfig(
-            num_samples=num_samples,
-            max_new_tokens=self.settings.max_new_tokens,
-            temperature=self.settings.temperature if temperature is None else temperature,
-        )
-        samples = generate(
-            policy or self.policy,
+        is_own = policy is None or policy is self.policy
+        sampler = self._sampler if is_own else NativeSampler(policy)
+        samples = sampler.sample(
             [prompt.tokens for prompt in prompts],
-            sampling,
+            self._sampling(num_samples, temperature),
             generator=generator or self._generator,
             prefixes=prefixes,
             processor=processor,
@@ -88,9 +99,36 @@ class Collector:
         batch = batch_of_samples(prompts, samples, [self._text(response) for response in samples.responses()])
         if prefixes is not None:
             batch = batch.with_extras(drawn_n=samples.flat(samples.sampled))
-        if policy is not None and policy is not self.policy:
+        if is_own:
+            self.gap.add(samples)
+        else:
             batch = replace(batch, external=torch.ones_like(batch.external))
         return batch
+
+    def draw_ahead(self, prompts: Sequence[Prompt], num_samples: int, depth: int, *, steps_left: int) -> Batch:
+        """Begin a draw and return the one begun `depth` steps ago; see rollout group_ahead."""
+        if self._drew_ahead:
+            return self.draw(prompts, num_samples)
+        self._drew_ahead = True
+        sampling = self._sampling(num_samples)
+
+        def begin() -> Ordered:
+            tokens = [prompt.tokens for prompt in prompts]
+            drawing = self._sampler.begin(tokens, sampling, generator=self._generator)
+            return Ordered(prompts, sampling.temperature, drawing)
+
+        ordered = self._ahead.exchange(begin, depth, steps_left)
+        tokens = [prompt.tokens for prompt in ordered.prompts]
+        samples = scored(self.policy, tokens, ordered.drawing.samples(), temperature=ordered.temperature)
+        self.gap.add(samples)
+        return batch_of_samples(ordered.prompts, samples, [self._text(response) for response in samples.responses()])
+
+    def _sampling(self, num_samples: int, temperature: float | None = None) -> SamplingConfig:
+        return SamplingConfig(
+            num_samples=num_samples,
+            max_new_tokens=self.settings.max_new_tokens,
+            temperature=self.settings.temperature if temperature is None else temperature,
+        )
 
     def responses(
         self, prompts: Sequence[Prompt], given: Sequence[str | Sequence[int]], *, external: bool = True
@@ -162,9 +200,12 @@ class Collector:
     def outcomes(self, batch: Batch) -> Tensor:
         """Return [S]: the outcome of every response, verified but neither counted nor recorded."""
         items = [batch.prompts[group].item for group in batch.group.tolist()]
-        for item, text in zip(items, batch.texts, strict=True):
-            if (item.id, text) not in self._known:
-                self._known[item.id, text] = CODES[verify(item, text).outcome]
+        asked = {(item.id, text): item for item, text in zip(items, batch.texts, strict=True)}
+        new = [key for key in asked if key not in self._known]
+        # A verifier may run out of time on one rank and not on another: each text has one judge.
+        ranks = current_ranks()
+        found = [CODES[verify(asked[key], key[1]).outcome] for key in ranks.share(new)]
+        self._known.update(zip(new, ranks.together(ranks.gather(found)), strict=True))
         return torch.tensor([self._known[item.id, text] for item, text in zip(items, batch.texts, strict=True)])
 
     def _count(self, batch: Batch) -> None:
@@ -196,17 +237,3 @@ class Collector:
     def _text(self, tokens: Sequence[int]) -> str:
         assert self.policy.tokenizer is not None
         return decode_response(self.policy.tokenizer, tokens)
-
-
-def batch_of_samples(prompts: Sequence[Prompt], samples: Samples, texts: Sequence[str]) -> Batch:
-    """Lay padded samples end to end; how wide their padding was makes no difference from here on."""
-    return new_batch(
-        prompts,
-        texts,
-        group=samples.prompt_index,
-        lengths=samples.lengths,
-        finished=samples.finished,
-        tokens=samples.flat(samples.tokens),
-        old_logprobs=samples.flat(samples.logprobs),
-        entropies=samples.flat(samples.entropies),
-    )

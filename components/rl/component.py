@@ -13,6 +13,7 @@ from components.contract.component import Component, Params, Port
 from components.contract.operators import OperatorSpec
 from components.modeling.lora import LoraConfig
 from components.modeling.training_config import OptimizerConfig
+from components.rl.memory import rl_memory
 from components.rl.phase_config import Phase, check_phases
 from components.rl.presets import SlotSpecs, bind, check_specs, load_preset, override, preset_path
 from components.rl.slots import SlotConfig
@@ -175,6 +176,8 @@ COMPONENT = Component(
     },
     params=RLParams,
     run="components.rl.run:run",
+    backends=frozenset({"sampler", "trainer"}),
+    memory=rl_memory,
     preloads=("torch", "transformers", "components.rl.run"),
     metrics={
         "pass_rate": "share of right responses among verified ones, mean of the last 10 steps",

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from components.modeling.generate import Samples
 from components.modeling.logprobs import TokenScores
 from components.modeling.optimizer import Update
 from components.modeling.tokenizer import THINK
@@ -84,6 +86,81 @@ def kl_estimates(logprobs: Tensor, other: Tensor) -> dict[str, Tensor]:
     return {"k1": difference, "k2": difference.square() / 2, "k3": torch.expm1(-difference) + difference}
 
 
+class SamplerGap:
+    """How far an engine's log-probabilities of its samples are from the policy's, over the draws of one step."""
+
+    def __init__(self) -> None:
+        self._num_tokens, self._absolute, self._k3, self._largest = 0, 0.0, 0.0, 0.0
+
+    def add(self, samples: Samples) -> None:
+        """Take in one draw: the tokens that were sampled, not those that a prefix forced."""
+        if samples.policy_logprobs is None:
+            return
+        drawn, own = samples.logprobs[samples.sampled], samples.policy_logprobs[samples.sampled]
+        estimates = kl_estimates(drawn, own)
+        if not drawn.numel():
+            return
+        self._num_tokens += drawn.numel()
+        self._absolute += float(estimates["k1"].abs().sum())
+        self._k3 += float(estimates["k3"].sum())
+        self._largest = max(self._largest, float(estimates["k1"].abs().max()))
+
+    def metrics(self) -> dict[str, float]:
+        """Return mean and largest absolute difference and KL(sampler || policy), per token; nothing without engine."""
+        if not self._num_tokens:
+            return {}
+        return {
+            "sampler_gap_mean": self._absolute / self._num_tokens,
+            "sampler_gap_max": self._largest,
+            "sampler_gap_k3": self._k3 / self._num_tokens,
+        }
+
+
+@dataclass(frozen=True)
+class PartTally:
+    """What one forward pass adds to the sums of a step."""
+
+    num_tokens: int
+    loss: float
+    sums: tuple[tuple[str, float], ...]
+    """Name and sum over the pass's tokens, in the order in which they are added up."""
+    ratio_sum: float
+    ratio_squares: float
+    ratio_min: float
+    ratio_max: float
+
+
+def tally_part(part: Batch, scores: TokenScores, losses: Sequence[TokenLoss], loss: Tensor) -> PartTally:
+    """Return the sums of one forward pass."""
+    sums: list[tuple[str, float]] = []
+
+    def add(name: str, value_n: Tensor) -> None:
+        sums.append((name, float(value_n.sum())))
+
+    for token_loss in losses:
+        for name, value_n in token_loss.metrics.items():
+            add(name, value_n.double())
+            if name == "clip_fraction":  # a rising ratio is stopped at the upper bound, a falling one at the lower
+                add("clip_fraction_high", value_n.double() * (part.advantages > 0))
+                add("clip_fraction_low", value_n.double() * (part.advantages < 0))
+    logprobs_n = scores.logprobs.detach()
+    for name, value_n in kl_estimates(part.old_logprobs, logprobs_n).items():
+        add(f"update_kl_{name}", value_n)
+    if bool(part.reference_logprobs.isfinite().all()):
+        for name, value_n in kl_estimates(logprobs_n, part.reference_logprobs).items():
+            add(f"reference_kl_{name}", value_n)
+    ratio_n = torch.exp(logprobs_n.double() - part.old_logprobs.double())
+    return PartTally(
+        num_tokens=part.num_tokens,
+        loss=float(loss.detach()),
+        sums=tuple(sums),
+        ratio_sum=float(ratio_n.sum()),
+        ratio_squares=float(ratio_n.square().sum()),
+        ratio_min=float(ratio_n.min()),
+        ratio_max=float(ratio_n.max()),
+    )
+
+
 class UpdateTally:
     """Running sums over the forward passes and updates of one step."""
 
@@ -95,30 +172,16 @@ class UpdateTally:
         self._ratio_sum = self._ratio_squares = 0.0
         self._ratio_min, self._ratio_max = math.inf, -math.inf
 
-    def add_part(self, part: Batch, scores: TokenScores, losses: Sequence[TokenLoss], loss: Tensor) -> None:
+    def add_part(self, part: PartTally) -> None:
         """Take in one forward pass."""
         self._num_tokens += part.num_tokens
-        self._loss += float(loss.detach())
-        for token_loss in losses:
-            for name, value_n in token_loss.metrics.items():
-                self._add(name, value_n.double())
-                if name == "clip_fraction":  # a rising ratio is stopped at the upper bound, a falling one at the lower
-                    self._add("clip_fraction_high", value_n.double() * (part.advantages > 0))
-                    self._add("clip_fraction_low", value_n.double() * (part.advantages < 0))
-        logprobs_n = scores.logprobs.detach()
-        for name, value_n in kl_estimates(part.old_logprobs, logprobs_n).items():
-            self._add(f"update_kl_{name}", value_n)
-        if bool(part.reference_logprobs.isfinite().all()):
-            for name, value_n in kl_estimates(logprobs_n, part.reference_logprobs).items():
-                self._add(f"reference_kl_{name}", value_n)
-        ratio_n = torch.exp(logprobs_n.double() - part.old_logprobs.double())
-        self._ratio_sum += float(ratio_n.sum())
-        self._ratio_squares += float(ratio_n.square().sum())
-        self._ratio_min = min(self._ratio_min, float(ratio_n.min()))
-        self._ratio_max = max(self._ratio_max, float(ratio_n.max()))
-
-    def _add(self, name: str, value_n: Tensor) -> None:
-        self._sums[name] = self._sums.get(name, 0.0) + float(value_n.sum())
+        self._loss += part.loss
+        for name, value in part.sums:
+            self._sums[name] = self._sums.get(name, 0.0) + value
+        self._ratio_sum += part.ratio_sum
+        self._ratio_squares += part.ratio_squares
+        self._ratio_min = min(self._ratio_min, part.ratio_min)
+        self._ratio_max = max(self._ratio_max, part.ratio_max)
 
     def add_update(self, update: Update) -> None:
         """Take in one optimiser update."""

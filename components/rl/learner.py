@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from components.contract.operators import Bound
-from components.modeling.optimizer import Optimizer
 from components.modeling.policy import Policy
+from components.modeling.training import Trainer
 from components.rl.batch import Batch
-from components.rl.diagnostics import UpdateTally
+from components.rl.diagnostics import PartTally, UpdateTally, tally_part
 from components.rl.scoring import micro_rows, score_tokens
 from components.rl.slots import Denominator, SlotContext, Slots, StepSettings
 
@@ -37,8 +37,8 @@ class Passes:
 class Learner:
     """Splits batches into minibatches and these into forward passes; one optimiser update per minibatch."""
 
-    def __init__(self, policy: Policy, optimizer: Optimizer, slots: Slots, passes: Passes) -> None:
-        self.policy, self.optimizer, self.slots, self.passes = policy, optimizer, slots, passes
+    def __init__(self, policy: Policy, trainer: Trainer, slots: Slots, passes: Passes) -> None:
+        self.policy, self.trainer, self.slots, self.passes = policy, trainer, slots, passes
 
     def learn(
         self,
@@ -78,7 +78,7 @@ class Learner:
             return replace(context_of(bound), minibatch=weighted)
 
         self._accumulate(active, settings, loss_context, tally)
-        tally.add_update(self.optimizer.step(number, scale=settings.learning_rate_scale))
+        tally.add_update(self.trainer.step(number, scale=settings.learning_rate_scale))
 
     def _weighted(self, minibatch: Batch, settings: StepSettings) -> Batch:
         config = self.slots.objective_config
@@ -102,13 +102,23 @@ class Learner:
         tally: UpdateTally,
     ) -> None:
         whole_groups = self.slots.objective_config.whole_groups
-        for rows in micro_rows(batch, self.passes.micro_batch_tokens, whole_groups=whole_groups):
+        max_tokens = self.trainer.pass_tokens(_cost(batch), self.passes.micro_batch_tokens)
+
+        def loss_of(rows: Tensor) -> tuple[Tensor, PartTally]:
             part = batch.select(rows).to(self.policy.device)
             scores = score_tokens(self.policy, part, temperature=settings.temperature, entropy=self.slots.needs_entropy)
             losses = [bound(scores, part, context_of(bound)) for bound in self.slots.losses]
             loss = torch.stack([(token_loss.loss * part.weights).sum() for token_loss in losses]).sum()
-            loss.backward()
-            tally.add_part(part, scores, losses, loss)
+            return loss, tally_part(part, scores, losses, loss)
+
+        parts = list(micro_rows(batch, max_tokens, whole_groups=whole_groups))
+        for told in self.trainer.accumulate(parts, loss_of):
+            tally.add_part(told)
+
+
+def _cost(batch: Batch) -> int:
+    """Return the tokens that forward passes over a batch compute, each prompt once."""
+    return batch.num_tokens + sum(len(batch.prompts[group].tokens) for group in set(batch.group.tolist()))
 
 
 def token_weights(batch: Batch, denominator: Denominator, constant: int) -> Tensor:

@@ -12,8 +12,11 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from components.contract.errors import StageFailed
 from components.contract.operators import Bound
+from components.modeling.generation.sampler import NativeSampler, Sampler
 from components.modeling.policy import Policy
+from components.rl.ahead import Ahead
 from components.rl.batch import Batch, Prompt, concatenate
 from components.rl.collector import Collector
 from components.rl.critic import ValueModel
@@ -37,6 +40,22 @@ class LoopSettings:
     """Steps between samples for people."""
 
 
+@dataclass(frozen=True)
+class _Experience:
+    """What one step has gathered before it learns."""
+
+    batch: Batch
+    learned: Sequence[Batch]
+    """What is learned from: the batch, or what the replay slot makes of it."""
+    seen: Batch
+    """Every scored response, failed verifications included."""
+    num_drawn: int
+    """Scored responses of the policy's own."""
+    settings: StepSettings
+    collector: Collector
+    metrics: dict[str, float]
+
+
 class Loop:
     """Runs steps on explicit state: whatever changes is in `state`, the learner and the generator."""
 
@@ -51,10 +70,13 @@ class Loop:
         critic: ValueModel | None,
         generator: torch.Generator,
         state: LoopState,
+        sampler: Sampler | None = None,
     ) -> None:
+        """`sampler` draws from the trained policy; by default the policy itself does."""
         self.phases, self.settings, self.pool = phases, settings, pool
         self.policies, self.learner, self.critic = policies, learner, critic
         self.generator, self.state = generator, state
+        self.sampler, self.ahead = sampler or NativeSampler(policies.trained), Ahead()
         self._places = {id(bound): place for phase in phases for place, bound in phase.slots.places()}
 
     @property
@@ -69,8 +91,30 @@ class Loop:
 
     def step(self) -> dict[str, float]:
         """Run the next step and return its metrics."""
-        step, phase, slots = self.state.step, self.phase, self.slots
-        self.state.ledger.step = step
+        with self.learner.trainer.whole():
+            experience = self._experience()
+        self._check_agreement(experience)
+        return self._learn(experience)
+
+    def _check_agreement(self, got: _Experience) -> None:
+        """Raise StageFailed when ranks are about to learn from different batches: they would hang, or drift apart."""
+        ranks = self.learner.trainer.ranks
+        if ranks.count == 1:
+            return
+        facts = [(b.num_responses, int(b.tokens.sum()), round(float(b.rewards.nansum()), 6)) for b in got.learned]
+        told = ranks.gather(facts)
+        other = next((facts for facts in told if facts != told[0]), None)
+        if other is not None:
+            raise StageFailed(
+                f"the ranks drew different batches in step {self.state.step}: {told[0]} on the first, and {other}; "
+                "all of them need one kind of processor and the same libraries"
+            )
+
+    def _experience(self) -> _Experience:
+        """Sample, score and prepare what the step learns from."""
+        phase, slots = self.phase, self.slots
+        self.state.ledger.step = self.state.step
+        self.sampler.load_weights()
         begin_step(phase, self.state, self.learner, self.policies, self.generator)
         collector = self._collector()
 
@@ -79,35 +123,47 @@ class Loop:
 
         collector.settings = settings = slots.schedule(phase.settings, context_of(slots.schedule))
         batch = self._with_advantages(self._prepare(self._gather(collector), collector), collector)
+        self.sampler.rest()
         seen = concatenate(collector.seen)
         own = seen.select(~seen.external) if bool(seen.external.any()) else seen
         metrics = sample_metrics(own) | self._start_divergence(own, settings)
         learned = slots.replay(batch, context_of(slots.replay))
+        return _Experience(batch, learned, seen, own.num_responses, settings, collector, metrics)
+
+    def _learn(self, got: _Experience) -> dict[str, float]:
+        """Update the policy and whatever follows it, and count the step as done."""
+        step, phase, slots, collector, metrics = self.state.step, self.phase, self.slots, got.collector, got.metrics
+
+        def context_of(bound: Bound) -> SlotContext:
+            return self._context(bound, collector)
+
         first_update = (step - phase.schedule_start) * self.learner.passes.updates
-        metrics |= self.learner.learn(learned, settings, context_of, first_update=first_update)
-        if self.critic is not None and batch.num_responses:
-            metrics |= self.critic.fit(batch, slots.critic(batch, context_of(slots.critic)))
-        self.state.record.add(seen, step + 1, browse=self._is_due(self.settings.browse_every))
-        self.state.num_samples += own.num_responses + collector.num_probes
+        metrics |= self.learner.learn(got.learned, got.settings, context_of, first_update=first_update)
+        if self.critic is not None and got.batch.num_responses:
+            metrics |= self.critic.fit(got.batch, slots.critic(got.batch, context_of(slots.critic)))
+        self.state.record.add(got.seen, step + 1, browse=self._is_due(self.settings.browse_every))
+        self.state.num_samples += got.num_drawn + collector.num_probes
         self.state.step = step + 1
-        self.policies.end_step(step + 1)
+        with self.learner.trainer.whole():
+            self.policies.end_step(step + 1)
         if len(self.phases) > 1:
             metrics["phase"] = float(phase.index)
-        return metrics | collector.metrics
+        return metrics | collector.gap.metrics() | collector.metrics
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return what a checkpoint needs beside weights, optimiser and `state`: moving copies and the value model."""
+        """Return what a checkpoint needs beside weights, optimiser and `state`: copies, value model, draws ahead."""
         critic = {} if self.critic is None else self.critic.state()
-        copies = self.policies.state()
-        return {f"critic|{name}": t for name, t in critic.items()} | {f"copy|{name}": t for name, t in copies.items()}
+        parts = {"critic": critic, "copy": self.policies.state(), "ahead": self.ahead.state(self.pool)}
+        return {f"{kind}|{name}": tensor for kind, found in parts.items() for name, tensor in found.items()}
 
     def load_tensors(self, saved: Mapping[str, Tensor]) -> None:
         """Restore what `tensors` returned."""
-        parts: dict[str, dict[str, Tensor]] = {"critic": {}, "copy": {}}
+        parts: dict[str, dict[str, Tensor]] = {"critic": {}, "copy": {}, "ahead": {}}
         for key, value in saved.items():
             kind, _, name = key.partition("|")
             parts[kind][name] = value
         self.policies.load_state(parts["copy"])
+        self.ahead.load_state(parts["ahead"], self.pool)
         if self.critic is not None:
             self.critic.load_state(parts["critic"])
 
@@ -126,6 +182,8 @@ class Loop:
             ledger=self.state.ledger,
             reward=reward,
             max_tokens=self.learner.passes.micro_batch_tokens,
+            sampler=self.sampler,
+            ahead=self.ahead,
         )
         return collector
 

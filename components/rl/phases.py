@@ -75,11 +75,11 @@ def begin_step(
 ) -> None:
     """Give the learner the phase's operators and schedule; at its first step, carry over or reset what it says."""
     learner.slots = plan.slots
-    learner.optimizer.total_steps = plan.schedule_steps * learner.passes.updates
+    learner.trainer.total_steps = plan.schedule_steps * learner.passes.updates
     if plan.index == 0 or state.step != plan.first_step:
         return
     if plan.carry.optimizer == "reset":
-        learner.optimizer.load_state({})
+        learner.trainer.load_state({})
     if plan.carry.reference == "reset":
         policies.restart_reference()
     if plan.carry.replay == "reset":

@@ -10,19 +10,22 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from components.contract.backends import Backends
 from components.contract.context import StageContext
 from components.contract.errors import InputError
+from components.modeling.generation.choose import open_sampler
+from components.modeling.generation.sampler import Sampler
 from components.modeling.model_shelf import ModelShelf
-from components.modeling.optimizer import build_optimizer
 from components.modeling.policy import Policy, load_policy
 from components.modeling.prompting import encode_prompts
+from components.modeling.training import build_trainer
 from components.modeling.training_state import TrainingState, load_training_state, save_training_state
 from components.rl.batch import Prompt
 from components.rl.critic import ValueModel
 from components.rl.learner import Learner, Passes
 from components.rl.ledger import TOTALS, VISITS, PassRates, read_pass_rates
 from components.rl.loop import Loop, LoopSettings
-from components.rl.phases import plan_phases
+from components.rl.phases import PhasePlan, plan_phases
 from components.rl.policies import Policies
 from components.rl.record import RolloutRecord
 from components.rl.slots import CriticConfig, Slots
@@ -41,9 +44,20 @@ def run(ctx: StageContext[RLParams]) -> None:
     params = ctx.params
     policy = load_policy(ctx.input("model").path, device=ctx.device, dtype=params.dtype, lora=params.lora)
     start = (ctx.inputs("reference") or ctx.inputs("model"))[0].path
-    loop = build_loop(params, policy, read_pool(ctx, policy), start=start, seed=ctx.seed, ledger=_ledger(ctx))
-    shelf = ModelShelf(ctx.output("checkpoints")) if params.save_every else None
-    _resume(ctx, loop)
+    pool, ledger = read_pool(ctx, policy), _ledger(ctx)
+    with open_sampler(policy, ctx.job.resources) as sampler:
+        loop = build_loop(
+            params, policy, pool, start=start, seed=ctx.seed, ledger=ledger, sampler=sampler, backends=ctx.job.resources
+        )
+        shelf = ModelShelf(ctx.output("checkpoints")) if params.save_every else None
+        _resume(ctx, loop)
+        _train(ctx, loop, shelf)
+    _write_outputs(ctx, loop, shelf)
+
+
+def _train(ctx: StageContext[RLParams], loop: Loop, shelf: ModelShelf | None) -> None:
+    """Run the steps that are left."""
+    params, policy = ctx.params, loop.policies.trained
 
     def write(folder: Path) -> None:
         state = TrainingState(loop.state.step, loop.state.to_json(), loop.tensors())
@@ -51,7 +65,7 @@ def run(ctx: StageContext[RLParams]) -> None:
             folder,
             state,
             policy=policy,
-            optimizer=loop.learner.optimizer,
+            trainer=loop.learner.trainer,
             generators={"rollout": loop.generator},
         )
 
@@ -63,10 +77,9 @@ def run(ctx: StageContext[RLParams]) -> None:
         rate = (loop.state.num_samples - first) / (time.perf_counter() - started)
         ctx.progress(step, params.num_steps, samples_per_second=rate, **_headline([metrics]))
         if shelf is not None and (step % params.save_every == 0 or step == params.num_steps):
-            shelf.keep(step, policy)
+            shelf.keep(step, loop.learner.trainer)
         if params.checkpoint_every and step % params.checkpoint_every == 0 and step < params.num_steps:
             ctx.checkpoint(step, write)
-    _write_outputs(ctx, loop, shelf)
 
 
 def build_loop(
@@ -77,24 +90,28 @@ def build_loop(
     start: Path,
     seed: int,
     ledger: PassRates | None = None,
+    sampler: Sampler | None = None,
+    backends: Backends | None = None,
 ) -> Loop:
-    """Return the loop at its first step; `start` is the model folder of the frozen starting policy."""
+    """Return the loop at its first step; `start` is the model folder of the frozen starting policy.
+
+    Raises InputError for operators that need what `sampler` has not.
+    """
     passes = Passes(params.minibatches, params.epochs, params.micro_batch_tokens)
     phases = plan_phases(params, pool, seed=seed)
+    _check_sampler(phases, sampler)
     slots = phases[0].slots
-    optimizer = build_optimizer(
-        policy.module,
-        params.optimizer,
-        total_steps=params.num_steps * passes.updates,
-        row_blocks=policy.row_blocks(),
-    )
+    critic = _critic(slots, policy, params)
+    policies = Policies(policy, start, dtype=params.dtype)
+    total_steps = params.num_steps * passes.updates
+    trainer = build_trainer(policy, params.optimizer, total_steps=total_steps, backends=backends)
     return Loop(
         phases,
         LoopSettings(params.num_steps, start_kl_every=params.start_kl_every, browse_every=params.record.browse_every),
         pool=pool,
-        policies=Policies(policy, start, dtype=params.dtype),
-        learner=Learner(policy, optimizer, slots, passes),
-        critic=_critic(slots, policy, params),
+        policies=policies,
+        learner=Learner(policy, trainer, slots, passes),
+        critic=critic,
         generator=torch.Generator().manual_seed(seed),
         state=LoopState(
             record=RolloutRecord(
@@ -102,7 +119,17 @@ def build_loop(
             ),
             ledger=ledger or PassRates(),
         ),
+        sampler=sampler,
     )
+
+
+def _check_sampler(phases: Sequence[PhasePlan], sampler: Sampler | None) -> None:
+    users = sorted({name for phase in phases for name in phase.slots.need_processor})
+    if users and sampler is not None and not sampler.is_policy:
+        raise InputError(
+            f"rl: {', '.join(users)} changes logits before each token, which vLLM cannot do; "
+            "set `backend: {sampler: native}` on the stage"
+        )
 
 
 def _critic(slots: Slots, policy: Policy, params: RLParams) -> ValueModel | None:
@@ -137,10 +164,11 @@ def _resume(ctx: StageContext[RLParams], loop: Loop) -> None:
     saved = load_training_state(
         partial,
         policy=loop.policies.trained,
-        optimizer=loop.learner.optimizer,
+        trainer=loop.learner.trainer,
         generators={"rollout": loop.generator},
     )
-    loop.load_tensors(saved.tensors)
+    with loop.learner.trainer.whole():
+        loop.load_tensors(saved.tensors)
     record = ctx.params.record
     loop.state = LoopState.from_json(
         saved.extra, browse_samples=record.browse_samples, right_samples=record.right_samples
@@ -154,9 +182,9 @@ def _headline(rows: list[dict[str, float]]) -> dict[str, float]:
 
 
 def _write_outputs(ctx: StageContext[RLParams], loop: Loop, shelf: ModelShelf | None) -> None:
-    policy, state, history = loop.policies.trained, loop.state, ctx.history()
-    policy.save(ctx.output("model"))
-    ctx.describe("model", num_parameters=sum(p.numel() for p in policy.module.parameters()))
+    state, history = loop.state, ctx.history()
+    loop.learner.trainer.save(ctx.output("model"))
+    ctx.describe("model", num_parameters=loop.learner.trainer.num_parameters)
     if shelf is not None:
         ctx.describe("checkpoints", steps=shelf.steps)
     ctx.describe("rollouts", num_rows=write_rows(ctx.output("rollouts"), state.record.rows()))

@@ -49,6 +49,8 @@ class SlotConfig(Params):
     """Whether `batch.reference_logprobs` is read: by a loss, an advantage, a replay or a critic operator."""
     needs_values: ClassVar[bool] = False
     """Whether `batch.values` is read, by the same."""
+    needs_processor: ClassVar[bool] = False
+    """Whether it draws through a logits processor, which the native sampler has and an engine has not."""
 
     def uses(self) -> tuple[Bound, ...]:
         """Return operators of other slots that this one calls: their code is part of the stage's fingerprint."""
@@ -223,6 +225,11 @@ class Slots:
     def needs_reference(self) -> bool:
         """Whether an operator reads the log-probabilities of the reference policy."""
         return bool(self._users("needs_reference"))
+
+    @property
+    def need_processor(self) -> list[str]:
+        """Return the operators that draw through a logits processor."""
+        return self._users("needs_processor")
 
     @property
     def has_critic(self) -> bool:

@@ -1,8 +1,8 @@
 """Fingerprint of a job: what must be equal for an earlier result to be this job's result.
 
-It covers the component's name, its parameters after resolution, the digests of its inputs, the seed, and the source of
-the modules that do the work. The contract and the runtime are walls, not work: they are left out, and EPOCH is raised
-by hand on the rare change of theirs that alters what stages write.
+It covers the component's name, its parameters after resolution, the digests of its inputs, the seed, backends other
+than the defaults, and the source of the modules that do the work. The contract and the runtime are walls, not work:
+they are left out, and EPOCH is raised by hand on the rare change of theirs that alters what stages write.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 
 from components.contract.artifacts import canonical_json
 from components.contract.component import Component, Params
+from components.contract.job import Resources
 
 EPOCH = 1
 WALLS = ("components.contract", "components.runtime", "components.catalog")
@@ -31,8 +32,18 @@ class Fingerprint:
     parts: dict[str, Any]
 
 
-def fingerprint(component: Component, params: Params, inputs: Mapping[str, Iterable[str]], seed: int) -> Fingerprint:
-    """Return the fingerprint of a component run on input digests per port; digests keep their order in a port."""
+def fingerprint(
+    component: Component,
+    params: Params,
+    inputs: Mapping[str, Iterable[str]],
+    seed: int,
+    resources: Resources | None = None,
+) -> Fingerprint:
+    """Return the fingerprint of a component run on input digests per port; digests keep their order in a port.
+
+    Of `resources` only the backends count, and only those that the component uses.
+    """
+    chosen = resources.backend_parts(component.backends) if resources else {}
     parts = {
         "epoch": EPOCH,
         "component": component.name,
@@ -40,6 +51,7 @@ def fingerprint(component: Component, params: Params, inputs: Mapping[str, Itera
         "inputs": {port: list(digests) for port, digests in sorted(inputs.items())},
         "seed": seed,
         "code": source_digests(component, params),
+        **({"backends": chosen} if chosen else {}),
     }
     return Fingerprint(hashlib.sha256(canonical_json(parts)).hexdigest(), parts)
 

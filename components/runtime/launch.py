@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,14 @@ from components.contract.context import Input
 from components.contract.errors import InputError, PosttrainError, StageFailed
 from components.contract.job import Job
 from components.contract.registry import components
+from components.runtime.ends import MEMORY
 from components.runtime.fingerprint import Fingerprint, fingerprint
 from components.runtime.gates import GateProcess
 from components.runtime.gating import Written, needs_data_gates, pass_data_gates, pass_metric_gates
 from components.runtime.lineage.registry import register_model
 from components.runtime.lineage.spool import Spool
 from components.runtime.progress import Progress, Sink
+from components.runtime.ranks import leading
 from components.runtime.records import (
     action_key,
     failure_key,
@@ -42,6 +45,7 @@ from components.runtime.records import (
     stage_key,
 )
 from components.runtime.resolve import Resolved, Upstream
+from components.runtime.shortage import is_out_of_memory, what_to_turn
 from components.runtime.stage import RunningStage
 from components.runtime.store import Store, open_store
 
@@ -108,11 +112,15 @@ class Launch:
 
     def record_death(self, message: str) -> None:
         """Record a failure that the job's process could not record itself: it was killed, or took too long."""
-        self._record_failure(StageFailed(message), self._fingerprint(self.upstream.resolve()).digest)
+        digests = self.upstream.resolve()
+        if MEMORY in message:  # a remote model would have to be downloaded for its sizes
+            inputs = () if "://" in self.store.uri else chain.from_iterable(self.upstream.fetch(digests).values())
+            message = f"{message}; {what_to_turn(self.job, self.component, self.params, inputs)}"
+        self._record_failure(StageFailed(message), self._fingerprint(digests).digest)
 
     def _fingerprint(self, digests: Resolved) -> Fingerprint:
         plain = {port: [digest for digest, _ in found] for port, found in digests.items()}
-        return fingerprint(self.component, self.params, plain, self.job.seed)
+        return fingerprint(self.component, self.params, plain, self.job.seed, self.job.resources)
 
     def _execute(self, mark: Fingerprint, digests: Resolved) -> dict[str, Any]:
         inputs = self.upstream.fetch(digests)
@@ -131,7 +139,7 @@ class Launch:
             )
             self.progress.send("started", fingerprint=mark.digest, resumed_from=stage.resumed_from)
             with GateProcess(needed=needs_data_gates(self.component), here=self.gates_here) as gates:
-                self._run_component(stage)
+                self._run_component(stage, mark, digests)
                 outputs = {port: Written(path, stage.metadata[port]) for port, path in stage.written().items()}
                 gated = self._pass_data_gates(outputs, gates, scratch)
             gated |= pass_metric_gates(self.job, stage.headlines)
@@ -158,11 +166,24 @@ class Launch:
                 gated = self._pass_data_gates(outputs, gates, scratch)
         return gated | pass_metric_gates(self.job, action["metrics"])
 
-    def _run_component(self, stage: RunningStage) -> None:
+    def _run_component(self, stage: RunningStage, mark: Fingerprint, digests: Resolved) -> None:
         module, _, name = self.component.run.partition(":")
         function = getattr(importlib.import_module(module), name)
+        order = {
+            "fingerprint": mark.digest,
+            "inputs": digests,
+            "params": self.params.model_dump(mode="json"),
+            "resumed_from": stage.resumed_from,
+        }
         try:
-            function(stage)
+            with leading(self.job, self.component, order, self.record_death, device=lambda: stage.device):
+                function(stage)
+        except Exception as error:
+            if not is_out_of_memory(error) and MEMORY not in str(error):
+                raise
+            told = str(error) if isinstance(error, PosttrainError) else f"stage {self.job.stage!r}: {_one_line(error)}"
+            turn = what_to_turn(self.job, self.component, self.params, stage.all_inputs())
+            raise StageFailed(f"{told}; {turn}") from error
         except SystemExit as stop:  # its code may be 0, which would look like a stage that is done
             raise StageFailed(f"stage {self.job.stage!r}: {self.component.name} called exit({stop.code!r})") from stop
         missing = [port for port, info in self.component.outputs.items() if not info.optional]

@@ -4,7 +4,8 @@
     python -m components.runtime.process --store URI --run RUN --stage STAGE
 
 is what a container runs: with the job's file, or with where the engine put the job. The local engine forks into
-`run_forked`.
+`run_forked`. A job that trains on several processes of one node starts them itself; on several nodes torchrun starts
+this module on each, and the first rank is the launcher.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ from components.contract.errors import GateFailed, InputError, PosttrainError
 from components.contract.job import Job
 from components.runtime.gates.process import GATE_LIBRARY
 from components.runtime.launch import Launch
+from components.runtime.meeting import Place
 from components.runtime.parent import die_with_parent
 from components.runtime.progress import Sink, json_lines, text_lines
+from components.runtime.ranks import check_place, follow, releasing
 from components.runtime.records import load_job
 from components.runtime.store import open_store
 
@@ -37,8 +40,13 @@ REFUSED = 2
 def execute(job: Job, sink: Sink) -> int:
     """Run one job and return the process's exit code; a stage's traceback goes to stderr, which is its log."""
     _limit_threads(job.resources.threads)
+    place = Place.of_environment()
     try:
-        Launch(job, sink, gates_here=GATE_LIBRARY in sys.modules).run()
+        check_place(job, place)
+        if place is not None and place.rank:
+            return follow(job, place)
+        with releasing(job, place):
+            Launch(job, sink, gates_here=GATE_LIBRARY in sys.modules).run()
     except (InputError, GateFailed) as error:
         print(f"posttrain: {error}", file=sys.stderr)
         return REFUSED
@@ -98,7 +106,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("job", type=Path, nargs="?", help="file with the job description (JSON), or - for stdin")
     parser.add_argument("--store", help="store URI that holds the job")
-    parser.add_argument("--run", help="run id")
+    parser.add_argument("--run", "--run-id", help="run id; under torchrun, which has a --run-path, say --run-id")
     parser.add_argument("--stage", help="stage of the run")
     parser.add_argument(
         "--alone", action="store_true", help="no engine watches: keep the job's timeout, log for people"

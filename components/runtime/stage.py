@@ -41,7 +41,7 @@ class RunningStage:
         fingerprint: str,
         inputs: dict[str, list[Input]],
         store: Store,
-        spool: Spool,
+        spool: Spool | None,
         progress: Progress,
         scratch: Path,
     ) -> None:
@@ -79,6 +79,10 @@ class RunningStage:
         """Return all artifacts of `port`; empty if it is not connected."""
         self._declared(port, self.component.inputs)
         return self._inputs.get(port, [])
+
+    def all_inputs(self) -> list[Input]:
+        """Return the artifacts of all ports."""
+        return [item for found in self._inputs.values() for item in found]
 
     def output(self, port: str) -> Path:
         """Return the folder whose content becomes the artifact of output `port`."""
@@ -154,7 +158,7 @@ class RunningStage:
 
     def _emit_chunks(self, chunks: list[int]) -> None:
         for start, end in zip([0, *chunks], chunks, strict=False):
-            if end not in self._chunks:
+            if end not in self._chunks and self._spool is not None:
                 self._spool.metrics(self.job.stage, self._fingerprint, start, self._rows[start:end])
         self._chunks = chunks
 

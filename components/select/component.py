@@ -101,6 +101,7 @@ COMPONENT = Component(
     },
     params=SelectParams,
     run="components.select.run:run",
+    backends=frozenset({"sampler"}),
     preloads=("torch", "transformers"),
     metrics={
         "objective": "The chosen model's objective on the development set (optimistic: it is the best of several)",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from components.contract.context import StageContext
 from components.contract.errors import InputError
@@ -14,7 +14,9 @@ from components.measure.journal import Journal
 from components.measure.ledger import read_ledger
 from components.measure.measure_params import require_domain
 from components.measure.outcomes import ItemOutcomes, sample_and_verify
-from components.modeling.policy import Policy, load_policy
+from components.modeling.generation.choose import open_sampler
+from components.modeling.generation.sampler import Sampler
+from components.modeling.policy import load_policy
 from components.select.candidates import copy_model, find_candidates, model_digest
 from components.select.choose import choose
 from components.select.record import candidate_metrics, write_all_ledgers, write_chosen, write_selection
@@ -33,10 +35,11 @@ def run(ctx: StageContext[SelectParams]) -> None:
     prompts = read_prompts(artifact.path for artifact in ctx.inputs("dataset"))
     needs = _needs(ctx, list(prompts))
     candidates, duplicates = find_candidates(ctx.inputs("checkpoints"), ctx.inputs("models"))
-    measurer = _Measurer(ctx, prompts, total=len(candidates))
-    measured = [measurer.outcomes(candidate.path, candidate.digest) for candidate in candidates]
+    with _Measurer(ctx, prompts, total=len(candidates)) as measurer:
+        measured = [measurer.outcomes(candidate.path, candidate.digest) for candidate in candidates]
+        baseline = _baseline(ctx, measurer, prompts, needs)
     scores = [scores_of_outcomes(c.name, found, needs) for c, found in zip(candidates, measured, strict=True)]
-    choice = choose(scores, _baseline(ctx, measurer, prompts, needs), params, list(prompts), ctx.seed)
+    choice = choose(scores, baseline, params, list(prompts), ctx.seed)
 
     metrics = [candidate_metrics(found, needs, bootstrap) for found in measured]
     copy_model(candidates[choice.chosen].path, ctx.output("model"))
@@ -70,25 +73,38 @@ class _Measurer:
         self._ctx, self._prompts, self._total, self._done = ctx, prompts, total, 0
         items = [item for found in prompts.values() for item in found]
         self._journal = Journal(ctx, items, every=ctx.params.checkpoint_every * len(prompts))
+        self._sampler: Sampler | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._sampler is not None:
+            self._sampler.close()
 
     def outcomes(self, path: Path, digest: str) -> dict[str, list[ItemOutcomes]]:
         """Return a model's outcomes by domain; one that was measured before, by digest, is not loaded again."""
 
         @cache
-        def policy() -> Policy:
-            return load_policy(path, device=self._ctx.device, dtype=self._ctx.params.dtype)
+        def sampler() -> Sampler:
+            policy = load_policy(path, device=self._ctx.device, dtype=self._ctx.params.dtype)
+            if self._sampler is None:
+                self._sampler = open_sampler(policy, self._ctx.job.resources)
+            else:
+                self._sampler.load_weights(policy)
+            return self._sampler
 
         found = {
-            domain: self._journal.part(f"{digest}/{domain}", partial(self._sample, policy, domain))
+            domain: self._journal.part(f"{digest}/{domain}", partial(self._sample, sampler, domain))
             for domain in self._prompts
         }
         self._done = min(self._done + 1, self._total)  # the baseline is not counted
         self._ctx.progress(self._done, self._total)
         return found
 
-    def _sample(self, policy: Callable[[], Policy], domain: str) -> list[ItemOutcomes]:
+    def _sample(self, sampler: Callable[[], Sampler], domain: str) -> list[ItemOutcomes]:
         sampling = self._ctx.params.sampling(domain)
-        return sample_and_verify(policy(), self._prompts[domain], sampling, seed=self._ctx.seed)
+        return sample_and_verify(sampler(), self._prompts[domain], sampling, seed=self._ctx.seed)
 
 
 def _baseline(

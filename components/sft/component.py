@@ -7,6 +7,7 @@ from typing import Literal
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Port
 from components.modeling.lora import LoraConfig
+from components.modeling.supervised_memory import supervised_memory
 from components.modeling.training_config import SupervisedConfig
 
 
@@ -38,6 +39,8 @@ COMPONENT = Component(
     },
     params=SftParams,
     run="components.sft.run:run",
+    backends=frozenset({"trainer"}),
+    memory=supervised_memory,
     preloads=("torch", "transformers"),
     metrics={
         "loss": "Loss per target token, mean of the last 10 logged steps",

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import InputError
+from components.contract.memory import GIB
 from pipelines.advice import advice
 from pipelines.cli.output import print_json, print_table, seconds_text
 from pipelines.cli.stores import store_of
+from pipelines.memory import Fit, memory_fits, stages_of_unknown_models
 from pipelines.problems import RecipeErrors
 from pipelines.recipe import Recipe, load_recipe
 
@@ -80,8 +82,21 @@ def plan_json(planned: Plan, stages: Sequence[StageForecast]) -> dict[str, Any]:
         "left_out": [{"name": left.name, "reason": left.reason} for left in recipe.left_out],
         "gpu_hours": _total([stage.gpu_hours for stage in stages]),
         "without_basis": [stage.job.stage for stage in stages if stage.gpu_hours is None],
+        "memory": {name: _memory_json(fits) for name, fits in memory_fits(recipe).items()},
         "notes": advice(recipe),
     }
+
+
+def _memory_json(fits: Sequence[Fit]) -> list[dict[str, Any]]:
+    return [
+        {
+            "where": fit.where,
+            "need_gib": round(fit.need_gib, 3),
+            "limit_gib": fit.limit_gib,
+            "parts": {need.name: round(need.size / GIB, 4) for need in fit.estimate.needs},
+        }
+        for fit in fits
+    ]
 
 
 def _stage_json(stage: StageForecast) -> dict[str, Any]:
@@ -130,7 +145,23 @@ def _print_plan(planned: Plan, stages: Sequence[StageForecast]) -> None:
         print(f"left out: {left.name} ({left.reason})")
     print()
     print(_totals(stages))
+    _print_memory(recipe)
     _print_notes(recipe)
+
+
+def _print_memory(recipe: Recipe) -> None:
+    """Say what the stages are estimated to take, the largest of each pool."""
+    largest: dict[tuple[str, str], Fit] = {}
+    for fit in (fit for fits in memory_fits(recipe).values() for fit in fits):
+        key = fit.pool, fit.where
+        if key not in largest or fit.need_gib > largest[key].need_gib:
+            largest[key] = fit
+    for fit in largest.values():
+        limit = "" if fit.limit_gib is None else f" of {fit.limit_gib:g}"
+        parts = "" if fit.where == "on the host of a node" else f" ({fit.estimate.parts()})"
+        print(f"memory: {fit.stage} about {fit.need_gib:.2g}{limit} GiB {fit.where} of pool {fit.pool}{parts}")
+    if unknown := stages_of_unknown_models(recipe):
+        print(f"memory: not known for {', '.join(unknown)}: the sizes of their model are not on this machine")
 
 
 def _print_notes(recipe: Recipe) -> None:

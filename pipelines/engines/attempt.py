@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import signal
 from dataclasses import dataclass
 
+from components.runtime.ends import cause_of_end
 from components.runtime.process import FAILED, REFUSED
 
 SHOWN_OF_A_LOG = 300
@@ -43,7 +43,7 @@ def ended(code: int, *, finished: bool, failure: str | None, last_line: str = ""
         return Ended(0)
     silent = failure is None
     if failure is None:
-        parts = [f"its process {_cause(code)}", f"log: {log}" if log else ""]
+        parts = [f"its process {cause_of_end(code)}", f"log: {log}" if log else ""]
         parts.append(f"last line: {_printable(last_line)}" if last_line else "")
         failure = "; ".join(filter(None, parts))
     return Ended(code or FAILED, failure, retryable=code != REFUSED, silent=silent)
@@ -52,14 +52,6 @@ def ended(code: int, *, finished: bool, failure: str | None, last_line: str = ""
 def timed_out(seconds: float) -> Ended:
     """Return the end of an attempt that took longer than its stage's timeout."""
     return Ended(124, f"took longer than its timeout of {seconds:g} s", retryable=True, silent=True)
-
-
-def _cause(code: int) -> str:
-    if code >= 0:
-        return f"ended with exit code {code} before the stage was done"
-    name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
-    hint = " (by a person, or by the system when memory ran out)" if -code == signal.SIGKILL else ""
-    return f"was killed by {name}{hint}"
 
 
 def _printable(line: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from components.measure.outcomes import (
     sample_and_verify,
 )
 from components.measure.summary import calibrations, metric_values, over_domains, prompt_table
+from components.modeling.generation.sampler import NativeSampler
 from components.modeling.policy import load_policy
 from components.modeling.sampling_config import SamplingConfig
 from components.tasks.item import Item
@@ -29,6 +31,11 @@ from tests.stages.toy_models import prompt_row, prompt_rows, toy_models
 
 SAMPLING = SamplingConfig(num_samples=6, max_new_tokens=5)
 ITEMS = [Item.model_validate(row) for row in prompt_rows("copy", "flip")]
+
+
+def sampler(folder: Path) -> NativeSampler:
+    """The native sampler of a model folder."""
+    return NativeSampler(load_policy(folder))
 
 
 def written(answers: str, outcomes: str, domain: str = "A", logprob: float = math.log(0.5)) -> ItemOutcomes:
@@ -47,7 +54,7 @@ def written(answers: str, outcomes: str, domain: str = "A", logprob: float = mat
 
 
 def test_items_keep_their_order_and_responses_are_verified() -> None:
-    found = sample_and_verify(load_policy(toy_models().both), ITEMS, SAMPLING, seed=3)
+    found = sample_and_verify(sampler(toy_models().both), ITEMS, SAMPLING, seed=3)
     assert [outcome.item for outcome in found] == ITEMS
     for outcome in found:
         assert outcome.num_samples == 6 == len(outcome.lengths) == len(outcome.entropies)
@@ -61,17 +68,17 @@ def test_items_keep_their_order_and_responses_are_verified() -> None:
 
 
 def test_samples_depend_on_seed_and_prompts_only() -> None:
-    policy = load_policy(toy_models().forgetful)
+    policy = sampler(toy_models().forgetful)
     first = sample_and_verify(policy, ITEMS, SAMPLING, seed=3)
     assert sample_and_verify(policy, ITEMS, SAMPLING, seed=3) == first
     assert sample_and_verify(policy, ITEMS, SAMPLING, seed=4) != first
-    assert sample_and_verify(load_policy(toy_models().fresh), ITEMS, SAMPLING, seed=3) != first
+    assert sample_and_verify(sampler(toy_models().fresh), ITEMS, SAMPLING, seed=3) != first
 
 
 def test_models_share_their_random_numbers_so_that_pairs_compare() -> None:
     """Common random numbers: the same prompts and seed give two models the same uniforms."""
     both, forgetful = (
-        sample_and_verify(load_policy(folder), ITEMS, SAMPLING, seed=3)
+        sample_and_verify(sampler(folder), ITEMS, SAMPLING, seed=3)
         for folder in (toy_models().both, toy_models().forgetful)
     )
     copies = [(b.responses, f.responses) for b, f in zip(both, forgetful, strict=True) if b.item.domain == "copy"]
@@ -83,7 +90,7 @@ def test_blocks_bound_the_tokens_in_flight_and_progress_reaches_the_end() -> Non
     sampling = SAMPLING.model_copy(update={"max_batch_tokens": 150})
     assert [len(block) for block in blocks(ITEMS, sampling)] == [5, 5, 5, 5, 4]
     calls: list[tuple[int, int]] = []
-    policy = load_policy(toy_models().both)
+    policy = sampler(toy_models().both)
     sample_and_verify(policy, ITEMS, sampling, seed=0, progress=lambda done, total: calls.append((done, total)))
     assert calls == [(30, 144), (60, 144), (90, 144), (120, 144), (144, 144)]
     assert sample_and_verify(policy, [], SAMPLING, seed=0) == []
@@ -91,7 +98,7 @@ def test_blocks_bound_the_tokens_in_flight_and_progress_reaches_the_end() -> Non
 
 def test_outcomes_survive_json() -> None:
     items = [*ITEMS[:3], Item.model_validate(prompt_row("copy", "ab", verifier="no-such-verifier"))]
-    for outcome in sample_and_verify(load_policy(toy_models().both), items, SAMPLING, seed=0):
+    for outcome in sample_and_verify(sampler(toy_models().both), items, SAMPLING, seed=0):
         row = json.loads(json.dumps(outcomes_to_row(outcome)))
         assert outcomes_from_row(row, outcome.item) == outcome
 
@@ -157,6 +164,6 @@ def test_calibrations_leave_failed_ones_out() -> None:
 
 def test_nothing_verified_names_the_first_reason() -> None:
     item = Item.model_validate(prompt_row("copy", "ab", verifier="no-such-verifier"))
-    outcomes = sample_and_verify(load_policy(toy_models().both), [item], SAMPLING, seed=0)
+    outcomes = sample_and_verify(sampler(toy_models().both), [item], SAMPLING, seed=0)
     with pytest.raises(StageFailed, match=r"none of 6 responses.*no-such-verifier"):
         require_verdicts({"copy": outcomes})

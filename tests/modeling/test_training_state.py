@@ -12,6 +12,8 @@ from components.modeling.model_config import ModelConfig
 from components.modeling.optimizer import OptimizerConfig, build_optimizer
 from components.modeling.policy import Policy, new_policy
 from components.modeling.tokenizer import train_tokenizer
+from components.modeling.training import build_trainer
+from components.modeling.training.plain import TorchTrainer
 from components.modeling.training_state import TrainingState, load_training_state, save_training_state
 
 
@@ -60,8 +62,10 @@ def test_step_extra_weights_and_optimizer_come_back(tmp_path: Path) -> None:
     for parameter in policy.module.parameters():
         parameter.grad = torch.ones_like(parameter)
     ours.step(0)
-    save_training_state(tmp_path, TrainingState(7, {"seen": [1, 2], "loss": 0.1}), policy=policy, optimizer=ours)
-    assert load_training_state(tmp_path, policy=other, optimizer=theirs) == TrainingState(
+    save_training_state(
+        tmp_path, TrainingState(7, {"seen": [1, 2], "loss": 0.1}), policy=policy, trainer=TorchTrainer(policy, ours)
+    )
+    assert load_training_state(tmp_path, policy=other, trainer=TorchTrainer(other, theirs)) == TrainingState(
         7, {"seen": [1, 2], "loss": 0.1}
     )
     for a, b in zip(policy.state().values(), other.state().values(), strict=True):
@@ -77,7 +81,7 @@ def test_nothing_is_pickled(tmp_path: Path) -> None:
         tmp_path,
         TrainingState(0),
         policy=policy,
-        optimizer=build_optimizer(policy.module, OptimizerConfig(), total_steps=1),
+        trainer=build_trainer(policy, OptimizerConfig(), total_steps=1),
     )
     assert {path.suffix for path in tmp_path.iterdir()} == {".safetensors", ".json"}
 

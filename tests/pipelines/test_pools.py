@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from components.contract.backends import Backends, given_backends
 from components.contract.errors import InputError
 from components.contract.job import Resources
 from pipelines.pools import FILE, load_pools
@@ -62,6 +63,8 @@ label: {cpus: 1, memory_gib: 4, node_selector: {kind: "x; y"}}
 engine: {cpus: 1, memory_gib: 4, runs_on: pods}
 tag: {cpus: 1, memory_gib: 4, image: "registry.example/stages:1.2"}
 class: {cpus: 1, memory_gib: 4, priority_class: High_Priority}
+zero: {cpus: 1, memory_gib: 4, zero_stage: 3}
+many: {cpus: 1, memory_gib: 4, trainer: deepspeed, zero_stage: 4}
 """
     )
     with pytest.raises(RecipeErrors) as caught:
@@ -80,9 +83,26 @@ class: {cpus: 1, memory_gib: 4, priority_class: High_Priority}
         (8, 43),
         (9, 38),
         (10, 49),
+        (11, 7),
+        (12, 64),
     ]
     assert found[0][2] == "pool 'cpu', cpus: got 0, expected a number of at least 1"
     assert found[3][2] == "pool 'gpu': a pool with 'gpus' names its 'gpu_type', and only such a pool does"
     assert found[9][2] == "pool 'engine', runs_on: got 'pods', expected one of worker, pod; did you mean 'pod'?"
     assert found[10][2].endswith("expected an image by its digest: name@sha256:<64 hexadecimal digits>")
     assert "unknown key 'memory_gb'; did you mean 'memory_gib'?" in found[5][2]
+
+
+def test_backends_of_a_pool_and_what_a_recipe_says_instead() -> None:
+    pool = load_pools()["h100x16"]
+    assert pool.resources("h100x16").world_size == 16
+    assert (pool.sampler, pool.trainer, pool.zero_stage, pool.gpu_memory_gib) == ("vllm", "deepspeed", 3, 80)
+    lower = pool.resources("h100x16", Backends(zero_stage=2, offload="optimizer"))
+    assert (lower.trainer, lower.zero_stage, lower.offload, lower.sampler) == ("deepspeed", 2, "optimizer", "vllm")
+    plain = pool.resources("h100x16", Backends(trainer="torch"))
+    assert (plain.trainer, plain.zero_stage, plain.world_size, plain.sampler) == ("torch", 2, 1, "vllm")
+    assert given_backends(load_pools()["cpu"].resources("cpu")) == {}
+
+
+def test_every_pool_with_gpus_says_how_much_memory_they_have() -> None:
+    assert all(pool.gpu_memory_gib for pool in load_pools().values() if pool.gpus)

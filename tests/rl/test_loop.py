@@ -19,8 +19,7 @@ from components.modeling.policy import Policy, load_policy, new_policy
 from components.modeling.prompting import encode_prompts
 from components.modeling.tokenizer import train_tokenizer
 from components.modeling.training_config import TokenizerConfig
-from components.rl.batch import PER_RESPONSE, PER_TOKEN, Prompt
-from components.rl.collector import batch_of_samples
+from components.rl.batch import PER_RESPONSE, PER_TOKEN, Prompt, batch_of_samples
 from components.rl.component import RLParams
 from components.rl.loop import Loop
 from components.rl.run import build_loop

@@ -12,7 +12,7 @@ import torch
 from components.modeling.logprobs import TokenScores
 from components.modeling.optimizer import Update
 from components.rl.batch import FAILED, RIGHT, WRONG, Batch
-from components.rl.diagnostics import UpdateTally, answer_entropy, divergence, sample_metrics, signal_share
+from components.rl.diagnostics import UpdateTally, answer_entropy, divergence, sample_metrics, signal_share, tally_part
 from components.rl.ledger import PassRates
 from components.rl.record import RolloutRecord
 from components.rl.slots import TokenLoss
@@ -116,7 +116,7 @@ def test_the_update_tells_its_divergences() -> None:
     def metrics(part: Batch, clipped: tuple[float, float] = (0.0, 0.0)) -> dict[str, float]:
         tally = UpdateTally()
         loss = TokenLoss(torch.zeros(2), {"clip_fraction": torch.tensor(clipped)})
-        tally.add_part(part, scores, [loss], torch.zeros(()))
+        tally.add_part(tally_part(part, scores, [loss], torch.zeros(())))
         tally.add_update(Update(grad_norm=1.0, learning_rate=1.0, clipped=False))
         return tally.metrics()
 

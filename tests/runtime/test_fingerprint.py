@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import sys
 import textwrap
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from components.contract.component import Component
+from components.contract.job import Resources
 from components.runtime import fingerprint as module
 from components.runtime.fingerprint import fingerprint
 
@@ -107,3 +109,20 @@ def test_the_walls_are_left_out(house: Path) -> None:
     component = importlib.import_module("house.stage.component").COMPONENT
     forget()
     assert all(path.startswith("house/") for path in fingerprint(component, component.params(), {}, 0).parts["code"])
+
+
+def test_backends_count_where_they_are_used_and_are_not_the_defaults(house: Path) -> None:
+    forget()
+    plain = importlib.import_module("house.stage.component").COMPONENT
+    trains = dataclasses.replace(plain, backends=frozenset({"trainer"}))
+    two = Resources(trainer="deepspeed", processes=2)
+
+    def found(component: Component, resources: Resources | None) -> Any:
+        return fingerprint(component, component.params(), {}, 0, resources)
+
+    default = found(plain, None)
+    assert "backends" not in default.parts
+    assert found(trains, Resources(pool="large", cpus=8, memory_gib=64, gpus=1)).digest == default.digest
+    assert found(plain, two).digest == default.digest
+    assert found(trains, two).parts["backends"] == {"trainer": "deepspeed", "zero_stage": 2, "processes": 2}
+    assert found(trains, two).digest != found(trains, Resources(trainer="deepspeed", processes=4)).digest

@@ -10,6 +10,7 @@ import pytest
 
 from components.curate.component import COMPONENT
 from components.measure.outcomes import sample_and_verify
+from components.modeling.generation.sampler import NativeSampler
 from components.modeling.policy import load_policy
 from components.modeling.sampling_config import SamplingConfig
 from components.tasks.item import Item
@@ -40,12 +41,12 @@ def curate(folder: Path, rows: list[dict[str, Any]], *, stop_after: int | None =
 def test_kept_rows_carry_their_measured_pass_rate(tmp_path: Path, rows: list[dict[str, Any]]) -> None:
     finished = curate(tmp_path, rows, difficulty={**DIFFICULTY, "keep": [0.0, 0.5], "buckets": [0.2, 0.4]})
     kept = {row["id"]: row for row in read_rows(finished.outputs["dataset"])}
-    policy = load_policy(toy_models().forgetful)
+    sampler = NativeSampler(load_policy(toy_models().forgetful))
     sampling = SamplingConfig(num_samples=8, max_new_tokens=6)
     expected = {}
     for start in range(0, len(rows), 6):
         items = [Item.model_validate(row) for row in rows[start : start + 6]]
-        for outcome in sample_and_verify(policy, items, sampling, seed=5):
+        for outcome in sample_and_verify(sampler, items, sampling, seed=5):
             expected[outcome.item.id] = outcome.num_right / 8
     assert {key: row["pass_rate"] for key, row in kept.items()} == {k: v for k, v in expected.items() if v <= 0.5}
     assert 0 < len(kept) < len(rows), "the toy model must solve some prompts and not others"

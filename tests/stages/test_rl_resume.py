@@ -45,6 +45,11 @@ STATEFUL: dict[str, dict[str, Any]] = {
         "critic": {"name": "toy_return", "learning_rate": 1e-2, "epochs": 2, "minibatches": 2, "clip": 0.5},
     },
     "buffer": {"method": "dapo", "replay": "toy_last_batch"},
+    "ahead": {
+        "method": "dr-grpo",
+        "rollout": {"name": "group_ahead", "max_staleness": 2},
+        "advantages": ["group_mean", "truncated_importance"],
+    },
     "lora": {"method": "grpo", "reference": {"name": "ema", "decay": 0.5}, "lora": {"rank": 2}},
 }
 
@@ -77,6 +82,7 @@ def test_what_is_remembered_makes_a_difference(
         "snapshot": {"reference": "initial"},
         "critic": {"critic": {"name": "toy_return", "learning_rate": 1e-9}},
         "buffer": {"replay": "none"},
+        "ahead": {"rollout": "group"},
         "lora": {"reference": "initial"},
     }
     case, with_state = straight

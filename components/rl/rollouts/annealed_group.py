@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from pydantic import Field, model_validator
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 class AnnealedGroupConfig(SlotConfig):
     """The fall of the temperature; factors of the step's own temperature."""
 
+    needs_processor: ClassVar[bool] = True
     start: float = Field(default=1.2, gt=0)
     """Factor at the first position."""
     floor: float = Field(default=0.1, gt=0)

@@ -1,0 +1,49 @@
+"""Backends: what generates and what trains the models of a job. Its pool decides, and a recipe may override."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Backend = Literal["sampler", "trainer"]
+"""What a component may depend on: who generates, who trains."""
+
+_DEEPSPEED_ONLY = ("zero_stage", "offload", "processes")
+
+
+class Backends(BaseModel):
+    """Who generates and who trains, and how many processes train together."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    sampler: Literal["native", "vllm"] = "native"
+    """What draws responses: the batched sampler of this repository, or vLLM."""
+    trainer: Literal["torch", "deepspeed"] = "torch"
+    """What trains: one process of plain torch, or DeepSpeed over all processes."""
+    zero_stage: int = Field(default=2, strict=True, ge=0, le=3)
+    """What DeepSpeed's processes share out: 0 nothing, 1 optimiser states, 2 gradients too, 3 weights too."""
+    offload: Literal["none", "optimizer", "all"] = "none"
+    """What DeepSpeed keeps in the memory of the host: nothing, optimiser states, or weights too (ZeRO 3)."""
+    processes: int | None = Field(default=None, strict=True, ge=1)
+    """DeepSpeed's processes on each node; one for each GPU, or one without any, where it is null."""
+
+    def refusal(self) -> str | None:
+        """Return why these settings do not fit together, in words for people, or None."""
+        if self.trainer == "torch":
+            given = [name for name in _DEEPSPEED_ONLY if getattr(self, name) != type(self).model_fields[name].default]
+            return f"{' and '.join(given)}: only for trainer deepspeed, and the trainer is torch" if given else None
+        if self.offload == "optimizer" and not self.zero_stage:
+            return "offload optimizer: needs zero_stage 1, 2 or 3"
+        if self.offload == "all" and self.zero_stage != 3:
+            return f"offload all: needs zero_stage 3, not {self.zero_stage}"
+        return None
+
+
+def given_backends(source: Backends) -> dict[str, Any]:
+    """Return the settings of `source` that are not the defaults."""
+    return {
+        name: getattr(source, name)
+        for name, info in Backends.model_fields.items()
+        if getattr(source, name) != info.default
+    }

@@ -1,0 +1,89 @@
+"""Which sampler a job has: its pool decides, and a recipe may override."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from components.contract.job import Resources
+from components.modeling.generation.engine_process import EngineProcess
+from components.modeling.generation.engine_sampler import EngineSampler
+from components.modeling.generation.sampler import NativeSampler, Sampler
+from components.modeling.generation.shared import SharedSampler
+from components.modeling.policy import Policy
+from components.modeling.ranks import current_ranks
+
+PYTHON = "POSTTRAIN_VLLM_PYTHON"
+"""Python of the environment that has vLLM; by default the stage's own."""
+GPU_MEMORY_SHARE = "POSTTRAIN_VLLM_GPU_MEMORY"
+"""Share of each GPU's memory that vLLM may take while it is awake; 0.5 leaves the rest to the trainer."""
+MAX_ROWS = 256
+"""Most responses that vLLM draws at a time."""
+LAUNCHER_VARIABLES = (
+    "RANK",
+    "LOCAL_RANK",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+)
+"""How torchrun tells ranks apart; an engine is no rank."""
+
+
+def open_sampler(policy: Policy, resources: Resources) -> Sampler:
+    """Return the sampler that a job's resources name, drawing from `policy`. Close it, or use it in a `with`.
+
+    vLLM starts at the first weights, and spreads over the GPUs of this rank. Ranks draw together: all must call it.
+    """
+    ranks = current_ranks()
+    own = _own_sampler(policy, resources)
+    return own if ranks.count == 1 else SharedSampler(own, ranks)
+
+
+def _own_sampler(policy: Policy, resources: Resources) -> Sampler:
+    """Return the sampler of this rank."""
+    if resources.sampler == "native":
+        return NativeSampler(policy)
+    on_node = resources.ranks_per_node if current_ranks().count > 1 else 1  # a stage that does not train is one process
+    gpus = max(1, resources.gpus // on_node)
+    options = {
+        "tensor_parallel_size": gpus,
+        "gpu_memory_share": float(os.environ.get(GPU_MEMORY_SHARE, "0.5")),
+        "max_rows": MAX_ROWS,
+    }
+    environment = vllm_environment(resources)
+    if resources.gpus and on_node > 1:
+        environment["CUDA_VISIBLE_DEVICES"] = _own_gpus(gpus)
+
+    def start() -> EngineProcess:
+        return EngineProcess(
+            "components.modeling.generation.vllm_engine:VllmEngine",
+            python=os.environ.get(PYTHON) or sys.executable,
+            environment=environment,
+            without=LAUNCHER_VARIABLES,
+        )
+
+    return EngineSampler(policy, start, options)
+
+
+def vllm_environment(resources: Resources) -> dict[str, str]:
+    """Return the variables of a vLLM process."""
+    # On a CPU, compiling the sampler's two small functions takes half a minute and saves nothing that can be measured.
+    eager = {} if resources.gpus else {"TORCHDYNAMO_DISABLE": "1"}
+    return eager | {
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # the engine is in its own process already
+        "VLLM_NO_USAGE_STATS": "1",
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_CPU_KVCACHE_SPACE": os.environ.get("VLLM_CPU_KVCACHE_SPACE", "1"),
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        "OMP_NUM_THREADS": str(resources.threads),
+    }
+
+
+def _own_gpus(count: int) -> str:
+    """Return the GPUs of this rank as CUDA_VISIBLE_DEVICES: a run of the node's visible ones."""
+    rank = int(os.environ.get("LOCAL_RANK", "0"))
+    visible = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+    wanted = range(rank * count, (rank + 1) * count)
+    return ",".join(visible[index] if index < len(visible) else str(index) for index in wanted)

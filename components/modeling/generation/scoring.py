@@ -1,0 +1,68 @@
+"""What the policy itself says of responses that something else drew.
+
+Shapes: S samples (rows), T response tokens, N response tokens in all, M tokens of one forward pass, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from components.modeling import logprobs as chunking
+from components.modeling.batching import micro_batches
+from components.modeling.generate import Samples
+from components.modeling.packed import Packed
+from components.modeling.policy import Policy
+
+MAX_TOKENS = 16384
+"""Most tokens of one forward pass, unless one prompt with its responses has more."""
+
+
+def scored(policy: Policy, prompts: Sequence[Sequence[int]], samples: Samples, *, temperature: float) -> Samples:
+    """Return samples with what the policy says of them now: entropies, and log-probabilities at the temperature.
+
+    A forced token has the policy's log-probability for its own: nothing drew it. Temperature 0 is scored at 1.
+    """
+    own, entropies = score(policy, prompts, samples, temperature=temperature or 1.0)
+    logprobs = torch.where(samples.sampled, samples.logprobs, own)
+    return replace(samples, logprobs=logprobs, entropies=entropies, policy_logprobs=own)
+
+
+def score(
+    policy: Policy, prompts: Sequence[Sequence[int]], samples: Samples, *, temperature: float
+) -> tuple[Tensor, Tensor]:
+    """Return log-probabilities [S, T] of the tokens at a temperature, and entropies [S, T] in nats at temperature 1.
+
+    Both are 0 at padding, and on the CPU.
+    """
+    groups = samples.grouped()
+    costs = [len(prompt) + sum(map(len, group)) for prompt, group in zip(prompts, groups, strict=True)]
+    logprobs, entropies = torch.zeros(samples.tokens.shape), torch.zeros(samples.tokens.shape)
+    inside = torch.arange(samples.tokens.shape[1]) < samples.lengths.unsqueeze(1)
+    with torch.no_grad():
+        for chosen in micro_batches(costs, MAX_TOKENS):
+            packed = Packed.from_groups([prompts[i] for i in chosen], [groups[i] for i in chosen], policy.device)
+            found = _score_pack(policy, packed, temperature)
+            size = samples.num_samples
+            rows = torch.tensor([i * size + j for i in chosen for j in range(size)])
+            for whole, part in zip((logprobs, entropies), found, strict=True):
+                piece = torch.zeros(len(rows), whole.shape[1])
+                piece[inside[rows]] = part
+                whole[rows] = piece
+    return logprobs, entropies
+
+
+def _score_pack(policy: Policy, packed: Packed, temperature: float) -> tuple[Tensor, Tensor]:
+    """Return log-probabilities and entropies [M] of a pack's targets, on the CPU."""
+    logprobs, entropies = [], []
+    size = max(1, chunking.CHUNK_ELEMENTS // policy.vocab_size)
+    for hidden, tokens in zip(policy.target_hidden(packed).split(size), packed.targets.split(size), strict=True):
+        logits = policy.logits(hidden).float()
+        own = torch.log_softmax(logits, -1)
+        entropies.append(-torch.linalg.vecdot(own.exp(), own))
+        drawn = own if temperature == 1.0 else torch.log_softmax(logits / temperature, -1)
+        logprobs.append(drawn.gather(-1, tokens.unsqueeze(-1)).squeeze(-1))
+    return torch.cat(logprobs).cpu(), torch.cat(entropies).cpu()

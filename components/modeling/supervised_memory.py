@@ -1,0 +1,28 @@
+"""Memory of the stages that train on examples: pretrain, sft, replay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from components.contract.job import Resources
+from components.contract.memory import MemoryEstimate
+from components.modeling.memory_needs import ModelSizes, training_needs
+
+
+def supervised_memory(params: Any, model: ModelSizes | None, resources: Resources) -> MemoryEstimate | None:
+    """Return what a stage with SupervisedConfig takes; None where the model's sizes are not known."""
+    sizes = ModelSizes.new(params.architecture) if model is None and hasattr(params, "architecture") else model
+    if sizes is None:
+        return None
+    batch = params.batch_size * params.max_tokens
+    tokens = max(params.max_tokens, min(params.micro_batch_tokens, -(-batch // resources.world_size)))
+    needs = training_needs(
+        sizes,
+        resources,
+        dtype=params.dtype,
+        optimizer=params.optimizer.name,
+        lora=getattr(params, "lora", None),
+        pass_tokens=tokens,
+        longest=params.max_tokens,
+    )
+    return MemoryEstimate(tuple(needs), resources.ranks_per_node, sizes)

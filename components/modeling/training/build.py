@@ -1,0 +1,32 @@
+"""From a job's backends to a trainer."""
+
+from __future__ import annotations
+
+from components.contract.backends import Backends
+from components.modeling.optimizer import build_optimizer
+from components.modeling.policy import Policy
+from components.modeling.ranks import Ranks, current_ranks
+from components.modeling.training.plain import ReplicaTrainer, TorchTrainer
+from components.modeling.training.trainer import Trainer
+from components.modeling.training_config import OptimizerConfig
+
+
+def build_trainer(
+    policy: Policy,
+    config: OptimizerConfig,
+    *,
+    total_steps: int,
+    backends: Backends | None = None,
+    ranks: Ranks | None = None,
+) -> Trainer:
+    """Return what trains `policy`: plain torch unless `backends` say DeepSpeed.
+
+    Raises InputError when nothing is to be trained, or when the optimiser cannot be shared out as asked.
+    """
+    backends, ranks = backends or Backends(), ranks or current_ranks()
+    if backends.trainer == "deepspeed" and backends.zero_stage:
+        from components.modeling.training.zero import ZeroTrainer
+
+        return ZeroTrainer(policy, config, total_steps=total_steps, backends=backends, ranks=ranks)
+    optimizer = build_optimizer(policy.module, config, total_steps=total_steps, row_blocks=policy.row_blocks())
+    return (ReplicaTrainer if ranks.count > 1 else TorchTrainer)(policy, optimizer, ranks)

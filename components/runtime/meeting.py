@@ -1,0 +1,130 @@
+"""Where the ranks of a job meet: a small key-value server, and the group of processes that is made over it.
+
+Either torchrun has started all ranks and holds the server, or the first rank does for those that it starts itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch.distributed import Store
+
+ORDER, ERROR = "posttrain/order", "posttrain/error/{}"
+OWN = "POSTTRAIN_RANKS_OF"
+"""Set for ranks that the first one has started itself, to its process id."""
+LOCAL = "127.0.0.1"
+ORDER_WAIT = timedelta(days=7)
+"""Another run may hold the job's lock, so what the first rank says may take long."""
+COLLECTIVE_WAIT = timedelta(hours=2)
+"""Longest that ranks wait for one another, such as for a checkpoint; one that ends is noticed at once."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """This process among the ranks of a job."""
+
+    rank: int
+    world: int
+    local_rank: int
+    node: int
+
+    @classmethod
+    def of_environment(cls) -> Place | None:
+        """Return the place that torchrun, or the first rank, has given to this process; None if nobody has."""
+        names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+        if not all(name in os.environ for name in names):
+            return None
+        return cls(*(int(os.environ.get(name, 0)) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "GROUP_RANK")))
+
+    def environment(self, port: int, leader: int) -> dict[str, str]:
+        """Return what tells a rank on this machine its place."""
+        numbers = {"RANK": self.rank, "WORLD_SIZE": self.world, "LOCAL_RANK": self.local_rank, "GROUP_RANK": self.node}
+        plain = {name: str(number) for name, number in numbers.items()}
+        return {**plain, "MASTER_ADDR": LOCAL, "MASTER_PORT": str(port), OWN: str(leader)}
+
+
+class Meeting:
+    """What a rank says to the others outside of the group."""
+
+    def __init__(self, store: Store, place: Place, group_store: Store) -> None:
+        """`group_store` is another connection: making the group blocks its own, and news must get through meanwhile."""
+        self.store, self.place, self._group_store = store, place, group_store
+        store.set_timeout(ORDER_WAIT)
+
+    @classmethod
+    def host(cls, world: int) -> tuple[Meeting, int]:
+        """Return the meeting of ranks that this process will start on this machine, and the server's port."""
+        from torch.distributed import TCPStore
+
+        store = TCPStore(LOCAL, 0, is_master=True, wait_for_workers=False, timeout=ORDER_WAIT)
+        return cls(store, Place(0, world, 0, 0), _client(LOCAL, store.port)), store.port
+
+    @classmethod
+    def join(cls, place: Place) -> Meeting:
+        """Return the meeting that this process was started for."""
+        from torch.distributed.rendezvous import rendezvous
+
+        if OWN in os.environ:
+            where = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+            return cls(_client(*where), place, _client(*where))
+        store, _, _ = next(rendezvous("env://", place.rank, place.world, timeout=ORDER_WAIT))
+        return cls(store, place, store)
+
+    def say(self, order: dict[str, Any] | None) -> None:
+        """Tell the other ranks what to run; None: nothing."""
+        self.store.set(ORDER, json.dumps(order))
+
+    def say_if_silent(self) -> None:
+        """Tell the other ranks that there is nothing to run, unless they were told something."""
+        if not self.store.check([ORDER]):
+            self.say(None)
+
+    def hear(self) -> dict[str, Any] | None:
+        """Wait for what the first rank says."""
+        order: dict[str, Any] | None = json.loads(self.store.get(ORDER))
+        return order
+
+    def complain(self, message: str) -> None:
+        """Leave word of why this rank ends."""
+        self.store.set(ERROR.format(self.place.rank), message)
+
+    def complaint(self) -> tuple[int, str] | None:
+        """Return the first rank that left word, and its word."""
+        for rank in range(1, self.place.world):
+            if self.store.check([ERROR.format(rank)]):
+                return rank, self.store.get(ERROR.format(rank)).decode()
+        return None
+
+    def wait_for_node(self) -> None:
+        """Wait until the first rank of this machine has fetched what all of them read."""
+        self.store.get(f"posttrain/fetched/{self.place.node}")
+
+    def node_is_ready(self) -> None:
+        """Tell the other ranks of this machine that what they read is here."""
+        self.store.set(f"posttrain/fetched/{self.place.node}", b"1")
+
+    def gather(self, *, cuda: bool) -> None:
+        """Make the group of processes that components find in torch.distributed; all ranks must come."""
+        import torch
+        from torch.distributed import PrefixStore, init_process_group
+
+        if cuda:
+            torch.cuda.set_device(self.place.local_rank % torch.cuda.device_count())
+        init_process_group(
+            "cpu:gloo,cuda:nccl" if cuda else "gloo",
+            store=PrefixStore("posttrain/group", self._group_store),
+            rank=self.place.rank,
+            world_size=self.place.world,
+            timeout=COLLECTIVE_WAIT,
+        )
+
+
+def _client(address: str, port: int) -> Store:
+    from torch.distributed import TCPStore
+
+    return TCPStore(address, port, is_master=False, wait_for_workers=False, timeout=ORDER_WAIT)

@@ -1,0 +1,201 @@
+"""Speed of generation: the native sampler against transformers' generate and against vLLM; same model, prompts and
+lengths, one thread.
+
+Run as a script for the table and JSON: `python -m tests.benchmarks.bench_generation --json out.json`. Repeats are
+interleaved, so that all meet the same machine. Every response has all of its tokens: nothing ends early. The native
+sampler also returns log-probabilities and entropies, vLLM log-probabilities; transformers returns tokens alone, which
+is its way. Ratios are by wall clock and by CPU seconds (the engine's included): the latter are what a busy machine
+leaves standing. vLLM is left out where POSTTRAIN_VLLM_PYTHON names no environment that has it; its rate is that of the
+engine, without the forward pass by which the policy scores its responses afterwards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from components.contract.job import Resources
+from components.modeling.generate import generate
+from components.modeling.generation.choose import PYTHON, open_sampler
+from components.modeling.generation.engine_sampler import EngineSampler
+from components.modeling.model_config import ModelConfig
+from components.modeling.ops import matmul_transposed
+from components.modeling.policy import Policy, new_policy
+from components.modeling.sampling_config import SamplingConfig
+
+GROUP, PROMPT_TOKENS, NEW_TOKENS, VOCABULARY = 8, 12, 36, 106
+BATCHES = (64, 256, 512)
+
+
+def make_policy() -> Policy:
+    """Return the testbed's model (440,000 parameters) without end marks."""
+    return new_policy(ModelConfig(vocab_size=VOCABULARY, max_positions=256), tokenizer=None, seed=0)
+
+
+def make_prompts(count: int) -> list[list[int]]:
+    """Return prompts of one length, so that transformers need not pad."""
+    generator = torch.Generator().manual_seed(0)
+    return torch.randint(VOCABULARY, (count, PROMPT_TOKENS), generator=generator).tolist()
+
+
+class Clock:
+    """Wall clock and CPU seconds of this process and of one other, from its making to `stop`."""
+
+    def __init__(self, pid: int | None = None) -> None:
+        self._pid = pid
+        self._start = self._now()
+
+    def stop(self) -> tuple[float, float]:
+        """Return wall seconds and CPU seconds since the start."""
+        wall, cpu = self._now()
+        return wall - self._start[0], cpu - self._start[1]
+
+    def _now(self) -> tuple[float, float]:
+        cpu = time.process_time()
+        if self._pid is not None:
+            fields = Path(f"/proc/{self._pid}/stat").read_text().rpartition(")")[2].split()
+            cpu += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return time.perf_counter(), cpu
+
+
+Timing = tuple[float, float]
+Timer = Callable[[list[list[int]]], Timing]
+
+
+def time_native(policy: Policy, prompts: list[list[int]]) -> Timing:
+    """Return wall and CPU seconds of one draw."""
+    clock = Clock()
+    samples = generate(policy, prompts, _sampling(), generator=torch.Generator().manual_seed(0))
+    timing = clock.stop()
+    assert int(samples.lengths.sum()) == len(prompts) * GROUP * NEW_TOKENS
+    return timing
+
+
+def time_transformers(model: Any, prompts: list[list[int]]) -> Timing:
+    """Return wall and CPU seconds of one draw."""
+    tokens = torch.tensor([prompt for prompt in prompts for _ in range(GROUP)])
+    clock = Clock()
+    found = model.generate(
+        tokens,
+        attention_mask=torch.ones_like(tokens),
+        do_sample=True,
+        temperature=1.0,
+        top_k=0,
+        top_p=1.0,
+        max_new_tokens=NEW_TOKENS,
+        pad_token_id=0,
+    )
+    timing = clock.stop()
+    assert found.shape[1] == PROMPT_TOKENS + NEW_TOKENS
+    return timing
+
+
+def time_vllm(sampler: EngineSampler, prompts: list[list[int]]) -> Timing:
+    """Return wall and CPU seconds of one draw by the engine: all but the policy's own scores."""
+    sampler.load_weights()
+    clock = Clock(sampler.pid)
+    samples = sampler.begin(prompts, _sampling(), generator=torch.Generator().manual_seed(0)).samples()
+    timing = clock.stop()
+    assert int(samples.lengths.sum()) == len(prompts) * GROUP * NEW_TOKENS
+    return timing
+
+
+def _sampling() -> SamplingConfig:
+    return SamplingConfig(num_samples=GROUP, max_new_tokens=NEW_TOKENS)
+
+
+def matmul_floor(policy: Policy, num_prompts: int) -> float:
+    """Return the seconds that the weights' matrix products alone take at this machine's rate: prompts, then tokens."""
+    seconds = 0.0
+    for name, weight in policy.trainable():
+        if weight.ndim == 2:
+            weight = weight.detach()
+            encoded = num_prompts * (1 if name == "embedding" else PROMPT_TOKENS)
+            seconds += _best(partial(matmul_transposed, torch.randn(encoded, weight.shape[1]), weight))
+            step = partial(matmul_transposed, torch.randn(num_prompts * GROUP, weight.shape[1]), weight)
+            seconds += (NEW_TOKENS - 1) * _best(step)
+    return seconds
+
+
+def _best(work: Callable[[], object]) -> float:
+    seconds = []
+    for _ in range(10):
+        start = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)
+
+
+def compare(*, repeats: int, batches: tuple[int, ...] = BATCHES, with_vllm: bool = True) -> dict[str, Any]:
+    """Time all, interleaved, after one draw each; return the figures by batch."""
+    torch.set_num_threads(1)
+    policy = make_policy()
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        policy.export(Path(folder))
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+        timers: dict[str, Timer] = {
+            "native": partial(time_native, policy),
+            "transformers": partial(time_transformers, model),
+        }
+        if with_vllm and os.environ.get(PYTHON):
+            sampler = stack.enter_context(open_sampler(policy, Resources(sampler="vllm")))
+            assert isinstance(sampler, EngineSampler)
+            timers["vllm"] = partial(time_vllm, sampler)
+        return {str(batch): _figures(timers, policy, batch, repeats) for batch in batches}
+
+
+def _figures(timers: dict[str, Timer], policy: Policy, batch: int, repeats: int) -> dict[str, Any]:
+    """Return rates by wall clock, and ratios by wall clock and by CPU seconds, of interleaved rounds."""
+    prompts = make_prompts(batch // GROUP)
+    for timer in timers.values():
+        timer(prompts)
+    rounds = [{name: timer(prompts) for name, timer in timers.items()} for _ in range(repeats)]
+    tokens = batch * NEW_TOKENS
+    floor = matmul_floor(policy, len(prompts))
+    figures: dict[str, Any] = {}
+    for name in timers:
+        figures[f"{name}_tokens_per_second"] = [round(tokens / found[name][0]) for found in rounds]
+        figures[f"{name}_tokens_per_cpu_second"] = [round(tokens / found[name][1]) for found in rounds]
+        if name != "native":
+            for kind, index in (("wall", 0), ("cpu", 1)):
+                ratio = statistics.median(found[name][index] / found["native"][index] for found in rounds)
+                figures[f"native_over_{name}_{kind}"] = round(ratio, 3)
+    figures["matmul_floor_tokens_per_second"] = round(tokens / floor)
+    figures["native_share_of_floor"] = round(floor / statistics.median(found["native"][1] for found in rounds), 3)
+    return figures
+
+
+@pytest.mark.benchmark
+def test_native_is_at_least_twice_as_fast_as_transformers() -> None:
+    """The bar, at every batch."""
+    result = compare(repeats=5, with_vllm=False)
+    assert all(figures["native_over_transformers_cpu"] >= 2.0 for figures in result.values()), result
+
+
+def main() -> None:
+    """Print the figures, and write them as JSON when asked."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    text = json.dumps(compare(repeats=options.repeats), indent=1)
+    print(text)
+    if options.json:
+        options.json.write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()

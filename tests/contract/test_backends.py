@@ -1,0 +1,52 @@
+"""Backends: who generates and who trains, what fits together, and what of it is part of a result."""
+
+from __future__ import annotations
+
+import pytest
+
+from components.contract.backends import Backends
+from components.contract.job import Resources
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, None),
+        ({"sampler": "vllm"}, None),
+        ({"trainer": "deepspeed", "zero_stage": 3, "offload": "all"}, None),
+        ({"trainer": "deepspeed", "zero_stage": 1, "offload": "optimizer"}, None),
+        ({"zero_stage": 3}, "zero_stage: only for trainer deepspeed, and the trainer is torch"),
+        ({"processes": 2, "offload": "all"}, "offload and processes: only for trainer deepspeed"),
+        ({"trainer": "deepspeed", "zero_stage": 0, "offload": "optimizer"}, "needs zero_stage 1, 2 or 3"),
+        ({"trainer": "deepspeed", "offload": "all"}, "offload all: needs zero_stage 3, not 2"),
+    ],
+)
+def test_what_fits_together(given: dict[str, object], message: str | None) -> None:
+    refusal = Backends.model_validate(given).refusal()
+    assert refusal is None if message is None else message in (refusal or "")
+
+
+def test_processes_follow_the_gpus() -> None:
+    assert Resources(gpus=8, nodes=2).world_size == 1  # plain torch is one process
+    both = Resources(gpus=8, nodes=2, trainer="deepspeed")
+    assert (both.ranks_per_node, both.world_size) == (8, 16)
+    assert Resources(trainer="deepspeed").world_size == 1
+    assert Resources(gpus=8, trainer="deepspeed", processes=4).ranks_per_node == 4
+
+
+def test_a_job_of_the_defaults_is_written_as_before_there_was_a_choice() -> None:
+    before = {"pool": "a", "cpus": 2, "threads": 1, "memory_gib": 4.0, "gpus": 0, "nodes": 1}
+    assert Resources.model_validate(before).model_dump(mode="json") == before
+    chosen = Resources(pool="a", cpus=2, sampler="vllm", trainer="deepspeed", processes=2)
+    written = chosen.model_dump(mode="json")
+    assert written == {**before, "sampler": "vllm", "trainer": "deepspeed", "processes": 2}
+    assert Resources.model_validate(written) == chosen
+
+
+def test_what_of_it_is_part_of_a_result() -> None:
+    assert Resources(gpus=8, nodes=2).backend_parts({"sampler", "trainer"}) == {}
+    both = Resources(gpus=8, sampler="vllm", trainer="deepspeed", zero_stage=3, offload="all")
+    trainer = {"trainer": "deepspeed", "zero_stage": 3, "processes": 8, "offload": "all"}
+    assert both.backend_parts({"sampler", "trainer"}) == {"sampler": "vllm", **trainer}
+    assert both.backend_parts({"sampler"}) == {"sampler": "vllm"}
+    assert both.backend_parts(set()) == {}

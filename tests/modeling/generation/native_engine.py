@@ -1,0 +1,63 @@
+"""The native sampler as an engine, and one that is never updated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from components.modeling.generate import generate
+from components.modeling.generation.frames import Arrays, Header
+from components.modeling.policy import Policy, load_policy
+from components.modeling.sampling_config import SamplingConfig
+
+TYPES = {"tokens": np.int32, "lengths": np.int32, "logprobs": np.float32, "finished": np.bool_}
+
+
+class NativeEngine:
+    """Draws each request by `generate` with a generator of the request's seed."""
+
+    policy: Policy
+
+    def start(self, folder: str, options: dict[str, Any]) -> Header:
+        """Load the policy; says so on stdout."""
+        self.load(folder)
+        print("the engine has started", flush=True)
+        return {"max_positions": options.get("room", self.policy.max_positions)}
+
+    def load(self, folder: str) -> None:
+        """Load the policy anew."""
+        self.policy = load_policy(Path(folder))
+
+    def sample(self, settings: Header, arrays: Arrays) -> Arrays:
+        """Draw request by request."""
+        found: dict[str, list[Any]] = {name: [] for name in TYPES}
+        ends = np.cumsum(arrays["lengths"])[:-1]
+        columns = (arrays[name].tolist() for name in ("counts", "limits", "seeds"))
+        for prompt, count, limit, seed in zip(np.split(arrays["tokens"], ends), *columns, strict=True):
+            config = SamplingConfig(
+                num_samples=count,
+                max_new_tokens=limit,
+                stop_token_ids=tuple(settings["stop"]),
+                **{name: settings[name] for name in ("temperature", "top_p", "top_k")},
+            )
+            samples = generate(self.policy, [prompt.tolist()], config, generator=torch.Generator().manual_seed(seed))
+            found["tokens"] += samples.flat(samples.tokens).tolist()
+            found["logprobs"] += samples.flat(samples.logprobs).tolist()
+            found["lengths"] += samples.lengths.tolist()
+            found["finished"] += samples.finished.tolist()
+        return {name: np.array(values, dtype=TYPES[name]) for name, values in found.items()}
+
+    def rest(self) -> None:
+        """Hold nothing."""
+
+
+class ForgetfulEngine(NativeEngine):
+    """Skips every update after the first weights."""
+
+    def load(self, folder: str) -> None:
+        """Load the first weights only."""
+        if not hasattr(self, "policy"):
+            super().load(folder)

@@ -1,0 +1,106 @@
+"""DeepSpeed and replicas on two processes take the steps that one process of plain torch takes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.contract.backends import Backends
+from components.contract.errors import InputError
+from components.modeling.generation.sampler import NativeSampler
+from components.modeling.lora import LoraConfig
+from components.modeling.policy import load_policy
+from components.modeling.training import build_trainer
+from components.modeling.training_config import OptimizerConfig
+from components.modeling.training_state import load_training_state
+from tests.modeling.decoder_models import build
+from tests.modeling.training.ranks_script import CONFIG, SAVED_AT, STEPS, WAYS, digest, policy, sampled, steps
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return where two ranks have written their results and their checkpoints."""
+    path = tmp_path_factory.mktemp("ranks")
+    build("qwen2").save_pretrained(path / "hosted")
+    script = Path(__file__).with_name("ranks_script.py")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, str(script), str(path), str(rank), "2"],
+            env={**environment, "LOCAL_RANK": str(rank)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    errors = [rank.communicate(timeout=500)[1] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], errors[0][-3000:]
+    return path
+
+
+@pytest.fixture(scope="module")
+def found(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "found.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def alone() -> tuple[list[list[float]], list[float]]:
+    trainer = build_trainer(policy(), CONFIG, total_steps=STEPS)
+    return steps(trainer, 0, STEPS), digest(trainer)
+
+
+@pytest.mark.deepspeed
+@pytest.mark.parametrize("way", WAYS)
+def test_two_ranks_take_the_steps_of_one(found: dict[str, Any], alone: Any, way: str) -> None:
+    rows, end = alone
+    assert found[way]["rows"] == [pytest.approx(row, rel=2e-4) for row in rows]
+    assert found[way]["end"] == pytest.approx(end, abs=2e-3)
+
+
+@pytest.mark.deepspeed
+@pytest.mark.parametrize("way", WAYS)
+def test_a_resumed_training_is_the_same_to_the_last_bit(found: dict[str, Any], way: str) -> None:
+    assert found[way]["resumed"] == found[way]["rows"][SAVED_AT:]
+    assert found[way]["resumed_end"] == found[way]["end"]
+
+
+@pytest.mark.deepspeed
+@pytest.mark.parametrize("way", WAYS)
+def test_what_two_ranks_saved_goes_on_in_one_process(folder: Path, found: dict[str, Any], way: str) -> None:
+    other = policy(seed=5)
+    trainer = build_trainer(other, CONFIG, total_steps=STEPS)
+    assert load_training_state(folder / way, policy=other, trainer=trainer).step == SAVED_AT
+    assert steps(trainer, SAVED_AT, STEPS) == [pytest.approx(row, rel=2e-4) for row in found[way]["rows"][SAVED_AT:]]
+
+
+@pytest.mark.deepspeed
+def test_adapters_train_under_zero_3(folder: Path, found: dict[str, Any]) -> None:
+    trained = load_policy(folder / "hosted", lora=LoraConfig(rank=2))
+    rows = steps(build_trainer(trained, CONFIG, total_steps=STEPS), 0, 3)
+    assert found["lora"] == [pytest.approx(row, rel=2e-4) for row in rows]
+    assert rows[2][0] < rows[0][0]
+
+
+@pytest.mark.deepspeed
+def test_weights_that_are_shared_out_are_whole_where_they_are_sampled_and_copied(found: dict[str, Any]) -> None:
+    alone = NativeSampler(policy())
+    whole = found["whole"]
+    assert whole["drawn"] == [sampled(alone), sampled(alone, greedy=True)]  # two ranks draw what one would have drawn
+    assert whole["copied"] == sampled(alone)
+    assert whole["size"] == sum(p.numel() for p in policy().module.parameters())
+    assert whole["moved"] > 1e-4
+
+
+def test_an_optimiser_that_needs_whole_matrices_is_refused() -> None:
+    with pytest.raises(InputError, match="muon needs whole matrices, which ZeRO 2 cuts up: take zero_stage 0"):
+        build_trainer(
+            policy(), OptimizerConfig(name="muon"), total_steps=1, backends=Backends(trainer="deepspeed", zero_stage=2)
+        )

@@ -1,0 +1,76 @@
+"""A third-party component that several ranks run together: in each step they add up their numbers."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from components.contract.artifacts import ArtifactType
+from components.contract.component import Component, Params, Port
+
+
+class AddParams(Params):
+    """How many steps, and how a rank misbehaves once."""
+
+    steps: int = Field(default=3, ge=1)
+    """Steps, with a checkpoint after each but the last."""
+    once: str = ""
+    """File that remembers that a rank has misbehaved."""
+    victim: int = 1
+    """Which rank misbehaves."""
+    how: str = ""
+    """kill, raise or leave: what it does at the second step."""
+
+
+def add(context: Any) -> None:
+    """Sum over the steps of (step * the sum over ranks of rank + 1)."""
+    import torch
+    from torch import distributed
+
+    params, rank = context.params, distributed.get_rank() if distributed.is_initialized() else 0
+    resumed = context.resume()
+    step, total = json.loads((resumed / "state.json").read_text()) if resumed else (0, 0)
+    while step < params.steps:
+        if step == 1 and params.how and rank == params.victim and not Path(params.once).exists():
+            Path(params.once).touch()
+            _misbehave(params.how)
+        value = torch.tensor(rank + 1)
+        if distributed.is_initialized():
+            distributed.all_reduce(value)
+        step, total = step + 1, total + (step + 1) * int(value)
+        context.log(step, total=total)
+        if step < params.steps:
+            context.checkpoint(step, lambda folder, s=(step, total): _write(folder / "state.json", s))
+    _write(context.output("model") / "total.json", total)
+    (context.scratch / f"rank-{rank}").touch()
+    context.headline(total=float(total), rows=float(len(context.history())))
+
+
+def _misbehave(how: str) -> None:
+    if how == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "leave":
+        os._exit(0)
+    raise RuntimeError("the card fell off")
+
+
+def _write(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value))
+
+
+ADD = Component(
+    name="add-ranks",
+    summary="Add up over ranks",
+    inputs={},
+    outputs={"model": Port(type=ArtifactType.MODEL, doc="the sum")},
+    params=AddParams,
+    run="posttrain_ranks:add",
+    backends=frozenset({"trainer"}),
+    image="cpu",
+    metrics={"total": "the sum", "rows": "logged rows"},
+)
