@@ -1,27 +1,31 @@
 #!/usr/bin/env bash
 # Build an image of the stages, or Airflow's own, with buildah, or docker where there is no buildah:
 #   infra/images/build.sh cpu|gpu|airflow
-# BASE_IMAGE, EXTRA_INDEX_URL and TAG may be set. PIP_CONFIG_FILE, PIP_CERT and PIP_FIND_LINKS of the shell are passed on
-# to the build only.
+# BASE_IMAGE, EXTRA_INDEX_URL, TAG and, where there is no git checkout, REVISION may be set. PIP_CONFIG_FILE, PIP_CERT and
+# PIP_FIND_LINKS of the shell are passed on to the build only.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-kind=$1
+kind=${1:-}
+lock=stages.lock index= packages= file=infra/images/Dockerfile
 case $kind in
   cpu) index=${EXTRA_INDEX_URL-https://download.pytorch.org/whl/cpu} ;;
-  gpu) index=${EXTRA_INDEX_URL-} PIP_FIND_LINKS= ;; # the default index has the build for CUDA
-  airflow) index= file=infra/airflow/Dockerfile ;;
+  gpu) lock=gpu.lock index=${EXTRA_INDEX_URL-} packages="gcc libc6-dev" PIP_FIND_LINKS= ;; # the default index is CUDA's
+  airflow) lock=airflow-cluster.lock file=infra/airflow/Dockerfile ;;
   *) echo "usage: infra/images/build.sh cpu|gpu|airflow" >&2; exit 2 ;;
 esac
 python=${PYTHON:-python3}
-revision=$(git rev-parse HEAD)
-dirty=$(test -z "$(git status --porcelain --untracked-files=no)" && echo false || echo true)
-lock_digest=$(sha256sum infra/requirements/stages.lock | cut -d' ' -f1)
+revision=${REVISION:-$(git rev-parse HEAD)}
+dirty=$(test -n "${REVISION:-}" || test -z "$(git status --porcelain --untracked-files=no)" && echo false || echo true)
+lock_digest=$(sha256sum "infra/requirements/$lock" | cut -d' ' -f1)
 version=$($python -c 'import tomllib; print(tomllib.load(open("pyproject.toml", "rb"))["project"]["version"])')
 
 arguments=(
-  --file "${file:-infra/images/Dockerfile}" --tag "${TAG:-posttrain-$kind:latest}"
+  --file "$file" --tag "${TAG:-posttrain-$kind:latest}"
   --build-arg "VERSION=$version" --build-arg "REVISION=$revision"
   --build-arg "CODE={\"version\": \"$revision\", \"dirty\": $dirty, \"lock\": \"$lock_digest\"}"
+)
+[ "$kind" = airflow ] || arguments+=(
+  --build-arg "TITLE=posttrain-$kind" --build-arg "REQUIREMENTS=$lock" --build-arg "RUN_PACKAGES=$packages"
 )
 [ -z "$index" ] || arguments+=(--build-arg "EXTRA_INDEX_URL=$index")
 [ -z "${BASE_IMAGE:-}" ] || arguments+=(--build-arg "BASE_IMAGE=$BASE_IMAGE")

@@ -100,7 +100,8 @@ class Containers:
         return [
             *(self.tool, "run", "--rm", "--interactive", "--name", name),
             *("--read-only", "--cap-drop", "all", "--security-opt", "no-new-privileges", "--pids-limit", "1024"),
-            *("--memory", memory, "--memory-swap", memory, "--volume", "/tmp"),
+            # what lies in /dev/shm counts as memory; the tools' default of 64 MiB is too little for several processes
+            *("--memory", memory, "--memory-swap", memory, "--shm-size", memory, "--volume", "/tmp"),
             *self._user(folder),
             *self._network(folder),
             *(["--gpus", str(resources.gpus)] if resources.gpus and self.tool == "docker" else []),

@@ -98,13 +98,77 @@ def test_priority_classes_are_those_of_the_pools_file(manifests: list[Manifest])
 
 
 def test_the_quota_lets_every_pool_run_its_largest_job(manifests: list[Manifest]) -> None:
-    quota = next(one for one in _of(manifests, "ResourceQuota") if one["metadata"]["name"] == "all-stages")
-    largest = max(pool.gpu_count for pool in load_pools().values())
-    assert int(quota["spec"]["hard"]["requests.nvidia.com/gpu"]) >= largest
+    quotas = {one["metadata"]["name"]: one["spec"]["hard"] for one in _of(manifests, "ResourceQuota")}
+    for name, pool in load_pools().items():
+        everything = {
+            "pods": pool.nodes,
+            "requests.cpu": pool.cpus * pool.nodes,
+            "requests.memory": pool.memory_gib * pool.nodes,
+            "requests.nvidia.com/gpu": pool.gpu_count,
+        }
+        for quota in ["all-stages", *(["spot-stages"] if pool.spot else [])]:
+            for resource, limit in quotas[quota].items():
+                assert _number(limit) >= everything[resource], f"{quota}: too little {resource} for pool {name}"
+
+
+def test_nothing_is_open_to_the_outside_or_bound_to_a_disk(manifests: list[Manifest]) -> None:
+    kinds = {manifest["kind"] for manifest in manifests}
+    assert not kinds & {"Ingress", "PersistentVolumeClaim", "PersistentVolume", "StatefulSet", "DaemonSet", "Pod"}
+    assert all(service["spec"].get("type", "ClusterIP") == "ClusterIP" for service in _of(manifests, "Service"))
+    (namespace,) = _of(manifests, "Namespace")
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    for deployment in _of(manifests, "Deployment"):
+        pod = deployment["spec"]["template"]["spec"]
+        assert not pod.keys() & {"hostNetwork", "hostPID", "hostIPC"}
+        assert all(volume.keys() == {"name", "emptyDir"} for volume in pod["volumes"])
+
+
+def test_the_tracking_server_has_a_database_and_an_object_store(manifests: list[Manifest]) -> None:
+    server = next(one for one in _of(manifests, "Deployment") if one["metadata"]["name"] == "mlflow")
+    (container,) = server["spec"]["template"]["spec"]["containers"]
+    sources = {item["name"]: item.get("valueFrom", {}) for item in container["env"]}
+    (settings,) = _of(manifests, "ConfigMap")
+    assert sources["MLFLOW_BACKEND_STORE_URI"] == {"secretKeyRef": {"name": "mlflow-database", "key": "uri"}}
+    wanted = sources["ARTIFACTS"]["configMapKeyRef"]
+    assert wanted["name"] == settings["metadata"]["name"]
+    assert settings["data"][wanted["key"]].startswith("s3://")
+    assert "$(ARTIFACTS)" in container["command"]
+
+
+def test_every_secret_that_a_manifest_asks_for_is_told_of(manifests: list[Manifest]) -> None:
+    told = set(re.findall(r"create secret generic (\S+)", (KUBERNETES / "README.md").read_text()))
+    asked = {
+        source["name"]
+        for deployment in _of(manifests, "Deployment")
+        for container in deployment["spec"]["template"]["spec"]["containers"]
+        for item in [*container.get("env", []), *container.get("envFrom", [])]
+        for word, source in {**item, **item.get("valueFrom", {})}.items()
+        if word in ("secretKeyRef", "secretRef")
+    }
+    assert "mlflow-database" in asked
+    assert asked <= told
+
+
+def test_the_tracking_server_answers_to_the_names_by_which_it_is_called(manifests: list[Manifest]) -> None:
+    server = next(one for one in _of(manifests, "Deployment") if one["metadata"]["name"] == "mlflow")
+    (container,) = server["spec"]["template"]["spec"]["containers"]
+    variables = {item["name"]: item.get("value") for item in container["env"]}
+    answered = variables["MLFLOW_SERVER_ALLOWED_HOSTS"].split(",")
+    values = yaml.safe_load((INFRA / "airflow" / "values.yaml").read_text())
+    (called,) = [item["value"] for item in values["env"] if item["name"] == "MLFLOW_TRACKING_URI"]
+    assert called.removeprefix("http://") in answered
+    assert {"mlflow:5000", "mlflow.posttrain:5000"} <= set(answered)
+    assert not any(name.startswith("*") for name in answered)
 
 
 def _of(manifests: list[Manifest], kind: str) -> list[Manifest]:
     return [manifest for manifest in manifests if manifest["kind"] == kind]
+
+
+def _number(quantity: str) -> float:
+    """Return a quantity of Kubernetes in units, or memory in GiB."""
+    sizes = {"Gi": 1, "Ti": 1024}
+    return float(quantity[:-2]) * sizes[quantity[-2:]] if quantity[-2:] in sizes else float(quantity)
 
 
 def _texts(value: Any) -> list[str]:

@@ -15,6 +15,14 @@ from tests.support.s3_server import local_s3
 pytestmark = pytest.mark.infra
 LABEL = "posttrain.dev/pool"
 BUCKET = "posttrain-infra-test"
+MACHINES = {
+    "m7i.4xlarge": (16, 64, 0),
+    "g6.2xlarge": (8, 32, 1),
+    "g6.4xlarge": (16, 64, 1),
+    "p5.4xlarge": (16, 256, 1),
+    "p5.48xlarge": (192, 2048, 8),
+}
+"""AWS's instance types that variables.tf names: vCPUs, GiB of memory, GPUs."""
 
 
 def test_it_is_formatted_valid_and_passes_its_own_tests(terraform: Terraform) -> None:
@@ -56,6 +64,9 @@ def test_apply_makes_the_node_groups_of_the_pools_file(aws: Any) -> None:
         assert taints == {(one.key, "NO_SCHEDULE") for pool in pools for one in pool.tolerations}
         assert all(one.effect == "NoSchedule" for pool in pools for one in pool.tolerations)
         assert group["amiType"].endswith("_NVIDIA") == any(pool.gpus for pool in pools)
+        for cpus, memory_gib, gpus in (MACHINES[name] for name in group["instanceTypes"]):
+            for pool in pools:  # the node keeps a core and some memory for itself
+                assert (pool.cpus < cpus, pool.memory_gib < 0.95 * memory_gib, pool.gpus) == (True, True, gpus)
 
 
 @pytest.mark.slow
@@ -81,9 +92,22 @@ def test_apply_makes_a_closed_bucket_and_narrow_roles(aws: Any) -> None:
 
 
 @pytest.mark.slow
-def test_the_kubernetes_api_is_private(aws: Any) -> None:
-    network = aws("eks").describe_cluster(name="posttrain")["cluster"]["resourcesVpcConfig"]
+def test_the_kubernetes_api_and_all_nodes_are_private(aws: Any) -> None:
+    eks, ec2 = aws("eks"), aws("ec2")
+    network = eks.describe_cluster(name="posttrain")["cluster"]["resourcesVpcConfig"]
     assert (network["endpointPrivateAccess"], network["endpointPublicAccess"]) == (True, False)
+    internet = {
+        association["SubnetId"]
+        for table in ec2.describe_route_tables()["RouteTables"]
+        if any(route.get("GatewayId", "").startswith("igw-") for route in table["Routes"])
+        for association in table["Associations"]
+        if "SubnetId" in association
+    }
+    assert len(internet) == 2
+    for name in eks.list_nodegroups(clusterName="posttrain")["nodegroups"]:
+        subnets = eks.describe_nodegroup(clusterName="posttrain", nodegroupName=name)["nodegroup"]["subnets"]
+        assert subnets
+        assert not internet & set(subnets)
 
 
 def _listed(value: str | list[str]) -> list[str]:
