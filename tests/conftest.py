@@ -14,7 +14,7 @@ from tests.support.fault_proxy import FaultProxy
 from tests.support.s3_server import local_s3, make_bucket, s3_environment
 
 BUCKET = "posttrain-tests"
-ELSEWHERE = {"airflow": "pipelines/engines/airflow", "playwright": "airflow_ui"}
+ELSEWHERE = {"airflow": "pipelines/engines/airflow", "kfp": "pipelines/engines/kubeflow", "playwright": "airflow_ui"}
 """Library -> tests that run in the environments that hold it, which have their own make targets."""
 
 collect_ignore = [folder for library, folder in ELSEWHERE.items() if find_spec(library) is None]

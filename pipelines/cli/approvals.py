@@ -34,6 +34,9 @@ def approve(arguments: argparse.Namespace) -> int:
     if where := record.entry.get("airflow"):
         _tell_airflow(store, where, arguments)
         return 0
+    if record.entry.get("kubeflow"):
+        print("the run goes on in Kubeflow")
+        return 0
     if record.status == "waiting":
         option = f" --store {shlex.quote(arguments.store)}" if arguments.store else ""
         print(f"go on with: {record.entry.get('command') or 'the same posttrain run command'}{option}")

@@ -57,8 +57,13 @@ def _on_engine(plan: Plan, store: Store, view: RunView, arguments: argparse.Name
             if getattr(arguments, option):
                 raise InputError(f"--{option} is for the local engine; Airflow's pools and their slots decide here")
         return run_on_airflow(plan, store, Client(Account.read(Deployment.beside(store))), view=view)
-    if arguments.engine != "local":
-        raise InputError(f"engine {arguments.engine}: it comes with its own issue; use --engine local until then")
+    if arguments.engine == "kubeflow":
+        from pipelines.cli.compile import run_on_kubeflow
+
+        for option in ("containers", "jobs"):
+            if getattr(arguments, option):
+                raise InputError(f"--{option} is for the local engine; pools and their nodes decide on Kubeflow")
+        return run_on_kubeflow(plan, store, view, new=arguments.new)
     from pipelines.engines.containers import Containers
     from pipelines.engines.local import run_plan
 

@@ -23,6 +23,7 @@ HEAVY = (
     "reasoning_gym",
     "huggingface_hub",
     "rich",
+    "kfp",
 )
 AT_HELP = ("pydantic", "yaml", "rich")
 PROBE = """
@@ -41,6 +42,7 @@ print([name for name in sys.argv[1].split(",") if name in sys.modules], file=sys
     [
         (["--help"], (*HEAVY, *AT_HELP)),
         (["run", "--help"], (*HEAVY, *AT_HELP)),
+        (["compile", "--help"], (*HEAVY, *AT_HELP)),
         (["validate", "quickstart"], HEAVY),
         (["plan", "quickstart"], HEAVY),
         (["plan", "quickstart", "--json"], HEAVY),

@@ -1,4 +1,4 @@
-"""The part of the Kubernetes API that pods need, over real HTTP: what is created stays, and a test says how it ends."""
+"""The part of the Kubernetes API that pods and JobSets need, over real HTTP: a test says how they end."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
+from threading import Condition, Thread
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
 Pod = dict[str, Any]
+_JOBSETS = re.compile(r"/apis/jobset.x-k8s.io/v1alpha2/namespaces/(?P<namespace>[^/]+)/jobsets(?:/(?P<name>[^/]+))?")
 _PODS = re.compile(r"/api/v1/namespaces/(?P<namespace>[^/]+)/pods(?:/(?P<name>[^/]+))?(?P<log>/log)?")
 
 
@@ -27,13 +28,17 @@ class KubernetesApi:
     logs: dict[str, str] = field(default_factory=dict)
     created: list[str] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
+    jobsets: dict[str, dict[str, Any]] = field(default_factory=dict)
+    broken: list[int] = field(default_factory=list)
+    """Status codes with which the next requests are refused, first one first."""
+    changed: Condition = field(default_factory=Condition)
     url: str = ""
 
     def end(self, name: str, code: int, *, log: str = "", reason: str = "", message: str = "", pod: str = "") -> None:
         """End a pod's container; `reason` and `message` are its own, `pod` is the reason of the pod as a whole."""
         ended = {"exitCode": code, "reason": reason or ("Completed" if code == 0 else "Error"), "message": message}
-        self._status(name, "Succeeded" if code == 0 else "Failed", {"terminated": ended})
         self.logs[name] = log
+        self._status(name, "Succeeded" if code == 0 else "Failed", {"terminated": ended})
         if pod:
             self.pods[name]["status"] |= {"reason": pod, "message": "as the test wants it"}
 
@@ -45,16 +50,27 @@ class KubernetesApi:
         """Let a pod wait for what never comes, such as an image."""
         self._status(name, "Pending", {"waiting": {"reason": reason, "message": "as the test wants it"}})
 
+    def finish(self, name: str, condition: str, message: str = "") -> None:
+        """End a JobSet: Completed or Failed."""
+        told = {"type": condition, "status": "True", "message": message}
+        self.jobsets[name]["status"] = {"conditions": [{"type": "Suspended", "status": "False"}, told]}
+
     def _status(self, name: str, phase: str, state: dict[str, Any]) -> None:
         container = self.pods[name]["spec"]["containers"][0]
         seen = {"name": container["name"], "image": container["image"], "imageID": "", "restartCount": 0}
         scheduled = {"type": "PodScheduled", "status": "True"}
         ready = "running" in state
         statuses = [{**seen, "ready": ready, "state": state}]
-        self.pods[name]["status"] = {"phase": phase, "conditions": [scheduled], "containerStatuses": statuses}
+        with self.changed:
+            self.pods[name]["status"] = {"phase": phase, "conditions": [scheduled], "containerStatuses": statuses}
+            self.changed.notify_all()
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], body: Any) -> tuple[int, Any]:
         """Return status and body of one request."""
+        if self.broken:
+            return self.broken.pop(0), {"kind": "Status", "status": "Failure", "reason": "AsTheTestWantsIt"}
+        if found := _JOBSETS.fullmatch(path):
+            return self._jobset(method, found["name"], body)
         found = _PODS.fullmatch(path)
         if found is None:
             return 200, {"kind": "EventList", "apiVersion": "v1", "metadata": {}, "items": []}
@@ -70,13 +86,57 @@ class KubernetesApi:
         if name not in self.pods:
             return 404, {"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404}
         if found["log"]:
-            return 200, self.logs.get(name, "")
+            return 200, self._log(name, query)
         if method == "PATCH":
             self.pods[name]["metadata"]["labels"] |= body["metadata"]["labels"]
         if method == "DELETE":
             self.deleted.append(name)
             return 200, self.pods.pop(name)
         return 200, self.pods[name]
+
+    def _log(self, name: str, query: dict[str, list[str]]) -> str:
+        """Return a log; one that is followed is told when its container has ended, as timed lines if so wanted."""
+        if query.get("follow") == ["true"]:
+            with self.changed:
+                self.changed.wait_for(lambda: self.pods.get(name, {}).get("status", {}).get("phase") in _OVER, 60)
+        lines = self.logs.get(name, "").splitlines(keepends=True)
+        timed = query.get("timestamps") == ["true"]
+        return "".join(f"2026-11-21T12:00:{i:02}.5Z {line}" if timed else line for i, line in enumerate(lines))
+
+    def _jobset(self, method: str, name: str | None, body: Any) -> tuple[int, Any]:
+        """Answer for a JobSet; its pods come and go with it, as its controller makes them."""
+        if method == "POST":
+            name = body["metadata"]["name"]
+            if name in self.jobsets:
+                return 409, {"kind": "Status", "status": "Failure", "reason": "AlreadyExists", "code": 409}
+            self.jobsets[name] = body
+            self.created.append(name)
+            self.pods |= {pod["metadata"]["name"]: pod for pod in _pods_of(body)}
+            return 201, body
+        if name not in self.jobsets:
+            return 404, {"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404}
+        if method == "DELETE":
+            self.deleted.append(name)
+            self.pods = {pod: item for pod, item in self.pods.items() if not pod.startswith(f"{name}-")}
+            return 200, self.jobsets.pop(name)
+        return 200, self.jobsets[name]
+
+
+_OVER = (None, "Succeeded", "Failed")
+
+
+def _pods_of(jobset: dict[str, Any]) -> Iterator[Pod]:
+    """Yield the pods of a JobSet of one Indexed Job."""
+    (group,) = jobset["spec"]["replicatedJobs"]
+    job, name = group["template"]["spec"], jobset["metadata"]["name"]
+    for index in range(job["completions"]):
+        labels = {
+            **job["template"]["metadata"]["labels"],
+            "jobset.sigs.k8s.io/jobset-name": name,
+            "batch.kubernetes.io/job-completion-index": str(index),
+        }
+        metadata = {"name": f"{name}-{group['name']}-0-{index}-x{index}", "labels": labels}
+        yield {"metadata": metadata, "spec": job["template"]["spec"], "status": {"phase": "Pending"}}
 
 
 def _selected(pod: Pod, selector: str) -> bool:

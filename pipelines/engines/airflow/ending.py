@@ -32,6 +32,16 @@ def status_of(run: RunRecord, store: Store) -> str:
     return "failed" if run.failures or rejected else "stopped"
 
 
+def end_run(store: Store, run_id: str, *, started: float | None = None) -> None:
+    """Record how a run ended, make its report and bring its lineage to MLflow; `started` is in POSIX seconds."""
+    status = status_of(load_run(store, run_id), store)
+    page = RunWriter(store, run_id, started=started).end(status)
+    print(f"run {run_id}: {status}")
+    print(f"report: {page}")
+    if os.environ.get(LINEAGE, "live") != "later":
+        _deliver(store, run_id)
+
+
 def main() -> int:
     """End one run; the exit code is 1 if its report could not be made."""
     parser = argparse.ArgumentParser(description="End a run in the ledger.")
@@ -43,13 +53,7 @@ def main() -> int:
     if arguments.parent is not None:
         die_with_parent()
     try:
-        store = open_store(arguments.store)
-        status = status_of(load_run(store, arguments.run), store)
-        page = RunWriter(store, arguments.run, started=arguments.started).end(status)
-        print(f"run {arguments.run}: {status}")
-        print(f"report: {page}")
-        if os.environ.get(LINEAGE, "live") != "later":
-            _deliver(store, arguments.run)
+        end_run(open_store(arguments.store), arguments.run, started=arguments.started)
     except PosttrainError as error:
         print(f"posttrain: {error}", file=sys.stderr)
         return 1

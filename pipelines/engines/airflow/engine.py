@@ -44,7 +44,7 @@ def run_on_airflow(plan: Plan, store: Store, client: Client, *, view: RunView) -
     follower = Follower(plan.with_run_id(run), store, client, view, dag, started["dag_run_id"])
     with view.showing():
         status = follower.follow()
-    return _result(store, run, status)
+    return run_result(store, run, status)
 
 
 def conf_of(recipe: Recipe) -> dict[str, Any]:
@@ -206,7 +206,8 @@ def _is_busy(name: str, task: dict[str, Any], waiting: Iterable[str]) -> bool:
     return state in ("running", "queued", "scheduled", "restarting", "up_for_retry", "up_for_reschedule", *UNDECIDED)
 
 
-def _result(store: Store, run: str, status: str) -> RunResult:
+def run_result(store: Store, run: str, status: str) -> RunResult:
+    """Return how a run ended, with its failures, its report and what of its lineage still waits."""
     from pipelines.report.page import build_report
 
     record = load_run(store, run)

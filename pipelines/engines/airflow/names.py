@@ -18,8 +18,6 @@ SET = "--set"
 POOL_PREFIX = "posttrain-"
 MLFLOW_PORT = "POSTTRAIN_MLFLOW_PORT"
 """Variable with the port on which an Airflow of one's own shows MLflow."""
-MLFLOW_URL = "POSTTRAIN_MLFLOW_URL"
-"""Variable that says where people see MLflow, where that is not the tracking server itself."""
 STORE = "POSTTRAIN_STORE"
 """Variable that names the store for the processes of Airflow."""
 

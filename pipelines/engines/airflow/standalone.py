@@ -20,9 +20,10 @@ from components.runtime.store import Store
 from pipelines.engines.airflow import guard
 from pipelines.engines.airflow.client import Account, AirflowUnavailable, Client
 from pipelines.engines.airflow.deployment import HOST, Deployment, airflow_python, person
-from pipelines.engines.airflow.names import MLFLOW_PORT, MLFLOW_URL, dag_id
+from pipelines.engines.airflow.names import MLFLOW_PORT, dag_id
 from pipelines.engines.airflow.pools import create_pools
 from pipelines.engines.airflow.stage_process import stage_python
+from pipelines.engines.mlflow_page import URL as MLFLOW_URL
 from pipelines.find import recipe_files
 from pipelines.pools import load_pools
 from pipelines.runs import LINEAGE

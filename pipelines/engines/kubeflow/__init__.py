@@ -1,0 +1,1 @@
+"""The Kubeflow engine: recipes as pipelines whose tasks are pods of their node pools."""

@@ -1,0 +1,50 @@
+"""The task before a stage that needs approval: waits for a decision in the store, which `posttrain approve` writes.
+
+python -m pipelines.engines.kubeflow.approval --store URI --run RUN --stage STAGE
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from components.contract.errors import InputError, PosttrainError
+from components.runtime.process import FAILED, REFUSED
+from pipelines.engines.approvals import Decision, decide
+from pipelines.engines.kubeflow.stage_run import StageRun, stage_parser
+
+POLL_SECONDS = 5.0
+REJECTED = "rejected by a person or by its time limit; that stands, and a new run asks again"
+
+
+def wait(run: StageRun, *, poll_seconds: float = POLL_SECONDS) -> bool:
+    """Return whether the stage may go on, once that is known; nobody is asked about a stage that does not run."""
+    if run.settled():
+        print("nobody need be asked: the stage does not run", flush=True)
+        return True
+    assert run.job is not None and run.job.approve is not None
+    print(f"{run.job.approve.message}\nposttrain approve {run.run_id} {run.stage} --store {run.store.uri}", flush=True)
+    while (decision := decide(run.job, run.store, lambda job: None)) is Decision.WAITING:
+        time.sleep(poll_seconds)
+    if decision is Decision.APPROVED:
+        print(f"approved: {run.stage} runs", flush=True)
+        return True
+    run.record_death(REJECTED)
+    return False
+
+
+def main() -> int:
+    """Wait for one decision; the exit code is 1 if it is no."""
+    arguments = stage_parser("Wait for a person's decision on a stage.").parse_args()
+    try:
+        if wait(StageRun.find(arguments.store, arguments.run, arguments.stage)):
+            return 0
+    except PosttrainError as error:
+        print(f"posttrain: {error}", file=sys.stderr)
+        return REFUSED if isinstance(error, InputError) else FAILED
+    print(f"posttrain: stage {arguments.stage!r}: {REJECTED}", file=sys.stderr)
+    return FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

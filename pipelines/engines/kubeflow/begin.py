@@ -1,0 +1,86 @@
+"""The first task of a pipeline: checks what a run asks for, plans it, and writes run and jobs to the store.
+
+python -m pipelines.engines.kubeflow.begin --bundle JSON --kubeflow-run ID --executor-input JSON --run-id FILE
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from components.contract.errors import InputError, PosttrainError
+from components.runtime.process import FAILED, REFUSED
+from components.runtime.store import Store, open_store
+from pipelines.engines.airflow.request import overrides_of, refuse_other_graph
+from pipelines.engines.kubeflow.bundle import Bundle
+from pipelines.engines.kubeflow.executor import ExecutorInput, write_file
+from pipelines.engines.kubeflow.form import configuration
+from pipelines.engines.kubeflow.names import STORE, new_run_id, run_key
+from pipelines.plan import build_plan
+from pipelines.recipe import Recipe
+from pipelines.runs import begin_run
+
+
+def begin(bundle: Bundle, values: Mapping[str, Any], kubeflow_run: str, folder: Path) -> str:
+    """Begin the run that `values` ask for, or go on with it, and return its id.
+
+    A refusal is recorded where whoever submitted the run looks for its id. Raises InputError for a wrong request.
+    """
+    store = open_store(str(values.get(STORE) or ""))
+    bundle.unpack(folder)
+    try:
+        recipe = requested(bundle, values, folder)
+        known = store.get(run_key(kubeflow_run)) or {}
+        run_id = known.get("run_id") or new_run_id(recipe.name, kubeflow_run)
+        store.put(run_key(kubeflow_run), {"run_id": run_id}, overwrite=True)
+        _record(store, bundle, recipe, run_id, kubeflow_run)
+    except InputError as error:
+        said = str(error).replace(f"{folder}/", "")  # the recipe's file as people know it
+        store.put(run_key(kubeflow_run), {"refused": said}, overwrite=True)
+        raise InputError(said) from error
+    return run_id
+
+
+def requested(bundle: Bundle, values: Mapping[str, Any], folder: Path) -> Recipe:
+    """Return the recipe with a run's parameters applied; raise InputError or RecipeErrors for what is wrong in them."""
+    own = bundle.load(folder)
+    overrides = overrides_of(own, configuration(own, values))
+    asked = bundle.load(folder, overrides) if overrides else own
+    refuse_other_graph(bundle.load(folder, whole=True), asked)
+    return asked
+
+
+def _record(store: Store, bundle: Bundle, recipe: Recipe, run_id: str, kubeflow_run: str) -> None:
+    plan = build_plan(recipe, store.uri, run_id)
+    begin_run(store, plan, engine="kubeflow", kubeflow={"run_id": kubeflow_run}, recipe_path=bundle.name)
+    print(f"run {run_id}: {len(plan.jobs)} stages in {store.uri}")
+    for left in recipe.left_out:
+        print(f"left out: {left.name} ({left.reason})")
+
+
+def main() -> int:
+    """Begin one run; the exit code is 2 for a wrong request."""
+    parser = argparse.ArgumentParser(description="Begin a run.")
+    parser.add_argument("--bundle", required=True, help="the recipe, as the compiler packed it")
+    parser.add_argument("--kubeflow-run", required=True, help="id of Kubeflow's run")
+    parser.add_argument("--executor-input", required=True, help="what Kubeflow tells of the task, JSON")
+    parser.add_argument("--run-id", required=True, help="file for the id of the run in the ledger")
+    arguments = parser.parse_args()
+    try:
+        told = ExecutorInput.parse(arguments.executor_input)
+        with tempfile.TemporaryDirectory() as folder:
+            run_id = begin(Bundle.parse(arguments.bundle), told.parameters, arguments.kubeflow_run, Path(folder))
+    except PosttrainError as error:
+        print(f"posttrain: {error}", file=sys.stderr)
+        return REFUSED if isinstance(error, InputError) else FAILED
+    write_file(arguments.run_id, run_id)
+    told.reply({}, {"run_id": run_id})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,167 @@
+"""Kubeflow Pipelines as the command line sees it: kfp's own client, with bounded waits and errors for people."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import urllib3
+import yaml
+
+from components.contract.errors import InputError, PosttrainError, did_you_mean
+
+URL = "POSTTRAIN_KUBEFLOW_URL"
+TOKEN = "POSTTRAIN_KUBEFLOW_TOKEN"
+TOKEN_FILE = "POSTTRAIN_KUBEFLOW_TOKEN_FILE"
+NAMESPACE = "POSTTRAIN_KUBEFLOW_NAMESPACE"
+SERVICE_ACCOUNT = "POSTTRAIN_KUBEFLOW_SERVICE_ACCOUNT"
+TIMEOUT_SECONDS = 30
+"""Of one request; the library's default is to wait for ever."""
+FINAL = ("SUCCEEDED", "SKIPPED", "FAILED", "CANCELED", "ERROR")
+"""States of a run that it does not leave by itself. kfp's own waiting knows nothing of CANCELED, and never ends."""
+
+
+class KubeflowUnavailable(PosttrainError):
+    """Kubeflow does not answer, or not as it should."""
+
+
+class NotFound(PosttrainError):
+    """Kubeflow has no such run."""
+
+
+class NotNow(PosttrainError):
+    """Kubeflow refuses to do this to the run in the state that it is in."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """Where Kubeflow answers, and who asks."""
+
+    url: str
+    token: str | None = None
+    namespace: str | None = None
+    """Of a person, where Kubeflow serves several."""
+    service_account: str | None = None
+    """What the pods of runs act as; Kubeflow's default if None."""
+
+    @classmethod
+    def read(cls, environ: Mapping[str, str] = os.environ) -> Account:
+        """Return what the variables POSTTRAIN_KUBEFLOW_* say; raise InputError if no address is known."""
+        url = environ.get(URL)
+        if not url:
+            raise InputError(f"no Kubeflow is known: set {URL}, and {TOKEN} or {TOKEN_FILE} where it asks for one")
+        token = environ.get(TOKEN)
+        if token is None and (path := environ.get(TOKEN_FILE)):
+            try:
+                token = Path(path).read_text().strip()
+            except OSError as error:
+                raise InputError(f"{TOKEN_FILE}: {path}: {error.strerror}") from None
+        return cls(url.rstrip("/"), token, environ.get(NAMESPACE) or None, environ.get(SERVICE_ACCOUNT) or None)
+
+
+@dataclass(frozen=True)
+class RunState:
+    """What Kubeflow says of a run."""
+
+    state: str
+    error: str
+    """What it says of a failure; often nothing."""
+    running: frozenset[str]
+    """Names of tasks whose containers are running."""
+
+    @property
+    def final(self) -> bool:
+        """Return whether the run has ended."""
+        return self.state in FINAL
+
+
+class Client:
+    """One session with Kubeflow."""
+
+    def __init__(self, account: Account) -> None:
+        """Raise KubeflowUnavailable if nothing answers."""
+        import kfp
+
+        self.account = account
+        named = {"namespace": account.namespace} if account.namespace else {}
+        with _asking(account.url), warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            self._kfp = kfp.Client(host=account.url, existing_token=account.token, **named)
+        self._runs = self._kfp._run_api  # the one way to give a request a time limit
+
+    def submit(self, pipeline: str, arguments: Mapping[str, Any], *, name: str, experiment: str) -> str:
+        """Start a run of a compiled pipeline and return its id.
+
+        Raises InputError for arguments that the pipeline does not have or lacks; Kubeflow would take them silently.
+        """
+        check_arguments(pipeline, arguments)
+        with tempfile.TemporaryDirectory() as folder, _asking(self.account.url), redirect_stdout(sys.stderr):
+            path = Path(folder) / "pipeline.yaml"
+            path.write_text(pipeline)
+            started = self._kfp.create_run_from_pipeline_package(
+                str(path),
+                dict(arguments),
+                run_name=name,
+                experiment_name=experiment,
+                namespace=self.account.namespace,
+                service_account=self.account.service_account,
+            )
+        return started.run_id
+
+    def state(self, run: str) -> RunState:
+        """Return what Kubeflow says of a run; raise NotFound or KubeflowUnavailable."""
+        with _asking(self.account.url):
+            found = self._runs.run_service_get_run(run, _request_timeout=TIMEOUT_SECONDS)
+        tasks = (found.run_details.task_details if found.run_details else None) or []
+        running = frozenset(task.display_name for task in tasks if task.state == "RUNNING" and task.display_name)
+        message = found.error.message if found.error else ""
+        return RunState(found.state or "PENDING", message or "", running)
+
+    def terminate(self, run: str) -> None:
+        """Stop a run."""
+        with _asking(self.account.url):
+            self._runs.run_service_terminate_run(run, _request_timeout=TIMEOUT_SECONDS)
+
+    def retry(self, run: str) -> None:
+        """Let a run that failed or was stopped go on with the tasks that have not succeeded; raise NotNow otherwise."""
+        with _asking(self.account.url):
+            self._runs.run_service_retry_run(run, _request_timeout=TIMEOUT_SECONDS)
+
+    def page(self, run: str) -> str:
+        """Return where people see a run."""
+        return f"{self.account.url}/#/runs/details/{run}"
+
+
+def check_arguments(pipeline: str, arguments: Mapping[str, Any]) -> None:
+    """Raise InputError for arguments that a compiled pipeline does not have, or lacks."""
+    spec = next(yaml.load_all(pipeline, yaml.CSafeLoader))
+    known = spec.get("root", {}).get("inputDefinitions", {}).get("parameters", {})
+    lines = [f"unknown parameter {name!r}{did_you_mean(name, known)}" for name in arguments if name not in known]
+    missing = [name for name, item in known.items() if not item.get("isOptional") and name not in arguments]
+    lines += [f"parameter {name!r} has no default, and no value was given" for name in missing]
+    if lines:
+        raise InputError("\n".join(lines))
+
+
+@contextmanager
+def _asking(url: str) -> Iterator[None]:
+    """Turn what kfp raises into errors for people."""
+    from kfp_server_api import ApiException
+
+    try:
+        yield
+    except ApiException as error:
+        kinds = {404: NotFound, 400: NotNow, 409: NotNow, 412: NotNow}
+        kind = kinds.get(error.status, KubeflowUnavailable)
+        detail = " ".join(str(error.body or error.reason or "").split())[:300]
+        raise kind(f"Kubeflow at {url}: HTTP {error.status}: {detail}") from None
+    except (urllib3.exceptions.HTTPError, OSError, TimeoutError) as error:
+        text = " ".join(str(error).split())[:300]
+        raise KubeflowUnavailable(f"Kubeflow at {url} does not answer: {text}") from None

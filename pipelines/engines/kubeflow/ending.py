@@ -1,0 +1,88 @@
+"""The last task of a pipeline: the run's end in the ledger, its report, its lineage. It runs however the others ended.
+
+python -m pipelines.engines.kubeflow.ending --store URI --kubeflow-run ID --executor-input JSON
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from components.contract.errors import PosttrainError
+from components.runtime.lineage.ledger import RunRecord, load_run
+from components.runtime.process import FAILED
+from components.runtime.store import Store, open_store
+from pipelines.engines.airflow.ending import end_run, status_of
+from pipelines.engines.kubeflow.executor import ExecutorInput
+from pipelines.engines.kubeflow.names import run_key
+from pipelines.engines.kubeflow.stage_run import record_death
+from pipelines.runs import RunWriter
+
+STATUS = "final_status"
+"""Input by which Kubeflow tells how the others ended."""
+
+
+def end(store: Store, kubeflow_run: str, final: Mapping[str, Any]) -> None:
+    """End the run that Kubeflow's run was, if it had begun."""
+    known = store.get(run_key(kubeflow_run)) or {}
+    if "run_id" not in known:
+        print(f"no run had begun: {known.get('refused', 'its first task failed')}")
+        return
+    record = load_run(store, known["run_id"])
+    _record_deaths(store, record, str(final.get("state")), str((final.get("error") or {}).get("message") or ""))
+    end_run(store, record.run_id, started=_started(record))
+
+
+def close(store: Store, run_id: str, state: str, message: str) -> str:
+    """End a run whose last task did not: Kubeflow was told to stop it, or lost it. Return its status.
+
+    Whoever follows the run does this, maybe without MLflow's library: `posttrain lineage sync` delivers.
+    """
+    record = load_run(store, run_id)
+    _record_deaths(store, record, state, message)
+    status = "stopped" if state == "CANCELED" else status_of(load_run(store, run_id), store)
+    RunWriter(store, run_id, started=_started(record)).end(status)
+    return status
+
+
+def _started(record: RunRecord) -> float:
+    return datetime.fromisoformat(record.entry["started"]).timestamp()
+
+
+def _record_deaths(store: Store, record: RunRecord, state: str, message: str) -> None:
+    """Record, for a failed run, the failure of stages that were next and have neither ended nor said why.
+
+    Their pods were killed as a whole, such as for lack of memory, or never started.
+    """
+    if state not in ("FAILED", "ERROR") or status_of(record, store) != "stopped":
+        return
+    for stage in record.entry["stages"]:
+        name = stage["name"]
+        if name in record.stages or not all(before in record.stages for before in stage["after"]):
+            continue
+        said = f": {message}" if message else ""
+        text = f"its pod ended without a word, for lack of memory or of a node, or by a person's hand{said}"
+        record_death(store, record.run_id, name, text)
+
+
+def main() -> int:
+    """End one run; the exit code is 1 if its report could not be made."""
+    parser = argparse.ArgumentParser(description="End a run.")
+    parser.add_argument("--store", required=True)
+    parser.add_argument("--kubeflow-run", required=True)
+    parser.add_argument("--executor-input", default="{}", help="what Kubeflow tells of the task, JSON")
+    arguments = parser.parse_args()
+    try:
+        told = ExecutorInput.parse(arguments.executor_input)
+        end(open_store(arguments.store), arguments.kubeflow_run, told.parameters.get(STATUS) or {})
+    except PosttrainError as error:
+        print(f"posttrain: {error}", file=sys.stderr)
+        return FAILED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

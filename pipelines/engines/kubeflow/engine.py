@@ -1,0 +1,86 @@
+"""The Kubeflow engine as the command line sees it: submits a recipe's pipeline and follows its run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from components.contract.errors import InputError
+from components.runtime.records import end_key, run_key
+from components.runtime.store import Store
+from pipelines.engines.airflow.engine import conf_of, run_result
+from pipelines.engines.airflow.request import refuse_other_graph
+from pipelines.engines.kubeflow.client import Client, NotFound, NotNow
+from pipelines.engines.kubeflow.compiler import compile_recipe
+from pipelines.engines.kubeflow.follower import Follower
+from pipelines.engines.kubeflow.form import arguments_of, form_of
+from pipelines.engines.kubeflow.names import STORE
+from pipelines.engines.kubeflow.settings import Settings
+from pipelines.plan import Plan
+from pipelines.recipe import Recipe, load_recipe
+from pipelines.runs import RunResult, unfinished_run
+from pipelines.view import RunView
+
+
+def run_on_kubeflow(
+    plan: Plan, store: Store, client: Client, settings: Settings, *, view: RunView, new: bool = False
+) -> RunResult:
+    """Run a plan's recipe on Kubeflow to its end.
+
+    Goes on with the newest unfinished run of the same plan unless `new`: follows it, or lets Kubeflow try again what
+    failed. Raises InputError for what would be refused, and PosttrainError if Kubeflow cannot be reached.
+    """
+    if "://" not in store.uri:
+        raise InputError(f"no pod sees the folder {store.uri}: name a bucket with --store s3://bucket/prefix")
+    known = None if new else _unfinished(plan, store, client)
+    kubeflow_run = known or _submit(plan.recipe, store, client, settings)
+    ended_before = _end(plan, store) if known else None
+    follower = Follower(plan, store, client, view, kubeflow_run, ended_before=ended_before)
+    with view.showing():
+        run, status = follower.follow()
+    return run_result(store, run, status)
+
+
+def _unfinished(plan: Plan, store: Store, client: Client) -> str | None:
+    """Return Kubeflow's id of a run that goes on, or that was made to; None where a new one is needed."""
+    run = unfinished_run(store, plan.digest)
+    entry = store.get(run_key(run)) if run else None
+    known = (entry or {}).get("kubeflow", {}).get("run_id")
+    if known is None:
+        return None
+    try:
+        if client.state(known).final:
+            client.retry(known)
+    except (NotFound, NotNow):
+        return None
+    return known
+
+
+def _end(plan: Plan, store: Store) -> dict[str, Any] | None:
+    run = unfinished_run(store, plan.digest)
+    return store.get(end_key(run)) if run else None
+
+
+def _submit(recipe: Recipe, store: Store, client: Client, settings: Settings) -> str:
+    drawn, arguments = request(recipe, store)
+    text = compile_recipe(drawn, settings, store=store.uri)
+    return client.submit(text, arguments, name=_run_name(recipe), experiment=recipe.name)
+
+
+def request(recipe: Recipe, store: Store) -> tuple[Recipe, dict[str, Any]]:
+    """Return the recipe whose pipeline is submitted, and the arguments that ask for what the overrides ask for.
+
+    Overrides that leave the graph as it is become arguments, so that the runs of a recipe are comparable in Kubeflow;
+    others are drawn into a pipeline of their own.
+    """
+    drawn = load_recipe(str(recipe.path), whole=True)
+    try:
+        refuse_other_graph(drawn, recipe)
+    except InputError:
+        return load_recipe(str(recipe.path), recipe.overrides, whole=True), {STORE: store.uri}
+    arguments = arguments_of(drawn, conf_of(recipe), form_of(drawn, store.uri))
+    return drawn, {**arguments, STORE: store.uri}
+
+
+def _run_name(recipe: Recipe) -> str:
+    changes = " ".join(recipe.overrides)
+    return f"{recipe.name} {changes}".strip()[:128]

@@ -1,0 +1,62 @@
+"""A stage's task: runs the launcher with the job that the store holds, and points to what it made.
+
+python -m pipelines.engines.kubeflow.stage --store URI --run RUN --stage STAGE --executor-input JSON --pointer PORT FILE
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+from components.contract.errors import InputError, PosttrainError
+from components.runtime.process import FAILED, REFUSED
+from components.runtime.records import stage_key
+from pipelines.engines.attempt import ended
+from pipelines.engines.kubeflow.executor import ExecutorInput
+from pipelines.engines.kubeflow.refusals import Refusals
+from pipelines.engines.kubeflow.stage_run import StageRun, add_outputs, stage_parser
+
+
+def launch(run: StageRun) -> int:
+    """Run the launcher in a process of its own, and record how it died if it could not say so itself."""
+    command = [sys.executable, "-m", "components.runtime.process", "--store", run.store.uri, "--run", run.run_id]
+    started = time.time()
+    code = subprocess.call([*command, "--stage", run.stage, "--alone", "--parent", str(os.getpid())])
+    done = run.store.get(stage_key(run.run_id, run.stage)) is not None
+    failure = run.failure()
+    said = failure["error"] if failure and failure["time"] >= started else None
+    end = ended(code, finished=done, failure=said)
+    if end.silent and code != REFUSED:  # one that refuses its input has said so on stderr
+        run.record_death(end.error or "its process died")
+        print(f"posttrain: stage {run.stage!r}: {end.error}", file=sys.stderr)
+    return end.code if end.code >= 0 else 128 - end.code
+
+
+def main() -> int:
+    """Run one stage; the exit code is the launcher's."""
+    parser = stage_parser("Run a stage of a run.")
+    add_outputs(parser)
+    arguments = parser.parse_args()
+    try:
+        told = ExecutorInput.parse(arguments.executor_input)
+        run = StageRun.find(arguments.store, arguments.run, arguments.stage)
+        if run.job is not None:
+            refusals = Refusals(run)
+            if message := refusals.standing():
+                print(f"posttrain: {message}", file=sys.stderr)
+                return REFUSED
+            code = launch(run)
+            if code:
+                refusals.note(code)
+                return code
+        run.point(told, arguments.pointer)
+    except PosttrainError as error:
+        print(f"posttrain: {error}", file=sys.stderr)
+        return REFUSED if isinstance(error, InputError) else FAILED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

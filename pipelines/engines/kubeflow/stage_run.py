@@ -1,0 +1,132 @@
+"""A stage of a run, as its task sees it: the job in the store, and what Kubeflow is told of its end."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from components.contract.artifacts import ArtifactType
+from components.contract.errors import InputError, PosttrainError, StageFailed
+from components.contract.job import Job
+from components.runtime.launch import Launch
+from components.runtime.lineage.deliver import deliver
+from components.runtime.lineage.spool import NO_FINGERPRINT, Spool
+from components.runtime.lineage.target import tracking_uri
+from components.runtime.progress import text_lines
+from components.runtime.records import failure_key, load_job, run_key, stage_key
+from components.runtime.store import Store, open_store
+from pipelines.engines.kubeflow.executor import ExecutorInput, write_file
+from pipelines.engines.kubeflow.names import identifier
+from pipelines.engines.mlflow_page import mlflow_address, run_address
+from pipelines.runs import LINEAGE
+
+DELIVERY_SECONDS = 20.0
+"""How long another process that delivers this run gets to finish; the run's end brings what is left."""
+
+
+@dataclass(frozen=True)
+class StageRun:
+    """One stage of one run; `job` is None where the run's parameters leave the stage out."""
+
+    store: Store
+    run_id: str
+    stage: str
+    job: Job | None
+
+    @classmethod
+    def find(cls, store_uri: str, run_id: str, stage: str) -> StageRun:
+        """Return it; raise InputError if the store does not know the run."""
+        store = open_store(store_uri)
+        job = load_job(store, run_id, stage)
+        if job is None and store.get(run_key(run_id)) is None:
+            raise InputError(f"run {run_id} is not in {store.uri}: its first task writes it there")
+        if job is None:
+            print(f"the parameters of run {run_id} leave {stage!r} out", flush=True)
+        return cls(store, run_id, stage, job)
+
+    def settled(self) -> bool:
+        """Return whether nothing has to run: the stage is left out, done, cached, or its `when` does not hold."""
+        if self.job is None:
+            return True
+        return Launch(self.job, text_lines(), store=self.store).reuse(here=False) is not None
+
+    def failure(self) -> dict[str, Any] | None:
+        """Return the ledger's record of the last failure."""
+        return self.store.get(failure_key(self.run_id, self.stage))
+
+    def record_death(self, message: str) -> None:
+        """Record a failure that the stage's process could not record itself."""
+        record_death(self.store, self.run_id, self.stage, message)
+
+    def point(self, told: ExecutorInput, pointers: Iterable[tuple[str, str]]) -> None:
+        """Write a pointer for each output, and give Kubeflow the same as the artifact's metadata."""
+        entry = self.store.get(stage_key(self.run_id, self.stage)) or {}
+        if self.job is not None and not entry:
+            raise StageFailed(f"stage {self.stage!r} ended without a ledger entry in {self.store.uri}")
+        link = self._mlflow()
+        metadata: dict[str, dict[str, Any]] = {}
+        for port, path in pointers:
+            metadata[identifier(port)] = facts = self._facts(entry, port, link)
+            write_file(path, json.dumps(facts, indent=2, sort_keys=True) + "\n")
+        told.reply(metadata)
+
+    def _facts(self, entry: dict[str, Any], port: str, link: str | None) -> dict[str, Any]:
+        facts: dict[str, Any] = {"run": self.run_id, "stage": self.stage, "port": port}
+        output = entry.get("outputs", {}).get(port)
+        if output is None:
+            why = entry.get("error") or ("nothing was made for it" if entry else "the run's parameters leave it out")
+            return {**facts, "skipped": why}
+        facts |= {name: output[name] for name in ("type", "digest", "uri", "size")}
+        facts |= {"cache": entry["cache"], "lineage": f"posttrain lineage {self.run_id}:{self.stage}.{port}"}
+        facts |= {"mlflow": link} if link else {}
+        return {**entry["metrics"], **facts} if output["type"] == ArtifactType.METRICS else facts
+
+    def _mlflow(self) -> str | None:
+        """Return the stage's page in MLflow, after bringing its lineage there; None where MLflow has no page."""
+        base = mlflow_address(self.store)
+        if base is None:
+            return None
+        try:
+            if os.environ.get(LINEAGE, "live") == "live":
+                deliver(self.store, self.run_id, tracking_uri(self.store), wait_seconds=DELIVERY_SECONDS)
+        except PosttrainError as error:  # a tracking server that is away fails no stage
+            print(f"lineage waits in the store: {error}", flush=True)
+        return run_address(self.store, base, self.run_id, self.stage, wait_seconds=0)
+
+
+def record_death(store: Store, run_id: str, stage: str, message: str) -> None:
+    """Record a failure of a stage that could not record it itself.
+
+    What a URI names may be large and far away, so it is not brought here for a fingerprint's sake.
+    """
+    job = load_job(store, run_id, stage)
+    if job is not None:
+        with suppress(PosttrainError):  # what it stands on is not whole
+            launch = Launch(job, text_lines(), store=store)
+            if not launch.upstream.imports():
+                launch.record_death(message)
+                return
+    record = {"run_id": run_id, "stage": stage, "fingerprint": NO_FINGERPRINT, "error": message, "time": time.time()}
+    store.put(failure_key(run_id, stage), record, overwrite=True)
+    Spool(store, run_id).stage_failed(stage, None, message)
+
+
+def stage_parser(description: str) -> argparse.ArgumentParser:
+    """Return a parser for what every task of a stage is told."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--store", required=True)
+    parser.add_argument("--run", required=True)
+    parser.add_argument("--stage", required=True)
+    return parser
+
+
+def add_outputs(parser: argparse.ArgumentParser) -> None:
+    """Add what tasks with outputs are told."""
+    parser.add_argument("--executor-input", default="{}", help="what Kubeflow tells of the task, JSON")
+    parser.add_argument("--pointer", nargs=2, action="append", default=[], metavar=("PORT", "FILE"))

@@ -1,0 +1,134 @@
+"""The pipeline of a recipe and the local engine's plan: the same stages, edges, retries, timeouts, pools and jobs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.contract.job import Job
+from components.runtime.records import load_job
+from components.runtime.store import open_store
+from pipelines.engines.airflow.pod import STARTUP_SECONDS
+from pipelines.engines.kubeflow.begin import begin
+from pipelines.engines.kubeflow.bundle import Bundle
+from pipelines.engines.kubeflow.compiler import on_several_nodes
+from pipelines.engines.kubeflow.names import PLAN, STORE, approval_task, task_name
+from pipelines.plan import build_plan
+from pipelines.pools import Pool
+from pipelines.recipe import load_recipe
+from tests.pipelines import grammar
+from tests.pipelines.engines.kubeflow.examples import FOLDER, POOLS, compiled, parsed, tasks_of
+from tests.pipelines.engines.shape import StageShape, job_shape, plan_shape
+
+RECIPES = [*grammar.RECIPES, *sorted((FOLDER / "recipes").glob("*.yaml"))]
+
+
+@pytest.fixture(autouse=True)
+def where(toy_catalog: None, cluster: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The toy components and pools of every kind."""
+    (tmp_path / "pools.yaml").write_text(POOLS)
+    monkeypatch.setenv("POSTTRAIN_POOLS", str(tmp_path / "pools.yaml"))
+
+
+def begun(pipeline: dict[str, Any], folder: Path) -> dict[str, Job]:
+    """Begin a run with the pipeline's defaults, as its first task does, and return the jobs that stages will find."""
+    arguments = pipeline["deploymentSpec"]["executors"][f"exec-{PLAN}"]["container"]["args"]
+    parameters = pipeline["root"]["inputDefinitions"]["parameters"]
+    values = {name: item["defaultValue"] for name, item in parameters.items() if "defaultValue" in item}
+    values[STORE] = str(folder / "store")
+    (folder / "bundle").mkdir()
+    run_id = begin(Bundle.parse(arguments[1]), json.loads(json.dumps(values)), "kubeflow-run", folder / "bundle")
+    store = open_store(values[STORE])
+    names = [item["inputs"]["parameters"]["stage"]["runtimeValue"]["constant"] for item in stage_tasks(pipeline)]
+    jobs = {name: load_job(store, run_id, name) for name in names}
+    return {name: job for name, job in jobs.items() if job is not None}
+
+
+def stage_tasks(pipeline: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the tasks that run stages, without questions and the first one."""
+    tasks = tasks_of(pipeline)
+    questions = {name for name in tasks if module_of(pipeline, name).endswith(".approval")}
+    return [task for name, task in tasks.items() if name != PLAN and name not in questions]
+
+
+def module_of(pipeline: dict[str, Any], task: str) -> str:
+    """Return the module that a task's container runs."""
+    return pipeline["deploymentSpec"]["executors"][f"exec-{task}"]["container"]["command"][2]
+
+
+def pipeline_shape(text: str, jobs: dict[str, Job]) -> dict[str, StageShape]:
+    """Return the shape of every stage as Kubeflow orders it; `jobs` are what the launcher gets."""
+    pipeline, platform = parsed(text)
+    tasks = tasks_of(pipeline)
+    names = {task_name(name): name for name in jobs}
+    found = {}
+    for key, name in names.items():
+        question = approval_task(name)
+        before = set(tasks[key]["dependentTasks"]) | set(tasks.get(question, {}).get("dependentTasks", []))
+        labels = platform[f"exec-{key}"]["podMetadata"]["labels"]
+        retry = tasks[key].get("retryPolicy", {"maxRetryCount": 0, "backoffDuration": None})
+        pause = retry["backoffDuration"]
+        assert pause is None or retry["backoffFactor"] == 2.0
+        assert (question in tasks) == (jobs[name].approve is not None)
+        job = jobs[name]
+        found[name] = StageShape(
+            after=frozenset(names[other] for other in before - {PLAN, question}),
+            retries=retry["maxRetryCount"],
+            pause_seconds=job.retry.backoff_seconds if pause is None else float(pause[:-1]),
+            longest_pause_seconds=job.retry.max_backoff_seconds,  # Kubeflow knows none: see the test of retries
+            timeout_seconds=timeout_of(pipeline, platform, key, job),
+            pool=labels["posttrain.dev/pool"],
+            approve=job.approve,
+            job=job_shape(job),
+        )
+    return found
+
+
+def timeout_of(pipeline: dict[str, Any], platform: dict[str, Any], task: str, job: Job) -> float | None:
+    """Return a stage's time limit: the pod's without what it has for starting; a driver of several nodes has none."""
+    if module_of(pipeline, task).endswith(".jobset"):
+        return job.timeout_seconds
+    deadline = platform[f"exec-{task}"].get("activeDeadlineSeconds")
+    return deadline and float(deadline) - STARTUP_SECONDS
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_all_is_as_locally(path: Path, tmp_path: Path) -> None:
+    text = compiled(path)
+    plan = build_plan(load_recipe(str(path)), str(tmp_path / "store"), "parity")
+    left_out = {task_name(left.name) for left in plan.recipe.left_out}
+    pipeline, _ = parsed(text)
+    jobs = begun(pipeline, tmp_path)
+    assert {name for name in tasks_of(pipeline) if name in left_out} == left_out  # drawn, and its task finds no job
+    assert pipeline_shape(text, jobs) == plan_shape(plan)
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_every_executor_gets_what_its_pool_has(path: Path) -> None:
+    recipe = load_recipe(str(path), whole=True)
+    pipeline, platform = parsed(compiled(path))
+    for stage in recipe.stages:
+        pool: Pool = recipe.pools[stage.pool]
+        executor = pipeline["deploymentSpec"]["executors"][f"exec-{task_name(stage.name)}"]["container"]
+        asked, placed = executor["resources"], platform[f"exec-{task_name(stage.name)}"]
+        if on_several_nodes(stage, recipe):  # its nodes are the business of the JobSet that this task starts
+            assert "accelerator" not in asked and "nodeSelector" not in placed
+            continue
+        assert float(asked["cpuLimit"]) == float(asked["cpuRequest"]) == pool.cpus
+        assert asked["resourceMemoryLimit"] == asked["resourceMemoryRequest"]
+        assert int(asked.get("accelerator", {}).get("resourceCount", 0)) == pool.gpus
+        assert placed.get("nodeSelector", {}).get("labels", {}) == pool.node_selector
+        assert len(placed.get("tolerations", [])) == len(pool.tolerations)
+        mounts = {mount["mountPath"] for mount in placed["emptyDirMounts"]}
+        assert mounts == {"/tmp", *(["/dev/shm"] if pool.shared_memory_gib else [])}
+
+
+def test_retries_may_take_as_long_as_all_attempts_do(tmp_path: Path) -> None:
+    pipeline, _ = parsed(compiled(FOLDER / "recipes" / "placement.yaml"))
+    longest = {name: task["retryPolicy"]["backoffMaxDuration"] for name, task in tasks_of(pipeline).items()}
+    # four attempts of two hours, each with half an hour to start and six to find a node, and pauses of 1, 2 and 4 min
+    assert longest["base"] == f"{4 * (7200 + 1800 + 21600) + 7 * 60}s"
+    assert longest["data"] == f"{366 * 86400}s"  # without a timeout: as good as never

@@ -1,0 +1,169 @@
+"""Whole pipelines, container by container, with the local engine beside them: same digests, same refusals."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from components.runtime.lineage.ledger import load_run, show_json
+from components.runtime.records import approval_key, run_key, save_job
+from components.runtime.store import open_store
+from pipelines.engines.approvals import record_decision
+from pipelines.engines.kubeflow.ending import close
+from pipelines.engines.kubeflow.refusals import Refusals
+from pipelines.engines.kubeflow.stage_run import StageRun
+from pipelines.plan import build_plan
+from pipelines.recipe import load_recipe
+from pipelines.runs import begin_run
+from tests.pipelines.engines.kubeflow.examples import ENVIRONMENT, POOLS
+from tests.support.command_line import digests
+from tests.support.pipeline_runner import PipelineRun, load_pipeline
+
+ROOT = Path(__file__).parents[4]
+RECIPES = ROOT / "tests" / "pipelines" / "engines" / "airflow" / "recipes"
+PLUGIN = ROOT / "tests" / "pipelines" / "plugin"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Variables of a folder with a store, the toy package, and pipelines of its recipes that were compiled there."""
+    folder = tmp_path_factory.mktemp("tasks")
+    (folder / "pools.yaml").write_text(POOLS)
+    environment = {
+        **ENVIRONMENT,
+        "POSTTRAIN_POOLS": str(folder / "pools.yaml"),
+        "POSTTRAIN_STORE": str(folder / "store"),
+        "POSTTRAIN_LINEAGE": "later",
+        "PYTHONPATH": os.pathsep.join([str(PLUGIN), str(ROOT)]),
+        "PYTHONWARNINGS": "ignore",
+    }
+    code = "import sys; from pathlib import Path; from tests.pipelines.engines.kubeflow.examples import compiled\n"
+    code += "for path in sys.argv[2:]: Path(sys.argv[1], Path(path).name).write_text(compiled(path))"
+    paths = [str(RECIPES / f"{name}.yaml") for name in ("numbers", "asking")]
+    subprocess.run([sys.executable, "-c", code, str(folder), *paths], env={**os.environ, **environment}, check=True)
+    return environment
+
+
+def pipeline_run(project: dict[str, str], recipe: str, run_id: str, **arguments: Any) -> PipelineRun:
+    """Return a run of a compiled recipe that has not begun."""
+    folder = Path(project["POSTTRAIN_STORE"]).parent
+    spec = load_pipeline((folder / f"{recipe}.yaml").read_text())
+    given = {"posttrain_store": project["POSTTRAIN_STORE"], **arguments}
+    return PipelineRun(spec, folder / "work", run_id, given, environment=project)
+
+
+def shown(project: dict[str, str], kubeflow_run: str) -> dict[str, Any]:
+    """Return the `show --json` of a run."""
+    store = open_store(project["POSTTRAIN_STORE"])
+    return show_json(load_run(store, store.get(f"kubeflow/{kubeflow_run}.json")["run_id"]))
+
+
+def test_a_run_makes_what_the_local_engine_makes(project: dict[str, str], tmp_path: Path) -> None:
+    run = pipeline_run(project, "numbers", "k-first", factor=5.0)  # numbers come as JSON has them
+    assert run.run() == "SUCCEEDED", [task.log for task in run.tasks.values()]
+    found = shown(project, "k-first")
+    local = subprocess.run(
+        [sys.executable, "-m", "pipelines.cli", "run", str(RECIPES / "numbers.yaml"), "--set", "factor=5", "--json"],
+        env={**os.environ, **project, "POSTTRAIN_STORE": str(tmp_path / "store")},
+        capture_output=True,
+        text=True,
+    )
+    assert local.returncode == 0, local.stderr
+    assert digests(found) == digests(json.loads(local.stdout))
+    assert {stage["name"]: stage["status"] for stage in found["stages"]} == {
+        "base": "done",
+        "train": "done",
+        "again": "skipped",
+        "score": "done",
+    }
+    entry = load_run(open_store(project["POSTTRAIN_STORE"]), found["run_id"]).entry
+    assert (found["status"], entry["engine"], entry["params"]["factor"]) == ("succeeded", "kubeflow", 5)
+    assert entry["command"] == "posttrain run numbers --set factor=5 --engine kubeflow"
+    pointers = {name: task.artifacts for name, task in run.tasks.items()}
+    model = pointers["train"]["model"]
+    assert model["metadata"]["digest"] == digests(found)["train.model"]
+    assert f"/objects/{model['metadata']['digest']}/" in model["metadata"]["uri"]
+    assert model["uri"].startswith("minio://")  # Kubeflow's own: it uploads only what it named itself
+    assert pointers["score"]["metrics"]["metadata"]["total"] == 12.0
+    assert "does not hold" in pointers["again"]["model"]["metadata"]["skipped"]
+    assert pointers["more"]["model"]["metadata"]["skipped"] == "the run's parameters leave it out"
+
+
+def test_a_refused_stage_is_worked_for_once_and_the_run_ends_as_failed(project: dict[str, str]) -> None:
+    run = pipeline_run(project, "numbers", "k-gate", factor=1, posttrain_set=["stages.train.gate=number >= 99"])
+    run.pipeline["components"]["comp-exit-handler-1"]["dag"]["tasks"]["train"]["retryPolicy"] = {"maxRetryCount": 0}
+    assert run.run() == "FAILED"
+    found = shown(project, "k-gate")
+    assert found["status"] == "failed"
+    assert run.tasks["posttrain-end"].state == "SUCCEEDED"
+    assert "number >= 99" in run.tasks["train"].log
+
+
+def test_what_would_be_another_graph_is_refused_before_any_stage(project: dict[str, str]) -> None:
+    run = pipeline_run(project, "numbers", "k-graph", posttrain_set=["stages.train.retries=3"])
+    assert run.run() == "FAILED"
+    assert set(run.tasks) == {"posttrain-plan", "posttrain-end"}
+    refused = open_store(project["POSTTRAIN_STORE"]).get("kubeflow/k-graph.json")["refused"]
+    assert "stage 'train': another retries" in refused
+    assert "no run had begun" in run.tasks["posttrain-end"].log
+
+
+def test_a_person_is_waited_for(project: dict[str, str]) -> None:
+    run = pipeline_run(project, "asking", "k-asking")
+    store = open_store(project["POSTTRAIN_STORE"])
+    thread = Thread(target=run.run, daemon=True)
+    thread.start()
+    deadline = time.monotonic() + 240
+    while not (known := store.get("kubeflow/k-asking.json")) or not store.get(
+        approval_key(known["run_id"], "asked.asked")
+    ):
+        thread.join(0.2)
+        assert thread.is_alive() and time.monotonic() < deadline, [task.log for task in run.tasks.values()]
+    assert run.tasks["asked-approve"].state == "RUNNING"
+    assert record_decision(store, known["run_id"], "asked", approved=True, by="a test")
+    thread.join(240)
+    assert run.state == "SUCCEEDED"
+    assert f"posttrain approve {known['run_id']} asked" in run.tasks["asked-approve"].log
+
+
+def test_retries_of_a_refused_attempt_end_at_once_and_a_later_retry_works(
+    project: dict[str, str], cluster: None
+) -> None:
+    store = open_store(project["POSTTRAIN_STORE"])
+    recipe = load_recipe("quickstart")
+    plan = build_plan(recipe, store.uri, "refusals")
+    store.put(run_key("refusals"), {"run_id": "refusals"})
+    job = plan.jobs[0]
+    save_job(store, job)
+    refusals = Refusals(StageRun.find(store.uri, "refusals", job.stage))
+    seen = []
+    for _ in range(2 * (job.retry.retries + 1)):
+        seen.append(refusals.standing() is None)
+        if seen[-1]:
+            refusals.note(2)
+    assert seen == 2 * [True, *job.retry.retries * [False]]
+    refusals.note(1)
+    assert refusals.standing() is None, "a failure of another kind is tried again"
+
+
+def test_a_pod_that_died_without_a_word_is_recorded_for_the_stage_that_was_next(
+    project: dict[str, str], cluster: None, toy_catalog: None, tmp_path: Path
+) -> None:
+    (tmp_path / "two.yaml").write_text(
+        "name: two\nstages:\n  base: {uses: pretrain, with: {layers: 1}}\n  data: {uses: curate, after: base}\n"
+    )
+    store = open_store(str(tmp_path / "store"))
+    begin_run(store, build_plan(load_recipe(str(tmp_path / "two.yaml")), store.uri, "two-1"), engine="kubeflow")
+    assert close(store, "two-1", "FAILED", "OOMKilled") == "failed"
+    failures = load_run(store, "two-1").failures
+    assert set(failures) == {"base"}
+    assert failures["base"]["error"].endswith("by a person's hand: OOMKilled")
+    assert close(store, "two-1", "CANCELED", "") == "stopped"
