@@ -90,7 +90,7 @@ test-deepspeed: $(VENV)/.test ## several processes that train one model (some mi
 	@$(BIN)/python -m pytest -m deepspeed tests/modeling/training tests/runtime/test_ranks.py tests/end_to_end/test_real_models.py $(ARGS)
 
 bench: $(VENV)/.test ## ratios against peers, each measured in one run
-	@for file in tests/benchmarks/bench_*.py; do $(BIN)/python $$file || exit 1; done
+	@for file in tests/benchmarks/bench_*.py; do $(BIN)/python -m tests.benchmarks.$$(basename $$file .py) || exit 1; done
 
 lint: $(VENV)/.test ## check style
 	@$(BIN)/ruff check .

@@ -7,7 +7,7 @@ loop by hand does without: slots, the typed batch, ledger, record and all diagno
 Whatever else the machine does only ever adds time, so each step counts as the fastest of several copies of a loop that
 do exactly the same. Copies of the loop by hand run as a control too: their ratio is what is left of the noise.
 
-Run as a script for the table and JSON: `python tests/benchmarks/bench_operators.py --json out.json`.
+Run as a script for the table and JSON: `python -m tests.benchmarks.bench_operators --json out.json`.
 """
 
 from __future__ import annotations

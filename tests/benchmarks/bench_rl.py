@@ -1,7 +1,7 @@
 """Speed of the RL loop against TRL's GRPOTrainer: same model, prompts, verifier, lengths, updates and optimiser; one
 thread.
 
-Run as a script for the table and JSON: `python tests/benchmarks/bench_rl.py --json out.json`. Repeats are interleaved,
+Run as a script for the table and JSON: `python -m tests.benchmarks.bench_rl --json out.json`. Repeats are interleaved,
 so that both meet the same machine. A step is rollout, verification and update; set-up and the first steps are outside.
 TRL gets its fastest setting for a CPU: one micro-batch, no KL, no gradient checkpointing, no logging to files.
 """
