@@ -64,7 +64,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         (["plan", "./"], "recipe './' is a folder; name a recipe or its YAML file"),
         (["plan", TINY, "--set", "rl_stepz=3"], "did you mean 'rl_steps'?"),
         (["run", TINY, "--engine", "airflow"], "no Airflow is known"),
-        (["run", TINY, "--engine", "kubeflow"], "engine kubeflow: it comes with its own issue; use --engine local"),
+        (["run", TINY, "--engine", "kubeflow"], "Kubeflow's libraries have an environment of their own"),
         (["show", "latest"], "there are no runs in"),
         (["compare", "a", "b"], "there are no runs in"),
         (["approve", "latest", "rl"], "there are no runs in"),
@@ -223,6 +223,7 @@ def test_the_surface_is_frozen() -> None:
     assert surface == {
         "run": sorted([*recipe, "--containers", "--engine", "--jobs", "--new", "--store"]),
         "plan": [*recipe, "--store"],
+        "compile": ["--engine", "--help", "--output", "--seed", "--set", "--store", "-o"],
         "validate": recipe,
         "list": ["--help", "--json", "--store"],
         "show": ["--help", "--json", "--store"],
