@@ -7,12 +7,11 @@ schedule -> sampler -> rollout -> reward -> guidance -> filter -> reference -> a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from components.contract.errors import StageFailed
 from components.contract.operators import Bound
 from components.modeling.generation.sampler import NativeSampler, Sampler
 from components.modeling.policy import Policy
@@ -21,39 +20,13 @@ from components.rl.batch import Batch, Prompt, concatenate
 from components.rl.collector import Collector
 from components.rl.critic import ValueModel
 from components.rl.diagnostics import divergence, sample_metrics
+from components.rl.experience import Experience, check_agreement, note_advantages
 from components.rl.learner import Learner
 from components.rl.phases import PhasePlan, begin_step
 from components.rl.policies import Policies
 from components.rl.scoring import frozen_logprobs
 from components.rl.slots import SlotContext, Slots, StepSettings
-from components.rl.state import LoopState
-
-
-@dataclass(frozen=True)
-class LoopSettings:
-    """What holds for all steps."""
-
-    num_steps: int
-    start_kl_every: int
-    """Steps between measurements of the divergence from the starting policy; 0 for none."""
-    browse_every: int
-    """Steps between samples for people."""
-
-
-@dataclass(frozen=True)
-class _Experience:
-    """What one step has gathered before it learns."""
-
-    batch: Batch
-    learned: Sequence[Batch]
-    """What is learned from: the batch, or what the replay slot makes of it."""
-    seen: Batch
-    """Every scored response, failed verifications included."""
-    num_drawn: int
-    """Scored responses of the policy's own."""
-    settings: StepSettings
-    collector: Collector
-    metrics: dict[str, float]
+from components.rl.state import LoopSettings, LoopState, joined, separated
 
 
 class Loop:
@@ -93,24 +66,10 @@ class Loop:
         """Run the next step and return its metrics."""
         with self.learner.trainer.whole():
             experience = self._experience()
-        self._check_agreement(experience)
+        check_agreement(experience, self.learner.trainer.ranks, self.state.step)
         return self._learn(experience)
 
-    def _check_agreement(self, got: _Experience) -> None:
-        """Raise StageFailed when ranks are about to learn from different batches: they would hang, or drift apart."""
-        ranks = self.learner.trainer.ranks
-        if ranks.count == 1:
-            return
-        facts = [(b.num_responses, int(b.tokens.sum()), round(float(b.rewards.nansum()), 6)) for b in got.learned]
-        told = ranks.gather(facts)
-        other = next((facts for facts in told if facts != told[0]), None)
-        if other is not None:
-            raise StageFailed(
-                f"the ranks drew different batches in step {self.state.step}: {told[0]} on the first, and {other}; "
-                "all of them need one kind of processor and the same libraries"
-            )
-
-    def _experience(self) -> _Experience:
+    def _experience(self) -> Experience:
         """Sample, score and prepare what the step learns from."""
         phase, slots = self.phase, self.slots
         self.state.ledger.step = self.state.step
@@ -128,9 +87,9 @@ class Loop:
         own = seen.select(~seen.external) if bool(seen.external.any()) else seen
         metrics = sample_metrics(own) | self._start_divergence(own, settings)
         learned = slots.replay(batch, context_of(slots.replay))
-        return _Experience(batch, learned, seen, own.num_responses, settings, collector, metrics)
+        return Experience(batch, learned, seen, own.num_responses, settings, collector, metrics)
 
-    def _learn(self, got: _Experience) -> dict[str, float]:
+    def _learn(self, got: Experience) -> dict[str, float]:
         """Update the policy and whatever follows it, and count the step as done."""
         step, phase, slots, collector, metrics = self.state.step, self.phase, self.slots, got.collector, got.metrics
 
@@ -153,15 +112,11 @@ class Loop:
     def tensors(self) -> dict[str, Tensor]:
         """Return what a checkpoint needs beside weights, optimiser and `state`: copies, value model, draws ahead."""
         critic = {} if self.critic is None else self.critic.state()
-        parts = {"critic": critic, "copy": self.policies.state(), "ahead": self.ahead.state(self.pool)}
-        return {f"{kind}|{name}": tensor for kind, found in parts.items() for name, tensor in found.items()}
+        return joined({"critic": critic, "copy": self.policies.state(), "ahead": self.ahead.state(self.pool)})
 
     def load_tensors(self, saved: Mapping[str, Tensor]) -> None:
         """Restore what `tensors` returned."""
-        parts: dict[str, dict[str, Tensor]] = {"critic": {}, "copy": {}, "ahead": {}}
-        for key, value in saved.items():
-            kind, _, name = key.partition("|")
-            parts[kind][name] = value
+        parts = separated(saved)
         self.policies.load_state(parts["copy"])
         self.ahead.load_state(parts["ahead"], self.pool)
         if self.critic is not None:
@@ -169,10 +124,8 @@ class Loop:
 
     def _collector(self) -> Collector:
         def reward(batch: Batch) -> Tensor:
-            parts = [
-                weight * bound(batch, self._context(bound, collector))
-                for weight, bound in self.slots.weighted_rewards()
-            ]
+            weighted = self.slots.weighted_rewards()
+            parts = [weight * bound(batch, self._context(bound, collector)) for weight, bound in weighted]
             return torch.stack(parts).sum(0)
 
         collector = Collector(
@@ -214,10 +167,7 @@ class Loop:
         for bound in self.slots.advantages:
             found = bound(batch, self._context(bound, collector))
             batch = found if isinstance(found, Batch) else batch.with_advantages(found)
-        mean_abs_s = batch.group_mean(batch.response_mean(batch.advantages.abs()).double())
-        for group, mean_abs in dict(zip(batch.group.tolist(), mean_abs_s.tolist(), strict=True)).items():
-            item = batch.prompts[group].item
-            self.state.ledger.set_advantage(item.id, item.domain, mean_abs)
+        note_advantages(self.state.ledger, batch)
         return batch
 
     def _context(self, bound: Bound, collector: Collector) -> SlotContext:

@@ -24,12 +24,12 @@ from components.rl.batch import Prompt
 from components.rl.critic import ValueModel
 from components.rl.learner import Learner, Passes
 from components.rl.ledger import TOTALS, VISITS, PassRates, read_pass_rates
-from components.rl.loop import Loop, LoopSettings
+from components.rl.loop import Loop
 from components.rl.phases import PhasePlan, plan_phases
 from components.rl.policies import Policies
 from components.rl.record import RolloutRecord
 from components.rl.slots import CriticConfig, Slots
-from components.rl.state import LoopState
+from components.rl.state import LoopSettings, LoopState
 from components.tasks.rows import read_items, write_rows
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def build_loop(
 
 
 def _check_sampler(phases: Sequence[PhasePlan], sampler: Sampler | None) -> None:
-    users = sorted({name for phase in phases for name in phase.slots.need_processor})
+    users = sorted({name for phase in phases for name in phase.slots.users_of("needs_processor")})
     if users and sampler is not None and not sampler.is_policy:
         raise InputError(
             f"rl: {', '.join(users)} changes logits before each token, which vLLM cannot do; "

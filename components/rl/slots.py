@@ -188,9 +188,9 @@ class Slots:
             _check((self.critic,), CriticConfig)
         if not self.rewards or not self.advantages:
             raise InputError("rl: at least one reward and one advantage operator are needed")
-        if self.reference.name == "none" and (users := self._users("needs_reference")):
+        if self.reference.name == "none" and (users := self.users_of("needs_reference")):
             raise InputError(f"rl: {', '.join(users)} compares with a reference policy, but reference is 'none'")
-        if not self.has_critic and (users := self._users("needs_values")):
+        if not self.has_critic and (users := self.users_of("needs_values")):
             raise InputError(f"rl: {', '.join(users)} reads a critic's values, but critic is 'none'")
 
     def places(self) -> Iterator[tuple[str, Bound]]:
@@ -219,24 +219,20 @@ class Slots:
     @property
     def needs_entropy(self) -> bool:
         """Whether a loss reads the entropy of the trained policy."""
-        return bool(self._users("needs_entropy"))
+        return bool(self.users_of("needs_entropy"))
 
     @property
     def needs_reference(self) -> bool:
         """Whether an operator reads the log-probabilities of the reference policy."""
-        return bool(self._users("needs_reference"))
-
-    @property
-    def need_processor(self) -> list[str]:
-        """Return the operators that draw through a logits processor."""
-        return self._users("needs_processor")
+        return bool(self.users_of("needs_reference"))
 
     @property
     def has_critic(self) -> bool:
         """Whether a value model is kept."""
         return self.critic.name != "none"
 
-    def _users(self, need: str) -> list[str]:
+    def users_of(self, need: str) -> list[str]:
+        """Return the operators that say they need something, such as `needs_values`."""
         configs = ((bound.name, bound.config) for _, bound in self.places())
         return [name for name, config in configs if isinstance(config, SlotConfig) and getattr(config, need)]
 

@@ -1,12 +1,28 @@
-"""What a run remembers between steps beside weights, optimiser and random generators: plain JSON."""
+"""What holds for all steps of a run, and what it remembers between them beside weights, optimiser and generators."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from components.rl.ledger import PassRates
 from components.rl.record import RolloutRecord
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class LoopSettings:
+    """What holds for all steps."""
+
+    num_steps: int
+    start_kl_every: int
+    """Steps between measurements of the divergence from the starting policy; 0 for none."""
+    browse_every: int
+    """Steps between samples for people."""
 
 
 @dataclass
@@ -42,3 +58,17 @@ class LoopState:
             step=saved["step"],
             num_samples=saved["num_samples"],
         )
+
+
+def joined(parts: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Return the tensors of several parts under one name each, for one file."""
+    return {f"{kind}|{name}": tensor for kind, found in parts.items() for name, tensor in found.items()}
+
+
+def separated(saved: Mapping[str, Tensor]) -> Mapping[str, dict[str, Tensor]]:
+    """Return the parts that `joined` put together; a part without tensors is empty."""
+    parts: dict[str, dict[str, Tensor]] = defaultdict(dict)
+    for key, value in saved.items():
+        kind, _, name = key.partition("|")
+        parts[kind][name] = value
+    return parts
