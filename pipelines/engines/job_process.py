@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from threading import Event
+from threading import Event, Lock
 from typing import Any
 
 from components.contract.job import Job
@@ -24,6 +24,9 @@ POLL_SECONDS = 0.1
 GRACE_SECONDS = 5.0
 DEAF = "pipelines.engines.deaf"
 READ_OF_A_LOG = 4 * SHOWN_OF_A_LOG
+_CHILDREN = Lock()
+"""Held to start and to reap: a start in one thread asks after all children, and of two that read how a process ended,
+one gets nothing and makes exit code 255 of it."""
 
 
 def preload(modules: Iterable[str]) -> None:
@@ -40,7 +43,8 @@ def run_attempt(
     process = context.Process(
         target=run_forked, args=(job.model_dump_json(), sender, str(log), environment), name=job.stage, daemon=True
     )
-    process.start()
+    with _CHILDREN:
+        process.start()
     sender.close()
     deadline = time.monotonic() + job.timeout_seconds if job.timeout_seconds else None
     failure: str | None = None
@@ -61,7 +65,8 @@ def run_attempt(
         failure = event["error"] if event["event"] == "failed" else failure
         finished = finished or event["event"] == "finished"
         on_event(event)
-    process.join()
+    with _CHILDREN:
+        process.join()
     return ended(process.exitcode or 0, finished=finished, failure=failure, last_line=_last_line(log), log=str(log))
 
 
@@ -78,7 +83,8 @@ def _last_line(log: Path) -> str:
 def _end(process: BaseProcess) -> None:
     """End a job: it is resumable at any instant, so the polite signal is only for its own children's sake."""
     process.terminate()
-    process.join(GRACE_SECONDS)
-    if process.is_alive():
-        process.kill()
-        process.join()
+    with _CHILDREN:
+        process.join(GRACE_SECONDS)
+        if process.is_alive():
+            process.kill()
+            process.join()
