@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from components.contract.artifacts import hash_parts
 from components.contract.errors import InputError
-from components.tasks.item import ID_DIGITS, Item, item_id
+from components.tasks.item import ID_DIGITS, Item
 from components.tasks.source import SourceRow
 
 
@@ -63,12 +63,5 @@ def draft_of(row: SourceRow, source: int, domain: str | None) -> Draft:
     if row.text is not None:
         identifier = row.id or f"{domain}-{hash_parts(domain, row.text)[:ID_DIGITS]}"
         return Draft(identifier, domain, source, text=row.text, extras=row.extras)
-    item = Item(
-        id=row.id or item_id(domain, row.prompt, row.answer),
-        domain=domain,
-        prompt=row.prompt,
-        answer=row.answer,
-        verifier=row.verifier,
-        data=dict(row.data),
-    )
+    item = row.item(domain)
     return Draft(item.id, domain, source, item=item, response=row.response, extras=row.extras)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from components.contract.component import Params
+from components.contract.regular import RegularExpression
 
 if TYPE_CHECKING:
     from components.rl.batch import Batch, Prompt
@@ -20,19 +21,10 @@ if TYPE_CHECKING:
 class StepsConfig(Params):
     """What ends a step, and how many completions measure a prefix."""
 
-    separator: str = r"\n"
+    separator: RegularExpression = r"\n"
     """Regular expression; a step ends behind each token whose text it is found in."""
     num_completions: int = Field(default=8, ge=1)
     """Completions drawn from each prefix."""
-
-    @field_validator("separator")
-    @classmethod
-    def _compiles(cls, value: str) -> str:
-        try:
-            re.compile(value)
-        except re.error as error:
-            raise ValueError(f"not a regular expression: {error}") from error
-        return value
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from components.contract.component import Params
 from components.contract.operators import Bound
+from components.tasks.item import Item, item_id
 
 
 class SourceConfig(Params):
@@ -56,6 +57,17 @@ class SourceRow:
     text: str | None = None
     extras: Mapping[str, Any] = field(default_factory=dict)
     """Further fields that stay with the row, such as a pass rate measured earlier."""
+
+    def item(self, domain: str) -> Item:
+        """Return the row's prompt as an item of `domain`, with an id made of its content if it has none."""
+        return Item(
+            id=self.id or item_id(domain, self.prompt, self.answer),
+            domain=domain,
+            prompt=self.prompt,
+            answer=self.answer,
+            verifier=self.verifier,
+            data=dict(self.data),
+        )
 
 
 @dataclass(frozen=True)

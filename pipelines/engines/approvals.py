@@ -14,6 +14,9 @@ from components.runtime.records import approval_key
 if TYPE_CHECKING:
     from components.runtime.store import Store
 
+REJECTED = "rejected by a person or by its time limit; that stands, and a new run asks again"
+"""What a run that cannot wait here says of a question whose answer is no."""
+
 
 class Decision(Enum):
     """What is known of a stage's approval."""

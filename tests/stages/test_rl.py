@@ -8,11 +8,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 from components.contract.errors import InputError
 from components.rl.component import COMPONENT
@@ -20,14 +18,7 @@ from components.rl.presets import preset_names
 from tests.stages.rl_stage import PARAMS, item, lines, make_model, run
 from tests.support.stage_context import Interrupted, run_stage, write_jsonl
 
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Equal bytes are promised for one torch thread."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from pydantic import ValidationError
 
 from components.contract.errors import UnknownName
@@ -15,21 +13,13 @@ from components.modeling.schedule import learning_rate
 from components.modeling.training_config import OptimizerConfig
 from components.rl.component import COMPONENT, RLParams
 from components.rl.ledger import PassRates
-from tests.rl import toy_operators
 from tests.stages.rl_stage import item, lines, make_model, run
 from tests.support.stage_context import Interrupted, write_jsonl
 
 RULES = ("optimizer", "reference", "replay", "ledger", "seed")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Equal bytes are promised for one torch thread."""
-    toy_operators.register()
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread", "toys")
 
 
 @pytest.fixture(scope="module")

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from components.contract.errors import InputError
 from components.rl.component import COMPONENT
-from tests.rl import toy_operators
 from tests.stages.rl_stage import PARAMS, item, lines, make_model, run
 from tests.support.stage_context import Finished, Interrupted, run_stage, write_jsonl
 
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """Equal bytes are promised for one torch thread."""
-    toy_operators.register()
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread", "toys")
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pydantic import field_validator
-
+from components.contract.regular import RegularExpression
 from components.rl.slots import RewardConfig, SlotContext
 
 if TYPE_CHECKING:
@@ -18,17 +17,8 @@ if TYPE_CHECKING:
 class PatternConfig(RewardConfig):
     """What a well-formed response looks like."""
 
-    pattern: str = r"<think>.*<answer>"
+    pattern: RegularExpression = r"<think>.*<answer>"
     """Regular expression that is searched for in the response; '.' also matches line ends."""
-
-    @field_validator("pattern")
-    @classmethod
-    def _compiles(cls, value: str) -> str:
-        try:
-            re.compile(value)
-        except re.error as error:
-            raise ValueError(f"not a regular expression: {error}") from error
-        return value
 
 
 def pattern(batch: Batch, context: SlotContext, *, config: PatternConfig) -> Tensor:

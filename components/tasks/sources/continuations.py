@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from components.contract.errors import InputError
+from components.contract.regular import RegularExpression
 from components.tasks.rows import iter_rows
 from components.tasks.seeds import derive_rng
 from components.tasks.source import SourceConfig, SourceRequest, SourceRow, SourceRows
@@ -19,21 +20,12 @@ from components.tasks.source import SourceConfig, SourceRequest, SourceRow, Sour
 class ContinuationsConfig(SourceConfig):
     """Where a text may be cut, and how much of the rest is kept."""
 
-    at: str = r"\s"
+    at: RegularExpression = r"\s"
     """Regular expression; a text is cut at one of its matches, chosen at random from the seed and the text."""
     keep_separator: bool = True
     """Whether the match ends the prefix. False where the model's prompt template adds it anyway."""
     max_chars: int = Field(default=200, ge=1)
     """Longest continuation in characters."""
-
-    @field_validator("at")
-    @classmethod
-    def _compiles(cls, value: str) -> str:
-        try:
-            re.compile(value)
-        except re.error as error:
-            raise ValueError(f"not a regular expression: {error}") from error
-        return value
 
 
 def continuations(request: SourceRequest, *, config: ContinuationsConfig) -> SourceRows:

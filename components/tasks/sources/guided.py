@@ -10,7 +10,6 @@ from pydantic import field_validator, model_validator
 
 from components.contract.errors import InputError
 from components.contract.operators import Bound, OperatorSpec
-from components.tasks.item import Item, item_id
 from components.tasks.seeds import derive_rng
 from components.tasks.source import BadRow, SourceConfig, SourceRequest, SourceRow, SourceRows
 
@@ -73,14 +72,6 @@ def _rows(
         if isinstance(row, BadRow):
             yield row
             continue
-        domain = row.domain or "guided"
-        item = Item(
-            id=row.id or item_id(domain, row.prompt, row.answer),
-            domain=domain,
-            prompt=row.prompt,
-            answer=row.answer,
-            verifier=row.verifier,
-            data=dict(row.data),
-        )
+        item = row.item(row.domain or "guided")
         solution = expert(item, derive_rng(seed, "guided", item.id))
         yield replace(row, id=None, prompt=guided_prompt(config.template, row.prompt, solution))

@@ -10,9 +10,8 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from components.contract.job import Approval
 from pipelines.engines.airflow.stage_run import StageRun
-from pipelines.engines.approvals import Decision, decide, record_decision
+from pipelines.engines.approvals import REJECTED, Decision, decide, record_decision
 
-REJECTED = "rejected by a person or by its time limit; that stands, and a new run asks again"
 TIME_LIMIT = "time limit"
 
 

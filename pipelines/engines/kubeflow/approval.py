@@ -10,11 +10,10 @@ import time
 
 from components.contract.errors import InputError, PosttrainError
 from components.runtime.process import FAILED, REFUSED
-from pipelines.engines.approvals import Decision, decide
+from pipelines.engines.approvals import REJECTED, Decision, decide
 from pipelines.engines.kubeflow.stage_run import StageRun, stage_parser
 
 POLL_SECONDS = 5.0
-REJECTED = "rejected by a person or by its time limit; that stands, and a new run asks again"
 
 
 def wait(run: StageRun, *, poll_seconds: float = POLL_SECONDS) -> bool:
