@@ -16,7 +16,7 @@ from components.runtime.records import action_key, is_stored
 from pipelines.history import History, differences
 from pipelines.plan import Plan
 from pipelines.pools import Pool
-from pipelines.recipe import Stage
+from pipelines.stage import Stage
 
 if TYPE_CHECKING:
     from components.runtime.store import Store

@@ -12,7 +12,8 @@ from components.contract.artifacts import ArtifactType
 from components.contract.job import StageRef, UriRef
 from components.contract.memory import GIB, MemoryEstimate, knobs_in_words
 from pipelines.pools import Pool
-from pipelines.recipe import Recipe, Stage
+from pipelines.recipe import Recipe
+from pipelines.stage import Stage
 
 MODELS = (ArtifactType.MODEL, ArtifactType.CHECKPOINTS)
 

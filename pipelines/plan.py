@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from components.contract.artifacts import canonical_json
 from components.contract.job import Job
-from pipelines.recipe import Recipe, Stage
+from pipelines.recipe import Recipe
+from pipelines.stage import Stage
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from components.contract.job import StageRef
 from pipelines.problems import RecipeErrors
-from pipelines.recipe import Recipe, Stage, load_recipe
+from pipelines.recipe import Recipe, load_recipe
+from pipelines.stage import Stage
 
 BASE = """
 base: {uses: pretrain, with: {layers: 2}}

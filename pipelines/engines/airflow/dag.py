@@ -15,7 +15,7 @@ from components.contract.artifacts import ArtifactType
 from components.contract.errors import InputError
 from pipelines.engines.airflow.approval import ApprovalTask
 from pipelines.engines.airflow.callbacks import stage_failed
-from pipelines.engines.airflow.docs import recipe_docs, stage_docs, stage_label
+from pipelines.engines.airflow.docs import recipe_docs, stage_docs
 from pipelines.engines.airflow.form import form_of
 from pipelines.engines.airflow.names import (
     PLAN,
@@ -27,15 +27,16 @@ from pipelines.engines.airflow.names import (
     pool_name,
     run_id_of,
 )
-from pipelines.engines.airflow.pod import PodSettings
 from pipelines.engines.airflow.pools import slots_of_a_job
 from pipelines.engines.airflow.run_tasks import PlanTask, ReportTask
 from pipelines.engines.airflow.stage_run import STORE
 from pipelines.engines.airflow.stage_task import StageTask
+from pipelines.engines.pod import PodSettings
 from pipelines.find import recipe_files
 from pipelines.plan import stage_job
 from pipelines.pools import load_pools
-from pipelines.recipe import Recipe, Stage, load_recipe
+from pipelines.recipe import Recipe, load_recipe
+from pipelines.stage import Stage
 
 TAG = "posttrain"
 RUN_MACRO = "posttrain_run_id"
@@ -127,7 +128,7 @@ def _stage(stage: Stage, recipe: Recipe, groups: dict[str, TaskGroup]) -> list[B
             stage,
             recipe,
             task_id=stage.name,
-            task_display_name=stage_label(stage),
+            task_display_name=stage.title,
             doc_md=stage_docs(stage),
             trigger_rule=rule if stage.approve is None else TriggerRule.NONE_FAILED,
             outlets=_outlets(stage, recipe),
@@ -144,7 +145,7 @@ def _stage(stage: Stage, recipe: Recipe, groups: dict[str, TaskGroup]) -> list[B
             return [work]
         question = ApprovalTask(
             task_id=approval_task(stage.name),
-            task_display_name=f"approve {stage_label(stage)}",
+            task_display_name=f"approve {stage.title}",
             recipe=recipe.name,
             stage=stage.name,
             approval=stage.approve,

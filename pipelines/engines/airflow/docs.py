@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from components.contract.job import StageRef
 from pipelines.grammar import format_duration
-from pipelines.recipe import Recipe, Stage
+from pipelines.recipe import Recipe
+from pipelines.stage import Stage
 
 MAX_TEXT = 20_000
 """Characters of a recipe's text that are shown; the file has the rest."""
@@ -32,11 +33,3 @@ def stage_docs(stage: Stage) -> str:
     if stage.timeout_seconds is not None:
         lines.append(f"- may take {format_duration(stage.timeout_seconds)}")
     return "\n".join(lines)
-
-
-def stage_label(stage: Stage) -> str:
-    """Return a stage's name for people: the one in the file, then which round or cell of it this is."""
-    if not stage.labels or stage.group is None:
-        return stage.name
-    own = stage.group.rpartition(".")[2]
-    return " ".join([own, *(f"{axis}={value}" for axis, value in stage.labels.items())])

@@ -8,20 +8,18 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-from components.contract.errors import InputError, PosttrainError
-from components.runtime.lineage.deliver import delivery_state
-from components.runtime.lineage.ledger import load_run
-from components.runtime.lineage.target import tracking_uri
+from components.contract.errors import InputError
 from components.runtime.records import end_key, failure_key, run_key, stage_key
 from components.runtime.store import Store
 from pipelines.document import display_path
 from pipelines.engines.airflow.client import AirflowUnavailable, Client, NotFound
-from pipelines.engines.airflow.names import PLAN, REFUSED, REPORT, SEED, SET, approval_task, dag_id, run_id
-from pipelines.engines.airflow.request import refuse_other_graph
+from pipelines.engines.airflow.names import PLAN, REFUSED, REPORT, approval_task, dag_id, run_id
+from pipelines.engines.ending import run_result
+from pipelines.engines.request import conf_of, refuse_other_graph
 from pipelines.find import recipe_name
 from pipelines.plan import Plan
 from pipelines.recipe import Recipe, load_recipe
-from pipelines.runs import EXIT_CODES, RunResult
+from pipelines.runs import RunResult
 from pipelines.view import RunView
 
 POLL_SECONDS = 1.0
@@ -45,21 +43,6 @@ def run_on_airflow(plan: Plan, store: Store, client: Client, *, view: RunView) -
     with view.showing():
         status = follower.follow()
     return run_result(store, run, status)
-
-
-def conf_of(recipe: Recipe) -> dict[str, Any]:
-    """Return the configuration of a DAG's run that asks for what the overrides of a recipe ask for."""
-    conf: dict[str, Any] = {}
-    for override in recipe.overrides:
-        key = override.partition("=")[0].strip()
-        name = key.removeprefix("params.")
-        if name in recipe.params:
-            conf[name] = recipe.params[name]
-        elif key == SEED:
-            conf[SEED] = recipe.seed
-        else:
-            conf.setdefault(SET, []).append(override)
-    return conf
 
 
 def _dag_of(recipe: Recipe, client: Client) -> str:
@@ -204,18 +187,3 @@ def _is_busy(name: str, task: dict[str, Any], waiting: Iterable[str]) -> bool:
     if name in {approval_task(stage) for stage in waiting} and state in UNDECIDED:
         return False
     return state in ("running", "queued", "scheduled", "restarting", "up_for_retry", "up_for_reschedule", *UNDECIDED)
-
-
-def run_result(store: Store, run: str, status: str) -> RunResult:
-    """Return how a run ended, with its failures, its report and what of its lineage still waits."""
-    from pipelines.report.page import build_report
-
-    record = load_run(store, run)
-    failures = {name: failure["error"] for name, failure in record.failures.items()}
-    try:
-        page = store.fetch(build_report(store, run).digest) / "index.html"
-    except PosttrainError as error:
-        raise PosttrainError(f"run {run} ended as {status}, and its report cannot be made: {error}") from error
-    delivery = delivery_state(store, run, tracking_uri(store))
-    problem = delivery.problem or ("delivery is still going on" if delivery.pending else None)
-    return RunResult(run, status, EXIT_CODES[status], failures, page, problem)

@@ -6,7 +6,7 @@ from typing import Any
 
 from airflow.sdk import Param
 
-from pipelines.engines.airflow.names import SEED, SET
+from pipelines.engines.request import SEED, SET
 from pipelines.grammar import MAX_SEED
 from pipelines.parameters import Parameter, ParameterWords
 from pipelines.recipe import Recipe

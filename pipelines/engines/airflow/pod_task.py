@@ -13,7 +13,9 @@ from kubernetes.client import models as k8s
 from components.contract.job import Job
 from components.runtime.process import FAILED
 from pipelines.engines.airflow.links import MlflowRun
-from pipelines.engines.airflow.pod import (
+from pipelines.engines.airflow.stage_run import StageRun
+from pipelines.engines.attempt import Ended, ended
+from pipelines.engines.pod import (
     CONTAINER,
     SCHEDULE_SECONDS,
     STARTUP_SECONDS,
@@ -21,8 +23,6 @@ from pipelines.engines.airflow.pod import (
     pod_manifest,
     refusals,
 )
-from pipelines.engines.airflow.stage_run import StageRun
-from pipelines.engines.attempt import Ended, ended
 from pipelines.pools import Pool
 
 LOG_SECONDS = 10

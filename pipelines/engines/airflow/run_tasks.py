@@ -14,10 +14,10 @@ from components.runtime.code import ROOT
 from components.runtime.store import open_store
 from pipelines.engines.airflow.links import MlflowRun
 from pipelines.engines.airflow.names import REFUSED, run_id_of
-from pipelines.engines.airflow.pod import PodSettings, refuse_pods
-from pipelines.engines.airflow.request import requested_recipe
 from pipelines.engines.airflow.stage_process import stage_environment, stage_python
 from pipelines.engines.airflow.stage_run import store_uri
+from pipelines.engines.pod import PodSettings, refuse_pods
+from pipelines.engines.request import requested_recipe
 from pipelines.plan import build_plan
 from pipelines.runs import begin_run
 
@@ -62,7 +62,7 @@ class ReportTask(BaseOperator):
     def execute(self, context: Any) -> None:
         """Work in the components' environment, which has the libraries that a report and MLflow need."""
         dag_run = context["dag_run"]
-        command = [stage_python(), "-m", "pipelines.engines.airflow.ending", "--store", store_uri()]
+        command = [stage_python(), "-m", "pipelines.engines.ending", "--store", store_uri()]
         command += ["--run", run_id_of(self.recipe, dag_run)]
         if dag_run.start_date is not None:
             command += ["--started", str(dag_run.start_date.timestamp())]

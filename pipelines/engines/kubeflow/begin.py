@@ -15,11 +15,11 @@ from typing import Any
 from components.contract.errors import InputError, PosttrainError
 from components.runtime.process import FAILED, REFUSED
 from components.runtime.store import Store, open_store
-from pipelines.engines.airflow.request import overrides_of, refuse_other_graph
 from pipelines.engines.kubeflow.bundle import Bundle
 from pipelines.engines.kubeflow.executor import ExecutorInput, write_file
 from pipelines.engines.kubeflow.form import configuration
 from pipelines.engines.kubeflow.names import STORE, new_run_id, run_key
+from pipelines.engines.request import overrides_of, refuse_other_graph
 from pipelines.plan import build_plan
 from pipelines.recipe import Recipe
 from pipelines.runs import begin_run

@@ -16,7 +16,6 @@ from kfp import dsl
 from components.contract.artifacts import ArtifactType
 from components.contract.job import StageRef
 from components.runtime.ranks import ranks_of
-from pipelines.engines.airflow.docs import stage_label
 from pipelines.engines.attempt import ENVIRONMENT
 from pipelines.engines.kubeflow.bundle import Bundle
 from pipelines.engines.kubeflow.checks import check
@@ -36,7 +35,8 @@ from pipelines.engines.kubeflow.names import (
 from pipelines.engines.kubeflow.placement import OWN_RETRY, place_driver, place_small, place_stage, retry
 from pipelines.engines.kubeflow.settings import Settings, refuse
 from pipelines.plan import stage_job
-from pipelines.recipe import Recipe, Stage
+from pipelines.recipe import Recipe
+from pipelines.stage import Stage
 
 MODULES = "pipelines.engines.kubeflow"
 VARIABLES = {**ENVIRONMENT, "HOME": "/tmp", "POSTTRAIN_CACHE": "/tmp/posttrain", "PYTHONUNBUFFERED": "1"}
@@ -108,7 +108,7 @@ class _Drawing:
         task = container.component()(run_id=self._run_id, store=self._store, stage=stage.name, **wired)
         place = place_driver if several else place_stage
         place(task, stage, self._recipe, self._settings)
-        task.set_display_name(stage_label(stage))
+        task.set_display_name(stage.title)
         task.after(*([question] if question else before))
         self._tasks[stage.name] = task
 
@@ -120,7 +120,7 @@ class _Drawing:
         task = container.component()(run_id=self._run_id, store=self._store, stage=stage.name)
         place_small(task, self._recipe, self._settings)
         retry(task, OWN_RETRY)
-        return task.set_display_name(f"approve {stage_label(stage)}").after(*before)
+        return task.set_display_name(f"approve {stage.title}").after(*before)
 
     def _own(self, name: str, module: str, arguments: list[Argument], parameters: Form, **more: Any) -> Container:
         command = ["python", "-m", f"{MODULES}.{module}"]

@@ -15,7 +15,7 @@ from components.contract.errors import PosttrainError
 from components.runtime.lineage.ledger import RunRecord, load_run
 from components.runtime.process import FAILED
 from components.runtime.store import Store, open_store
-from pipelines.engines.airflow.ending import end_run, status_of
+from pipelines.engines.ending import end_run, status_of
 from pipelines.engines.kubeflow.executor import ExecutorInput
 from pipelines.engines.kubeflow.names import run_key
 from pipelines.engines.kubeflow.stage_run import record_death

@@ -7,14 +7,14 @@ from typing import Any
 from components.contract.errors import InputError
 from components.runtime.records import end_key, run_key
 from components.runtime.store import Store
-from pipelines.engines.airflow.engine import conf_of, run_result
-from pipelines.engines.airflow.request import refuse_other_graph
+from pipelines.engines.ending import run_result
 from pipelines.engines.kubeflow.client import Client, NotFound, NotNow
 from pipelines.engines.kubeflow.compiler import compile_recipe
 from pipelines.engines.kubeflow.follower import Follower
 from pipelines.engines.kubeflow.form import arguments_of, form_of
 from pipelines.engines.kubeflow.names import STORE
 from pipelines.engines.kubeflow.settings import Settings
+from pipelines.engines.request import conf_of, refuse_other_graph
 from pipelines.plan import Plan
 from pipelines.recipe import Recipe, load_recipe
 from pipelines.runs import RunResult, unfinished_run

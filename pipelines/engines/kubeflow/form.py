@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from components.contract.errors import InputError, did_you_mean
-from pipelines.engines.airflow.names import SET as CONF_SET
 from pipelines.engines.kubeflow.names import OWN, SEED, SET, STORE, identifier
+from pipelines.engines.request import SET as CONF_SET
 from pipelines.parameters import Parameter
 from pipelines.recipe import Recipe
 

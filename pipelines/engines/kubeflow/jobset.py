@@ -16,7 +16,6 @@ from typing import Any, NoReturn
 from components.contract.errors import InputError, PosttrainError
 from components.runtime.process import FAILED, REFUSED
 from components.runtime.records import stage_key
-from pipelines.engines.airflow.pod import SCHEDULE_SECONDS, STARTUP_SECONDS, PodSettings
 from pipelines.engines.attempt import Ended, ended
 from pipelines.engines.kubeflow.cluster import Cluster, ClusterUnavailable, Conflict
 from pipelines.engines.kubeflow.executor import ExecutorInput
@@ -25,6 +24,7 @@ from pipelines.engines.kubeflow.jobset_manifest import LABEL, jobset_manifest, j
 from pipelines.engines.kubeflow.jobset_pods import why_failed
 from pipelines.engines.kubeflow.refusals import Refusals
 from pipelines.engines.kubeflow.stage_run import StageRun, add_outputs, stage_parser
+from pipelines.engines.pod import SCHEDULE_SECONDS, STARTUP_SECONDS, PodSettings
 from pipelines.pools import Pool
 
 POLL_SECONDS = 5.0

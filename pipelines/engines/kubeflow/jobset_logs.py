@@ -8,8 +8,8 @@ import time
 from threading import Event, Lock, Thread
 from typing import Any
 
-from pipelines.engines.airflow.pod import CONTAINER
 from pipelines.engines.kubeflow.cluster import Cluster, ClusterUnavailable
+from pipelines.engines.pod import CONTAINER
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 """Label by which Kubernetes numbers the pods of an Indexed Job."""

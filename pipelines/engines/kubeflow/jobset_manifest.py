@@ -6,7 +6,7 @@ import hashlib
 from typing import Any
 
 from components.contract.job import Job
-from pipelines.engines.airflow.pod import CONTAINER, PodSettings, pod_manifest
+from pipelines.engines.pod import CONTAINER, PodSettings, pod_manifest
 from pipelines.pools import Pool
 
 PORT = 29_500

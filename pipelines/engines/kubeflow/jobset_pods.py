@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipelines.engines.airflow.pod import CONTAINER
 from pipelines.engines.attempt import ended
+from pipelines.engines.pod import CONTAINER
 
 
 def why_failed(pods: list[dict[str, Any]]) -> str | None:

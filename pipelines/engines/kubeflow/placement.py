@@ -8,10 +8,11 @@ from kfp import kubernetes
 from kfp.dsl import PipelineTask
 
 from components.contract.job import Retry
-from pipelines.engines.airflow.pod import SCHEDULE_SECONDS, STARTUP_SECONDS, USER
 from pipelines.engines.kubeflow.names import task_name
 from pipelines.engines.kubeflow.settings import Settings
-from pipelines.recipe import Recipe, Stage
+from pipelines.engines.pod import SCHEDULE_SECONDS, STARTUP_SECONDS, USER
+from pipelines.recipe import Recipe
+from pipelines.stage import Stage
 
 GPU = "nvidia.com/gpu"
 LABEL = "posttrain.dev/"

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from components.contract.component import Component
 from components.contract.errors import InputError
 from components.contract.job import UriRef
-from pipelines.engines.airflow.pod import IMAGES, NAMESPACE, SERVICE_ACCOUNT, PodSettings
+from pipelines.engines.pod import IMAGES, NAMESPACE, SERVICE_ACCOUNT, PodSettings
 from pipelines.pools import Pool, object_name, pinned_image
-from pipelines.recipe import Recipe, Stage
+from pipelines.recipe import Recipe
+from pipelines.stage import Stage
 
 SECRETS = "POSTTRAIN_KUBEFLOW_SECRETS"
 CONFIG_MAPS = "POSTTRAIN_KUBEFLOW_CONFIG_MAPS"

@@ -9,7 +9,8 @@ from typing import Any
 import kubernetes_validate
 import yaml
 
-from pipelines.engines.airflow.pod import (
+from pipelines.engines.airflow.stage_run import STORE
+from pipelines.engines.pod import (
     CONFIG_MAPS,
     IMAGES,
     NAMESPACE,
@@ -18,7 +19,6 @@ from pipelines.engines.airflow.pod import (
     PodSettings,
     refusals,
 )
-from pipelines.engines.airflow.stage_run import STORE
 from pipelines.pools import load_pools
 from tests.pipelines.engines.airflow.test_pod import job, operator, spec
 

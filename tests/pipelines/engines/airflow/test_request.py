@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from components.contract.errors import InputError
-from pipelines.engines.airflow.engine import conf_of
-from pipelines.engines.airflow.request import overrides_of, requested_recipe
+from pipelines.engines.request import conf_of, overrides_of, requested_recipe
 from pipelines.recipe import load_recipe
 from tests.pipelines.writing import with_stages, write
 

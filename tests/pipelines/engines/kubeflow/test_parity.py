@@ -11,11 +11,11 @@ import pytest
 from components.contract.job import Job
 from components.runtime.records import load_job
 from components.runtime.store import open_store
-from pipelines.engines.airflow.pod import STARTUP_SECONDS
 from pipelines.engines.kubeflow.begin import begin
 from pipelines.engines.kubeflow.bundle import Bundle
 from pipelines.engines.kubeflow.compiler import on_several_nodes
 from pipelines.engines.kubeflow.names import PLAN, STORE, approval_task, task_name
+from pipelines.engines.pod import STARTUP_SECONDS
 from pipelines.plan import build_plan
 from pipelines.pools import Pool
 from pipelines.recipe import load_recipe

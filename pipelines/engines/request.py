@@ -1,4 +1,4 @@
-"""What a run of a DAG asks for: its configuration becomes overrides, checked against the recipe. Imports no Airflow."""
+"""What a run of another orchestrator asks for: its configuration becomes overrides, checked against the recipe."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from components.contract.errors import InputError, did_you_mean
-from pipelines.engines.airflow.names import SEED, SET
 from pipelines.layers import override_text
-from pipelines.recipe import Recipe, Stage, load_recipe
+from pipelines.recipe import Recipe, load_recipe
+from pipelines.stage import Stage
+
+SEED = "seed"
+SET = "--set"
+"""Keys of a run's configuration beside the recipe's parameters; no parameter can be called so."""
 
 
 def requested_recipe(name_or_path: str, conf: Mapping[str, Any] | None) -> Recipe:
@@ -21,6 +25,21 @@ def requested_recipe(name_or_path: str, conf: Mapping[str, Any] | None) -> Recip
     asked = load_recipe(name_or_path, overrides) if overrides else recipe
     refuse_other_graph(load_recipe(name_or_path, whole=True), asked)
     return asked
+
+
+def conf_of(recipe: Recipe) -> dict[str, Any]:
+    """Return the configuration of a DAG's run that asks for what the overrides of a recipe ask for."""
+    conf: dict[str, Any] = {}
+    for override in recipe.overrides:
+        key = override.partition("=")[0].strip()
+        name = key.removeprefix("params.")
+        if name in recipe.params:
+            conf[name] = recipe.params[name]
+        elif key == SEED:
+            conf[SEED] = recipe.seed
+        else:
+            conf.setdefault(SET, []).append(override)
+    return conf
 
 
 def overrides_of(recipe: Recipe, conf: Mapping[str, Any]) -> list[str]:
@@ -40,7 +59,7 @@ def overrides_of(recipe: Recipe, conf: Mapping[str, Any]) -> list[str]:
 def refuse_other_graph(drawn: Recipe, asked: Recipe) -> None:
     """Raise InputError if a run would need another DAG than the one that was drawn from the recipe as it stands.
 
-    Stages may be left out by `when`; nothing else that Airflow orders by may differ.
+    Stages may be left out by `when`; nothing else that an engine orders by may differ.
     """
     known = {stage.name: stage for stage in drawn.stages}
     problems = [f"stage {stage.name!r} is not in the DAG" for stage in asked.stages if stage.name not in known]

@@ -1,4 +1,4 @@
-"""A stage as a pod: its manifest, and what stands in the way of running it. Imports no Airflow.
+"""A stage as a pod: its manifest, and what stands in the way of running it.
 
 The container runs the launcher that the local engine runs, with the same job from the store. Secrets are named, never
 read: their values reach the container from the cluster alone.
@@ -22,7 +22,7 @@ CONTAINER = "stage"
 USER = 10001
 """Of the images in infra/images; a pod does not run as root."""
 STARTUP_SECONDS = 1800
-"""For pulling an image of many gigabytes onto a fresh node; Airflow's default is two minutes."""
+"""For pulling an image of many gigabytes onto a fresh node; what Airflow would allow is two minutes."""
 SCHEDULE_SECONDS = 6 * 3600
 """How long a pod may wait for a node: the autoscaler brings one up, or another job's GPUs become free."""
 IMAGES = {"cpu": "POSTTRAIN_IMAGE_CPU", "gpu": "POSTTRAIN_IMAGE_GPU"}
@@ -164,7 +164,7 @@ def _container(job: Job, pool: Pool, settings: PodSettings) -> Manifest:
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        # the stage's last line becomes the reason that Airflow shows, whatever ended the container
+        # the stage's last line becomes the reason that is shown, whatever ended the container
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
 

@@ -1,6 +1,8 @@
-"""The end of a run that Airflow ordered: its record, its report, its lineage. Runs in the components' environment.
+"""The end of a run that another orchestrator ordered: its record, its report, its lineage.
 
-python -m pipelines.engines.airflow.ending --store URI --run RUN
+Its process runs in the components' environment; `run_result` is for who followed the run.
+
+python -m pipelines.engines.ending --store URI --run RUN
 """
 
 from __future__ import annotations
@@ -10,13 +12,13 @@ import os
 import sys
 
 from components.contract.errors import PosttrainError
-from components.runtime.lineage.deliver import deliver
+from components.runtime.lineage.deliver import deliver, delivery_state
 from components.runtime.lineage.ledger import RunRecord, load_run
 from components.runtime.lineage.target import tracking_uri, without_credentials
 from components.runtime.parent import die_with_parent
 from components.runtime.records import approval_key
 from components.runtime.store import Store, open_store
-from pipelines.runs import LINEAGE, RunWriter
+from pipelines.runs import EXIT_CODES, LINEAGE, RunResult, RunWriter
 
 DELIVERY_SECONDS = 60.0
 """How long another process that delivers this run, such as a follower, gets to finish."""
@@ -40,6 +42,21 @@ def end_run(store: Store, run_id: str, *, started: float | None = None) -> None:
     print(f"report: {page}")
     if os.environ.get(LINEAGE, "live") != "later":
         _deliver(store, run_id)
+
+
+def run_result(store: Store, run: str, status: str) -> RunResult:
+    """Return how a run ended, with its failures, its report and what of its lineage still waits."""
+    from pipelines.report.page import build_report
+
+    record = load_run(store, run)
+    failures = {name: failure["error"] for name, failure in record.failures.items()}
+    try:
+        page = store.fetch(build_report(store, run).digest) / "index.html"
+    except PosttrainError as error:
+        raise PosttrainError(f"run {run} ended as {status}, and its report cannot be made: {error}") from error
+    delivery = delivery_state(store, run, tracking_uri(store))
+    problem = delivery.problem or ("delivery is still going on" if delivery.pending else None)
+    return RunResult(run, status, EXIT_CODES[status], failures, page, problem)
 
 
 def main() -> int:
