@@ -23,7 +23,7 @@ OPERATORS: dict[str, dict[str, str]] = {
     "verifier": {
         "choice": "components.tasks.verifiers.choice:choice",
         "exact": "components.tasks.verifiers.exact:exact",
-        "formula": "components.tasks.verifiers.formula:formula",
+        "math_verify": "components.tasks.verifiers.math_verify:math_verify",
         "numeric": "components.tasks.verifiers.numeric:numeric",
         "reasoning_gym": "components.tasks.verifiers.reasoning_gym:reasoning_gym",
         "regex": "components.tasks.verifiers.regex:regex",

@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.tasks.item import Item
@@ -127,24 +127,48 @@ def test_a_pattern_that_never_ends_is_failed_and_the_next_call_works() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "response", "expected"),
+    ("answer", "response", "data", "expected"),
     [
-        ("2*(x+1)", "2x + 2", "right"),
-        ("\\frac{1}{2}", "0.5", "right"),
-        ("sqrt(8)", "$2\\sqrt{2}$", "right"),
-        ("sin(x)^2 + cos(x)^2", "1", "right"),
-        ("x^2", "x^3", "wrong"),
-        ("x", "x +", "wrong"),
-        ("1", "9**9**9**9", "wrong"),
-        ("1", "factorial(99999)", "wrong"),
-        ("1", "__import__('os').getpid()", "wrong"),
-        ("1", "(1).__class__", "wrong"),
-        ("1", "1/0", "wrong"),
-        ("what?", "1", "failed"),
+        ("2(x+1)", "<answer>2x + 2", {}, "right"),
+        ("\\frac{1}{2}", "\\boxed{0.5}", {}, "right"),
+        ("2\\sqrt{2}", "$\\sqrt{8}$", {}, "right"),
+        ("\\sin^2 x + \\cos^2 x", "1", {}, "right"),
+        ("18", "#### 18", {}, "right"),
+        ("1,000", "1000", {}, "right"),
+        ("50\\%", "1/2", {}, "right"),
+        ("\\{1, 2\\}", "2, 1", {}, "right"),
+        ("(1, 2)", "(1,2)", {}, "right"),
+        ("\\text{Evelyn}", "\\text{Evelyn}", {}, "right"),
+        (r"\begin{pmatrix}1\\2\end{pmatrix}", r"\begin{bmatrix}1\\2\end{bmatrix}", {}, "right"),
+        ("x^2", "x^3", {}, "wrong"),
+        ("(1, 2)", "(2, 1)", {}, "wrong"),
+        ("[0, 1)", "[0, 1]", {}, "wrong"),
+        ("x", "x +", {}, "wrong"),
+        ("1", "", {}, "wrong"),
+        ("1", "1/0", {}, "wrong"),
+        ("1", "{" * 2000, {}, "wrong"),
+        ("1", "__import__('os').getpid()", {}, "wrong"),
+        ("1", "(1).__class__", {}, "wrong"),
+        ("3.14159", "3.1416", {}, "wrong"),
+        ("3.14159", "3.1416", {"settings": {"decimals": 3}}, "right"),
+        ("", "1", {}, "failed"),
     ],
 )
-def test_formula(answer: str, response: str, expected: str) -> None:
-    assert outcome("formula", answer, response) == expected
+def test_math_verify(answer: str, response: str, data: dict[str, Any], expected: str) -> None:
+    assert outcome("math_verify", answer, response, **data) == expected
+
+
+@given(st.fractions(max_denominator=10**4), st.fractions(max_denominator=10**4))
+@settings(max_examples=60)
+def test_math_verify_and_numeric_agree_on_fractions(left: Fraction, right: Fraction) -> None:
+    assert outcome("math_verify", str(left), str(right)) == outcome("numeric", str(left), str(right))
+
+
+def test_a_power_that_never_ends_is_failed_and_the_next_call_works() -> None:
+    verdict = verify(make_item("math_verify", "1", settings={"timeout_seconds": 2.0}), "9^{9^{9^{9}}}")
+    assert verdict.outcome is Outcome.FAILED
+    assert "out of time" in verdict.detail or "memory" in verdict.detail
+    assert outcome("math_verify", "1", "\\frac{2}{2}") == "right"
 
 
 def test_an_unknown_verifier_is_failed_with_the_near_miss() -> None:
