@@ -11,6 +11,7 @@ from components.contract.registry import components
 from components.rl.presets import FOLDER as METHODS
 from pipelines.cli.catalog import describe_fields
 from pipelines.method_tables import coordinate_table, index_table, result_table, shipped
+from pipelines.whole_file import write_whole
 
 COMPONENTS = Path(__file__).parents[1] / "components"
 
@@ -61,7 +62,7 @@ def _cell(text: str) -> str:
 def main() -> None:
     """Renew the blocks of all READMEs."""
     for path, blocks in readmes().items():
-        path.write_text(renewed(path.read_text(encoding="utf-8"), blocks), encoding="utf-8")
+        write_whole(path, renewed(path.read_text(encoding="utf-8"), blocks))
 
 
 if __name__ == "__main__":

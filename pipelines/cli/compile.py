@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from components.contract.errors import InputError
 from pipelines.cli.parser import STORE_VARIABLE
+from pipelines.whole_file import write_whole
 
 if TYPE_CHECKING:
     from components.runtime.store import Store
@@ -27,7 +28,7 @@ def compile_file(arguments: argparse.Namespace) -> int:
         return 0
     target = Path(arguments.output)
     try:
-        target.write_text(text)
+        write_whole(target, text)
     except OSError as error:
         raise InputError(f"{target}: {error.strerror}") from None
     print(f"{target}: {len(text):,} bytes; upload it to Kubeflow, or run it with posttrain run --engine kubeflow")

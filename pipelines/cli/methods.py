@@ -14,6 +14,7 @@ from components.contract.errors import InputError
 from pipelines.cli.output import print_json, print_table, seconds_text
 from pipelines.cli.stores import store_of
 from pipelines.find import METHODS
+from pipelines.whole_file import write_whole
 
 
 def methods(arguments: argparse.Namespace) -> int:
@@ -136,7 +137,7 @@ def _record(slug: str, found: dict[str, Any]) -> None:
     path = result_path(slug)
     path.parent.mkdir(exist_ok=True)
     kept = {key: value for key, value in found.items() if key != "run_id"}
-    path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    write_whole(path, json.dumps(kept, indent=1) + "\n")
 
 
 def print_reproduction(found: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """Mathematics: equality of numbers, expressions, sets, intervals and matrices, as math-verify decides it.
 
-Runs in the worker: what a model wrote may keep sympy busy for ever (9^{9^{9}}), and math-verify's own deadline is a signal
-that sympy may swallow.
+Runs in the worker: what a model wrote may keep sympy busy for ever (9^{9^{9}}), and math-verify's own deadline is a
+signal that sympy may swallow.
 """
 
 from __future__ import annotations

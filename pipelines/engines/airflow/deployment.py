@@ -21,6 +21,7 @@ from components.runtime.lineage.target import HERE
 from components.runtime.store import Store
 from pipelines.engines.airflow.names import STORE
 from pipelines.engines.airflow.stage_process import PYTHON, stage_python
+from pipelines.whole_file import write_whole
 
 HOST = "127.0.0.1"
 AIRFLOW_PYTHON = "POSTTRAIN_AIRFLOW_PYTHON"
@@ -106,7 +107,7 @@ class Deployment:
 
     def write_address(self, **facts: Any) -> None:
         """Say where this Airflow answers, for the command line."""
-        self.address.write_text(json.dumps(facts, indent=2) + "\n")
+        write_whole(self.address, json.dumps(facts, indent=2) + "\n")
 
     def read_address(self) -> dict[str, Any] | None:
         """Return what the running Airflow has written, or None."""
