@@ -168,10 +168,9 @@ def cache_need(sizes: ModelSizes, dtype: str, tokens: int, knob: str) -> Need:
 
 
 def _state_bytes(optimizer: str, size: int, *, sharded: bool) -> int:
-    """Return the bytes of optimiser state for each trained weight.
+    """Return the bytes of optimiser state for each trained weight, all of it float32.
 
-    ZeRO keeps float32 weights and two averages; torch's AdamW two averages in the precision of the weights; Muon one.
+    AdamW keeps two averages and Muon one; weights of lower precision have a copy, and with ZeRO float32 ones, too.
     """
-    if sharded:
-        return 12
-    return size if optimizer == "muon" else 2 * size
+    copies = 1 if sharded or size < 4 else 0
+    return 4 * (copies + (1 if optimizer == "muon" else 2))

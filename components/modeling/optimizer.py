@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from components.contract.errors import InputError, StageFailed
+from components.modeling.master import MASTER, MasterWeights
 from components.modeling.muon import Muon
 from components.modeling.schedule import learning_rate
 from components.modeling.training_config import OptimizerConfig, ScheduleConfig
@@ -40,7 +41,10 @@ class Update:
 
 
 class Optimizer:
-    """AdamW, alone or beside Muon, under one learning-rate schedule and one clip of the whole gradient."""
+    """AdamW, alone or beside Muon, under one learning-rate schedule and one clip of the whole gradient.
+
+    Weights of lower precision than float32 have float32 copies, which are what is moved.
+    """
 
     def __init__(
         self,
@@ -50,7 +54,8 @@ class Optimizer:
         row_blocks: Mapping[str, tuple[int, ...]],
     ) -> None:
         self.config, self.total_steps = config, total_steps
-        self._parameters = dict(parameters)
+        self._masters = MasterWeights(parameters)
+        self._parameters = self._masters.trained
         self._inner = _inner_optimizers(self._parameters, config, row_blocks)
 
     def step(self, step: int, *, scale: float = 1.0) -> Update:
@@ -60,6 +65,7 @@ class Optimizer:
 
         Raises StageFailed when the gradient is not finite; the weights are then untouched.
         """
+        self._masters.take_gradients()
         gradients = [p.grad for p in self._parameters.values() if p.grad is not None]
         norm_tensor = torch.nn.utils.get_total_norm(gradients)
         norm = float(norm_tensor)
@@ -75,6 +81,7 @@ class Optimizer:
             for group in optimizer.param_groups:
                 group["lr"] = rate
             optimizer.step()
+        self._masters.give_weights()
         self.zero_grad()
         return Update(grad_norm=norm, learning_rate=rate, clipped=clipped)
 
@@ -85,15 +92,19 @@ class Optimizer:
 
     def state(self) -> dict[str, Tensor]:
         """Return the whole optimiser state as "<kind>/<parameter name>" -> tensor."""
-        return {
+        states = {
             f"{key}/{name}": value
             for name, parameter in self._parameters.items()
             for optimizer in self._inner
             for key, value in optimizer.state.get(parameter, {}).items()
         }
+        return states | self._masters.state()
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Restore what `state` returned, bit for bit; raise InputError when it is of other parameters."""
+        """Restore what `state` returned, bit for bit; {} forgets all averages. The model's weights are loaded before.
+
+        Raises InputError when it is of other parameters.
+        """
         owners = {p: inner for inner in self._inner for group in inner.param_groups for p in group["params"]}
         for inner in self._inner:
             inner.state.clear()
@@ -102,7 +113,10 @@ class Optimizer:
             parameter = self._parameters.get(name)
             if parameter is None:
                 raise InputError(f"the optimiser state is of another model: no parameter {name!r} is trained")
-            owners[parameter].state[parameter][kind] = value.clone().to(parameter.device)
+            if kind != MASTER:
+                owners[parameter].state[parameter][kind] = value.clone().to(parameter.device)
+        if state:
+            self._masters.load_state(state)
 
 
 def gradient_failure(norm: float, step: int, config: OptimizerConfig) -> str:

@@ -42,7 +42,8 @@ def test_weights_by_hand() -> None:
 def test_shares_of_zero_by_hand() -> None:
     n, alone = 364, Resources()
     plain = needs(alone)
-    assert (plain["weights"], plain["gradients"], plain["optimiser states"]) == (2 * n, 2 * n, 4 * n)
+    assert (plain["weights"], plain["gradients"], plain["optimiser states"]) == (2 * n, 2 * n, 12 * n)
+    assert needs(alone, dtype="float32")["optimiser states"] == 8 * n
     for stage, expected in {
         1: (2 * n, 2 * n, 12 * n / 8),
         2: (2 * n, 2 * n / 8, 12 * n / 8),

@@ -14,11 +14,10 @@ import torch
 from torch import Tensor, distributed, nn
 
 from components.contract.errors import InputError
+from components.modeling.master import MASTER
 
 AVERAGES = ("exp_avg", "exp_avg_sq")
 """AdamW's moving averages, as torch and the checkpoints call them."""
-MASTER = "master"
-"""The float32 weights behind those of lower precision."""
 
 
 @dataclass(frozen=True)

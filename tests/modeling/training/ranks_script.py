@@ -35,12 +35,16 @@ WAYS = {
     "zero-2-offload": Backends(trainer="deepspeed", zero_stage=2, offload="optimizer"),
     "zero-3-offload": Backends(trainer="deepspeed", zero_stage=3, offload="all"),
 }
+WAYS |= {f"{name}-bfloat16": WAYS[name] for name in ("zero-0", "zero-1", "zero-2", "zero-3")}
 
 
-def policy(seed: int = 0) -> Policy:
-    """Return a small native policy; its sizes do not divide by two everywhere."""
+def policy(seed: int = 0, way: str = "") -> Policy:
+    """Return a small native policy, in the precision of a way; its sizes do not divide by two everywhere."""
     config = ModelConfig(width=18, layers=2, heads=3, mlp_width=29, vocab_size=31, tie_embeddings=False)
-    return new_policy(config, tokenizer=None, seed=seed)
+    made = new_policy(config, tokenizer=None, seed=seed)
+    if way.endswith("bfloat16"):
+        made.module.to(torch.bfloat16)
+    return made
 
 
 def parts() -> list[list[list[int]]]:
@@ -73,7 +77,7 @@ def digest(trainer: Trainer) -> list[float]:
 
 def train(name: str, folder: Path) -> dict[str, Any]:
     """Train straight through, saving on the way; then again from what was saved."""
-    trained = policy()
+    trained = policy(way=name)
     trainer = build_trainer(trained, CONFIG, total_steps=STEPS, backends=WAYS[name])
     rows = steps(trainer, 0, SAVED_AT)
     saved = folder / name
@@ -82,7 +86,7 @@ def train(name: str, folder: Path) -> dict[str, Any]:
     rows += steps(trainer, SAVED_AT, STEPS)
     end = digest(trainer)
     distributed.barrier()
-    other = policy(seed=9)
+    other = policy(seed=9, way=name)
     again = build_trainer(other, CONFIG, total_steps=STEPS, backends=WAYS[name])
     load_training_state(saved, policy=other, trainer=again)
     return {"rows": rows, "end": end, "resumed": steps(again, SAVED_AT, STEPS), "resumed_end": digest(again)}

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -51,18 +52,23 @@ def found(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "found.json").read_text())
 
 
-@pytest.fixture(scope="module")
-def alone() -> tuple[list[list[float]], list[float]]:
-    trainer = build_trainer(policy(), CONFIG, total_steps=STEPS)
+@cache
+def alone(precision: str) -> tuple[list[list[float]], list[float]]:
+    trainer = build_trainer(policy(way=precision), CONFIG, total_steps=STEPS)
     return steps(trainer, 0, STEPS), digest(trainer)
+
+
+def tolerance(way: str) -> float:
+    """Return how far losses and norms may be apart: bfloat16 has 8 bits, and adds up gradients in another order."""
+    return 2e-2 if way.endswith("bfloat16") else 2e-4
 
 
 @pytest.mark.deepspeed
 @pytest.mark.parametrize("way", WAYS)
-def test_two_ranks_take_the_steps_of_one(found: dict[str, Any], alone: Any, way: str) -> None:
-    rows, end = alone
-    assert found[way]["rows"] == [pytest.approx(row, rel=2e-4) for row in rows]
-    assert found[way]["end"] == pytest.approx(end, abs=2e-3)
+def test_two_ranks_take_the_steps_of_one(found: dict[str, Any], way: str) -> None:
+    rows, end = alone("bfloat16" if way.endswith("bfloat16") else "")
+    assert found[way]["rows"] == [pytest.approx(row, rel=tolerance(way)) for row in rows]
+    assert found[way]["end"] == pytest.approx(end, abs=10 * tolerance(way))
 
 
 @pytest.mark.deepspeed
@@ -75,10 +81,11 @@ def test_a_resumed_training_is_the_same_to_the_last_bit(found: dict[str, Any], w
 @pytest.mark.deepspeed
 @pytest.mark.parametrize("way", WAYS)
 def test_what_two_ranks_saved_goes_on_in_one_process(folder: Path, found: dict[str, Any], way: str) -> None:
-    other = policy(seed=5)
+    other = policy(seed=5, way=way)
     trainer = build_trainer(other, CONFIG, total_steps=STEPS)
     assert load_training_state(folder / way, policy=other, trainer=trainer).step == SAVED_AT
-    assert steps(trainer, SAVED_AT, STEPS) == [pytest.approx(row, rel=2e-4) for row in found[way]["rows"][SAVED_AT:]]
+    rest = found[way]["rows"][SAVED_AT:]
+    assert steps(trainer, SAVED_AT, STEPS) == [pytest.approx(row, rel=tolerance(way)) for row in rest]
 
 
 @pytest.mark.deepspeed

@@ -1,0 +1,47 @@
+"""Float32 copies of weights of lower precision, which an optimiser moves in their place.
+
+An update that is smaller than half of a weight's last bit is lost in bfloat16, where that is 1/512 of the weight: RL's
+learning rates of 1e-6 would move nothing. In a float32 copy such updates add up (Micikevicius et al. 2018,
+arXiv:1710.03740, section 3.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+MASTER = "master"
+"""What the float32 weights are called among an optimiser's states."""
+
+
+class MasterWeights:
+    """The parameters that an optimiser moves: a model's own where they are precise, else float32 copies."""
+
+    def __init__(self, parameters: Mapping[str, nn.Parameter]) -> None:
+        self._own = {name: p for name, p in parameters.items() if p.dtype in (torch.bfloat16, torch.float16)}
+        self._copies = {name: nn.Parameter(p.detach().float()) for name, p in self._own.items()}
+        self.trained: dict[str, nn.Parameter] = {name: self._copies.get(name, p) for name, p in parameters.items()}
+
+    def take_gradients(self) -> None:
+        """Move the model's gradients to the copies."""
+        for name, parameter in self._own.items():
+            gradient, parameter.grad = parameter.grad, None
+            self._copies[name].grad = None if gradient is None else gradient.float()
+
+    @torch.no_grad()
+    def give_weights(self) -> None:
+        """Round the copies to the model's weights."""
+        for name, parameter in self._own.items():
+            parameter.copy_(self._copies[name])
+
+    def state(self) -> dict[str, Tensor]:
+        """Return "master/<parameter name>" -> float32 weights, of those that have a copy."""
+        return {f"{MASTER}/{name}": copy.detach() for name, copy in self._copies.items()}
+
+    @torch.no_grad()
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Restore what `state` returned; the model's own weights stand in for what it lacks."""
+        for name, copy in self._copies.items():
+            copy.copy_(state.get(f"{MASTER}/{name}", self._own[name]))
