@@ -125,7 +125,7 @@ class Pool(Backends, _Frozen):
         chosen = {} if override is None else override.model_dump(exclude_unset=True)
         own = given_backends(self)
         if chosen.get("trainer") == "torch":
-            own = {name: value for name, value in own.items() if name == "sampler"}
+            own = {name: value for name, value in own.items() if name in ("sampler", "recompute")}
         return Backends(**{**own, **chosen})
 
     def resources(self, name: str, override: Backends | None = None) -> Resources:

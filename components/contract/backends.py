@@ -28,6 +28,10 @@ class Backends(BaseModel):
     processes: int | None = Field(default=None, strict=True, ge=1)
     """DeepSpeed's processes on each node; one for each GPU, or one without any, where it is null."""
 
+    recompute: bool = Field(default=False, strict=True)
+    """Whether training keeps of a layer only what enters it, and computes the rest again for the backward pass
+    (activation checkpointing): less memory for a third more work, and the same result."""
+
     def refusal(self) -> str | None:
         """Return why these settings do not fit together, in words for people, or None."""
         if self.trainer == "torch":

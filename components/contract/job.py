@@ -50,7 +50,10 @@ class Resources(Backends):
         return self.ranks_per_node * self.nodes if self.trainer == "deepspeed" else 1
 
     def backend_parts(self, used: Iterable[Backend]) -> dict[str, Any]:
-        """Return what a fingerprint holds of the backends that a component uses; empty for the defaults."""
+        """Return what a fingerprint holds of the backends that a component uses; empty for the defaults.
+
+        Whether activations are computed again changes no result.
+        """
         parts: dict[str, Any] = {}
         if "sampler" in used and self.sampler != "native":
             parts["sampler"] = self.sampler

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from components.modeling.attention import attend
 from components.modeling.ops import linear, rms_norm, rotate, swiglu
@@ -95,6 +96,8 @@ class Decoder(nn.Module):
         self.layers = nn.ModuleList(Layer(config) for _ in range(config.layers))
         self.norm = nn.Parameter(torch.ones(config.width))
         self.head = None if config.tie_embeddings else nn.Parameter(torch.empty_like(self.embedding))
+        self.recompute = False
+        """Whether the backward pass computes each layer again from what entered it."""
         self._turns = torch.empty(0, config.head_width // 2, dtype=torch.complex64)
 
     @property
@@ -149,6 +152,8 @@ class Decoder(nn.Module):
         c = self.config
         x = torch.nn.functional.embedding(packed.tokens, self.embedding)
         turns = self.turns(packed.positions)
+        if self.recompute and torch.is_grad_enabled() and projections is None and mlp_inputs is None:
+            return self._recomputed(x, turns, packed, rows)
         for index, layer in enumerate(self.layers):
             qkv = layer.project(x, turns)
             if projections is not None:
@@ -160,4 +165,19 @@ class Decoder(nn.Module):
                 # Beyond the last attention nothing reads the other tokens.
                 x, attended = x.index_select(0, rows), attended.index_select(0, rows)
             x = layer.finish(x, attended)
+        return rms_norm(x, self.norm, c.norm_eps)
+
+    def _recomputed(self, x: Tensor, turns: Tensor, packed: Packed, rows: Tensor | None) -> Tensor:
+        """Return what `forward` does, keeping no more than each layer's input (Chen et al. 2016, arXiv:1604.06174)."""
+        c = self.config
+
+        def run(layer: Layer, x: Tensor, own: Tensor | None) -> Tensor:
+            attended = attend(layer.project(x, turns), packed.attention, c.heads, c.kv_heads)
+            if own is not None:
+                x, attended = x.index_select(0, own), attended.index_select(0, own)
+            return layer.finish(x, attended)
+
+        for index, layer in enumerate(self.layers):
+            own = rows if index == c.layers - 1 else None
+            x = checkpoint(run, layer, x, own, use_reentrant=False, preserve_rng_state=False)
         return rms_norm(x, self.norm, c.norm_eps)

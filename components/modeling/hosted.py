@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,7 @@ class TransformersPolicy(Policy):
         self.max_positions = getattr(self.config, "max_position_embeddings", None) or sys.maxsize
         self.eos_ids, self.pad_id = special_ids(self.config.to_dict(), tokenizer)
         self.module: nn.Module = model.eval() if lora is None else add_adapters(model, lora)
+        self._recompute = False
         self._check_logits()
 
     @classmethod
@@ -65,7 +67,8 @@ class TransformersPolicy(Policy):
         """Return hidden states after the final norm, [N, D]; rows are padded and prompts repeated."""
         rows, where = _unpack(packed)
         tokens, mask = _pad(rows, self.pad_id, self.device, left=False)
-        out = self.model.base_model(input_ids=tokens, attention_mask=mask, use_cache=False)
+        with self._asking_for_recomputation():
+            out = self.model.base_model(input_ids=tokens, attention_mask=mask, use_cache=False)
         return out.last_hidden_state.flatten(0, 1)[where.to(self.device)]
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -87,6 +90,31 @@ class TransformersPolicy(Policy):
         model = self.model if self.lora is None else merged(self.module)
         model.save_pretrained(folder)
         hf.write_json(folder / "generation_config.json", hf.generation_config(self.eos_ids, self.pad_id))
+
+    def recompute_layers(self) -> None:
+        """Let backward passes compute each layer again; raise InputError where the architecture cannot."""
+        model = self.model
+        if not model.supports_gradient_checkpointing:
+            raise InputError(f"{type(model).__name__} cannot compute layers again: set `backend: {{recompute: false}}`")
+        # its name until transformers 5
+        enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
+        enable({"use_reentrant": False})
+        self._recompute = True
+
+    @contextmanager
+    def _asking_for_recomputation(self) -> Iterator[None]:
+        """Mark the layers, and only these, as training for a while: no dropout inside them, caches for generation."""
+        from transformers.modeling_layers import GradientCheckpointingLayer
+
+        parts = self.model.modules() if self._recompute else ()
+        layers = [part for part in parts if isinstance(part, GradientCheckpointingLayer)]
+        for layer in layers:
+            layer.training = True
+        try:
+            yield
+        finally:
+            for layer in layers:
+                layer.training = False
 
     def _check_logits(self) -> None:
         """Refuse architectures whose logits are not their output matrix applied to the last hidden state."""

@@ -19,6 +19,10 @@ BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 PROCESS = 0.55 * GIB
 """Python with torch and transformers before any model, measured."""
 CUDA_CONTEXT = 0.8 * GIB
+ENGINE = 0.7 * GIB
+"""vLLM's process before any model and without its cache, measured with the CPU build."""
+ENGINE_CPU_CACHE = 1.0 * GIB
+"""Default of VLLM_CPU_KVCACHE_SPACE, which vLLM's CPU build takes at its start."""
 CHUNK_LOGITS = 1 << 25
 """components.modeling.logprobs.CHUNK_ELEMENTS."""
 LOGIT_COPIES = 3
@@ -103,13 +107,17 @@ class ModelSizes:
         }
         return self.layers * lora.rank * sum(sum(sides[name]) for name in lora.target_modules if name in sides)
 
-    def activations_per_token(self, longest: int, *, cpu: bool) -> float:
-        """Return the numbers that training keeps of each token for its backward pass."""
+    def activations_per_token(self, longest: int, *, cpu: bool, recompute: bool = False) -> float:
+        """Return the numbers that training keeps of each token for its backward pass.
+
+        With `recompute`: what enters each layer, and all of the one that is computed again.
+        """
         inner = self.heads * self.head_width
         kept = 4 * self.width + (1 + PADDING) * self.projections + 2 * inner + 3 * self.mlp_width
         if cpu and longest <= SHORT_ATTENTION:
             kept += PADDING * self.heads * longest
-        return self.layers * kept + 2 * self.width
+        layers = self.layers * self.width + kept if recompute else self.layers * kept
+        return layers + 2 * self.width
 
     def cache_per_token(self) -> int:
         """Return the numbers that generation keeps of each token: keys and values of all layers."""
@@ -148,8 +156,12 @@ def training_needs(
         "lora" if resources.offload != "none" else "backend.offload: optimizer" if stage else "backend.zero_stage: 1",
         on_host=resources.offload != "none",
     )
-    held = sizes.activations_per_token(longest, cpu=cpu) * size
-    yield Need("activations", held * pass_tokens, "micro_batch_tokens, smaller")
+    held = sizes.activations_per_token(longest, cpu=cpu, recompute=resources.recompute) * size
+    # one sequence has to fit into a pass
+    smaller = pass_tokens > longest or resources.recompute
+    yield Need(
+        "activations", held * pass_tokens, "micro_batch_tokens, smaller" if smaller else "backend.recompute: true"
+    )
     logits = min(pass_tokens * sizes.vocab, CHUNK_LOGITS)
     yield Need("logits", LOGIT_COPIES * 4 * logits, "micro_batch_tokens, smaller")
     yield from process_needs(resources)
@@ -165,6 +177,18 @@ def process_needs(resources: Resources) -> Iterator[Need]:
 def cache_need(sizes: ModelSizes, dtype: str, tokens: int, knob: str) -> Need:
     """Return the keys and values of all tokens that are generated at a time."""
     return Need("key-value cache", 2 * BYTES[dtype] * sizes.cache_per_token() * tokens, knob)
+
+
+def engine_needs(sizes: ModelSizes, resources: Resources, dtype: str) -> Iterator[Need]:
+    """Yield what vLLM's process takes in the memory of the host: each process that trains has one.
+
+    On a GPU its weights lie there while it sleeps; awake, it has a share of the GPU that training's passes do not use.
+    """
+    knob = "backend.sampler: native"
+    yield Need("vLLM", ENGINE, knob, on_host=True)
+    yield Need("vLLM's weights", BYTES[dtype] * sizes.parameters, knob, on_host=True)
+    if not resources.gpus:
+        yield Need("vLLM's cache", ENGINE_CPU_CACHE, "VLLM_CPU_KVCACHE_SPACE, smaller", on_host=True)
 
 
 def _state_bytes(optimizer: str, size: int, *, sharded: bool) -> int:

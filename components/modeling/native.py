@@ -88,6 +88,10 @@ class NativePolicy(Policy):
         """Return a generation session on the native decoder."""
         return NativeSession(self.module, prompts, counts, max_new_tokens)
 
+    def recompute_layers(self) -> None:
+        """Let backward passes compute each layer again from what entered it."""
+        self.module.recompute = True
+
     def row_blocks(self) -> dict[str, tuple[int, ...]]:
         """Return the row counts of the fused projections."""
         c = self.module.config

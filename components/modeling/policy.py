@@ -91,6 +91,10 @@ class Policy(ABC):
         hidden = self.target_hidden(packed)
         return score_in_chunks(self.logits, hidden, packed.targets, self.vocab_size, temperature, entropy)
 
+    @abstractmethod
+    def recompute_layers(self) -> None:
+        """Let backward passes compute each layer again from what entered it, in place of keeping its activations."""
+
     def trainable(self) -> list[tuple[str, nn.Parameter]]:
         """Return the names and parameters that require gradients."""
         return [(name, p) for name, p in self.module.named_parameters() if p.requires_grad]

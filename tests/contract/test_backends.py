@@ -50,3 +50,4 @@ def test_what_of_it_is_part_of_a_result() -> None:
     assert both.backend_parts({"sampler", "trainer"}) == {"sampler": "vllm", **trainer}
     assert both.backend_parts({"sampler"}) == {"sampler": "vllm"}
     assert both.backend_parts(set()) == {}
+    assert Resources(recompute=True).backend_parts({"sampler", "trainer"}) == {}

@@ -24,6 +24,8 @@ def build_trainer(
     Raises InputError when nothing is to be trained, or when the optimiser cannot be shared out as asked.
     """
     backends, ranks = backends or Backends(), ranks or current_ranks()
+    if backends.recompute:
+        policy.recompute_layers()
     if backends.trainer == "deepspeed" and backends.zero_stage:
         from components.modeling.training.zero import ZeroTrainer
 

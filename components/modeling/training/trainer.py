@@ -67,7 +67,3 @@ class Trainer(ABC):
         with self.whole():
             if self.ranks.first:
                 self.policy.save(folder)
-
-    def pass_tokens(self, total: int, max_tokens: int) -> int:
-        """Return the most tokens of one forward pass of `total` in all, so that every rank gets a share."""
-        return max_tokens if self.ranks.count == 1 else max(1, min(max_tokens, -(-total // self.ranks.count)))

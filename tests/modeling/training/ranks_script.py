@@ -34,6 +34,7 @@ WAYS = {
     "zero-3": Backends(trainer="deepspeed", zero_stage=3),
     "zero-2-offload": Backends(trainer="deepspeed", zero_stage=2, offload="optimizer"),
     "zero-3-offload": Backends(trainer="deepspeed", zero_stage=3, offload="all"),
+    "zero-3-recompute": Backends(trainer="deepspeed", zero_stage=3, recompute=True),
 }
 WAYS |= {f"{name}-bfloat16": WAYS[name] for name in ("zero-0", "zero-1", "zero-2", "zero-3")}
 
