@@ -9,48 +9,33 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
-import shutil
-import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from components.contract.artifacts import ArtifactType, canonical_json
+from components.contract.artifacts import canonical_json
 from components.contract.component import Component, Params
-from components.contract.context import Input
 from components.contract.errors import InputError, PosttrainError, StageFailed
 from components.contract.job import Job
 from components.contract.registry import components
+from components.runtime.closing import Closing, one_line
 from components.runtime.ends import MEMORY
 from components.runtime.fingerprint import Fingerprint, fingerprint
 from components.runtime.gates import GateProcess
 from components.runtime.gating import Written, needs_data_gates, pass_data_gates, pass_metric_gates
-from components.runtime.lineage.registry import register_model
 from components.runtime.lineage.spool import Spool
 from components.runtime.progress import Progress, Sink
 from components.runtime.ranks import leading
-from components.runtime.records import (
-    action_key,
-    failure_key,
-    is_stored,
-    output_record,
-    producer_key,
-    stage_entry,
-    stage_key,
-)
+from components.runtime.records import action_key, expectations, is_stored, stage_key
 from components.runtime.resolve import Resolved, Upstream
+from components.runtime.scratch import scratch_folder
 from components.runtime.shortage import is_out_of_memory, what_to_turn
 from components.runtime.stage import RunningStage
 from components.runtime.store import Store, open_store
 
 LOCK_WAIT_SECONDS = 7 * 24 * 3600.0
-SHOWN_OF_AN_ERROR = 500
 
 
 class Launch:
@@ -61,11 +46,11 @@ class Launch:
         self.store = store or open_store(job.store)
         self.progress = Progress(job.stage, sink)
         self.spool = Spool(self.store, job.run_id)
+        self.closing = Closing(job, self.store, self.spool, self.progress)
         self.gates_here = gates_here  # the gates' library is imported already, so no worker need import it meanwhile
         self.component: Component = components().get(job.component)
         self.params = _parameters(self.component, job)
         self.upstream = Upstream(job, self.component, self.store)
-        self.started = time.time()
 
     def reuse(self, *, here: bool = True) -> dict[str, Any] | None:
         """Settle the job without running anything, if it is done, skipped or cached; return its ledger entry.
@@ -75,12 +60,10 @@ class Launch:
         """
         done = self.store.get(stage_key(self.job.run_id, self.job.stage))
         if done and is_stored(self.store, done):
-            self.spool.stage_finished(done)  # a kill may have come between the ledger entry and its event
-            self._tell(done)
-            return done
+            return self.closing.again(done)
         skip = self.upstream.skip_reason()
         if skip:
-            return self._close(status="skipped", cache="none", inputs={}, error=skip)
+            return self.closing.skipped(skip)
         if not here and self.upstream.imports():
             return None
         digests = self.upstream.resolve()
@@ -108,7 +91,7 @@ class Launch:
             try:
                 return self._execute(mark, digests)
             except Exception as error:  # the process boundary: whatever a stage raises becomes a recorded failure
-                raise self._record_failure(error, mark.digest) from error
+                raise self.closing.failed(error, mark.digest) from error
 
     def record_death(self, message: str) -> None:
         """Record a failure that the job's process could not record itself: it was killed, or took too long."""
@@ -116,7 +99,7 @@ class Launch:
         if MEMORY in message:  # a remote model would have to be downloaded for its sizes
             inputs = () if "://" in self.store.uri else chain.from_iterable(self.upstream.fetch(digests).values())
             message = f"{message}; {what_to_turn(self.job, self.component, self.params, inputs)}"
-        self._record_failure(StageFailed(message), self._fingerprint(digests).digest)
+        self.closing.failed(StageFailed(message), self._fingerprint(digests).digest)
 
     def _fingerprint(self, digests: Resolved) -> Fingerprint:
         plain = {port: [digest for digest, _ in found] for port, found in digests.items()}
@@ -125,7 +108,7 @@ class Launch:
     def _execute(self, mark: Fingerprint, digests: Resolved) -> dict[str, Any]:
         inputs = self.upstream.fetch(digests)
         self.spool.stage_started(self.job, mark, inputs)
-        with _scratch(self.store, mark.digest) as scratch:
+        with scratch_folder(self.store, mark.digest) as scratch:
             stage = RunningStage(
                 self.job,
                 self.component,
@@ -144,14 +127,14 @@ class Launch:
                 gated = self._pass_data_gates(outputs, gates, scratch)
             gated |= pass_metric_gates(self.job, stage.headlines)
             stage.finish_log()
-            return self._commit(stage, mark, inputs, gated)
+            return self.closing.commit(stage, self.component, mark, inputs, gated)
 
     def _pass_data_gates(self, outputs: dict[str, Written], gates: GateProcess, scratch: Path) -> dict[str, Any]:
         where = {"store": self.store, "progress": self.progress, "reports": scratch / "gates"}
         return pass_data_gates(self.job, self.component, outputs, gates, **where)
 
     def _asks_for_more(self, action: dict[str, Any]) -> bool:
-        return bool(self.job.expect) and action["expect"] != _expectations(self.job)
+        return bool(self.job.expect) and action["expect"] != expectations(self.job)
 
     def _recheck(self, action: dict[str, Any]) -> dict[str, Any]:
         """Return an earlier result's gates by this job's own: they may ask for more than those that it passed."""
@@ -160,7 +143,7 @@ class Launch:
             made = action["outputs"].items()
             outputs = {port: Written(self.store.fetch(item["digest"]), item["metadata"]) for port, item in made}
             with (
-                _scratch(self.store, f"gates-{action['fingerprint']}") as scratch,
+                scratch_folder(self.store, f"gates-{action['fingerprint']}") as scratch,
                 GateProcess(here=self.gates_here) as gates,
             ):
                 gated = self._pass_data_gates(outputs, gates, scratch)
@@ -181,7 +164,7 @@ class Launch:
         except Exception as error:
             if not is_out_of_memory(error) and MEMORY not in str(error):
                 raise
-            told = str(error) if isinstance(error, PosttrainError) else f"stage {self.job.stage!r}: {_one_line(error)}"
+            told = str(error) if isinstance(error, PosttrainError) else f"stage {self.job.stage!r}: {one_line(error)}"
             turn = what_to_turn(self.job, self.component, self.params, stage.all_inputs())
             raise StageFailed(f"{told}; {turn}") from error
         except SystemExit as stop:  # its code may be 0, which would look like a stage that is done
@@ -190,122 +173,16 @@ class Launch:
         if missing := [port for port in missing if port not in stage.written()]:
             raise StageFailed(f"stage {self.job.stage!r}: {self.component.name} wrote no {', '.join(missing)}")
 
-    def _commit(
-        self, stage: RunningStage, mark: Fingerprint, inputs: dict[str, list[Input]], gated: dict[str, Any]
-    ) -> dict[str, Any]:
-        outputs: dict[str, Any] = {}
-        for port, folder in stage.written().items():
-            manifest = self.store.commit(self.component.outputs[port].type, folder, stage.metadata[port])
-            outputs[port] = output_record(self.store, manifest)
-            producer = {"fingerprint": mark.digest, "port": port}
-            self.store.put(producer_key(manifest.digest, mark.digest), producer)
-        action = {
-            "fingerprint": mark.digest,
-            "component": self.component.name,
-            "parts": mark.parts,
-            "outputs": outputs,
-            "metrics": stage.headlines,
-            "gates": gated,
-            "expect": _expectations(self.job),
-            "seconds": round(time.time() - self.started, 3),
-            "run_id": self.job.run_id,
-            "stage": self.job.stage,
-        }
-        self.store.put(action_key(mark.digest), action, overwrite=True)  # an earlier one may name outputs that are gone
-        entry = self._close_with_action(action, "miss", inputs)
-        self.store.drop_partial(mark.digest)
-        return entry
-
     def _record_hit(self, mark: Fingerprint, digests: Resolved, action: dict[str, Any]) -> dict[str, Any]:
         inputs = self.upstream.describe(digests)
         try:
             action = {**action, "gates": self._recheck(action)}
         except PosttrainError as error:
-            raise self._record_failure(error, mark.digest) from error
+            raise self.closing.failed(error, mark.digest) from error
         mine = action["run_id"] == self.job.run_id and action["stage"] == self.job.stage
         if not mine:  # a kill between action record and ledger entry is this run's own work, not a cache hit
             self.spool.stage_started(self.job, mark, inputs)
-        return self._close_with_action(action, "miss" if mine else "hit", inputs)
-
-    def _close_with_action(self, action: dict[str, Any], cache: str, inputs: dict[str, list[Input]]) -> dict[str, Any]:
-        for output in action["outputs"].values():
-            if self.job.register_as and output["type"] == ArtifactType.MODEL:
-                register_model(
-                    self.store,
-                    self.job.register_as,
-                    output["digest"],
-                    run_id=self.job.run_id,
-                    stage=self.job.stage,
-                    metrics=action["metrics"],
-                    aliases=self.job.register_aliases,
-                )
-        hit = {"produced_by": {"run_id": action["run_id"], "stage": action["stage"]}} if cache == "hit" else {}
-        return self._close(
-            status="done",
-            cache=cache,
-            inputs=inputs,
-            fingerprint=action["fingerprint"],
-            outputs=action["outputs"],
-            metrics=action["metrics"],
-            gates=action["gates"],
-            **hit,
-        )
-
-    def _close(self, *, status: str, cache: str, inputs: dict[str, list[Input]], **fields: Any) -> dict[str, Any]:
-        entry = stage_entry(
-            self.job, status=status, cache=cache, started=self.started, ended=time.time(), inputs=inputs, **fields
-        )
-        key = stage_key(self.job.run_id, self.job.stage)
-        if not self.store.put(key, entry):
-            entry = self.store.get(key) or entry
-        self.spool.stage_finished(entry)
-        self._tell(entry)
-        return entry
-
-    def _tell(self, entry: dict[str, Any]) -> None:
-        shown = {name: entry[name] for name in ("status", "cache", "metrics", "seconds")}
-        self.progress.send("finished", **shown)
-
-    def _record_failure(self, error: Exception, mark: str) -> PosttrainError:
-        known = isinstance(error, PosttrainError)
-        message = str(error) if known else _one_line(error)
-        record = {
-            "run_id": self.job.run_id,
-            "stage": self.job.stage,
-            "fingerprint": mark,
-            "error": message,
-            "time": time.time(),
-        }
-        self.store.put(failure_key(self.job.run_id, self.job.stage), record, overwrite=True)
-        self.spool.stage_failed(self.job.stage, mark, message)
-        self.progress.send("failed", error=message)
-        return error if isinstance(error, PosttrainError) else StageFailed(f"stage {self.job.stage!r}: {message}")
-
-
-@contextmanager
-def _scratch(store: Store, mark: str) -> Iterator[Path]:
-    """Yield an empty folder for the holder of a fingerprint's lock; what a killed holder left in it is removed.
-
-    It lies inside a directory store, so that a commit can link files instead of copying them.
-    """
-    base = Path(tempfile.gettempdir()) / f"posttrain-{os.getuid()}" if "://" in store.uri else Path(store.uri)
-    folder = base / "scratch" / mark
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _one_line(error: Exception) -> str:
-    """Return what a stage raised as one line of bounded length; its log holds the whole with the traceback."""
-    text = " ".join(str(error).split()) or "no message"
-    return f"{type(error).__name__}: {text if len(text) <= SHOWN_OF_AN_ERROR else text[:SHOWN_OF_AN_ERROR] + '...'}"
-
-
-def _expectations(job: Job) -> list[dict[str, Any]]:
-    return [expectation.model_dump(mode="json") for expectation in job.expect]
+        return self.closing.done(action, "miss" if mine else "hit", inputs)
 
 
 def _parameters(component: Component, job: Job) -> Params:

@@ -123,3 +123,8 @@ def stage_entry(
         "error": None,
     }
     return entry | fields
+
+
+def expectations(job: Job) -> list[dict[str, Any]]:
+    """Return what a job expects of its rows, as an action records that it was met."""
+    return [expectation.model_dump(mode="json") for expectation in job.expect]

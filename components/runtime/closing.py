@@ -1,0 +1,135 @@
+"""The end of a job: what it made or how it failed, in the store, in the ledger and to lineage, in that order."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from components.contract.artifacts import ArtifactType
+from components.contract.component import Component
+from components.contract.context import Input
+from components.contract.errors import PosttrainError, StageFailed
+from components.contract.job import Job
+from components.runtime.fingerprint import Fingerprint
+from components.runtime.lineage.registry import register_model
+from components.runtime.lineage.spool import Spool
+from components.runtime.progress import Progress
+from components.runtime.records import (
+    action_key,
+    expectations,
+    failure_key,
+    output_record,
+    producer_key,
+    stage_entry,
+    stage_key,
+)
+from components.runtime.stage import RunningStage
+from components.runtime.store import Store
+
+SHOWN_OF_AN_ERROR = 500
+
+
+class Closing:
+    """Writes a job's records; a kill between any two of them leaves what a rerun finishes."""
+
+    def __init__(self, job: Job, store: Store, spool: Spool, progress: Progress) -> None:
+        self.job, self.store, self.spool, self.progress = job, store, spool, progress
+        self.started = time.time()
+
+    def commit(
+        self,
+        stage: RunningStage,
+        component: Component,
+        mark: Fingerprint,
+        inputs: dict[str, list[Input]],
+        gated: dict[str, Any],
+    ) -> dict[str, Any]:
+        """Store what a stage has written, then the action that made it, then the ledger entry; return the last."""
+        outputs: dict[str, Any] = {}
+        for port, folder in stage.written().items():
+            manifest = self.store.commit(component.outputs[port].type, folder, stage.metadata[port])
+            outputs[port] = output_record(self.store, manifest)
+            producer = {"fingerprint": mark.digest, "port": port}
+            self.store.put(producer_key(manifest.digest, mark.digest), producer)
+        action = {
+            "fingerprint": mark.digest,
+            "component": component.name,
+            "parts": mark.parts,
+            "outputs": outputs,
+            "metrics": stage.headlines,
+            "gates": gated,
+            "expect": expectations(self.job),
+            "seconds": round(time.time() - self.started, 3),
+            "run_id": self.job.run_id,
+            "stage": self.job.stage,
+        }
+        self.store.put(action_key(mark.digest), action, overwrite=True)  # an earlier one may name outputs that are gone
+        entry = self.done(action, "miss", inputs)
+        self.store.drop_partial(mark.digest)
+        return entry
+
+    def done(self, action: dict[str, Any], cache: str, inputs: dict[str, list[Input]]) -> dict[str, Any]:
+        """Close a job with a result, its own (`cache` miss) or an earlier one (hit); return its ledger entry."""
+        for output in action["outputs"].values():
+            if self.job.register_as and output["type"] == ArtifactType.MODEL:
+                register_model(
+                    self.store,
+                    self.job.register_as,
+                    output["digest"],
+                    run_id=self.job.run_id,
+                    stage=self.job.stage,
+                    metrics=action["metrics"],
+                    aliases=self.job.register_aliases,
+                )
+        hit = {"produced_by": {"run_id": action["run_id"], "stage": action["stage"]}} if cache == "hit" else {}
+        return self._close(
+            status="done",
+            cache=cache,
+            inputs=inputs,
+            fingerprint=action["fingerprint"],
+            outputs=action["outputs"],
+            metrics=action["metrics"],
+            gates=action["gates"],
+            **hit,
+        )
+
+    def skipped(self, reason: str) -> dict[str, Any]:
+        """Close a job that does not run; return its ledger entry."""
+        return self._close(status="skipped", cache="none", inputs={}, error=reason)
+
+    def again(self, entry: dict[str, Any]) -> dict[str, Any]:
+        """Tell of a job that was closed before: a kill may have come between the ledger entry and its event."""
+        self.spool.stage_finished(entry)
+        shown = {name: entry[name] for name in ("status", "cache", "metrics", "seconds")}
+        self.progress.send("finished", **shown)
+        return entry
+
+    def failed(self, error: Exception, mark: str) -> PosttrainError:
+        """Record a failure of the work with this fingerprint; return what to raise."""
+        message = str(error) if isinstance(error, PosttrainError) else one_line(error)
+        record = {
+            "run_id": self.job.run_id,
+            "stage": self.job.stage,
+            "fingerprint": mark,
+            "error": message,
+            "time": time.time(),
+        }
+        self.store.put(failure_key(self.job.run_id, self.job.stage), record, overwrite=True)
+        self.spool.stage_failed(self.job.stage, mark, message)
+        self.progress.send("failed", error=message)
+        return error if isinstance(error, PosttrainError) else StageFailed(f"stage {self.job.stage!r}: {message}")
+
+    def _close(self, *, status: str, cache: str, inputs: dict[str, list[Input]], **fields: Any) -> dict[str, Any]:
+        entry = stage_entry(
+            self.job, status=status, cache=cache, started=self.started, ended=time.time(), inputs=inputs, **fields
+        )
+        key = stage_key(self.job.run_id, self.job.stage)
+        if not self.store.put(key, entry):
+            entry = self.store.get(key) or entry
+        return self.again(entry)
+
+
+def one_line(error: Exception) -> str:
+    """Return what a stage raised as one line of bounded length; its log holds the whole with the traceback."""
+    text = " ".join(str(error).split()) or "no message"
+    return f"{type(error).__name__}: {text if len(text) <= SHOWN_OF_AN_ERROR else text[:SHOWN_OF_AN_ERROR] + '...'}"
