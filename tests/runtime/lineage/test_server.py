@@ -32,7 +32,7 @@ def test_over_http_everything_arrives_once_whatever_dies(
     store: Store, tmp_path: Path, empty_database: Path, contents: Contents, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uri = f"http://127.0.0.1:{port}"
-    monkeypatch.setattr("components.runtime.lineage.deliver.SAVE_SECONDS", 1e9)  # no help from the cursor
+    monkeypatch.setattr("components.runtime.lineage.delivery.SAVE_SECONDS", 1e9)  # no help from the cursor
     tell(store, "quick-1", rows=4)
     tell(store, "quick-2", rows=4, salt="2")
     events = len(spooled_keys(store, "quick-1"))
