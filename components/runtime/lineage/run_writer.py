@@ -7,14 +7,12 @@ makes equal rows one. A deliverer that is killed at any instant therefore only h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import singledispatchmethod
-from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
-from mlflow.entities import LoggedModelInput, Metric, Param, Run, RunTag, ViewType
-from mlflow.exceptions import MlflowException
+from mlflow.entities import LoggedModelInput, Run
 from mlflow.tracking import MlflowClient
 
 from components.contract.artifacts import ArtifactType
@@ -31,6 +29,7 @@ from components.runtime.lineage.events import (
     StageStarted,
     epoch_milliseconds,
 )
+from components.runtime.lineage.mlflow_calls import find_or_make_experiment, log_batches, search_runs
 from components.runtime.lineage.mlflow_entities import (
     code_tags,
     curve_metrics,
@@ -43,23 +42,17 @@ from components.runtime.lineage.mlflow_entities import (
     stage_tags,
 )
 from components.runtime.lineage.model_writer import RUN_ID, ModelWriter
-from components.runtime.lineage.names import flatten, mlflow_name, mlflow_value
+from components.runtime.lineage.names import mlflow_value
 from components.runtime.lineage.rollout_table import TABLE, TABLE_TAG, rollout_table
 from components.runtime.lineage.spool import NO_FINGERPRINT
-from components.runtime.lineage.target import LineageBlocked
 from components.runtime.records import action_key
 from components.runtime.store import Store
 
 STAGE = "posttrain.stage"
 FINGERPRINT = "posttrain.fingerprint"
-METRICS_PER_BATCH = 1000
-TAGS_PER_BATCH = 100
-PAGE = 1000
 MODELS = (ArtifactType.MODEL, ArtifactType.CHECKPOINTS)
 RUN_STATUS = {"succeeded": "FINISHED", "failed": "FAILED", "stopped": "KILLED", "waiting": "SCHEDULED"}
 STAGE_STATUS = {"done": "FINISHED", "skipped": "FINISHED", "failed": "FAILED"}
-
-T = TypeVar("T")
 
 
 @dataclass
@@ -81,7 +74,7 @@ class RunWriter:
     def __init__(self, client: MlflowClient, store: Store, first: RunStarted, artifact_root: str | None) -> None:
         """Find the run's MLflow runs, or make the parent."""
         self._client, self._store, self._first = client, store, first
-        self._experiment = _experiment(client, first, artifact_root)
+        self._experiment = find_or_make_experiment(client, first, artifact_root)
         self._children: dict[tuple[str, str], Child] = {}
         awaited = {name for stage in first.stages for name in stage.after}
         self._last = {stage.name for stage in first.stages} - awaited
@@ -102,7 +95,7 @@ class RunWriter:
     def _find_runs(self) -> str | None:
         """Collect parent and children by tag; return the parent's id, or None."""
         found: dict[tuple[str, str] | None, list[Run]] = {}
-        for run in _search_runs(self._client, self._experiment, self._first.run_id):
+        for run in search_runs(self._client, self._experiment, self._first.run_id):
             tags = run.data.tags
             found.setdefault((tags[STAGE], tags[FINGERPRINT]) if STAGE in tags else None, []).append(run)
         kept = {identity: self._only(runs) for identity, runs in found.items()}
@@ -276,61 +269,5 @@ class RunWriter:
         chosen = given.get("model") or next(iter(given.values()), [])
         return self._models.find(chosen[0].digest) if len(chosen) == 1 else None
 
-    def _log(
-        self,
-        run_id: str,
-        *,
-        metrics: Iterable[Metric] = (),
-        params: Mapping[str, Any] | None = None,
-        tags: Mapping[str, str] | None = None,
-    ) -> None:
-        """Write in as few calls as MLflow's limits allow."""
-        pairs = [Param(mlflow_name(name), mlflow_value(value)) for name, value in flatten(params or {})]
-        labels = [RunTag(mlflow_name(name), value) for name, value in (tags or {}).items()]
-        batches: dict[str, Any] = {
-            "metrics": list(_batches(metrics, METRICS_PER_BATCH)),
-            "params": list(_batches(pairs, TAGS_PER_BATCH)),
-            "tags": list(_batches(labels, TAGS_PER_BATCH)),
-        }
-        for batch in batches["metrics"]:
-            self._client.log_batch(run_id, metrics=batch)
-        for index in range(max(len(batches["params"]), len(batches["tags"]))):
-            chosen = {kind: batches[kind][index] for kind in ("params", "tags") if index < len(batches[kind])}
-            self._client.log_batch(run_id, **chosen)
-
-
-def _experiment(client: MlflowClient, first: RunStarted, artifact_root: str | None) -> str:
-    recipe = first.recipe
-    found = client.get_experiment_by_name(recipe)
-    if found and found.lifecycle_stage != "active":
-        raise LineageBlocked(
-            f"MLflow: the experiment {recipe!r} is deleted; restore it (mlflow experiments restore "
-            f"--experiment-id {found.experiment_id}) or remove it for good (mlflow gc)"
-        )
-    if found:
-        return found.experiment_id
-    location = f"{artifact_root}/{recipe}" if artifact_root else None
-    tags = {"mlflow.note.content": first.summary} if first.summary else None
-    try:
-        return client.create_experiment(recipe, location, tags)
-    except MlflowException:  # the deliverer of another run of this recipe may have been faster
-        found = client.get_experiment_by_name(recipe)
-        if not found:
-            raise
-        return found.experiment_id
-
-
-def _search_runs(client: MlflowClient, experiment: str, run_id: str) -> Iterable[Run]:
-    ours, token = f"tags.`{RUN_ID}` = '{run_id}'", None
-    while True:
-        page = client.search_runs([experiment], ours, ViewType.ACTIVE_ONLY, PAGE, page_token=token)
-        yield from page
-        token = page.token
-        if not token:
-            return
-
-
-def _batches(items: Iterable[T], size: int) -> Iterable[list[T]]:
-    iterator = iter(items)
-    while batch := list(islice(iterator, size)):
-        yield batch
+    def _log(self, run_id: str, **what: Any) -> None:
+        log_batches(self._client, run_id, **what)
