@@ -12,7 +12,7 @@ VLLM := .venv-vllm
 REQUIREMENTS := infra/requirements
 ARGS ?=
 
-.PHONY: help demo airflow test test-slow test-airflow test-airflow-ui test-infra test-containers test-vllm test-deepspeed bench base-image images lint docs lock lock-gpu clean
+.PHONY: help demo airflow test test-slow test-airflow test-airflow-ui test-infra test-containers test-vllm test-deepspeed test-learning bench base-image images lint docs lock lock-gpu clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -84,10 +84,13 @@ test-containers: $(VENV)/.test $(KUBEFLOW)/.installed ## stages, images, MLflow 
 	@$(KUBEFLOW)/bin/python -m pytest -m containers tests/containers/test_kubeflow_local.py $(ARGS)
 
 test-vllm: $(VENV)/.test $(VLLM)/.installed ## vLLM's CPU build as the sampler (some minutes)
-	@POSTTRAIN_VLLM_PYTHON=$(CURDIR)/$(VLLM)/bin/python $(BIN)/python -m pytest -s -m vllm tests/modeling/generation tests/rl/test_vllm_learning.py $(ARGS)
+	@POSTTRAIN_VLLM_PYTHON=$(CURDIR)/$(VLLM)/bin/python $(BIN)/python -m pytest -m "vllm and not deepspeed" tests/modeling/generation $(ARGS)
 
 test-deepspeed: $(VENV)/.test ## several processes that train one model (some minutes)
-	@$(BIN)/python -m pytest -m deepspeed tests/modeling/training tests/runtime/test_ranks.py tests/end_to_end/test_real_models.py $(ARGS)
+	@$(BIN)/python -m pytest -m "deepspeed and not vllm" tests/modeling tests/runtime/test_ranks.py tests/end_to_end/test_real_models.py $(ARGS)
+
+test-learning: $(VENV)/.test $(VLLM)/.installed ## vLLM and DeepSpeed together: fresh weights, kills, and quickstart's RL on every pair (about an hour)
+	@POSTTRAIN_VLLM_PYTHON=$(CURDIR)/$(VLLM)/bin/python $(BIN)/python -m pytest -s -m "vllm and deepspeed" tests/modeling/generation tests/rl $(ARGS)
 
 bench: $(VENV)/.test ## ratios against peers, each measured in one run
 	@for file in tests/benchmarks/bench_*.py; do $(BIN)/python -m tests.benchmarks.$$(basename $$file .py) || exit 1; done

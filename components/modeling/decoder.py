@@ -67,6 +67,11 @@ class Layer(nn.Module):
         qkv = linear(rms_norm(x, self.attention_norm, c.norm_eps), self.qkv)
         if self.qkv_bias is not None:
             qkv = qkv + self.qkv_bias
+        return self.norm_heads(qkv)
+
+    def norm_heads(self, qkv: Tensor) -> Tensor:
+        """Return fused projections [N, (H + 2G) * C] with queries and keys normalised, if the model does so."""
+        c = self.config
         if self.query_norm is None or self.key_norm is None:
             return qkv
         heads = qkv.unflatten(-1, (-1, c.head_width))

@@ -43,6 +43,10 @@ class Ranks:
         """Return this rank's items: every `count`-th one."""
         return items[self.index :: self.count]
 
+    def pass_tokens(self, total: int, max_tokens: int) -> int:
+        """Return the most tokens of one forward pass of `total` in all, so that every rank gets a share."""
+        return max_tokens if self.count == 1 else max(1, min(max_tokens, -(-total // self.count)))
+
     def together(self, shares: Sequence[Sequence[T]]) -> list[T]:
         """Return the items in order from what `share` dealt to each rank."""
         total = sum(map(len, shares))

@@ -47,7 +47,7 @@ def accumulate_gradients(trainer: Trainer, batch: Sequence[Example], *, max_toke
     """Add the gradient of the batch's loss to the parameters, in passes of at most `max_tokens` tokens."""
     lengths = [len(example.tokens) for example in batch]
     denominator = _denominator(batch)
-    parts = list(micro_batches(lengths, trainer.pass_tokens(sum(lengths), max_tokens)))
+    parts = list(micro_batches(lengths, trainer.ranks.pass_tokens(sum(lengths), max_tokens)))
 
     def loss_of(chosen: list[int]) -> tuple[Tensor, list[float]]:
         part = [batch[index] for index in chosen]

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from components.modeling.generation.sampler import NativeSampler, Sampler
-from components.modeling.generation.scoring import scored
 from components.modeling.policy import Policy
 from components.modeling.prompting import decode_response, encode_examples
 from components.modeling.ranks import current_ranks
@@ -119,7 +118,7 @@ class Collector:
 
         ordered = self._ahead.exchange(begin, depth, steps_left)
         tokens = [prompt.tokens for prompt in ordered.prompts]
-        samples = scored(self.policy, tokens, ordered.drawing.samples(), temperature=ordered.temperature)
+        samples = self._sampler.scored(tokens, ordered.drawing.samples(), temperature=ordered.temperature)
         self.gap.add(samples)
         return batch_of_samples(ordered.prompts, samples, [self._text(response) for response in samples.responses()])
 

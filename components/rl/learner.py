@@ -13,7 +13,7 @@ from components.modeling.policy import Policy
 from components.modeling.training import Trainer
 from components.rl.batch import Batch
 from components.rl.diagnostics import PartTally, UpdateTally, tally_part
-from components.rl.scoring import micro_rows, score_tokens
+from components.rl.scoring import micro_rows, pass_cost, score_tokens
 from components.rl.slots import Denominator, SlotContext, Slots, StepSettings
 
 
@@ -102,7 +102,7 @@ class Learner:
         tally: UpdateTally,
     ) -> None:
         whole_groups = self.slots.objective_config.whole_groups
-        max_tokens = self.trainer.pass_tokens(_cost(batch), self.passes.micro_batch_tokens)
+        max_tokens = self.trainer.ranks.pass_tokens(pass_cost(batch), self.passes.micro_batch_tokens)
 
         def loss_of(rows: Tensor) -> tuple[Tensor, PartTally]:
             part = batch.select(rows).to(self.policy.device)
@@ -114,11 +114,6 @@ class Learner:
         parts = list(micro_rows(batch, max_tokens, whole_groups=whole_groups))
         for told in self.trainer.accumulate(parts, loss_of):
             tally.add_part(told)
-
-
-def _cost(batch: Batch) -> int:
-    """Return the tokens that forward passes over a batch compute, each prompt once."""
-    return batch.num_tokens + sum(len(batch.prompts[group].tokens) for group in set(batch.group.tolist()))
 
 
 def token_weights(batch: Batch, denominator: Denominator, constant: int) -> Tensor:

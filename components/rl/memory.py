@@ -1,4 +1,4 @@
-"""Memory of the rl stage: training, the frozen starting policy, and the sampler's cache."""
+"""Memory of the rl stage: training, the frozen starting policy, and the sampler: its cache, or an engine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from components.contract.job import Resources
 from components.contract.memory import MemoryEstimate, Need
-from components.modeling.memory_needs import BYTES, ModelSizes, cache_need, training_needs
+from components.modeling.memory_needs import BYTES, ModelSizes, cache_need, engine_needs, training_needs
 from components.modeling.sampling_config import SamplingConfig
 
 if TYPE_CHECKING:
@@ -32,7 +32,10 @@ def rl_memory(params: RLParams, model: ModelSizes | None, resources: Resources) 
         pass_tokens=max(longest, min(params.micro_batch_tokens, step_tokens)),
         longest=longest,
     )
-    extra = [cache_need(model, params.dtype, *_cached(step_tokens))] if resources.sampler == "native" else []
+    if resources.sampler == "native":
+        extra = [cache_need(model, params.dtype, *_cached(step_tokens))]
+    else:
+        extra = [*engine_needs(model, resources, params.dtype)]
     if params.start_kl_every:
         extra.append(Need("starting policy", BYTES[params.dtype] * model.parameters, "start_kl_every: 0"))
     return MemoryEstimate((*needs, *extra), resources.ranks_per_node, model)

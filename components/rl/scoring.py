@@ -16,6 +16,7 @@ from components.modeling.batching import micro_batches
 from components.modeling.logprobs import LogitsOf, TokenScores, at_temperature, token_entropy
 from components.modeling.packed import Packed
 from components.modeling.policy import Policy
+from components.modeling.ranks import current_ranks
 from components.rl.batch import Batch, Prompt
 
 TokenMap = Callable[[Tensor, Tensor, LogitsOf], Tensor]
@@ -60,12 +61,26 @@ def frozen_token_map(
 
 
 def frozen(batch: Batch, score: Callable[[Batch], Tensor], *, max_tokens: int) -> Tensor:
-    """Return [N] float32, on the CPU, from `score`, which gives [N'] for a part of the batch; without gradients."""
-    whole = torch.empty(batch.num_tokens)
+    """Return [N] float32, on the CPU, from `score`, which gives [N'] for a part of the batch; without gradients.
+
+    Ranks share the parts out, and make as many passes each: all must call it, with one and the same batch.
+    """
+    ranks, whole = current_ranks(), torch.empty(batch.num_tokens)
+    parts = list(micro_rows(batch, ranks.pass_tokens(pass_cost(batch), max_tokens)))
+    own = []
     with torch.no_grad():
-        for rows in micro_rows(batch, max_tokens):
-            whole[batch.tokens_of(rows)] = score(batch.select(rows)).cpu().float()
+        for rows, counts in ranks.rounds(parts):
+            found = score(batch.select(rows)).cpu().float()
+            if counts:
+                own.append(found)
+    for rows, found in zip(parts, ranks.together(ranks.gather(own)), strict=True):
+        whole[batch.tokens_of(rows)] = found
     return whole
+
+
+def pass_cost(batch: Batch) -> int:
+    """Return the tokens that forward passes over a batch compute, each prompt once."""
+    return batch.num_tokens + sum(len(batch.prompts[group].tokens) for group in set(batch.group.tolist()))
 
 
 def response_hidden(policy: Policy, batch: Batch, *, max_tokens: int) -> list[Tensor]:

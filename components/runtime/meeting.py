@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from torch.distributed import Store
 
-ORDER, ERROR = "posttrain/order", "posttrain/error/{}"
+ORDER, ERROR, DONE = "posttrain/order", "posttrain/error/{}", "posttrain/done/{}"
 OWN = "POSTTRAIN_RANKS_OF"
 """Set for ranks that the first one has started itself, to its process id."""
 LOCAL = "127.0.0.1"
@@ -92,6 +92,14 @@ class Meeting:
     def complain(self, message: str) -> None:
         """Leave word of why this rank ends."""
         self.store.set(ERROR.format(self.place.rank), message)
+
+    def finish(self) -> None:
+        """Leave word that this rank has run the component to its end."""
+        self.store.set(DONE.format(self.place.rank), b"1")
+
+    def has_done(self, rank: int) -> bool:
+        """Return whether a rank has left word that it is done."""
+        return bool(self.store.check([DONE.format(rank)]))
 
     def complaint(self) -> tuple[int, str] | None:
         """Return the first rank that left word, and its word."""

@@ -112,9 +112,10 @@ class _Team:
                     os._exit(1)
 
     def _death(self) -> str | None:
-        """Return which rank has ended badly, and how."""
+        """Return which rank has ended badly, and how; one that left in the middle did, whatever its exit code."""
         world = self.meeting.place.world
-        ended = {rank: code for rank, child in enumerate(self._children, 1) if (code := child.poll())}
+        codes = {rank: child.poll() for rank, child in enumerate(self._children, 1)}
+        ended = {rank: code for rank, code in codes.items() if code or (code == 0 and not self.meeting.has_done(rank))}
         killed = [rank for rank, code in ended.items() if code < 0]
         if killed:
             return f"rank {killed[0]} of {world} {cause_of_end(ended[killed[0]])}"
@@ -220,6 +221,7 @@ def _take_part(job: Job, component: Component, order: dict[str, Any], meeting: M
         function = getattr(importlib.import_module(module), name)
         meeting.gather(cuda=stage.device == "cuda")
         function(stage)
+        meeting.finish()
     from torch import distributed
 
     distributed.destroy_process_group()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -92,6 +93,24 @@ def test_the_error_of_another_rank_is_the_stages(start: Start, store: Store) -> 
     record = store.get(failure_key("r", "add"))
     assert record is not None
     assert record["error"] == "stage 'add': rank 1 of 2: RuntimeError: the card fell off"
+
+
+def test_a_rank_that_leaves_in_the_middle_is_named(start: Start, store: Store) -> None:
+    """Its exit code says that all is well."""
+    failed = start(how="leave")
+    assert failed.returncode == 1
+    record = store.get(failure_key("r", "add"))
+    assert record is not None
+    assert record["error"] == "stage 'add': rank 1 of 2 ended with exit code 0 before the stage was done"
+
+
+def test_a_killed_first_rank_leaves_nobody_behind(start: Start, store: Store) -> None:
+    killed = start(how="kill", victim=0)  # returns once all have closed the streams that they share
+    assert killed.returncode == -signal.SIGKILL
+    retried = start(how="kill", victim=0)
+    assert retried.returncode == 0, retried.stderr
+    assert '"resumed_from": 1' in retried.stdout
+    assert entry(store)["metrics"] == {"total": 18.0, "rows": 3.0}
 
 
 def test_torchrun_must_start_what_the_job_asks_for(start: Start) -> None:

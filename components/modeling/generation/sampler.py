@@ -14,6 +14,7 @@ from typing import ClassVar, Self
 import torch
 
 from components.modeling.generate import Progress, Samples, generate
+from components.modeling.generation.scoring import scored
 from components.modeling.policy import Policy
 from components.modeling.sampling import LogitsProcessor
 from components.modeling.sampling_config import SamplingConfig
@@ -68,6 +69,10 @@ class Sampler(ABC):
         """Begin to draw from the weights of now. An engine goes on while this process does other things."""
         found = self.sample(prompts, config, generator=generator)
         return Drawing(lambda: found)
+
+    def scored(self, prompts: Sequence[Sequence[int]], samples: Samples, *, temperature: float) -> Samples:
+        """Return samples with what the policy says of them now; see `scoring.scored`."""
+        return scored(self.policy, prompts, samples, temperature=temperature)
 
     @abstractmethod
     def rest(self) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from components.modeling.generate import Progress, Samples
-from components.modeling.generation.sampler import Sampler
+from components.modeling.generation.sampler import Drawing, Sampler
 from components.modeling.policy import Policy
 from components.modeling.ranks import Ranks
 from components.modeling.sampling import LogitsProcessor, Step
@@ -50,26 +50,59 @@ class SharedSampler(Sampler):
         processor: LogitsProcessor | None = None,
     ) -> Samples:
         """Draw `num_samples` responses to every prompt."""
-        rank, world, n = self._ranks.index, self._ranks.count, config.num_samples
-        start, end = (len(prompts) * border // world for border in (rank, rank + 1))
-        own = None
+        start, end = self._own_run(len(prompts))
+        n, own = config.num_samples, None
         uniforms = self.is_policy and not config.greedy
-        seed = None if self.is_policy else int(torch.randint(SEEDS, (), generator=generator))
+        own_generator = self._generator(generator)
         if uniforms:
             _skip(start * n, config, generator)
         if end > start:
             own = self._inner.sample(
                 prompts[start:end],
                 config,
-                generator=generator if seed is None else torch.Generator().manual_seed(seed ^ rank),
+                generator=own_generator,
                 progress=progress,
                 prefixes=None if prefixes is None else prefixes[start * n : end * n],
                 processor=None if processor is None else _shifted(processor, start, n),
             )
-            own = replace(own, prompt_index=own.prompt_index + start)
         if uniforms:
             _skip((len(prompts) - end) * n, config, generator)
-        return _joined([part for part in self._ranks.gather(own) if part is not None])
+        return self._gathered(own, start)
+
+    def begin(self, prompts: Sequence[Sequence[int]], config: SamplingConfig, *, generator: torch.Generator) -> Drawing:
+        """Begin to draw on every rank; all ranks must wait for the samples together."""
+        if self.is_policy:
+            return super().begin(prompts, config, generator=generator)
+        start, end = self._own_run(len(prompts))
+        own_generator = self._generator(generator)
+        own = self._inner.begin(prompts[start:end], config, generator=own_generator) if end > start else None
+        return Drawing(lambda: self._gathered(None if own is None else own.samples(), start))
+
+    def scored(self, prompts: Sequence[Sequence[int]], samples: Samples, *, temperature: float) -> Samples:
+        """Score a run of the prompts on each rank; `samples` are of all."""
+        start, end = self._own_run(len(prompts))
+        own = _run_of(samples, start, end)
+        scored = self._inner.scored(prompts[start:end], own, temperature=temperature) if end > start else None
+        return self._gathered(scored, start)
+
+    def _own_run(self, num_prompts: int) -> tuple[int, int]:
+        """Return where this rank's run of the prompts starts and ends."""
+        start, end = (
+            num_prompts * border // self._ranks.count for border in (self._ranks.index, self._ranks.index + 1)
+        )
+        return start, end
+
+    def _generator(self, generator: torch.Generator) -> torch.Generator:
+        """Return what this rank draws from; `generator` moves alike on all ranks."""
+        if self.is_policy:
+            return generator
+        seed = int(torch.randint(SEEDS, (), generator=generator))
+        return torch.Generator().manual_seed(seed ^ self._ranks.index)
+
+    def _gathered(self, own: Samples | None, start: int) -> Samples:
+        """Return the responses of all ranks; `start` is the first prompt of this one's."""
+        shifted = None if own is None else replace(own, prompt_index=own.prompt_index + start)
+        return _joined([part for part in self._ranks.gather(shifted) if part is not None])
 
     def rest(self) -> None:
         """Give memory back until the next weights or samples are wanted."""
@@ -93,6 +126,14 @@ def _shifted(processor: LogitsProcessor, first_prompt: int, num_samples: int) ->
         return processor(logits, Step(step.position, rows, prompts))
 
     return process
+
+
+def _run_of(samples: Samples, start: int, end: int) -> Samples:
+    """Return the rows of a run of the prompts, as if there were no others."""
+    rows = slice(start * samples.num_samples, end * samples.num_samples)
+    columns = {field.name: getattr(samples, field.name) for field in fields(Samples)}
+    own = {name: column[rows] if isinstance(column, Tensor) else column for name, column in columns.items()}
+    return Samples(**own | {"prompt_index": own["prompt_index"] - start})
 
 
 def _joined(parts: Sequence[Samples]) -> Samples:

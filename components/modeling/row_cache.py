@@ -1,0 +1,38 @@
+"""Keys and values during generation: the prompts' once, every row's own, behind three calls.
+
+Shapes: P prompts, R rows, H query heads, G key-value heads, C head width, N prompt tokens in the pack.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+class RowCache(ABC):
+    """The keys and values of all layers; rows are in order of their prompts."""
+
+    @abstractmethod
+    def add_prompts(self, projections: Sequence[Tensor]) -> None:
+        """Take every layer's rotated queries, keys and values [N, (H + 2G) * C] of the packed prompts."""
+
+    @abstractmethod
+    def advance(self) -> None:
+        """Make room for one more token of every row; `attend` of each layer then stores it."""
+
+    @abstractmethod
+    def attend(self, layer: int, qkv: Tensor) -> Tensor:
+        """Store the new keys and values of qkv [R, (H + 2G) * C]; return the heads' outputs [R, H * C]."""
+
+    @abstractmethod
+    def keep(self, rows: Tensor) -> None:
+        """Keep only the given rows, indices [R'] in rising order."""
+
+
+def prompt_tokens(lengths: Tensor, width: int) -> Tensor:
+    """Return, [P, width], where each prompt's tokens lie in the pack; its last one again beyond its end."""
+    starts = lengths.cumsum(0) - lengths
+    return starts.unsqueeze(1) + torch.arange(width, device=lengths.device).minimum(lengths.unsqueeze(1) - 1)
