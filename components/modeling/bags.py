@@ -28,8 +28,9 @@ from components.modeling.row_cache import RowCache, prompt_tokens
 
 _BLOCK = 16
 """Tokens of a block: 16 keys of one feature are one cache line and one AVX-512 register."""
-MOST_PROMPT = 128
-"""Widest prompt, in tokens; beyond it products of all rows of a prompt with its keys are faster."""
+MOST_PROMPT = 256
+"""Widest prompt, in tokens. Beyond it products of all rows of a prompt with its keys gain: measured with groups of 64
+from somewhere between 128 and 512 on, with groups of 8 not yet at 512."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class BagCache(RowCache):
         self.prompt_blocks = -(-self.longest // _BLOCK)
         self.own_blocks = -(-capacity // _BLOCK)
         self.first_own = lengths.shape[0] * config.kv_heads * self.prompt_blocks
+        self.scale = config.head_width**-0.5
         self.used = 0
         """Own tokens of every row so far."""
         self.layers: list[_Tables] = []
@@ -83,27 +85,27 @@ class BagCache(RowCache):
         self.used += 1
         if self.used % _BLOCK == 1:
             self._list_rows()
-        spare = -self.used % _BLOCK
-        columns = self.value_table[..., spare : spare + self.used + self.longest]
-        self.columns = slice(spare, spare + columns.shape[2])
-        self.value_rows = columns.flatten()
-        self.value_bags = torch.arange(0, self.value_rows.shape[0], columns.shape[2], dtype=torch.int32)
+        place = -self.used % _BLOCK
+        self.places = [(keys.select(3, place), values.select(2, place)) for keys, values in self.newest]
+        width = self.used + self.longest
+        self.columns = slice(place, place + width)
+        self.value_rows = self.value_table[:, self.columns].flatten()
+        self.value_bags = torch.arange(0, self.value_rows.shape[0], width, dtype=torch.int32)
 
     def attend(self, layer: int, qkv: Tensor) -> Tensor:
         """Store the new keys and values of qkv [R, (H + 2G) * C]; return the heads' outputs [R, H * C]."""
         c = self.config
-        tables = self.layers[layer]
-        _, key, value = qkv.view(qkv.shape[0], -1, c.head_width).split((c.heads, c.kv_heads, c.kv_heads), dim=1)
-        block, place = (self.used - 1) // _BLOCK, -self.used % _BLOCK
-        tables.own_keys[block].select(3, place).copy_(key)
-        tables.own_values[block].select(2, place).copy_(value)
+        tables, (key_place, value_place) = self.layers[layer], self.places[layer]
+        heads = qkv.view(-1, c.heads + 2 * c.kv_heads, c.head_width)
+        key_place.copy_(heads.narrow(1, c.heads, c.kv_heads))
+        value_place.copy_(heads.narrow(1, c.heads + c.kv_heads, c.kv_heads))
 
         query = qkv.view(-1, c.head_width).index_select(0, self.query_rows).view(-1)
-        scores = _bag(tables.keys, self.key_rows, self.key_bags, query).view(qkv.shape[0], c.heads, -1)
-        scores = scores[..., self.columns] * c.head_width**-0.5
+        scores = _bag(tables.keys, self.key_rows, self.key_bags, query).view_as(self.value_table)
+        scores = scores[:, self.columns] * self.scale
         if self.ragged:
-            scores[..., self.used :] += self.prompt_bias
-        weights = scores.softmax(2).view(-1)
+            scores[:, self.used :] += self.prompt_bias
+        weights = scores.softmax(1).view(-1)
         return _bag(tables.values, self.value_rows, self.value_bags, weights).view(qkv.shape[0], -1)
 
     def keep(self, rows: Tensor) -> None:
@@ -144,13 +146,16 @@ class BagCache(RowCache):
         blocks = torch.cat((own, shared.unsqueeze(2) + _range(self.prompt_blocks)), dim=2)
         self.key_rows = (blocks.unsqueeze(3) * c.head_width + _range(c.head_width)).flatten()
         self.key_bags = _range(blocks.numel()) * c.head_width
-        self.value_table = (blocks.unsqueeze(3) * _BLOCK + _range(_BLOCK)).flatten(2)
-        """[R, H, K * _BLOCK]"""
+        self.value_table = (blocks.unsqueeze(3) * _BLOCK + _range(_BLOCK)).view(rows * c.heads, -1)
+        """[R * H, K * _BLOCK]"""
         query = _range(rows).unsqueeze(1) * (c.heads + 2 * c.kv_heads) + _range(c.heads)
         self.query_rows = query.flatten().repeat_interleave(blocks.shape[2])
         if self.ragged:
             padding = torch.arange(self.longest) >= self.lengths.index_select(0, self.prompt_of).unsqueeze(1)
-            self.prompt_bias = torch.zeros(padding.shape).masked_fill_(padding, float("-inf")).unsqueeze(1)
+            bias = torch.zeros(padding.shape).masked_fill_(padding, float("-inf"))
+            self.prompt_bias = bias.repeat_interleave(c.heads, dim=0)
+        self.newest = [(layer.own_keys[used - 1], layer.own_values[used - 1]) for layer in self.layers]
+        """Each layer's block that is being filled, [R, G, C, _BLOCK] and [R, G, _BLOCK, C]."""
 
 
 def _range(count: int) -> Tensor:

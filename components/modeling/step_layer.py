@@ -33,7 +33,7 @@ class Product:
 
     def is_small(self, x: Tensor) -> bool:
         """Return whether the default BLAS is faster (see ops.matmul_transposed)."""
-        return x.shape[0] * self.weight.numel() < FEW_PRODUCTS
+        return x.shape[0] * self.weight.numel() <= FEW_PRODUCTS
 
     def __call__(self, x: Tensor, bias: Tensor | None = None) -> Tensor:
         """Return x @ weight.T + bias, [R, O]."""
@@ -53,7 +53,9 @@ class StepLayer:
 
     def __init__(self, layer: Layer) -> None:
         c = self.config = layer.config
-        self.layer = layer
+        # Attributes of modules are slow to look up.
+        self.qkv_bias = layer.qkv_bias
+        self.norm_heads = layer.norm_heads if c.head_norm else None
         self.norm = UnitNorm(c.width, c.norm_eps)
         self.qkv = Product(layer.qkv, layer.attention_norm * self.norm.gain)
         self.out = Product(layer.attention_out)
@@ -64,7 +66,9 @@ class StepLayer:
     def project(self, x: Tensor, turns: Tensor) -> Tensor:
         """Return fused, rotated queries, keys and values [R, (H + 2G) * C] of x [R, D]."""
         c = self.config
-        qkv = self.layer.norm_heads(self.qkv(self.norm(x), self.layer.qkv_bias))
+        qkv = self.qkv(self.norm(x), self.qkv_bias)
+        if self.norm_heads is not None:
+            qkv = self.norm_heads(qkv)
         return rotate(qkv, turns, c.heads + c.kv_heads, c.head_width)
 
     def finish(self, x: Tensor, attended: Tensor) -> Tensor:

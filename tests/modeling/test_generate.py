@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.stats import chisquare
 from torch import Tensor
 
 from components.contract.errors import InputError
+from components.modeling.bags import BagCache
 from components.modeling.generate import Samples, generate
 from components.modeling.packed import Packed
 from components.modeling.policy import Policy, load_policy
-from components.modeling.sampling import Step, draw, truncate
+from components.modeling.sampling import Step
 from components.modeling.sampling_config import SamplingConfig
+from components.modeling.step_layer import StepDecoder
 from tests.modeling import decoder_models as models
 
 PROMPTS = models.token_lists([5, 9, 30, 1], seed=1)
@@ -111,8 +111,7 @@ def test_chunks_change_no_token(llama: Policy, limit: int) -> None:
     )
     assert torch.equal(whole.tokens, chunked.tokens)
     torch.testing.assert_close(whole.logprobs, chunked.logprobs, atol=1e-5, rtol=1e-5)
-    assert calls[-1] == (28, 28)
-    assert len(calls) == {1: 28, 100: 5, 1000: 1}[limit]
+    assert (calls[-1], len(calls)) == ((28, 28), {1: 28, 100: 5, 1000: 1}[limit])
 
 
 def test_repeats_bit_for_bit(llama: Policy) -> None:
@@ -122,6 +121,35 @@ def test_repeats_bit_for_bit(llama: Policy) -> None:
     assert torch.equal(one.logprobs, two.logprobs)
     other = generate(llama, PROMPTS, config, generator=_seeded(6))
     assert not torch.equal(one.tokens, other.tokens)
+
+
+def test_new_weights_count_from_the_next_call_on(tmp_path: Path) -> None:
+    """What a call prepares of the weights is not kept."""
+    config = SamplingConfig(num_samples=4, max_new_tokens=12)
+    for seed in (0, 1):
+        models.save("llama", tmp_path / str(seed), seed=seed)
+    policy, new = (load_policy(tmp_path / name) for name in "01")
+    before = generate(policy, PROMPTS, config, generator=_seeded())
+    with torch.no_grad():
+        for (_, ours), (_, theirs) in zip(policy.trainable(), new.trainable(), strict=True):
+            ours.copy_(theirs)
+    after, expected = (generate(each, PROMPTS, config, generator=_seeded()) for each in (policy, new))
+    assert torch.equal(after.logprobs, expected.logprobs)
+    assert not torch.equal(after.tokens, before.tokens)
+
+
+@pytest.mark.parametrize("general", ["cache", "layers", "both"])
+def test_the_general_ways_say_the_same(llama: Policy, general: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other devices and precisions go these ways; here they are taken on the CPU."""
+    config = SamplingConfig(num_samples=6, max_new_tokens=40)
+    fast = generate(llama, PROMPTS, config, generator=_seeded())
+    if general != "layers":
+        monkeypatch.setattr(BagCache, "serves", lambda *_: False)
+    if general != "cache":
+        monkeypatch.setattr(StepDecoder, "serves", lambda *_: False)
+    plain = generate(llama, PROMPTS, config, generator=_seeded())
+    assert torch.equal(plain.tokens, fast.tokens)
+    torch.testing.assert_close(plain.logprobs, fast.logprobs, atol=1e-5, rtol=1e-5)
 
 
 def _first_logits(policy: Policy, prompt: list[int]) -> Tensor:
@@ -161,40 +189,6 @@ def _truncated(probabilities: Tensor, config: SamplingConfig) -> Tensor:
     out = torch.zeros_like(probabilities)
     out[kept] = probabilities[kept] / probabilities[kept].sum()
     return out
-
-
-def test_truncation_by_hand() -> None:
-    logits = torch.tensor([[0.5, 0.25, 0.15, 0.1]]).log()
-    inf = float("-inf")
-
-    def kept(**settings: float) -> list[bool]:
-        return (truncate(logits, SamplingConfig(**settings)) > inf).squeeze(0).tolist()
-
-    assert kept(top_k=2) == [True, True, False, False]
-    assert kept(top_p=0.5) == [True, False, False, False]
-    assert kept(top_p=0.51) == [True, True, False, False]
-    assert kept(top_p=0.01) == [True, False, False, False]
-    assert kept(top_k=3, top_p=0.9) == [True, True, True, False]
-    halved = truncate(logits, SamplingConfig(temperature=0.5))
-    torch.testing.assert_close(halved, logits * 2)
-
-
-@given(
-    st.lists(st.floats(-30, 5) | st.just(float("-inf")), min_size=2, max_size=9),
-    st.floats(0, 1, exclude_max=True),
-)
-def test_draw_never_picks_an_impossible_token(logits: list[float], uniform: float) -> None:
-    logits[len(logits) // 2] = 0.0
-    logprobs = torch.log_softmax(torch.tensor([logits]), -1)
-    for point in (uniform, 0.0, 1.0 - 2.0**-53):
-        (token,) = draw(logprobs.exp(), torch.tensor([point], dtype=torch.float64)).tolist()
-        assert logprobs[0, token].exp() > 0
-
-
-def test_draw_by_hand() -> None:
-    probabilities = torch.tensor([[0.25, 0.0, 0.75]]).expand(4, 3)
-    uniforms = torch.tensor([0.0, 0.2499, 0.2501, 0.9999], dtype=torch.float64)
-    assert draw(probabilities, uniforms).tolist() == [0, 0, 2, 2]
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
@@ -251,6 +245,5 @@ def test_refuses_what_cannot_be_generated(llama: Policy) -> None:
 
 
 def test_lengths_vary_as_they_should(llama: Policy) -> None:
-    """The harness of other tests: this model ends rows at many lengths."""
     samples: Samples = generate(llama, PROMPTS, SamplingConfig(num_samples=30, max_new_tokens=40), generator=_seeded())
     assert len(Counter(samples.lengths.tolist())) > 8

@@ -1,0 +1,44 @@
+"""Truncation and drawing by inverse CDF."""
+
+from __future__ import annotations
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from components.modeling.sampling import draw, truncate
+from components.modeling.sampling_config import SamplingConfig
+
+
+def test_truncation_by_hand() -> None:
+    logits = torch.tensor([[0.5, 0.25, 0.15, 0.1]]).log()
+    inf = float("-inf")
+
+    def kept(**settings: float) -> list[bool]:
+        return (truncate(logits, SamplingConfig(**settings)) > inf).squeeze(0).tolist()
+
+    assert kept(top_k=2) == [True, True, False, False]
+    assert kept(top_p=0.5) == [True, False, False, False]
+    assert kept(top_p=0.51) == [True, True, False, False]
+    assert kept(top_p=0.01) == [True, False, False, False]
+    assert kept(top_k=3, top_p=0.9) == [True, True, True, False]
+    halved = truncate(logits, SamplingConfig(temperature=0.5))
+    torch.testing.assert_close(halved, logits * 2)
+
+
+@given(
+    st.lists(st.floats(-30, 5) | st.just(float("-inf")), min_size=2, max_size=9),
+    st.floats(0, 1, exclude_max=True),
+)
+def test_draw_never_picks_an_impossible_token(logits: list[float], uniform: float) -> None:
+    logits[len(logits) // 2] = 0.0
+    logprobs = torch.log_softmax(torch.tensor([logits]), -1)
+    for point in (uniform, 0.0, 1.0 - 2.0**-53):
+        (token,) = draw(logprobs.exp(), torch.tensor([point], dtype=torch.float64)).tolist()
+        assert logprobs[0, token].exp() > 0
+
+
+def test_draw_by_hand() -> None:
+    probabilities = torch.tensor([[0.25, 0.0, 0.75]]).expand(4, 3)
+    uniforms = torch.tensor([0.0, 0.2499, 0.2501, 0.9999], dtype=torch.float64)
+    assert draw(probabilities, uniforms).tolist() == [0, 0, 2, 2]
