@@ -107,10 +107,11 @@ class Evaluation:
 
     @property
     def model(self) -> str:
-        """Return which stage's model was evaluated, without its seed."""
-        entry = self.stages[0].entry
-        source = entry["inputs"]["model"][0]["source"] if entry and entry["inputs"].get("model") else self.name
-        return _without_labels(source.partition(".")[0], self.stages[0].labels)
+        """Return which stage's model was evaluated, with the evaluation's labels but its seed."""
+        first = self.stages[0]
+        entry = first.entry
+        source = entry["inputs"]["model"][0]["source"] if entry and entry["inputs"].get("model") else first.group
+        return _without_labels(source.partition(".")[0], first.labels) + _shared_labels(first)
 
     @property
     def domains(self) -> list[str]:
@@ -145,8 +146,12 @@ def metrics_of(stage: Stage) -> dict[str, dict[str, Any]]:
 
 def group_name(stage: Stage) -> str:
     """Return the name that all seeds of a stage share: other labels stay visible."""
+    return stage.group + _shared_labels(stage)
+
+
+def _shared_labels(stage: Stage) -> str:
     others = [f"{axis}={value}" for axis, value in stage.labels.items() if axis != "seed"]
-    return stage.group + (f" [{', '.join(others)}]" if others else "")
+    return f" [{', '.join(others)}]" if others else ""
 
 
 def over_seeds(values: list[float]) -> Estimate:
@@ -158,8 +163,9 @@ def over_seeds(values: list[float]) -> Estimate:
 
 
 def _without_labels(name: str, labels: dict[str, Any]) -> str:
-    for axis, value in labels.items():
-        name = name.removesuffix(f"-{axis}-{value}")
+    ends = tuple(f"-{axis}-{value}" for axis, value in labels.items())
+    while name.endswith(ends):  # in whatever order the matrix has its axes
+        name = min((name.removesuffix(end) for end in ends), key=len)
     return name
 
 

@@ -1,8 +1,9 @@
 """Speed of the trainer against plain transformers.Trainer: same model, rows, batch, updates and optimiser; one thread.
 
 Run as a script for the figures: `python -m tests.benchmarks.bench_trainer --json out.json`. Repeats are interleaved,
-so that both meet the same machine, and both are timed inside the training call only. Trainer pads each batch to its
-longest row and computes logits at every position; that is its way, not a setting. bench_sft compares with TRL's.
+so that both meet the same machine, and both are timed inside the training call only. Ratios are by wall clock and by
+CPU seconds: the latter are what a busy machine leaves standing, and what the bar is about. Trainer pads each batch to
+its longest row and computes logits at every position; that is its way, not a setting. bench_sft compares with TRL's.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import argparse
 import json
 import statistics
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from components.modeling.examples import Example, examples_from_rows
+from tests.benchmarks.bench_generation import Clock
 from tests.benchmarks.bench_sft import BATCH, LEARNING_RATE, Timing, demonstrations, make_base, matmul_floor, time_ours
 
 IGNORED = -100
@@ -57,11 +58,11 @@ def time_transformers(base: Path, examples: Sequence[Example], steps: int) -> Ti
         )
         model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
         trainer = Trainer(model=model, args=settings, train_dataset=rows, data_collator=_padded)
-        start = time.perf_counter()
+        clock = Clock()
         trainer.train()
-        seconds = time.perf_counter() - start
+        spent = clock.stop()
     losses = [row["loss"] for row in trainer.state.log_history if "loss" in row]
-    return Timing(seconds, losses[0], losses[-1])
+    return Timing(*spent, losses[0], losses[-1])
 
 
 def _padded(rows: Sequence[Mapping[str, list[int]]]) -> dict[str, Tensor]:
@@ -99,6 +100,7 @@ def compare(*, steps: int, repeats: int) -> dict[str, Any]:
         "transformers_tokens_per_second": [round(num_tokens / timing.seconds) for timing in theirs],
         "ratio": [round(ratio, 3) for ratio in ratios],
         "ratio_median": round(statistics.median(ratios), 3),
+        "cpu_ratio_median": round(statistics.median(b.cpu_seconds / a.cpu_seconds for a, b in pairs), 3),
         "matmul_floor_tokens_per_second": round(num_tokens / floor),
         "first_loss": [ours[0].first_loss, theirs[0].first_loss],
         "last_loss": [ours[0].last_loss, theirs[0].last_loss],
@@ -111,7 +113,7 @@ def test_training_is_faster_than_transformers_trainer() -> None:
     result = compare(steps=20, repeats=3)
     assert result["first_loss"][0] == pytest.approx(result["first_loss"][1], rel=0.02)
     assert result["last_loss"][0] == pytest.approx(result["last_loss"][1], rel=0.2)
-    assert result["ratio_median"] >= 2.0, result
+    assert result["cpu_ratio_median"] >= 2.0, result
 
 
 def main() -> None:
