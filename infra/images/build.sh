@@ -26,6 +26,7 @@ arguments=(
 )
 [ "$kind" = airflow ] || arguments+=(
   --build-arg "TITLE=posttrain-$kind" --build-arg "REQUIREMENTS=$lock" --build-arg "RUN_PACKAGES=$packages"
+  --build-arg "BUILT=$(date +%s%N)"
 )
 [ -z "$index" ] || arguments+=(--build-arg "EXTRA_INDEX_URL=$index")
 [ -z "${BASE_IMAGE:-}" ] || arguments+=(--build-arg "BASE_IMAGE=$BASE_IMAGE")

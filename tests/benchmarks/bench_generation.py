@@ -14,8 +14,6 @@ of the engine, without the forward pass by which the policy scores its responses
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import statistics
 import tempfile
@@ -38,6 +36,7 @@ from components.modeling.model_config import ModelConfig
 from components.modeling.ops import matmul_transposed
 from components.modeling.policy import Policy, new_policy
 from components.modeling.sampling_config import SamplingConfig
+from tests.benchmarks.script import best_of, run_script
 
 GROUP, PROMPT_TOKENS, NEW_TOKENS, VOCABULARY = 8, 12, 36, 106
 BATCHES = (64, 256, 512)
@@ -128,19 +127,10 @@ def matmul_floor(policy: Policy, num_prompts: int) -> float:
         if weight.ndim == 2:
             weight = weight.detach()
             encoded = num_prompts * (1 if name == "embedding" else PROMPT_TOKENS)
-            seconds += _best(partial(matmul_transposed, torch.randn(encoded, weight.shape[1]), weight))
+            seconds += best_of(partial(matmul_transposed, torch.randn(encoded, weight.shape[1]), weight))
             step = partial(matmul_transposed, torch.randn(num_prompts * GROUP, weight.shape[1]), weight)
-            seconds += (NEW_TOKENS - 1) * _best(step)
+            seconds += (NEW_TOKENS - 1) * best_of(step)
     return seconds
-
-
-def _best(work: Callable[[], object]) -> float:
-    seconds = []
-    for _ in range(10):
-        start = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
 
 
 def compare(*, repeats: int, batches: tuple[int, ...] = BATCHES, with_vllm: bool = True) -> dict[str, dict[str, Any]]:
@@ -201,17 +191,5 @@ def test_native_is_at_least_twice_as_fast_as_transformers() -> None:
     assert min(ratios) >= 2.0, result
 
 
-def main() -> None:
-    """Print the figures, and write them as JSON when asked."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    text = json.dumps(compare(repeats=options.repeats), indent=1)
-    print(text)
-    if options.json:
-        options.json.write_text(text + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    run_script(__doc__, compare, repeats=5)

@@ -12,8 +12,6 @@ Run as a script for the table and JSON: `python -m tests.benchmarks.bench_operat
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import random
 import tempfile
@@ -41,6 +39,7 @@ from components.rl.samplers.epoch_shuffle import epoch_shuffle
 from components.rl.slots import NoConfig
 from components.tasks.verify import verify
 from tests.benchmarks.bench_rl import GROUP, MAX_NEW_TOKENS, PROMPTS, WARM_UP, make_items, make_start
+from tests.benchmarks.script import run_script
 from tests.rl.build import context
 
 RATE, MICRO_BATCH_TOKENS, EPSILON, CLIP = 3e-4, 16384, 1e-6, 0.2
@@ -157,17 +156,5 @@ def test_the_operator_layer_costs_less_than_three_percent() -> None:
     assert result["cpu ratio, layered"] < 1.03, result
 
 
-def main() -> None:
-    """Print the figures, and write them as JSON when asked."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=30)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    text = json.dumps(compare(steps=options.steps), indent=1)
-    print(text)
-    if options.json:
-        options.json.write_text(text + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    run_script(__doc__, compare, steps=30)

@@ -14,8 +14,6 @@ its own, and vLLM where POSTTRAIN_VLLM_PYTHON names an environment that has it.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import statistics
 import tempfile
@@ -47,6 +45,7 @@ from components.rl.run import build_loop
 from components.tasks.item import Item
 from tests.benchmarks.bench_generation import Clock
 from tests.benchmarks.bench_rl import GROUP, MAX_NEW_TOKENS, PROMPTS, WARM_UP, make_items, make_start
+from tests.benchmarks.script import run_script
 from tests.modeling.generation.engines import engine_sampler
 from tests.modeling.generation.native_engine import TYPES, NativeEngine
 
@@ -218,21 +217,5 @@ def test_drawing_ahead_is_faster() -> None:
     assert found["speedup"] >= 1 + (found["most_speedup"] - 1) / 2, found
 
 
-def main() -> None:
-    """Print the figures, and write them as JSON when asked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=15)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--learn-steps", type=int, default=40)
-    parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    result = compare(steps=options.steps, repeats=options.repeats, learn_steps=options.learn_steps, seeds=options.seeds)
-    text = json.dumps(result, indent=1)
-    print(text)
-    if options.json:
-        options.json.write_text(text + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    run_script(__doc__, compare, steps=15, repeats=5, learn_steps=40, seeds=2)

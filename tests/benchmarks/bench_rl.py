@@ -8,8 +8,6 @@ TRL gets its fastest setting for a CPU: one micro-batch, no KL, no gradient chec
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 import statistics
 import tempfile
@@ -39,6 +37,7 @@ from components.rl.run import build_loop
 from components.tasks.demonstrators.chain_sum_trace import ChainSumTraceConfig, chain_sum_trace
 from components.tasks.item import Item
 from components.tasks.verify import verify
+from tests.benchmarks.script import best_of, run_script
 
 PROMPTS, GROUP, MAX_NEW_TOKENS = 32, 8, 36
 WARM_UP = 2
@@ -229,9 +228,9 @@ def matmul_floor(policy: Policy, *, prompt_tokens: float, mean_length: float, tr
             continue
         is_table = name == "embedding"
         weight = weight.detach()
-        encode = 0.0 if is_table else _best(partial(_product, _random(int(prompt_tokens), weight), weight))
-        decode = mean_length * _best(partial(_product, _random(rows, weight), weight))
-        update = _best(partial(_products, *_update_operands(update_rows, weight)))
+        encode = 0.0 if is_table else best_of(partial(_product, _random(int(prompt_tokens), weight), weight))
+        decode = mean_length * best_of(partial(_product, _random(rows, weight), weight))
+        update = best_of(partial(_products, *_update_operands(update_rows, weight)))
         seconds += encode + decode + update
     return seconds
 
@@ -253,15 +252,6 @@ def _products(x: Tensor, w: Tensor, grad: Tensor, w_t: Tensor, grad_t: Tensor, x
     matmul_transposed(x, w)
     matmul_transposed(grad, w_t)
     matmul_transposed(grad_t, x_t)
-
-
-def _best(work: Callable[[], None]) -> float:
-    seconds = []
-    for _ in range(10):
-        start = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
 
 
 def compare(*, steps: int, repeats: int, start_steps: int = 250) -> dict[str, Any]:
@@ -308,19 +298,5 @@ def test_rl_is_at_least_three_times_as_fast_as_trl() -> None:
     assert result["ratio_median"] >= 3.0, result
 
 
-def main() -> None:
-    """Print the figures, and write them as JSON when asked."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    result = compare(steps=options.steps, repeats=options.repeats)
-    text = json.dumps(result, indent=1)
-    print(text)
-    if options.json:
-        options.json.write_text(text + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    run_script(__doc__, compare, steps=10, repeats=5)

@@ -10,12 +10,9 @@ setting.
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 import statistics
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -34,6 +31,7 @@ from components.modeling.supervised import fit
 from components.modeling.tokenizer import train_tokenizer
 from components.modeling.training_config import SupervisedConfig
 from tests.benchmarks.bench_generation import Clock
+from tests.benchmarks.script import best_of, run_script
 
 BATCH = 64
 LEARNING_RATE = 1e-3
@@ -160,8 +158,7 @@ def matmul_floor(policy: Policy, tokens_per_step: float, targets_per_step: float
         grad, x, w = torch.randn(rows, out), torch.randn(rows, inner), weight.detach()
         grad_t, x_t, w_t = grad.t().contiguous(), x.t().contiguous(), w.t().contiguous()
         work = partial(_products, x, w, w_t, grad, grad_t, x_t)
-        best = min(_time(work) for _ in range(10))
-        seconds += best * steps
+        seconds += best_of(work) * steps
     return seconds
 
 
@@ -169,12 +166,6 @@ def _products(x: Any, w: Any, w_t: Any, grad: Any, grad_t: Any, x_t: Any) -> Non
     matmul_transposed(x, w)
     matmul_transposed(grad, w_t)
     matmul_transposed(grad_t, x_t)
-
-
-def _time(work: Callable[[], None]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
 
 
 def compare(*, steps: int, repeats: int) -> dict[str, Any]:
@@ -219,19 +210,5 @@ def test_sft_is_at_least_twice_as_fast_as_trl() -> None:
     assert result["cpu_ratio_median"] >= 2.0, result
 
 
-def main() -> None:
-    """Print the figures, and write them as JSON when asked."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=40)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    result = compare(steps=options.steps, repeats=options.repeats)
-    text = json.dumps(result, indent=1)
-    print(text)
-    if options.json:
-        options.json.write_text(text + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    run_script(__doc__, compare, steps=40, repeats=5)

@@ -8,8 +8,6 @@ its longest row and computes logits at every position; that is its way, not a se
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -23,6 +21,7 @@ from torch import Tensor
 from components.modeling.examples import Example, examples_from_rows
 from tests.benchmarks.bench_generation import Clock
 from tests.benchmarks.bench_sft import BATCH, LEARNING_RATE, Timing, demonstrations, make_base, matmul_floor, time_ours
+from tests.benchmarks.script import run_script
 
 IGNORED = -100
 """Label of a token that is no target."""
@@ -116,18 +115,5 @@ def test_training_is_faster_than_transformers_trainer() -> None:
     assert result["cpu_ratio_median"] >= 2.0, result
 
 
-def main() -> None:
-    """Print the figures, and write them as JSON when asked."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=40)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    text = json.dumps(compare(steps=options.steps, repeats=options.repeats), indent=1)
-    print(text)
-    if options.json:
-        options.json.write_text(text + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    run_script(__doc__, compare, steps=40, repeats=5)

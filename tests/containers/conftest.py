@@ -18,7 +18,22 @@ import pytest
 from tests.support.s3_server import local_s3, make_bucket, s3_environment
 
 IMAGE = os.environ.get("POSTTRAIN_IMAGE_CPU", "localhost/posttrain-cpu:latest")
+GPU_IMAGE = os.environ.get("POSTTRAIN_IMAGE_GPU", "localhost/posttrain-gpu:latest")
 BUCKET = "posttrain-containers"
+RECIPE = "quickstart"
+FEW = {
+    "base_steps": 12,
+    "sft_steps": 6,
+    "rl_steps": 6,
+    "replay_steps": 4,
+    "corpus_rows": 400,
+    "demo_rows": 160,
+    "prompt_rows": 48,
+    "eval_rows": 12,
+    "eval_samples": 2,
+}
+"""Parameters of the recipe with which all of its stages run in seconds."""
+SET_FEW = [part for name, value in FEW.items() for part in ("--set", f"{name}={value}")]
 
 
 def podman(*arguments: str) -> str:

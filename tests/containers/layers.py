@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import mmap
+import subprocess
 from collections.abc import Iterable
-from pathlib import Path
 
-from tests.containers.conftest import podman
+CHUNK_BYTES = 1 << 24
 
 
-def found_in(image: str, needles: Iterable[str], folder: Path) -> set[str]:
-    """Return which of the needles the image holds anywhere; `folder` takes the image, whose layers lie open in it."""
-    archive = folder / "image.tar"
-    podman("save", "--quiet", "--format", "docker-archive", "--output", str(archive), image)
-    try:
-        with archive.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as everything:
-            return {needle for needle in needles if everything.find(needle.encode()) >= 0}
-    finally:
-        archive.unlink()
+def found_in(image: str, needles: Iterable[str]) -> set[str]:
+    """Return which of the needles the image holds anywhere; its layers lie open in the stream that is searched."""
+    wanted = {needle: needle.encode() for needle in needles}
+    overlap = max(map(len, wanted.values())) - 1
+    found: set[str] = set()
+    command = ["podman", "save", "--quiet", "--format", "docker-archive", image]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as saving:
+        assert saving.stdout is not None
+        tail = b""
+        while chunk := saving.stdout.read(CHUNK_BYTES):
+            piece = tail + chunk
+            found |= {needle for needle, sought in wanted.items() if sought in piece}
+            tail = piece[-overlap:] if overlap else b""
+    assert saving.returncode == 0
+    return found

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.containers.conftest import IMAGE, podman
+from components.contract.job import Job
+from pipelines.engines.containers import Containers
+from tests.containers.conftest import GPU_IMAGE, IMAGE, podman
 from tests.containers.layers import found_in
 
 pytestmark = [pytest.mark.containers, pytest.mark.slow]
@@ -26,6 +28,8 @@ SMALL = (
     "typing-extensions",
     "typing-inspection",
 )
+LIBRARIES = {"cpu": "torch, transformers, datasets, mlflow", "gpu": "torch, transformers, datasets, deepspeed, vllm"}
+COMPILER = {"cpu": "None", "gpu": "/usr/bin/gcc"}
 MACHINE = ("PIP_FIND_LINKS", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL")
 """Variables whose values, where they are set, are this machine's own business."""
 
@@ -40,7 +44,8 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dic
         copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
         copy(ROOT / part, folder / part)
     lock = folder / "infra" / "requirements" / "stages.lock"
-    lock.write_text("\n".join(line for line in lock.read_text().splitlines() if line.split("==")[0] in SMALL))
+    small = [line for line in lock.read_text().splitlines() if line.split("==")[0] in SMALL]
+    lock.write_text("\n".join([f"# {uuid.uuid4().hex}: no layer of an earlier build will do", *small]))
     (folder / ".env").write_text(secrets["file"])
     (folder / "components" / "planted.txt").write_text(secrets["code"])
     (folder / "pip.conf").write_text(f"[global]\nfind-links = /nonexistent/{secrets['links']}\n")
@@ -65,9 +70,18 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dic
     podman("rmi", "--force", environment["TAG"])
 
 
-def test_no_layer_holds_a_secret_of_the_build(planted: tuple[str, dict[str, str]], tmp_path: Path) -> None:
+@pytest.fixture(params=["cpu", "gpu"])
+def built(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """Return the kind of an image of the stages, and its name."""
+    image = {"cpu": IMAGE, "gpu": GPU_IMAGE}[request.param]
+    if subprocess.run(["podman", "image", "exists", image]).returncode:
+        pytest.skip(f"{image} is not built: make images IMAGES={request.param}")
+    return request.param, image
+
+
+def test_no_layer_holds_a_secret_of_the_build(planted: tuple[str, dict[str, str]]) -> None:
     image, secrets = planted
-    found = found_in(image, secrets.values(), tmp_path)
+    found = found_in(image, secrets.values())
     there = {door: secret in found for door, secret in secrets.items()}
     # the label and the code are there to show that what is in an image is found
     assert there == {
@@ -80,14 +94,15 @@ def test_no_layer_holds_a_secret_of_the_build(planted: tuple[str, dict[str, str]
     }
 
 
-def test_the_image_of_stages_is_as_it_should_be(tmp_path: Path) -> None:
-    (told,) = json.loads(podman("inspect", IMAGE))
+def test_an_image_of_stages_is_as_it_should_be(built: tuple[str, str]) -> None:
+    kind, image = built
+    (told,) = json.loads(podman("inspect", image))
     settings = told["Config"]
     variables = dict(text.split("=", 1) for text in settings["Env"])
     code = json.loads(variables.pop("POSTTRAIN_CODE"))
     assert settings["User"] == "10001:10001"
     assert settings["Entrypoint"] == ["python", "-m", "components.runtime.process"]
-    assert settings["Labels"]["org.opencontainers.image.title"] == "posttrain-cpu"
+    assert settings["Labels"]["org.opencontainers.image.title"] == f"posttrain-{kind}"
     assert settings["Labels"]["org.opencontainers.image.revision"] == code["version"]
     assert len(code["version"]) == 40
     assert len(code["lock"]) == 64
@@ -97,11 +112,23 @@ def test_the_image_of_stages_is_as_it_should_be(tmp_path: Path) -> None:
         "PYTHON_SHA256",
     }
     machine = {value for name in MACHINE if (value := os.environ.get(name)) and "pypi.org" not in value}
-    assert found_in(IMAGE, {code["version"], *machine}, tmp_path) == {code["version"]}
+    assert found_in(image, {code["version"], *machine}) == {code["version"]}
 
 
-def test_nothing_in_the_image_builds_or_installs_or_is_secret() -> None:
+def test_nothing_in_an_image_installs_or_is_secret(built: tuple[str, str]) -> None:
+    kind, image = built
     search = "import os, shutil; from importlib.util import find_spec as f; print(shutil.which('gcc'), f('pip'))"
-    search += "; print(os.path.exists('/run/secrets') and os.listdir('/run/secrets'))"
-    printed = podman("run", "--rm", "--network", "none", "--entrypoint", "python", IMAGE, "-c", search)
-    assert printed.split() in (["None", "None", "False"], ["None", "None", "[]"])
+    search += "; print(os.path.exists('/run/secrets') and os.listdir('/run/secrets'), os.path.exists('/wheels'))"
+    printed = podman("run", "--rm", "--network", "none", "--entrypoint", "python", image, "-c", search).split()
+    assert printed[2] in ("False", "[]")
+    assert (printed[0], printed[1], printed[3]) == (COMPILER[kind], "None", "False")
+
+
+def test_what_an_image_is_for_can_be_imported_in_it_as_a_stage_runs(built: tuple[str, str]) -> None:
+    kind, image = built
+    fields = {"run_id": "r", "recipe": "x", "stage": "sft", "component": "sft", "params": {}, "inputs": {}, "seed": 0}
+    job = Job.model_validate({**fields, "store": "s3://any/store", "resources": {"memory_gib": 8}})
+    command = Containers("podman", {"cpu": image}, "none").command(job, f"import-{uuid.uuid4().hex[:8]}", {})
+    command[-1:] = ["--entrypoint", "python", image, "-c", f"import {LIBRARIES[kind]}; print('imported')"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.stdout.endswith("imported\n"), done.stderr

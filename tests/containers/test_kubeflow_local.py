@@ -14,11 +14,10 @@ from typing import Any
 
 import pytest
 
-from tests.containers.conftest import BUCKET, IMAGE, Network
+from tests.containers.conftest import BUCKET, FEW, IMAGE, RECIPE, SET_FEW, Network
 from tests.support.kfp_local import Ran, podman_socket, repaired
 
 pytestmark = [pytest.mark.containers, pytest.mark.slow]
-MICRO = Path(__file__).parents[1] / "end_to_end" / "recipes" / "micro.yaml"
 STORE = f"s3://{BUCKET}/store"
 REFUSED = ["--set", "stages.dev.gate=num_rows > 1000000"]
 CLOSED = {"read_only": True, "cap_drop": ["ALL"], "security_opt": ["no-new-privileges"], "mem_limit": "4g"}
@@ -73,18 +72,18 @@ def test_the_compiled_recipe_runs_and_makes_what_the_local_engine_knows(
     kubeflow: Run, posttrain: Posttrain, tmp_path: Path
 ) -> None:
     pipeline = tmp_path / "pipeline.yaml"
-    compiled = posttrain("compile", str(MICRO), "--engine", "kubeflow", "-o", str(pipeline))
+    compiled = posttrain("compile", RECIPE, "--engine", "kubeflow", "-o", str(pipeline))
     assert compiled.returncode == 0, compiled.stderr
-    ran = kubeflow(pipeline, posttrain_store=STORE)
+    ran = kubeflow(pipeline, posttrain_store=STORE, **FEW)
     assert set(ran.codes) == {0}, ran.output
     stages = _shown(posttrain)["stages"]
     assert len(stages) == 14
     assert len(ran.codes) == len(stages) + 2  # one begins the run, one ends it
     assert {stage["status"] for stage in stages} == {"done"}
-    again = posttrain("run", str(MICRO), "--containers", "--json", "--store", STORE)
+    again = posttrain("run", RECIPE, *SET_FEW, "--containers", "--json", "--store", STORE)
     assert again.returncode == 0, again.stdout + again.stderr
     known = json.loads(again.stdout)["stages"]
-    assert {stage["status"] for stage in known} == {"cached"}
+    assert {(stage["status"], stage["cache"]) for stage in known} == {("done", "hit")}
     assert [stage["outputs"] for stage in known] == [stage["outputs"] for stage in stages]
 
 
@@ -92,9 +91,9 @@ def test_a_stage_that_fails_fails_the_pipeline_and_is_told_at_its_end(
     kubeflow: Run, posttrain: Posttrain, tmp_path: Path
 ) -> None:
     pipeline = tmp_path / "pipeline.yaml"
-    compiled = posttrain("compile", str(MICRO), "--engine", "kubeflow", "-o", str(pipeline), *REFUSED)
+    compiled = posttrain("compile", RECIPE, "--engine", "kubeflow", "-o", str(pipeline), *REFUSED)
     assert compiled.returncode == 0, compiled.stderr
-    ran = kubeflow(pipeline, posttrain_store=STORE)
+    ran = kubeflow(pipeline, posttrain_store=STORE, **FEW)
     assert 0 < sum(code != 0 for code in ran.codes) < len(ran.codes)
     assert "num_rows > 1000000" in ran.output
     assert ran.codes[-1] == 0  # the task that ends the run

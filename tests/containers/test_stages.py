@@ -15,10 +15,9 @@ import pytest
 
 from components.contract.job import Job
 from pipelines.engines.containers import Containers
-from tests.containers.conftest import BUCKET, IMAGE, Network
+from tests.containers.conftest import BUCKET, IMAGE, RECIPE, SET_FEW, Network
 
 pytestmark = [pytest.mark.containers, pytest.mark.slow]
-MICRO = Path(__file__).parents[1] / "end_to_end" / "recipes" / "micro.yaml"
 STORE = f"s3://{BUCKET}/store"
 PROBE = """
 import json, os, socket
@@ -67,9 +66,9 @@ def posttrain(network: Network, bucket: dict[str, str], planted: str, tmp_path: 
 def test_a_whole_recipe_makes_the_same_in_containers(
     posttrain: Posttrain, bucket: dict[str, str], planted: str, tmp_path: Path
 ) -> None:
-    contained = posttrain("run", str(MICRO), "--containers", "--json", "--store", STORE)
+    contained = posttrain("run", RECIPE, *SET_FEW, "--containers", "--json", "--store", STORE)
     assert contained.returncode == 0, contained.stdout + contained.stderr
-    forked = posttrain("run", str(MICRO), "--json", "--store", str(tmp_path / "store"))
+    forked = posttrain("run", RECIPE, *SET_FEW, "--json", "--store", str(tmp_path / "store"))
     assert forked.returncode == 0, forked.stdout + forked.stderr
     digests = _digests(json.loads(contained.stdout))
     assert len(digests) > 20
@@ -80,7 +79,7 @@ def test_a_whole_recipe_makes_the_same_in_containers(
 
 def test_a_failing_stage_fails_the_run_with_its_last_line(posttrain: Posttrain) -> None:
     broken = ["--set", "stages.corpus.gate=num_rows > 1000000", "--set", "defaults.retries=0"]
-    done = posttrain("run", str(MICRO), "--containers", "--store", STORE, *broken)
+    done = posttrain("run", RECIPE, *SET_FEW, "--containers", "--store", STORE, *broken)
     assert done.returncode == 1
     assert "num_rows > 1000000" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr

@@ -19,7 +19,7 @@ Terraform = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="session")
 def terraform(tmp_path_factory: pytest.TempPathFactory) -> Terraform:
-    """Run terraform in an initialised copy of infra/terraform, beside a copy of the pools file; asserts success."""
+    """Run terraform on what it is `given` in an initialised copy of its folder and the pools file; asserts success."""
     work = tmp_path_factory.mktemp("terraform")
     shutil.copy(INFRA / "pools.yaml", work)
     folder = work / "terraform"
@@ -30,10 +30,12 @@ def terraform(tmp_path_factory: pytest.TempPathFactory) -> Terraform:
     settings.write_text(f"provider_installation {{\n  {method}\n}}\ndisable_checkpoint = true\n")
     environment = {**os.environ, "TF_CLI_CONFIG_FILE": str(settings), "TF_IN_AUTOMATION": "1", "NO_COLOR": "1"}
 
-    def run(*arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
         command = ["terraform", *arguments]
-        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
-        assert done.returncode == code, done.stdout + done.stderr
+        done = subprocess.run(
+            command, cwd=folder, env=environment, input=given, capture_output=True, text=True, timeout=600
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
         return done
 
     run("init", "-input=false", "-no-color")

@@ -39,6 +39,18 @@ def test_every_manifest_is_valid_to_the_letter(manifests: list[Manifest], versio
         kubernetes_validate.validate(manifest, version, strict=True)
 
 
+@pytest.mark.parametrize("version", ["1.31", "1.32"])
+def test_manifests_that_are_applied_by_themselves_are_valid_too(version: str) -> None:
+    import kubernetes_validate
+
+    loose = [path for path in INFRA.rglob("*.yaml") if not {"base", "overlays"} & set(path.parts)]
+    files = sorted(path for path in loose if "apiVersion: " in path.read_text())
+    assert [f"{path.parent.name}/{path.name}" for path in files] == ["airflow/rbac.yaml", "kubeflow/rbac.yaml"]
+    for path in files:
+        for manifest in yaml.safe_load_all(path.read_text()):
+            kubernetes_validate.validate(manifest, version, strict=True)
+
+
 def test_nothing_may_talk_unless_it_is_named(manifests: list[Manifest]) -> None:
     policies = {one["metadata"]["name"]: one["spec"] for one in _of(manifests, "NetworkPolicy")}
     assert policies["deny-by-default"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}

@@ -32,6 +32,17 @@ def test_it_is_formatted_valid_and_passes_its_own_tests(terraform: Terraform) ->
     assert "5 passed, 0 failed" in printed
 
 
+def test_every_pool_fits_the_machines_that_terraform_gives_it(terraform: Terraform) -> None:
+    printed = terraform("console", "-var", "bucket=any", given="jsonencode(var.instance_types)").stdout
+    types: dict[str, list[str]] = json.loads(json.loads(printed))
+    wanted = _by_label()
+    assert types.keys() == wanted.keys()
+    for label, pools in wanted.items():
+        for cpus, memory_gib, gpus in (MACHINES[name] for name in types[label]):
+            for pool in pools:  # the node keeps a core and some memory for itself
+                assert (pool.cpus < cpus, pool.memory_gib < 0.95 * memory_gib, pool.gpus) == (True, True, gpus), label
+
+
 @pytest.fixture(scope="module")
 def aws(terraform: Terraform) -> Iterator[Any]:
     """Apply everything to a local server, and return a maker of boto3 clients of it."""
@@ -47,10 +58,7 @@ def aws(terraform: Terraform) -> Iterator[Any]:
 
 @pytest.mark.slow
 def test_apply_makes_the_node_groups_of_the_pools_file(aws: Any) -> None:
-    wanted: dict[str, list[Pool]] = {}
-    for pool in load_pools().values():
-        if pool.node_selector:
-            wanted.setdefault(pool.node_selector[LABEL], []).append(pool)
+    wanted = _by_label()
     eks = aws("eks")
     names = eks.list_nodegroups(clusterName="posttrain")["nodegroups"]
     assert set(names) == {*wanted, "system"}
@@ -64,9 +72,7 @@ def test_apply_makes_the_node_groups_of_the_pools_file(aws: Any) -> None:
         assert taints == {(one.key, "NO_SCHEDULE") for pool in pools for one in pool.tolerations}
         assert all(one.effect == "NoSchedule" for pool in pools for one in pool.tolerations)
         assert group["amiType"].endswith("_NVIDIA") == any(pool.gpus for pool in pools)
-        for cpus, memory_gib, gpus in (MACHINES[name] for name in group["instanceTypes"]):
-            for pool in pools:  # the node keeps a core and some memory for itself
-                assert (pool.cpus < cpus, pool.memory_gib < 0.95 * memory_gib, pool.gpus) == (True, True, gpus)
+        assert set(group["instanceTypes"]) <= MACHINES.keys()
 
 
 @pytest.mark.slow
@@ -108,6 +114,15 @@ def test_the_kubernetes_api_and_all_nodes_are_private(aws: Any) -> None:
         subnets = eks.describe_nodegroup(clusterName="posttrain", nodegroupName=name)["nodegroup"]["subnets"]
         assert subnets
         assert not internet & set(subnets)
+
+
+def _by_label() -> dict[str, list[Pool]]:
+    """Return the pools of the pools file by the label of the nodes that they select."""
+    found: dict[str, list[Pool]] = {}
+    for pool in load_pools().values():
+        if pool.node_selector:
+            found.setdefault(pool.node_selector[LABEL], []).append(pool)
+    return found
 
 
 def _listed(value: str | list[str]) -> list[str]:
