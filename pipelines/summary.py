@@ -49,6 +49,7 @@ def _store_option(store: Store) -> str:
 
 def results_table(data: RunData) -> Table | None:
     """Return pass@1 per evaluated model and domain with intervals, or None when nothing was evaluated."""
+    from rich.markup import escape
     from rich.table import Table
 
     if not data.evaluations:
@@ -59,7 +60,7 @@ def results_table(data: RunData) -> Table | None:
     for domain in data.domains:
         table.add_column(domain, justify="right")
     for model, estimates in _rows(data):
-        table.add_row(model, *(interval_text(estimate) for estimate in estimates))
+        table.add_row(escape(model), *(interval_text(estimate) for estimate in estimates))
     return table
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
-from pipelines.report.collect import Evaluation, Stage
+import pytest
+from rich.console import Console
+
+from pipelines.report.collect import Evaluation, RunData, Stage
+from pipelines.summary import results_table
 
 
 def evaluation(source: str, **labels: str | int) -> Evaluation:
@@ -26,3 +30,15 @@ def evaluation(source: str, **labels: str | int) -> Evaluation:
 )
 def test_models_of_a_matrix_have_names_of_their_own(found: Evaluation, expected: str) -> None:
     assert found.model == expected
+
+
+def test_the_screen_shows_the_names_whole(tmp_path: Path) -> None:
+    files = {"metrics": tmp_path}
+    (tmp_path / "metrics.json").write_text("{}")
+    cells = [Stage(f"eval-arm-{arm}", "evaluate", "eval", {"arm": arm}, [], None, files=files) for arm in ("x", "y")]
+    table = results_table(RunData({}, None, cells))
+    console = Console(width=80)
+    with console.capture() as shown:
+        console.print(table)
+    assert "eval [arm=x]" in shown.get()
+    assert "eval [arm=y]" in shown.get()
