@@ -157,32 +157,34 @@ class Decoder(nn.Module):
         c = self.config
         x = torch.nn.functional.embedding(packed.tokens, self.embedding)
         turns = self.turns(packed.positions)
-        if self.recompute and torch.is_grad_enabled() and projections is None and mlp_inputs is None:
-            return self._recomputed(x, turns, packed, rows)
+        again = self.recompute and torch.is_grad_enabled() and projections is None and mlp_inputs is None
         for index, layer in enumerate(self.layers):
-            qkv = layer.project(x, turns)
-            if projections is not None:
-                projections.append(qkv)
-            attended = attend(qkv, packed.attention, c.heads, c.kv_heads)
-            if mlp_inputs is not None:
-                mlp_inputs.append(layer.mlp_input(x, attended))
-            if rows is not None and index == c.layers - 1:
-                # Beyond the last attention nothing reads the other tokens.
-                x, attended = x.index_select(0, rows), attended.index_select(0, rows)
-            x = layer.finish(x, attended)
+            # Beyond the last attention nothing reads the other tokens.
+            given = (layer, x, turns, packed, rows if index == c.layers - 1 else None)
+            if again:  # Nothing is kept but what enters the layer (Chen et al. 2016, arXiv:1604.06174).
+                x = checkpoint(self._block, *given, use_reentrant=False, preserve_rng_state=False)
+            else:
+                x = self._block(*given, projections, mlp_inputs)
         return rms_norm(x, self.norm, c.norm_eps)
 
-    def _recomputed(self, x: Tensor, turns: Tensor, packed: Packed, rows: Tensor | None) -> Tensor:
-        """Return what `forward` does, keeping no more than each layer's input (Chen et al. 2016, arXiv:1604.06174)."""
+    def _block(
+        self,
+        layer: Layer,
+        x: Tensor,
+        turns: Tensor,
+        packed: Packed,
+        rows: Tensor | None,
+        projections: list[Tensor] | None = None,
+        mlp_inputs: list[Tensor] | None = None,
+    ) -> Tensor:
+        """Return a layer's output, of the tokens `rows` alone if given; see `forward` for the lists."""
         c = self.config
-
-        def run(layer: Layer, x: Tensor, own: Tensor | None) -> Tensor:
-            attended = attend(layer.project(x, turns), packed.attention, c.heads, c.kv_heads)
-            if own is not None:
-                x, attended = x.index_select(0, own), attended.index_select(0, own)
-            return layer.finish(x, attended)
-
-        for index, layer in enumerate(self.layers):
-            own = rows if index == c.layers - 1 else None
-            x = checkpoint(run, layer, x, own, use_reentrant=False, preserve_rng_state=False)
-        return rms_norm(x, self.norm, c.norm_eps)
+        qkv = layer.project(x, turns)
+        if projections is not None:
+            projections.append(qkv)
+        attended = attend(qkv, packed.attention, c.heads, c.kv_heads)
+        if mlp_inputs is not None:
+            mlp_inputs.append(layer.mlp_input(x, attended))
+        if rows is not None:
+            x, attended = x.index_select(0, rows), attended.index_select(0, rows)
+        return layer.finish(x, attended)
