@@ -32,13 +32,12 @@ from components.modeling.prompting import decode_response, encode_prompts
 from components.modeling.sampling_config import SamplingConfig
 from components.modeling.training_config import OptimizerConfig
 from components.rl.batch import Prompt
-from components.rl.component import RLParams
 from components.rl.loop import Loop
 from components.rl.run import build_loop
 from components.rl.samplers.epoch_shuffle import epoch_shuffle
 from components.rl.slots import NoConfig
 from components.tasks.verify import verify
-from tests.benchmarks.bench_rl import GROUP, MAX_NEW_TOKENS, PROMPTS, WARM_UP, make_items, make_start
+from tests.benchmarks.bench_rl import GROUP, MAX_NEW_TOKENS, PROMPTS, WARM_UP, grpo, make_items, make_start
 from tests.benchmarks.script import run_script
 from tests.rl.build import context
 
@@ -101,20 +100,10 @@ class ByHand:
 
 def layered(start: Path, pool: list[Prompt], steps: int) -> Loop:
     """Return the loop of the rl stage with the same settings and all its diagnostics."""
-    given = {
-        "method": "grpo",
-        "objective": {"name": "ppo_clip", "denominator": "tokens"},
-        "regularizers": [],
-        "reference": "none",
-        "steps": steps,
-        "prompts_per_step": PROMPTS,
-        "group_size": GROUP,
-        "max_new_tokens": MAX_NEW_TOKENS,
-        "start_kl_every": 0,
-        "optimizer": {"peak_learning_rate": RATE},
-        "micro_batch_tokens": MICRO_BATCH_TOKENS,
-    }
-    return build_loop(RLParams.model_validate(given), load_policy(start), pool, start=start, seed=0)
+    params = grpo(
+        steps, start_kl_every=0, optimizer={"peak_learning_rate": RATE}, micro_batch_tokens=MICRO_BATCH_TOKENS
+    )
+    return build_loop(params, load_policy(start), pool, start=start, seed=0)
 
 
 def compare(*, steps: int, copies: int = 3, start_steps: int = 150) -> dict[str, Any]:

@@ -39,12 +39,11 @@ from components.modeling.policy import Policy, load_policy
 from components.modeling.prompting import encode_prompts
 from components.modeling.sampling_config import SamplingConfig
 from components.rl.batch import Prompt
-from components.rl.component import RLParams
 from components.rl.loop import Loop
 from components.rl.run import build_loop
 from components.tasks.item import Item
 from tests.benchmarks.bench_generation import Clock
-from tests.benchmarks.bench_rl import GROUP, MAX_NEW_TOKENS, PROMPTS, WARM_UP, make_items, make_start
+from tests.benchmarks.bench_rl import MAX_NEW_TOKENS, WARM_UP, grpo, make_items, make_start
 from tests.benchmarks.script import run_script
 from tests.modeling.generation.engines import engine_sampler
 from tests.modeling.generation.native_engine import TYPES, NativeEngine
@@ -115,21 +114,12 @@ def make_loop(world: World, sampler: EngineSampler, *, staleness: int, steps: in
     policy = load_policy(world.folder)
     sampler.load_weights(policy)
     rollout = {"name": "group_ahead", "max_staleness": staleness} if staleness else "group"
-    params = RLParams.model_validate(
-        {
-            "method": "grpo",
-            "rollout": rollout,
-            "objective": {"name": "ppo_clip", "denominator": "tokens"},
-            "advantages": ["group_mean_std", "truncated_importance"],
-            "regularizers": [],
-            "reference": "none",
-            "steps": steps,
-            "prompts_per_step": PROMPTS,
-            "group_size": GROUP,
-            "max_new_tokens": MAX_NEW_TOKENS,
-            "start_kl_every": 0,
-            "optimizer": {"peak_learning_rate": 3e-4},
-        }
+    params = grpo(
+        steps,
+        rollout=rollout,
+        advantages=["group_mean_std", "truncated_importance"],
+        start_kl_every=0,
+        optimizer={"peak_learning_rate": 3e-4},
     )
     return build_loop(params, policy, world.pool, start=world.folder, seed=seed, sampler=sampler), policy
 

@@ -116,6 +116,21 @@ def make_start(folder: Path, items: list[Item], steps: int) -> Policy:
     return policy
 
 
+def grpo(steps: int, **changes: Any) -> RLParams:
+    """Return GRPO without a reference, at the sizes of these benchmarks."""
+    given = {
+        "method": "grpo",
+        "objective": {"name": "ppo_clip", "denominator": "tokens"},
+        "regularizers": [],
+        "reference": "none",
+        "steps": steps,
+        "prompts_per_step": PROMPTS,
+        "group_size": GROUP,
+        "max_new_tokens": MAX_NEW_TOKENS,
+    }
+    return RLParams.model_validate(given | changes)
+
+
 def time_ours(start: Path, items: list[Item], steps: int) -> Timing:
     """Run the loop of the rl stage with all its diagnostics, on TRL's settings."""
     policy = load_policy(start)
@@ -123,19 +138,12 @@ def time_ours(start: Path, items: list[Item], steps: int) -> Timing:
         Prompt(item, tuple(tokens))
         for item, tokens in zip(items, encode_prompts(policy.tokenizer, [item.prompt for item in items]), strict=True)
     ]
-    given = {
-        "method": "grpo",
-        "objective": {"name": "ppo_clip", "denominator": "tokens"},
-        "advantages": [{"name": "group_mean_std", "epsilon": 1e-4}],
-        "regularizers": [],
-        "reference": "none",
-        "steps": steps + WARM_UP,
-        "prompts_per_step": PROMPTS,
-        "group_size": GROUP,
-        "max_new_tokens": MAX_NEW_TOKENS,
-        "optimizer": {"peak_learning_rate": 3e-4, "betas": (0.9, 0.999)},
-    }
-    loop = build_loop(RLParams.model_validate(given), policy, pool, start=start, seed=0)
+    params = grpo(
+        steps + WARM_UP,
+        advantages=[{"name": "group_mean_std", "epsilon": 1e-4}],
+        optimizer={"peak_learning_rate": 3e-4, "betas": (0.9, 0.999)},
+    )
+    loop = build_loop(params, policy, pool, start=start, seed=0)
     for _ in range(WARM_UP):
         loop.step()
     wall, cpu = time.perf_counter(), time.process_time()
