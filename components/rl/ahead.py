@@ -21,10 +21,9 @@ TENSORS = tuple(field.name for field in fields(Samples) if field.name not in ("n
 
 @dataclass(frozen=True)
 class Ordered:
-    """A draw with its prompts and the temperature that it is at."""
+    """A draw with its prompts."""
 
     prompts: Sequence[Prompt]
-    temperature: float
     drawing: Drawing
 
 
@@ -41,7 +40,8 @@ class Ahead:
     def exchange(self, begin: Callable[[], Ordered], depth: int, steps_left: int) -> Ordered:
         """Begin a draw and return the one begun `depth` steps ago; the first call begins enough to fill the queue.
 
-        `steps_left` counts this step; what no step would learn from is not begun.
+        `steps_left` counts this step; what none of them would learn from is not begun. Where it is that of a phase,
+        none is older than `depth`, and each is drawn with its own phase's settings.
         """
         while len(self._queue) < min(depth + 1, steps_left):
             self._queue.append(begin())
@@ -56,7 +56,6 @@ class Ahead:
             parts = {name: getattr(samples, name) for name in TENSORS} | {
                 "prompts": torch.tensor([places[prompt.item.id] for prompt in ordered.prompts]),
                 "num_samples": torch.tensor(samples.num_samples),
-                "temperature": torch.tensor(ordered.temperature, dtype=torch.float64),
             }
             saved |= {f"{index:03d}:{name}": tensor.clone() for name, tensor in parts.items()}
         return saved
@@ -65,9 +64,9 @@ class Ahead:
         """Restore what `state` returned."""
         self._queue.clear()
         for index in sorted({key.partition(":")[0] for key in saved}):
-            parts = {name: saved[f"{index}:{name}"] for name in (*TENSORS, "prompts", "num_samples", "temperature")}
+            parts = {name: saved[f"{index}:{name}"] for name in (*TENSORS, "prompts", "num_samples")}
             prompts = [pool[place] for place in parts["prompts"].tolist()]
-            self._queue.append(Ordered(prompts, float(parts["temperature"]), _drawn(parts)))
+            self._queue.append(Ordered(prompts, _drawn(parts)))
 
 
 def _drawn(parts: Mapping[str, Tensor]) -> Drawing:

@@ -41,11 +41,12 @@ class Collector:
         max_tokens: int,
         sampler: Sampler | None = None,
         ahead: Ahead | None = None,
+        steps_left: int = 1,
     ) -> None:
         """`reward` gives [S] for a verified batch; `max_tokens` bounds a forward pass.
 
         `sampler` holds the policy's weights of this step; by default the policy itself draws. `ahead` holds draws of
-        earlier steps.
+        earlier steps, and `steps_left` steps of the phase may learn from draws, this one included.
         """
         self.policy, self.settings = policy, settings
         self.seen: list[Batch] = []
@@ -60,7 +61,7 @@ class Collector:
         """Outcomes of the step by item and text: late in a run most responses of a group are equal."""
         self._generator, self._ledger, self._reward = generator, ledger, reward
         self._sampler, self._ahead = sampler or NativeSampler(policy), Ahead() if ahead is None else ahead
-        self._drew_ahead = False
+        self._drew_ahead, self._steps_left = False, steps_left
         self.max_tokens = max_tokens
 
     def draw(
@@ -104,8 +105,11 @@ class Collector:
             batch = replace(batch, external=torch.ones_like(batch.external))
         return batch
 
-    def draw_ahead(self, prompts: Sequence[Prompt], num_samples: int, depth: int, *, steps_left: int) -> Batch:
-        """Begin a draw and return the one begun `depth` steps ago; see rollout group_ahead."""
+    def draw_ahead(self, prompts: Sequence[Prompt], num_samples: int, depth: int) -> Batch:
+        """Begin a draw and return the one begun `depth` steps ago; see rollout group_ahead.
+
+        `old_logprobs` are what the trained policy says now, at the temperature of this step.
+        """
         if self._drew_ahead:
             return self.draw(prompts, num_samples)
         self._drew_ahead = True
@@ -114,11 +118,11 @@ class Collector:
         def begin() -> Ordered:
             tokens = [prompt.tokens for prompt in prompts]
             drawing = self._sampler.begin(tokens, sampling, generator=self._generator)
-            return Ordered(prompts, sampling.temperature, drawing)
+            return Ordered(prompts, drawing)
 
-        ordered = self._ahead.exchange(begin, depth, steps_left)
+        ordered = self._ahead.exchange(begin, depth, self._steps_left)
         tokens = [prompt.tokens for prompt in ordered.prompts]
-        samples = self._sampler.scored(tokens, ordered.drawing.samples(), temperature=ordered.temperature)
+        samples = self._sampler.scored(tokens, ordered.drawing.samples(), temperature=sampling.temperature)
         self.gap.add(samples)
         return batch_of_samples(ordered.prompts, samples, [self._text(response) for response in samples.responses()])
 

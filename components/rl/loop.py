@@ -137,6 +137,7 @@ class Loop:
             max_tokens=self.learner.passes.micro_batch_tokens,
             sampler=self.sampler,
             ahead=self.ahead,
+            steps_left=self.phase.end_step - self.state.step,
         )
         return collector
 

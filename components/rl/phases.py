@@ -30,6 +30,8 @@ class PhasePlan:
     index: int
     first_step: int
     """Steps of the stage that are done when it begins."""
+    end_step: int
+    """Steps of the stage that are done when it ends."""
     slots: Slots
     settings: StepSettings
     """Before the schedule has changed them."""
@@ -58,6 +60,7 @@ def plan_phases(params: RLParams, pool: Sequence[Prompt], *, seed: int) -> list[
                 name=phase.name,
                 index=index,
                 first_step=starts[index],
+                end_step=starts[index + 1],
                 slots=bind(params.slots(phase)),
                 settings=_settings(params, phase),
                 pool=_of_domains(pool, phase),

@@ -5,11 +5,9 @@ POSTTRAIN_SCREENSHOTS names a folder that the pictures go to.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +16,10 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
+from pipelines.engines.airflow.client import Account
+from pipelines.engines.airflow.deployment import Deployment
 from pipelines.recipe import load_recipe
-from tests.support.own_airflow import ROOT, OwnAirflow, own_airflow, stages_python
+from tests.support.live_airflow import Live
 
 RL_STEPS = 30
 """The one parameter that the person changes."""
@@ -48,10 +48,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def airflow(folder: Path) -> Iterator[OwnAirflow]:
+def live(folder: Path) -> Iterator[Live]:
     """An Airflow that has never run anything."""
-    with own_airflow(folder / "store") as own:
-        yield own
+    airflow = Live(folder, {**os.environ, "POSTTRAIN_STORE": str(folder / "store")})
+    airflow.start()
+    yield airflow
+    assert airflow.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def airflow(live: Live) -> Account:
+    """Where it answers, and for whom."""
+    return Account.read(Deployment(live.folder / "airflow"), {})
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +72,7 @@ def screenshots(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def page(airflow: OwnAirflow) -> Iterator[Page]:
+def page(airflow: Account) -> Iterator[Page]:
     """A browser's page, logged in."""
     chromium = shutil.which("chromium")
     assert chromium, "this test needs Debian's browser: apt-get install chromium"
@@ -83,7 +91,7 @@ def page(airflow: OwnAirflow) -> Iterator[Page]:
 
 
 @pytest.fixture(scope="module")
-def run_url(page: Page, airflow: OwnAirflow, screenshots: Path) -> str:
+def run_url(page: Page, airflow: Account, screenshots: Path) -> str:
     """The page of a run that the form has started with one changed parameter."""
     page.goto(f"{airflow.url}/dags/quickstart")
     page.get_by_test_id("trigger-dag-button").click()
@@ -153,7 +161,7 @@ def test_a_log_says_how_the_stage_went(page: Page, run_url: str, states: dict[st
     page.screenshot(path=screenshots / "log.png")
 
 
-def test_the_docs_of_a_stage_say_what_it_does(page: Page, airflow: OwnAirflow, screenshots: Path) -> None:
+def test_the_docs_of_a_stage_say_what_it_does(page: Page, airflow: Account, screenshots: Path) -> None:
     page.goto(f"{airflow.url}/dags/quickstart/tasks/rl")
     page.get_by_test_id("markdown-button").click()
     expect(page.get_by_text("group_size").first).to_be_visible()
@@ -161,21 +169,13 @@ def test_the_docs_of_a_stage_say_what_it_does(page: Page, airflow: OwnAirflow, s
     page.screenshot(path=screenshots / "docs.png")
 
 
-def test_the_local_engine_makes_the_same_bytes(folder: Path, states: dict[str, str]) -> None:
+def test_the_local_engine_makes_the_same_bytes(folder: Path, live: Live, states: dict[str, str]) -> None:
     changed = ["--set", f"rl_steps={RL_STEPS}"]
-    own = _run("quickstart", "--store", str(folder / "store"), "--new", *changed)
-    other = _run("quickstart", "--store", str(folder / "other" / "store"), *changed)
+    own = live.local(folder / "store", "quickstart", "--new", *changed)
+    other = live.local(folder / "other" / "store", "quickstart", *changed)
     assert {stage["cache"] for stage in own["stages"]} == {"hit"}  # all was made by Airflow
     assert {stage["cache"] for stage in other["stages"]} == {"miss"}
     assert _digests(own) == _digests(other)
-
-
-def _run(*arguments: str) -> Any:
-    command = [stages_python(), "-m", "pipelines.cli", "run", *arguments, "--json"]
-    environment = {**os.environ, "POSTTRAIN_LINEAGE": "later"}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=RUN_SECONDS)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 def _digests(shown: Any) -> dict[str, dict[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.modeling.generation.sampler import Drawing
+from components.modeling.generation.sampler import Drawing, NativeSampler
 from components.modeling.policy import load_policy
 from components.modeling.sampling_config import SamplingConfig
 from components.rl.ahead import Ahead, Ordered
@@ -27,7 +28,7 @@ AHEAD = {"rollout": "group_ahead", "advantages": ["group_mean", "truncated_impor
 
 def ordered(number: int) -> Ordered:
     """A draw of one token whose log-probability is its number."""
-    return Ordered((prompt(number),), 0.5, Drawing(lambda: samples([-float(number)], None)))
+    return Ordered((prompt(number),), Drawing(lambda: samples([-float(number)], None)))
 
 
 @given(depth=st.integers(1, 4), steps=st.integers(1, 9))
@@ -53,7 +54,7 @@ def test_what_waits_is_saved_and_restored() -> None:
     assert len(again) == len(ahead) == 2
     for number in (1, 2):
         one, two = (queue.exchange(lambda: ordered(0), depth=1, steps_left=1) for queue in (ahead, again))
-        assert two.prompts == [pool[number]] and two.temperature == 0.5
+        assert two.prompts == [pool[number]]
         first, second = one.drawing.samples(), two.drawing.samples()
         assert second.num_samples == 1 and second.policy_logprobs is None
         assert torch.equal(first.tokens, second.tokens) and second.logprobs.tolist() == [[-number]]
@@ -101,6 +102,49 @@ def test_learning_one_step_behind_still_learns(folder: Path) -> None:  # noqa: F
     assert rows[0]["sampler_gap_max"] < 1e-4 < 1e-2 < rows[-1]["sampler_gap_max"]
     assert rows[-1]["pass_rate"] > rows[0]["pass_rate"] + 0.2
     assert all(row["ratio_max"] == pytest.approx(1, abs=1e-4) for row in rows if row["num_updates"])
+
+
+def test_no_draw_outlives_its_phase(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    """By hand: a phase of depth 2 and 4 steps, one that does not draw ahead, one of depth 1 and 3 steps."""
+
+    def ahead(depth: int) -> dict[str, object]:
+        return {"slots": {"rollout": {"name": "group_ahead", "max_staleness": depth}}}
+
+    phases = [
+        {"name": "a", "steps": 4, **ahead(2)},
+        {"name": "b", "steps": 3, "slots": {"rollout": "group"}},
+        {"name": "c", "steps": 3, "group_size": 4, **ahead(1)},
+    ]
+    loop = loop_of(folder, load_policy(folder), None, **AHEAD | {"steps": 10, "phases": phases})
+    begun: list[int] = []
+    ages: list[int] = []
+    begin, exchange = NativeSampler.begin, Ahead.exchange
+
+    def noted_begin(self: NativeSampler, *arguments: object, **options: object) -> Drawing:
+        drawing = begin(self, *arguments, **options)
+        begun.append(loop.state.step)
+        return replace(drawing)
+
+    def noted_exchange(self: Ahead, *arguments: object) -> Ordered:
+        found = exchange(self, *arguments)
+        ages.append(loop.state.step - begun[len(ages)])
+        assert found.drawing.samples().num_samples == loop.phase.settings.group_size
+        return found
+
+    monkeypatch.setattr(NativeSampler, "begin", noted_begin)
+    monkeypatch.setattr(Ahead, "exchange", noted_exchange)
+    for _ in range(10):
+        loop.step()
+    assert ages == [0, 1, 2, 2, 0, 1, 1] and len(begun) == 7 and len(loop.ahead) == 0
+
+
+def test_ratios_begin_at_one_while_the_temperature_moves(folder: Path) -> None:  # noqa: F811
+    """The loss is at the step's temperature, and so is what it is compared with; what drew was at another."""
+    schedule = {"schedule": {"name": "anneal", "final_temperature": 0.2}}
+    loop = loop_of(folder, load_policy(folder), None, **AHEAD | schedule)
+    rows = [loop.step() for _ in range(6)]
+    assert all(row["ratio_max"] == pytest.approx(1, abs=1e-4) for row in rows if row["num_updates"])
+    assert rows[-1]["sampler_gap_max"] > 0.1
 
 
 def test_an_engine_draws_while_this_process_does_other_things(folder: Path, tmp_path: Path) -> None:  # noqa: F811
