@@ -1,4 +1,4 @@
-"""Remarks on a choice of slots, from a study of which tricks help where; nothing depends on them."""
+"""Remarks on a choice of slots, most from a study of which tricks help where; nothing depends on them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from components.rl.presets import SlotSpecs
 
 LONG_BUDGET = 8192
 """Tokens of a response beyond which leaving out truncated ones no longer helps; reconstructed."""
+CORRECTION = "truncated_importance"
 ALIGNED = frozenset({"sft", "rl", "replay"})
 """Components whose model is no base model any more."""
 SOURCE = "(Liu et al. 2025, arXiv:2508.08221)"
@@ -35,6 +36,11 @@ def _lines(params: RLParams, slots: SlotSpecs, makers: Mapping[str, Sequence[str
         yield (
             f"group_mean_std blows up groups that differ only in {', '.join(graded)}; group_mean_batch_std or "
             f"group_mean does not {SOURCE}"
+        )
+    if slots.rollout.name == "group_ahead" and all(spec.name != CORRECTION for spec in slots.advantages):
+        yield (
+            f"group_ahead without {CORRECTION} among the advantages learns from what older weights drew as if it were "
+            "new (Noukhovitch et al. 2024, arXiv:2410.18252)"
         )
     if slots.objective.name == "ppo_clip":
         yield from _clip_lines(params, slots.objective, made_by)

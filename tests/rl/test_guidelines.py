@@ -36,6 +36,13 @@ def test_a_guideline_that_is_not_followed_is_named(maker: str, params: dict[str,
     assert words in line and "arXiv:2508.08221" in line
 
 
+def test_drawing_ahead_without_its_correction_is_named() -> None:
+    ahead: dict[str, Any] = {"method": "dr-grpo", "rollout": "group_ahead"}
+    (line,) = remarks(**ahead)
+    assert "group_ahead without truncated_importance" in line
+    assert remarks(**ahead, advantages=["group_mean", "truncated_importance"]) == []
+
+
 @pytest.mark.parametrize(
     "maker, params",
     [

@@ -8,6 +8,7 @@ import sys
 from components.contract.job import Resources
 from components.modeling.generation.engine_process import EngineProcess
 from components.modeling.generation.engine_sampler import EngineSampler
+from components.modeling.generation.gpus import VISIBLE, gpu_memory_share, own_gpus
 from components.modeling.generation.sampler import NativeSampler, Sampler
 from components.modeling.generation.shared import SharedSampler
 from components.modeling.policy import Policy
@@ -15,8 +16,6 @@ from components.modeling.ranks import current_ranks
 
 PYTHON = "POSTTRAIN_VLLM_PYTHON"
 """Python of the environment that has vLLM; by default the stage's own."""
-GPU_MEMORY_SHARE = "POSTTRAIN_VLLM_GPU_MEMORY"
-"""Share of each GPU's memory that vLLM may take while it is awake; 0.5 leaves the rest to the trainer."""
 MAX_ROWS = 256
 """Most responses that vLLM draws at a time."""
 LAUNCHER_VARIABLES = (
@@ -47,21 +46,17 @@ def _own_sampler(policy: Policy, resources: Resources) -> Sampler:
         return NativeSampler(policy)
     on_node = resources.ranks_per_node if current_ranks().count > 1 else 1  # a stage that does not train is one process
     gpus = max(1, resources.gpus // on_node)
-    options = {
-        "tensor_parallel_size": gpus,
-        "gpu_memory_share": float(os.environ.get(GPU_MEMORY_SHARE, "0.5")),
-        "max_rows": MAX_ROWS,
-    }
+    options = {"gpus": gpus, "gpu_memory_share": gpu_memory_share(), "max_rows": MAX_ROWS}
     environment = vllm_environment(resources)
     if resources.gpus and on_node > 1:
-        environment["CUDA_VISIBLE_DEVICES"] = _own_gpus(gpus)
+        environment[VISIBLE] = own_gpus(gpus)
 
     def start() -> EngineProcess:
         return EngineProcess(
             "components.modeling.generation.vllm_engine:VllmEngine",
             python=os.environ.get(PYTHON) or sys.executable,
             environment=environment,
-            without=LAUNCHER_VARIABLES,
+            without=[name for name in os.environ if name in LAUNCHER_VARIABLES or name.startswith("TORCHELASTIC_")],
         )
 
     return EngineSampler(policy, start, options)
@@ -79,11 +74,3 @@ def vllm_environment(resources: Resources) -> dict[str, str]:
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         "OMP_NUM_THREADS": str(resources.threads),
     }
-
-
-def _own_gpus(count: int) -> str:
-    """Return the GPUs of this rank as CUDA_VISIBLE_DEVICES: a run of the node's visible ones."""
-    rank = int(os.environ.get("LOCAL_RANK", "0"))
-    visible = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
-    wanted = range(rank * count, (rank + 1) * count)
-    return ",".join(visible[index] if index < len(visible) else str(index) for index in wanted)

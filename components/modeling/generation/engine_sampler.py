@@ -15,6 +15,7 @@ from components.contract.errors import InputError
 from components.modeling.generate import Progress, Samples, check_request
 from components.modeling.generation.engine_process import EngineFailed, EngineProcess
 from components.modeling.generation.frames import Arrays
+from components.modeling.generation.gpus import MEMORY_SHARE
 from components.modeling.generation.requests import NOTHING, Request, plan_requests, to_arrays, to_samples
 from components.modeling.generation.sampler import Drawing, Sampler
 from components.modeling.generation.scoring import scored
@@ -23,6 +24,8 @@ from components.modeling.sampling import LogitsProcessor
 from components.modeling.sampling_config import SamplingConfig
 
 SHARED_MEMORY = Path("/dev/shm")
+MIN_TEMPERATURE = 0.01
+"""vLLM raises temperatures between 0 and this one to it."""
 
 
 class EngineSampler(Sampler):
@@ -56,6 +59,7 @@ class EngineSampler(Sampler):
         with tempfile.TemporaryDirectory(prefix="posttrain-weights-", dir=shared) as folder:
             self.policy.export(Path(folder))
             config = json.loads((Path(folder) / "config.json").read_text())
+            _free_cached_memory()
             if self._engine is not None and config != self._config:
                 self.close()
             if self._engine is None:
@@ -110,6 +114,11 @@ class EngineSampler(Sampler):
         prefixes: Sequence[Sequence[int]] | None,
     ) -> Drawing:
         check_request(self.policy, prompts, config, prefixes)
+        if 0 < config.temperature < MIN_TEMPERATURE:
+            raise InputError(
+                f"an engine draws at temperature 0, or {MIN_TEMPERATURE} and more, not at {config.temperature}; "
+                "set another temperature, or `sampler: native`"
+            )
         if self._engine is None:
             self.load_weights()
         self._finish()
@@ -138,6 +147,7 @@ class EngineSampler(Sampler):
         doing = f"while it drew {sum(len(request.rows) for request in requests)} responses"
         engine = self._engine
         assert engine is not None
+        _free_cached_memory()
         engine.send(
             "sample",
             doing,
@@ -167,7 +177,8 @@ class EngineSampler(Sampler):
         if wanted > self._max_positions:
             raise InputError(
                 f"{wanted} tokens of prompt and response do not fit the engine's cache, which has room for "
-                f"{self._max_positions}; raise VLLM_CPU_KVCACHE_SPACE (GiB), or the GPUs of the pool"
+                f"{self._max_positions}; raise {MEMORY_SHARE} on a GPU, VLLM_CPU_KVCACHE_SPACE (GiB) on a CPU, or "
+                "shorten max_new_tokens"
             )
 
     def rest(self) -> None:
@@ -180,3 +191,9 @@ class EngineSampler(Sampler):
         if self._engine is not None:
             self._engine.close()
             self._engine = self._under_way = None
+
+
+def _free_cached_memory() -> None:
+    """Give back what torch keeps of past passes on a GPU: the engine takes its share of the GPU when it wakes."""
+    if torch.cuda.is_initialized():
+        torch.cuda.empty_cache()

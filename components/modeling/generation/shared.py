@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 import torch
 from torch import Tensor
 
-from components.modeling.generate import Progress, Samples
+from components.modeling.generate import Progress, Samples, check_request
 from components.modeling.generation.sampler import Drawing, Sampler
 from components.modeling.policy import Policy
 from components.modeling.ranks import Ranks
@@ -50,6 +50,7 @@ class SharedSampler(Sampler):
         processor: LogitsProcessor | None = None,
     ) -> Samples:
         """Draw `num_samples` responses to every prompt."""
+        check_request(self.policy, prompts, config, prefixes)  # before the ranks part
         start, end = self._own_run(len(prompts))
         n, own = config.num_samples, None
         uniforms = self.is_policy and not config.greedy
@@ -73,6 +74,7 @@ class SharedSampler(Sampler):
         """Begin to draw on every rank; all ranks must wait for the samples together."""
         if self.is_policy:
             return super().begin(prompts, config, generator=generator)
+        check_request(self.policy, prompts, config, None)
         start, end = self._own_run(len(prompts))
         own_generator = self._generator(generator)
         own = self._inner.begin(prompts[start:end], config, generator=own_generator) if end > start else None

@@ -6,11 +6,14 @@ cannot. Weights are replaced in place; see worker.py.
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from components.modeling.generation.frames import Arrays, Header
+from components.modeling.generation.gpus import tensor_parallel_size
 
 WORKER = "components.modeling.generation.worker.WeightLoader"
 
@@ -23,15 +26,16 @@ class VllmEngine:
         self._can_sleep = self._sleeps = False
 
     def start(self, folder: str, options: dict[str, Any]) -> Header:
-        """Load the model folder. Options: dtype, tensor_parallel_size, gpu_memory_share, max_rows."""
+        """Load the model folder. Options: dtype, gpus, gpu_memory_share, max_rows."""
         from vllm import LLM
         from vllm.platforms import current_platform
 
+        config = json.loads((Path(folder) / "config.json").read_text())
         self._can_sleep = current_platform.is_cuda()
         self._llm = LLM(
             folder,
             dtype=options["dtype"],
-            tensor_parallel_size=options["tensor_parallel_size"],
+            tensor_parallel_size=tensor_parallel_size(config, options["gpus"]),
             gpu_memory_utilization=options["gpu_memory_share"],
             max_num_seqs=options["max_rows"],
             max_model_len=-1,  # as long as the model can, or as the cache has room for

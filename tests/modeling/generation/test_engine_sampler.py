@@ -175,6 +175,8 @@ def test_what_cannot_be_drawn_is_refused(sampler: EngineSampler, policy: Policy,
         sampler.sample(PROMPTS, SAMPLING, generator=_seeded(), processor=lambda logits, step: logits)
     with pytest.raises(InputError, match="do not fit the model's 128 positions"):
         sampler.sample(PROMPTS, SamplingConfig(max_new_tokens=99), generator=_seeded())
+    with pytest.raises(InputError, match=r"temperature 0, or 0\.01 and more, not at 0\.005"):
+        sampler.sample(PROMPTS, SamplingConfig(temperature=0.005), generator=_seeded())
     with engine_sampler(policy, PLAIN, room=40) as small, pytest.raises(InputError, match=r"42 tokens .* room for 40"):
         small.sample(PROMPTS, SAMPLING, generator=_seeded())
 

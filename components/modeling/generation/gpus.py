@@ -1,0 +1,57 @@
+"""Which GPUs an engine has, how much of their memory, and over how many of them its model can be split."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from components.contract.errors import InputError
+
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+MEMORY_SHARE = "POSTTRAIN_VLLM_GPU_MEMORY"
+"""Share of each GPU's memory that vLLM may take while it is awake; by default the half, the rest is the trainer's."""
+
+
+def tensor_parallel_size(config: Mapping[str, Any], gpus: int) -> int:
+    """Return the most GPUs, up to `gpus`, that the model of a config.json can be split over: vLLM cuts at heads."""
+    text = config.get("text_config") or config
+    heads = text.get("num_attention_heads", 1)
+    kv_heads = text.get("num_key_value_heads") or heads
+    width = text.get("intermediate_size") or heads
+
+    def divides(size: int) -> bool:
+        shared = kv_heads % size == 0 or size % kv_heads == 0
+        return heads % size == 0 and width % size == 0 and shared
+
+    return max(size for size in range(1, max(1, gpus) + 1) if size == 1 or divides(size))
+
+
+def gpu_memory_share(environ: Mapping[str, str] = os.environ) -> float:
+    """Return the share of each GPU's memory that vLLM may take. Raises InputError for what is none."""
+    given = environ.get(MEMORY_SHARE, "0.5")
+    try:
+        share = float(given)
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise InputError(f"{MEMORY_SHARE} is {given!r}; set a share of each GPU's memory, such as 0.5")
+    return share
+
+
+def own_gpus(count: int, environ: Mapping[str, str] = os.environ) -> str:
+    """Return the GPUs of this rank as CUDA_VISIBLE_DEVICES: a run of the node's visible ones.
+
+    Raises InputError where fewer are visible than the ranks of the node need.
+    """
+    rank = int(environ.get("LOCAL_RANK", "0"))
+    wanted = range(rank * count, (rank + 1) * count)
+    if VISIBLE not in environ:
+        return ",".join(map(str, wanted))
+    visible = [name.strip() for name in environ[VISIBLE].split(",") if name.strip()]
+    if wanted.stop > len(visible):
+        raise InputError(
+            f"process {rank} of this node needs GPUs {wanted.start} to {wanted.stop - 1} of those in {VISIBLE}, which "
+            f"has {len(visible)}; set backend.processes to fewer, or give the job more GPUs"
+        )
+    return ",".join(visible[index] for index in wanted)

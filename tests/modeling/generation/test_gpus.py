@@ -1,0 +1,57 @@
+"""Which GPUs an engine has: by hand, on the head counts of real models."""
+
+from __future__ import annotations
+
+import pytest
+
+from components.contract.errors import InputError
+from components.modeling.generation.gpus import gpu_memory_share, own_gpus, tensor_parallel_size
+
+
+@pytest.mark.parametrize(
+    ("heads", "kv_heads", "width", "expected"),
+    [
+        (12, 2, 8960, [1, 2, 2, 4, 4, 4, 4, 4]),  # Qwen2.5-1.5B; three would cut its 2 keys and values unevenly
+        (28, 4, 18944, [1, 2, 2, 4, 4, 4, 4, 4]),  # Qwen2.5-7B
+        (40, 8, 27648, [1, 2, 2, 4, 4, 4, 4, 8]),  # Qwen2.5-32B; five and ten divide its heads, but not its 8
+        (14, 2, 4864, [1, 2, 2, 2, 2, 2, 2, 2]),  # Qwen2.5-0.5B; 7 does not divide its MLP
+    ],
+)
+def test_a_model_is_split_over_as_many_gpus_as_divide_it(
+    heads: int, kv_heads: int, width: int, expected: list[int]
+) -> None:
+    config = {"num_attention_heads": heads, "num_key_value_heads": kv_heads, "intermediate_size": width}
+    assert [tensor_parallel_size(config, gpus) for gpus in range(1, 9)] == expected
+    assert tensor_parallel_size({"text_config": config}, 8) == expected[-1]
+
+
+def test_a_config_that_names_its_sizes_otherwise_is_not_split() -> None:
+    assert tensor_parallel_size({"n_head": 12}, 8) == 1
+
+
+@pytest.mark.parametrize(
+    ("count", "environ", "expected"),
+    [
+        (2, {}, "0,1"),
+        (2, {"LOCAL_RANK": "3"}, "6,7"),
+        (2, {"LOCAL_RANK": "1", "CUDA_VISIBLE_DEVICES": "7, 5,3,1"}, "3,1"),
+        (1, {"LOCAL_RANK": "1", "CUDA_VISIBLE_DEVICES": "GPU-a,GPU-b"}, "GPU-b"),
+    ],
+)
+def test_a_rank_has_a_run_of_the_visible_gpus(count: int, environ: dict[str, str], expected: str) -> None:
+    assert own_gpus(count, environ) == expected
+
+
+def test_no_gpu_is_made_up() -> None:
+    with pytest.raises(InputError, match=r"process 1 of this node needs GPUs 1 to 1 .* has 1; set backend.processes"):
+        own_gpus(1, {"LOCAL_RANK": "1", "CUDA_VISIBLE_DEVICES": "0"})
+
+
+@pytest.mark.parametrize("given", ["50%", "0", "5", "-0.5", "nan", ""])
+def test_a_share_that_is_none_is_named(given: str) -> None:
+    with pytest.raises(InputError, match="POSTTRAIN_VLLM_GPU_MEMORY is"):
+        gpu_memory_share({"POSTTRAIN_VLLM_GPU_MEMORY": given})
+
+
+def test_the_share() -> None:
+    assert gpu_memory_share({}) == 0.5 and gpu_memory_share({"POSTTRAIN_VLLM_GPU_MEMORY": "1"}) == 1
