@@ -35,16 +35,28 @@ def _attend_buckets(query: Tensor, key: Tensor, value: Tensor, plan: RaggedPlan)
     """Return outputs [N, H, C] for query [N, H, C] and key, value [N, G, C]."""
     outputs = []
     for bucket in plan.buckets:
+        keys, values = (tensor[bucket.keys].transpose(1, 2) for tensor in (key, value))
+        if query.device.type == "cuda" and (bucket.has_prefix or query.dtype == torch.float32):
+            keys, values = (every_head(tensor, query.shape[1]) for tensor in (keys, values))
         padded = torch.nn.functional.scaled_dot_product_attention(
             query[bucket.queries].transpose(1, 2),
-            key[bucket.keys].transpose(1, 2),
-            value[bucket.keys].transpose(1, 2),
+            keys,
+            values,
             attn_mask=bucket.bias.to(query.dtype) if bucket.has_prefix else None,
             is_causal=not bucket.has_prefix,
-            enable_gqa=query.shape[1] != key.shape[1],
+            enable_gqa=query.shape[1] != keys.shape[1],
         )
         outputs.append(padded.transpose(1, 2)[bucket.is_query])
     return torch.cat(outputs).index_select(0, plan.back)
+
+
+def every_head(tensor: Tensor, heads: int) -> Tensor:
+    """Return keys or values [B, H, K, C] of [B, G, K, C], each head's copied to the queries that share it.
+
+    CUDA's flash attention takes shared heads but neither masks nor float32, its memory-efficient one the reverse; with
+    both, what is left keeps a matrix [B, H, Q, K].
+    """
+    return tensor.repeat_interleave(heads // tensor.shape[1], dim=1)
 
 
 class _ShortAttention(torch.autograd.Function):

@@ -14,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from components.modeling.attention import attend
 from components.modeling.ops import linear, rms_norm, rotate, swiglu
 from components.modeling.packed import Packed
+from components.modeling.ragged import RaggedPlan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +57,27 @@ class Layer(nn.Module):
         self.mlp_norm = nn.Parameter(torch.ones(c.width))
         self.gate_up = nn.Parameter(torch.empty(2 * c.mlp_width, c.width))
         self.down = nn.Parameter(torch.empty(c.width, c.mlp_width))
+
+    def forward(
+        self,
+        x: Tensor,
+        turns: Tensor,
+        *,
+        plan: RaggedPlan,
+        rows: Tensor | None = None,
+        projections: list[Tensor] | None = None,
+        mlp_inputs: list[Tensor] | None = None,
+    ) -> Tensor:
+        """Return the block's output of x [N, D], of the tokens `rows` alone if given; lists as in Decoder.forward."""
+        qkv = self.project(x, turns)
+        if projections is not None:
+            projections.append(qkv)
+        attended = attend(qkv, plan, self.config.heads, self.config.kv_heads)
+        if mlp_inputs is not None:
+            mlp_inputs.append(self.mlp_input(x, attended))
+        if rows is not None:
+            x, attended = x.index_select(0, rows), attended.index_select(0, rows)
+        return self.finish(x, attended)
 
     def project(self, x: Tensor, turns: Tensor) -> Tensor:
         """Return fused, rotated queries, keys and values [N, (H + 2G) * C] of x [N, D]."""
@@ -160,31 +182,10 @@ class Decoder(nn.Module):
         again = self.recompute and torch.is_grad_enabled() and projections is None and mlp_inputs is None
         for index, layer in enumerate(self.layers):
             # Beyond the last attention nothing reads the other tokens.
-            given = (layer, x, turns, packed, rows if index == c.layers - 1 else None)
+            given = {"plan": packed.attention, "rows": rows if index == c.layers - 1 else None}
+            # Layers are called, not taken apart: a ZeRO 3 engine fetches and lets go of weights at a module's call.
             if again:  # Nothing is kept but what enters the layer (Chen et al. 2016, arXiv:1604.06174).
-                x = checkpoint(self._block, *given, use_reentrant=False, preserve_rng_state=False)
+                x = checkpoint(layer, x, turns, **given, use_reentrant=False, preserve_rng_state=False)
             else:
-                x = self._block(*given, projections, mlp_inputs)
+                x = layer(x, turns, **given, projections=projections, mlp_inputs=mlp_inputs)
         return rms_norm(x, self.norm, c.norm_eps)
-
-    def _block(
-        self,
-        layer: Layer,
-        x: Tensor,
-        turns: Tensor,
-        packed: Packed,
-        rows: Tensor | None,
-        projections: list[Tensor] | None = None,
-        mlp_inputs: list[Tensor] | None = None,
-    ) -> Tensor:
-        """Return a layer's output, of the tokens `rows` alone if given; see `forward` for the lists."""
-        c = self.config
-        qkv = layer.project(x, turns)
-        if projections is not None:
-            projections.append(qkv)
-        attended = attend(qkv, packed.attention, c.heads, c.kv_heads)
-        if mlp_inputs is not None:
-            mlp_inputs.append(layer.mlp_input(x, attended))
-        if rows is not None:
-            x, attended = x.index_select(0, rows), attended.index_select(0, rows)
-        return layer.finish(x, attended)

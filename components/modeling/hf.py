@@ -106,6 +106,13 @@ def deinterleave(rows: Tensor, head_width: int) -> Tensor:
 
 def export_weights(decoder: Decoder) -> dict[str, Tensor]:
     """Return the decoder's weights by their transformers names (contiguous copies on the CPU)."""
+    return {
+        name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in _by_stored_name(decoder).items()
+    }
+
+
+def _by_stored_name(decoder: Decoder) -> dict[str, Tensor]:
+    """Return the decoder's weights by their transformers names; most are views."""
     c = decoder.config
     kv = c.kv_heads * c.head_width
     out = {"model.embed_tokens.weight": decoder.embedding, "model.norm.weight": decoder.norm}
@@ -128,12 +135,13 @@ def export_weights(decoder: Decoder) -> dict[str, Tensor]:
         if layer.query_norm is not None:
             out[at + "self_attn.q_norm.weight"] = deinterleave(layer.query_norm, c.head_width)
             out[at + "self_attn.k_norm.weight"] = deinterleave(layer.key_norm, c.head_width)
-    return {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in out.items()}
+    return out
 
 
 def import_weights(decoder: Decoder, weights: Mapping[str, Tensor], source: str) -> None:
     """Fill the decoder from weights by their transformers names; refuse missing and unknown ones."""
-    expected = export_weights(decoder)
+    with torch.device("meta"):  # names and shapes alone: no second copy of a large model
+        expected = _by_stored_name(Decoder(decoder.config))
     found = {name for name in weights if not name.endswith("rotary_emb.inv_freq")}
     if decoder.head is None:
         found.discard("lm_head.weight")

@@ -42,9 +42,12 @@ class NativePolicy(Policy):
     def load(cls, folder: Path, config: Mapping[str, Any], *, device: str, dtype: torch.dtype) -> NativePolicy:
         """Load a Hugging Face folder whose architecture the native decoder knows."""
         keep_freed_blocks()
-        decoder = Decoder(hf.decoder_config(config))
+        with torch.device("meta"):
+            decoder = Decoder(hf.decoder_config(config))
+        # Made where and as it will run: in float32 on the host first, a large model would take twice its size there.
+        decoder = decoder.to(dtype).to_empty(device=device)
         hf.import_weights(decoder, hf.read_weights(folder), str(folder))
-        return cls(decoder.to(device, dtype), config, load_tokenizer(folder))
+        return cls(decoder, config, load_tokenizer(folder))
 
     @classmethod
     def create(

@@ -4,6 +4,7 @@ tensors."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import torch
@@ -58,6 +59,15 @@ class Optimizer:
         self._parameters = self._masters.trained
         self._inner = _inner_optimizers(self._parameters, config, row_blocks)
 
+    @property
+    def trained(self) -> Mapping[str, nn.Parameter]:
+        """Return by name what is moved and has the gradients that were accumulated: weights or their copies."""
+        return self._masters.trained
+
+    def accumulating(self) -> AbstractContextManager[None]:
+        """Return a context whose backward passes add up in float32, whatever the weights' precision."""
+        return self._masters.taking_gradients()
+
     def step(self, step: int, *, scale: float = 1.0) -> Update:
         """Apply the accumulated gradients as update number `step`, counted from 0, and clear them.
 
@@ -87,6 +97,7 @@ class Optimizer:
 
     def zero_grad(self) -> None:
         """Forget the accumulated gradients."""
+        self._masters.take_gradients()
         for parameter in self._parameters.values():
             parameter.grad = None
 

@@ -104,8 +104,8 @@ class Policy(ABC):
         return {}
 
     def state(self) -> dict[str, Tensor]:
-        """Return copies of the trainable weights for a checkpoint."""
-        return {name: p.detach().clone() for name, p in self.trainable()}
+        """Return copies of the trainable weights on the CPU, for a checkpoint."""
+        return {name: p.detach().to("cpu", copy=True) for name, p in self.trainable()}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Restore what `state` returned."""

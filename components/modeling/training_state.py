@@ -52,10 +52,11 @@ def save_training_state(
     With a trainer all ranks must call it; the first one alone writes. Generators of Python, NumPy and torch are equal
     on all ranks.
     """
+    writes = trainer is None or trainer.ranks.first
     with trainer.whole() if trainer else nullcontext():
-        weights = policy.state()
+        weights = policy.state() if writes else {}
     optimizer = trainer.state() if trainer else {}
-    if trainer and not trainer.ranks.first:
+    if not writes:
         return
     save_file(_plain(weights), folder / "weights.safetensors")
     if trainer is not None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import AutoModelForCausalLM
 
 from components.contract.errors import InputError
@@ -45,6 +47,33 @@ def test_saves_the_exact_layout_and_the_same_bytes(kind: str, tmp_path: Path) ->
     again = AutoModelForCausalLM.from_pretrained(tmp_path / "a")
     assert type(again) is type(reference)
     assert torch.equal(again(tokens).logits, reference(tokens).logits)
+
+
+class _Made(TorchDispatchMode):
+    """Notes the precisions of the tensors that are made on the host."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dtypes: set[torch.dtype] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        if isinstance(out, torch.Tensor) and out.device.type == "cpu":
+            self.dtypes.add(out.dtype)
+        return out
+
+
+@pytest.mark.parametrize("kind", models.NATIVE)
+def test_a_checkpoint_in_bfloat16_is_never_float32_on_its_way_in(kind: str, tmp_path: Path) -> None:
+    models.save(kind, tmp_path / "float32")
+    rounded = load_policy(tmp_path / "float32", dtype="bfloat16")
+    rounded.save(tmp_path / "bfloat16")
+    with _Made() as made:
+        policy = load_policy(tmp_path / "bfloat16", dtype="bfloat16")
+    assert torch.float32 not in made.dtypes
+    precise = load_policy(tmp_path / "float32")
+    triples = zip(*(one.module.parameters() for one in (policy, rounded, precise)), strict=True)
+    assert all(torch.equal(a, b) and torch.equal(a, c.bfloat16()) for a, b, c in triples)
 
 
 def test_new_policy_is_a_llama_decided_by_its_seed(tmp_path: Path) -> None:

@@ -94,3 +94,21 @@ def test_precise_weights_have_no_copies() -> None:
     optimizer = build(module, peak_learning_rate=0.001)
     descend(module, optimizer, range(2))
     assert {key.partition("/")[0] for key in optimizer.state()} == {"step", "exp_avg", "exp_avg_sq"}
+
+
+def test_weights_without_a_copy_take_what_another_trainer_had_in_float32() -> None:
+    module = one_weight(torch.float32)
+    build(module, peak_learning_rate=0.001).load_state({"master/weight": torch.full((1, 1), 0.7001)})
+    assert module.weight.item() == pytest.approx(0.7001, abs=1e-7)  # bfloat16 would make it 0.69921875
+
+
+def test_gradients_add_up_in_float32_inside_and_outside_are_left_alone() -> None:
+    module = one_weight(torch.bfloat16)
+    optimizer = build(module, peak_learning_rate=0.001)
+    with optimizer.accumulating():
+        for _ in range(300):
+            module(torch.ones(1, 1, dtype=torch.bfloat16)).sum().backward()
+        assert module.weight.grad is None  # held once
+    module(torch.ones(1, 1, dtype=torch.bfloat16)).sum().backward()
+    assert module.weight.grad is not None
+    assert optimizer.step(0).grad_norm == 301  # in bfloat16, 256 + 1 is 256

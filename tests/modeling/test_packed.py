@@ -216,3 +216,17 @@ def test_refuses_empty_prompts_and_sequences() -> None:
         Packed.from_sequences([[1], []])
     with pytest.raises(InputError, match="1 prompts but responses for 2"):
         Packed.from_groups([[1]], [[[1]], [[2]]])
+
+
+def test_a_head_of_keys_for_each_query_gives_the_same_attention() -> None:
+    generator = torch.Generator().manual_seed(0)
+    sizes = ((2, 6, 5, 8), (2, 2, 7, 8), (2, 2, 7, 8))
+    inputs = [torch.randn(size, generator=generator, dtype=torch.float64, requires_grad=True) for size in sizes]
+    mask = torch.ones(5, 7, dtype=torch.bool).tril(2)
+    attend = torch.nn.functional.scaled_dot_product_attention
+    query, key, value = inputs
+    shared = attend(query, key, value, attn_mask=mask, enable_gqa=True)
+    own = attend(query, attention.every_head(key, 6), attention.every_head(value, 6), attn_mask=mask)
+    torch.testing.assert_close(own, shared, rtol=1e-12, atol=1e-12)
+    expected, got = (torch.autograd.grad(out.square().sum(), inputs) for out in (shared, own))
+    torch.testing.assert_close(got, expected, rtol=1e-12, atol=1e-12)

@@ -34,10 +34,11 @@ class TorchTrainer(Trainer):
     def accumulate(self, parts: Sequence[P], loss_of: Callable[[P], tuple[Tensor, R]]) -> list[R]:
         """Add the gradients of all parts' losses."""
         remarks = []
-        for part in parts:
-            loss, remark = loss_of(part)
-            loss.backward()
-            remarks.append(remark)
+        with self.optimizer.accumulating():
+            for part in parts:
+                loss, remark = loss_of(part)
+                loss.backward()
+                remarks.append(remark)
         return remarks
 
     def step(self, step: int, *, scale: float = 1.0) -> Update:
@@ -70,10 +71,10 @@ class ReplicaTrainer(TorchTrainer):
 
     def _sum_gradients(self) -> None:
         """Sum over ranks; a parameter has a gradient afterwards if it had one on any rank."""
-        named = self.policy.trainable()
-        here = torch.tensor([p.grad is not None for _, p in named], dtype=torch.int32, device=self.policy.device)
+        trained = self.optimizer.trained.values()
+        here = torch.tensor([p.grad is not None for p in trained], dtype=torch.int32, device=self.policy.device)
         distributed.all_reduce(here, op=distributed.ReduceOp.MAX)
-        used = [p for (_, p), anywhere in zip(named, here.tolist(), strict=True) if anywhere]
+        used = [p for p, anywhere in zip(trained, here.tolist(), strict=True) if anywhere]
         for parameter in used:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)

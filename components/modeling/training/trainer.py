@@ -43,9 +43,10 @@ class Trainer(ABC):
 
     @abstractmethod
     def state(self) -> dict[str, Tensor]:
-        """Return the whole optimiser state as "<kind>/<parameter name>" -> tensor, on every rank.
+        """Return the whole optimiser state as "<kind>/<parameter name>" -> tensor; all ranks must call it.
 
-        It is the same whatever the number of ranks, so a checkpoint resumes at another.
+        The first rank gets it; another may get {}, so that a host holds it once. It is the same whatever the number of
+        ranks, so a checkpoint resumes at another.
         """
 
     @abstractmethod

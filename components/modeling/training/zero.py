@@ -10,7 +10,8 @@ import math
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from io import StringIO
 from typing import Any
 
 import torch
@@ -54,8 +55,9 @@ class ZeroTrainer(Trainer):
         if not trained:
             raise InputError("no parameter of the model requires a gradient; nothing would be trained")
         self._names = tuple(trained)
-        self._low_precision = next(iter(trained.values())).dtype != torch.float32
         self._engine = _engine(policy, config, trained, backends)
+        # Asked only now: the engine gives all weights one precision, adapters in float32 on a bfloat16 model too.
+        self._low_precision = next(iter(trained.values())).dtype != torch.float32
         self._zero_state = ZeroState(self._engine.optimizer, self._stage, ranks.index, trained)
 
     def accumulate(self, parts: Sequence[P], loss_of: Callable[[P], tuple[Tensor, R]]) -> list[R]:
@@ -92,7 +94,7 @@ class ZeroTrainer(Trainer):
         return Update(grad_norm=norm, learning_rate=rate, clipped=limit is not None and norm > limit)
 
     def state(self) -> dict[str, Tensor]:
-        """Return the optimiser's state, gathered from all ranks."""
+        """Return the optimiser's state, gathered from all ranks on the first one."""
         return self._zero_state.read(master=self._low_precision)
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
@@ -142,21 +144,25 @@ def _engine(policy: Policy, config: OptimizerConfig, trained: Mapping[str, nn.Pa
     logger.setLevel(logging.WARNING)
     # A shared-memory all-reduce that it would compile at the first start, for minutes and with a compiler.
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
-    engine, *_ = deepspeed.initialize(
-        model=_Compute(policy.module),
-        optimizer=adamw(trained.values(), config),
-        config=_settings(policy, config, backends),
-        dist_init_required=False,
-    )
+    with redirect_stdout(StringIO()):  # its stage 1 in bfloat16 prints how full the memory is
+        engine, *_ = deepspeed.initialize(
+            model=_Compute(policy.module),
+            optimizer=adamw(trained.values(), config),
+            config=_settings(policy, config, backends),
+            dist_init_required=False,
+        )
     return engine
 
 
 def _settings(policy: Policy, config: OptimizerConfig, backends: Backends) -> dict[str, Any]:
     zero: dict[str, Any] = {"stage": backends.zero_stage}
+    if backends.zero_stage == 3:
+        zero |= _live_weights(sum(p.numel() for p in policy.module.parameters()))
     if backends.offload != "none":
         zero["offload_optimizer"] = {"device": "cpu"}
     if backends.offload == "all":
         zero["offload_param"] = {"device": "cpu"}
+    bf16 = next(policy.module.parameters()).dtype == torch.bfloat16
     return {
         "train_micro_batch_size_per_gpu": 1,
         "gradient_accumulation_steps": 1,
@@ -165,5 +171,20 @@ def _settings(policy: Policy, config: OptimizerConfig, backends: Backends) -> di
         "zero_allow_untested_optimizer": True,
         "zero_force_ds_cpu_optimizer": False,
         "zero_optimization": zero,
-        "bf16": {"enabled": next(policy.module.parameters()).dtype == torch.bfloat16},
+        "bf16": {"enabled": bf16},
+        # 64 micro-batches that are added up in bfloat16 lose 1 % of their sum.
+        **({"data_types": {"grad_accum_dtype": "fp32"}} if bf16 else {}),
+    }
+
+
+def _live_weights(size: int) -> dict[str, int]:
+    """Return how many of `size` weights stage 3 holds whole at a time; DeepSpeed's own limits are for large models.
+
+    Under those alone a model of a billion weights would never be shared out while it computes.
+    """
+    return {
+        "stage3_max_live_parameters": min(1_000_000_000, size // 4),
+        "stage3_max_reuse_distance": min(1_000_000_000, size // 8),
+        "stage3_prefetch_bucket_size": min(50_000_000, size // 16),
+        "stage3_model_persistence_threshold": size // 100,  # norms and biases, which are not worth a message each
     }

@@ -48,12 +48,20 @@ def fragments(zero: Any, stage: int, rank: int, parameters: Mapping[str, nn.Para
             mapping = parameter._hp_mapping
             if mapping is None:
                 continue
-            flat = zero.single_partition_of_fp32_groups[mapping.param_group_index]
+            flat = _flats(zero)[mapping.param_group_index]
             flat_start, start = mapping.hp_fragment_address.start, mapping.lp_fragment_address.start
             count = mapping.lp_fragment_address.numel
         if count:
             found[name] = Fragment(flat, flat_start, start, count)
     return found
+
+
+def _flats(zero: Any) -> list[Tensor]:
+    """Return this rank's flat tensors of stage 1 or 2; bfloat16 at stage 1 has an optimiser of its own."""
+    from deepspeed.runtime.bf16_optimizer import BF16_Optimizer
+
+    own = isinstance(zero, BF16_Optimizer)
+    return zero.fp32_groups_flat_partition if own else zero.single_partition_of_fp32_groups
 
 
 class ZeroState:
@@ -64,19 +72,25 @@ class ZeroState:
         self._parameters = dict(parameters)
         self._shapes = {name: getattr(p, "ds_shape", p.shape) for name, p in parameters.items()}
         self._fragments = fragments(zero, stage, rank, parameters)
+        self._first = rank == 0
 
     def read(self, *, master: bool) -> dict[str, Tensor]:
-        """Return "<kind>/<parameter>" -> whole tensor on the CPU; empty averages before the first update."""
+        """Return "<kind>/<parameter>" -> whole tensor on the CPU, on the first rank: no other host holds them.
+
+        All ranks must call it; the others get {}. Before the first update there are no averages.
+        """
         states = self._optimizer.state
         steps = [states[fragment.flat]["step"] for fragment in self._fragments.values() if states.get(fragment.flat)]
         started = torch.tensor(float(steps[0]) if steps else 0.0)
         distributed.all_reduce(started, op=distributed.ReduceOp.MAX)
+        kinds = ((MASTER,) if master else ()) + (AVERAGES if float(started) else ())
         found: dict[str, Tensor] = {}
         for name in self._parameters:
-            if master:
-                found[f"{MASTER}/{name}"] = self._gather(name, None)
-            if float(started):
-                found |= {f"{kind}/{name}": self._gather(name, kind) for kind in AVERAGES}
+            for kind in kinds:
+                whole = self._gather(name, kind)
+                if self._first:
+                    found[f"{kind}/{name}"] = whole.cpu()
+            if self._first and float(started):
                 found[f"step/{name}"] = started.clone()
         return found
 
@@ -107,20 +121,22 @@ class ZeroState:
         """Return the optimiser's state of a flat tensor, made where there is none yet."""
         own = self._optimizer.state[flat]
         if not own:
-            own["step"] = torch.tensor(float(step))
+            # Beside the weights: a fused update refuses a count that is elsewhere.
+            own["step"] = torch.tensor(float(step), device=flat.device)
             own.update({kind: torch.zeros_like(flat) for kind in AVERAGES})
         return own
 
-    def _gather(self, name: str, kind: str | None) -> Tensor:
+    def _gather(self, name: str, kind: str) -> Tensor:
+        """Return a parameter's whole master weights or average, where it computes; right on the first rank alone."""
         shape = self._shapes[name]
         fragment = self._fragments.get(name)
         device = self._parameters[name].device
         whole = torch.zeros(shape.numel(), device=device)
         if fragment is not None:
-            source = fragment.flat if kind is None else self._optimizer.state[fragment.flat][kind]
+            source = fragment.flat if kind == MASTER else self._optimizer.state[fragment.flat][kind]
             whole.narrow(0, fragment.start, fragment.count).copy_(fragment.of(source))
-        distributed.all_reduce(whole)
-        return whole.view(shape).cpu()
+        distributed.reduce(whole, dst=0)
+        return whole.view(shape)
 
 
 def _copy(target: Tensor, whole: Tensor, fragment: Fragment) -> None:

@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor, distributed
 
 from components.contract.backends import Backends
+from components.modeling.decoder import Layer
 from components.modeling.generation.sampler import NativeSampler, Sampler
 from components.modeling.generation.shared import SharedSampler
+from components.modeling.lora import LoraConfig
 from components.modeling.model_config import ModelConfig
 from components.modeling.packed import Packed
 from components.modeling.policy import Policy, load_policy, new_policy
@@ -36,6 +41,7 @@ WAYS = {
     "zero-3-offload": Backends(trainer="deepspeed", zero_stage=3, offload="all"),
     "zero-3-recompute": Backends(trainer="deepspeed", zero_stage=3, recompute=True),
 }
+LORA = {f"lora-{name}-bfloat16": WAYS[name] for name in ("zero-1", "zero-2", "zero-3")}
 WAYS |= {f"{name}-bfloat16": WAYS[name] for name in ("zero-0", "zero-1", "zero-2", "zero-3")}
 
 
@@ -48,21 +54,27 @@ def policy(seed: int = 0, way: str = "") -> Policy:
     return made
 
 
-def parts() -> list[list[list[int]]]:
-    """Return three micro-batches: one rank has two of them, the other one."""
+def parts(count: int = 3) -> list[list[list[int]]]:
+    """Return micro-batches: of three, one rank has two and the other one."""
     generator = torch.Generator().manual_seed(1)
-    return [[torch.randint(0, 31, (5 + n,), generator=generator).tolist() for _ in range(2)] for n in range(3)]
+    return [[torch.randint(0, 31, (5 + n % 3,), generator=generator).tolist() for _ in range(2)] for n in range(count)]
+
+
+def loss_on(policy: Policy, batch: list[list[list[int]]]) -> Callable[[list[list[int]]], tuple[Tensor, float]]:
+    """Return what gives a micro-batch's share of the mean loss of a batch."""
+    num_targets = sum(len(row) - 1 for part in batch for row in part)
+
+    def loss_of(part: list[list[int]]) -> tuple[Tensor, float]:
+        logprobs = policy.target_logprobs(Packed.from_sequences(part)).logprobs
+        loss = -logprobs.sum() / num_targets
+        return loss, float(loss.detach())
+
+    return loss_of
 
 
 def steps(trainer: Trainer, first: int, last: int) -> list[list[float]]:
     """Return loss and gradient norm of some steps."""
-    num_targets = sum(len(row) - 1 for part in parts() for row in part)
-
-    def loss_of(part: list[list[int]]) -> tuple[Tensor, float]:
-        logprobs = trainer.policy.target_logprobs(Packed.from_sequences(part)).logprobs
-        loss = -logprobs.sum() / num_targets
-        return loss, float(loss.detach())
-
+    loss_of = loss_on(trainer.policy, parts())
     rows = []
     for step in range(first, last):
         losses = trainer.accumulate(parts(), loss_of)
@@ -76,10 +88,10 @@ def digest(trainer: Trainer) -> list[float]:
         return [float(p.detach().double().sum()) for _, p in trainer.policy.trainable()]
 
 
-def train(name: str, folder: Path) -> dict[str, Any]:
-    """Train straight through, saving on the way; then again from what was saved."""
-    trained = policy(way=name)
-    trainer = build_trainer(trained, CONFIG, total_steps=STEPS, backends=WAYS[name])
+def train(name: str, folder: Path, backends: Backends, make: Callable[[int], Policy]) -> dict[str, Any]:
+    """Train straight through, saving on the way; then again from what was saved; `make` takes a seed."""
+    trained = make(0)
+    trainer = build_trainer(trained, CONFIG, total_steps=STEPS, backends=backends)
     rows = steps(trainer, 0, SAVED_AT)
     saved = folder / name
     saved.mkdir(exist_ok=True)
@@ -87,18 +99,62 @@ def train(name: str, folder: Path) -> dict[str, Any]:
     rows += steps(trainer, SAVED_AT, STEPS)
     end = digest(trainer)
     distributed.barrier()
-    other = policy(seed=9, way=name)
-    again = build_trainer(other, CONFIG, total_steps=STEPS, backends=WAYS[name])
+    held = trainer.ranks.gather(len(trainer.state()))
+    other = make(9)
+    again = build_trainer(other, CONFIG, total_steps=STEPS, backends=backends)
     load_training_state(saved, policy=other, trainer=again)
-    return {"rows": rows, "end": end, "resumed": steps(again, SAVED_AT, STEPS), "resumed_end": digest(again)}
+    resumed = {"resumed": steps(again, SAVED_AT, STEPS), "resumed_end": digest(again)}
+    return {"rows": rows, "end": end, "held": held, **resumed}
+
+
+def adapted(folder: Path, seed: int = 0, dtype: str = "float32") -> Policy:
+    """Return a model of transformers with adapters; these are float32 on a bfloat16 model."""
+    return load_policy(folder / "hosted", dtype=dtype, lora=LoraConfig(rank=2, seed=seed))
 
 
 def lora(folder: Path) -> list[list[float]]:
-    """Train adapters of a model of transformers under ZeRO 3."""
-    from components.modeling.lora import LoraConfig
+    """Train adapters under ZeRO 3."""
+    return steps(build_trainer(adapted(folder), CONFIG, total_steps=STEPS, backends=WAYS["zero-3"]), 0, 3)
 
-    trained = load_policy(folder / "hosted", lora=LoraConfig(rank=2))
-    return steps(build_trainer(trained, CONFIG, total_steps=STEPS, backends=WAYS["zero-3"]), 0, 3)
+
+def live(recompute: bool) -> list[float]:
+    """Return the share of all layers' weights that this rank holds whole as each layer of a step runs."""
+    config = ModelConfig(width=18, layers=6, heads=3, mlp_width=29, vocab_size=31, tie_embeddings=False)
+    trained = new_policy(config, tokenizer=None, seed=0)
+    backends = Backends(trainer="deepspeed", zero_stage=3, recompute=recompute)
+    trainer = build_trainer(trained, CONFIG, total_steps=STEPS, backends=backends)
+    steps(trainer, 0, 2)  # the engine looks ahead once it has seen a step
+    finish, shares = Layer.finish, []
+    weights = [p for name, p in trained.module.named_parameters() if name.startswith("layers.")]
+
+    def counted(self: Layer, x: Tensor, attended: Tensor) -> Tensor:
+        shares.append(sum(p.numel() for p in weights) / sum(p.ds_numel for p in weights))
+        return finish(self, x, attended)
+
+    with mock.patch.object(Layer, "finish", counted):
+        steps(trainer, 2, 3)
+    return shares
+
+
+def rounding(name: str, count: int = 64) -> float:
+    """Return how far the gradient of many micro-batches is from their exact sum, relative to that; 0 elsewhere."""
+    batch, exact = parts(count), policy(way=name)
+    weights, loss_of = dict(exact.trainable()), loss_on(exact, batch)
+    total = {name: torch.zeros(weight.shape, dtype=torch.float64) for name, weight in weights.items()}
+    for part in batch:
+        gradients = torch.autograd.grad(loss_of(part)[0], list(weights.values()))
+        for name_, gradient in zip(weights, gradients, strict=True):
+            total[name_] += gradient
+    trained, config = policy(way=name), CONFIG.model_copy(update={"clip_norm": None})
+    trainer = build_trainer(trained, config, total_steps=STEPS, backends=WAYS.get(name))
+    trainer.accumulate(batch, loss_on(trained, batch))
+    trainer.step(0)
+    state = trainer.state()  # after one step an average is the gradient times 1 - beta
+    if not trainer.ranks.first:
+        return 0.0
+    wrong = [state[f"exp_avg/{key}"].double() / (1 - config.betas[0]) - value for key, value in total.items()]
+    lengths = [torch.cat([tensor.flatten() for tensor in tensors]).norm() for tensors in (wrong, total.values())]
+    return float(lengths[0] / lengths[1])
 
 
 def sampled(sampler: Sampler, *, greedy: bool = False) -> list[list[int]]:
@@ -132,8 +188,14 @@ def main() -> None:
     folder, rank, world = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     torch.set_num_threads(1)
     distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=world)
-    found: dict[str, Any] = {name: train(name, folder) for name in WAYS}
+    found: dict[str, Any] = {
+        name: train(name, folder, backends, partial(policy, way=name)) for name, backends in WAYS.items()
+    }
     found["lora"] = lora(folder)
+    found |= {name: train(name, folder, way, partial(adapted, folder, dtype="bfloat16")) for name, way in LORA.items()}
+    found["rounding"] = {name: rounding(name) for name in WAYS if name.endswith("bfloat16")}
+    found["live"] = live(recompute=False)
+    found["live-recompute"] = live(recompute=True)
     found["whole"] = whole(current_ranks())
     if rank == 0:
         (folder / "found.json").write_text(json.dumps(found))
