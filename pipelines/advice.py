@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from components.contract.job import StageRef
+from pipelines.local_files import missing_files
 from pipelines.memory import memory_warnings
 from pipelines.recipe import Recipe
 
@@ -20,6 +21,8 @@ def advice(recipe: Recipe) -> list[str]:
         }
         for line in stage.component.advice(stage.config, makers):
             about.setdefault(line, []).append(stage.name)
+    for stage, line in missing_files(recipe):
+        about.setdefault(line, []).append(stage.name)
     for name, line in memory_warnings(recipe):
         about.setdefault(line, []).append(name)
     return [f"{_named(stages)}: {line}" for line, stages in about.items()]

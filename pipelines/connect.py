@@ -64,9 +64,8 @@ class Connector:
         if not isinstance(node.value, str):
             return self._note(node.mark, f"got {shown(node.plain())}, expected stage.port or a URI")
         if is_uri(node.value):
-            folder = self._folders.get(node.mark.file, Path.cwd())
             try:
-                return check_uri(node.value, folder)
+                return check_uri(node.value, self._folders.get(node.file))
             except InputError as error:
                 return self._note(node.mark, str(error))
         wanted = self._parse(node)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,7 +16,7 @@ from components.contract.registry import components
 from pipelines.grammar import DEFAULT_KEYS, StageWords
 from pipelines.layers import merge
 from pipelines.nodes import UNKNOWN, Node, mapping
-from pipelines.operators import check_operators
+from pipelines.operators import anchor_paths, check_operators
 from pipelines.pools import Pool
 from pipelines.problems import Mark, Problems, shown
 from pipelines.references import Resolver
@@ -48,10 +49,17 @@ class StageReader:
     """Reads the cells of one recipe into drafts."""
 
     def __init__(
-        self, defaults: Node | None, pools: Mapping[str, Pool], resolver: Resolver, problems: Problems
+        self,
+        defaults: Node | None,
+        pools: Mapping[str, Pool],
+        folders: Mapping[str, Path],
+        resolver: Resolver,
+        problems: Problems,
     ) -> None:
+        """`folders` are those of the recipe's files, by their labels."""
         self._defaults = defaults
         self._pools = pools
+        self._folders = folders
         self._resolver = resolver
         self._problems = problems
 
@@ -61,7 +69,8 @@ class StageReader:
         defaults = self._defaults_for(cell)
         draft = Draft(cell, node, self._words(node, defaults, cell), self._component(node))
         if draft.component is not None:
-            self._params(draft, draft.component, defaults)
+            node = self._params(draft, draft.component, defaults)
+            self._check_optimizer(draft, node)
         return draft
 
     def _component(self, node: Node) -> Component | None:
@@ -95,11 +104,27 @@ class StageReader:
         if words.pool not in self._pools:
             pool = node.child("pool")
             self._problems.unknown(pool.mark if pool else stage.where, "pool", words.pool, sorted(self._pools))
-        elif words.backend and (reason := self._pools[words.pool].backends(words.backend).refusal()):
+        elif words.backend and (reason := self._backend_refusal(words)):
             backend = node.child("backend")
             what = f"stage {cell.template.path!r}, backend on pool {words.pool!r}: {reason}"
             self._problems.add(backend.mark if backend else stage.where, what)
         return words
+
+    def _backend_refusal(self, words: StageWords) -> str | None:
+        pool = self._pools[words.pool]
+        return pool.backends(words.backend).refusal(pool.gpus)
+
+    def _check_optimizer(self, draft: Draft, node: Node) -> None:
+        """Note an optimiser that the trainer of the stage's pool cannot have: it would fail on the paid node."""
+        pool = self._pools.get(draft.words.pool)
+        if pool is None or draft.config is None or draft.component is None or "trainer" not in draft.component.backends:
+            return
+        optimizer = getattr(draft.config, "optimizer", None)  # what trains in another way has no such parameter
+        reason = optimizer and pool.backends(draft.words.backend).optimizer_refusal(optimizer.name)
+        if reason:
+            where = node.at(("optimizer", "name"))
+            what = f"stage {draft.cell.template.path!r}, with.optimizer.name on pool {draft.words.pool!r}: {reason}"
+            self._problems.add(where.mark if where is not node else draft.node.where, what)
 
     def _valid(self, node: Node, what: str) -> Node:
         """Return the words of a stage or of the defaults that are right, noting the others."""
@@ -111,7 +136,8 @@ class StageReader:
             return _without(node, *(str(entry["loc"][0]) for entry in error.errors()))
         return node
 
-    def _params(self, draft: Draft, component: Component, defaults: Node) -> None:
+    def _params(self, draft: Draft, component: Component, defaults: Node) -> Node:
+        """Read the stage's parameters into its draft; return where they are written."""
         schema = component.params
         what = f"stage {draft.cell.template.path!r}, with."
         node = draft.node.child("with") or mapping({}, draft.node.where)
@@ -122,10 +148,10 @@ class StageReader:
         if common is not None and isinstance(common.value, dict):
             node = merge(common, node)
         if node.value is UNKNOWN:
-            return
+            return node
         if not isinstance(node.value, dict):
             self._problems.add(node.mark, f"{what[:-1]}: got {shown(node.plain())}, expected 'parameter: value' lines")
-            return
+            return node
         absent = [key for key, child in node.value.items() if child.holds_unknown()]
         node = _without(node, *absent)
         draft.params = node.plain()
@@ -133,8 +159,10 @@ class StageReader:
             draft.config = schema.model_validate(draft.params)
         except ValidationError as error:
             add_schema_errors(self._problems, error, node, what=what, schema=schema, absent=absent)
-        if draft.config is not None:
-            check_operators(draft.config, node, what, self._problems)
+        sound = draft.config is not None and check_operators(draft.config, node, what, self._problems)
+        if sound and anchor_paths(draft.config, node, draft.params, self._folders):
+            draft.config = schema.model_validate(draft.params)
+        return node
 
 
 def _without(node: Node, *keys: str) -> Node:

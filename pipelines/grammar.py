@@ -59,10 +59,14 @@ def _as_list(value: Any) -> Any:
 
 
 def _as_approval(value: Any) -> Any:
+    if value is not None and not isinstance(value, bool | dict | ApprovalWords):
+        raise ValueError("expected true, false, or a mapping such as {message: ..., timeout: 2h, on_timeout: approve}")
     return {True: {}, False: None}[value] if isinstance(value, bool) else value
 
 
 def _as_registration(value: Any) -> Any:
+    if value is not None and not isinstance(value, str | dict | RegistrationWords):
+        raise ValueError("expected a name, or a mapping such as {name: ..., aliases: [candidate]}")
     return {"name": value} if isinstance(value, str) else value
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from components.contract.artifacts import ArtifactType
 from components.contract.job import StageRef, UriRef
-from components.contract.memory import GIB, MemoryEstimate, knobs_in_words
+from components.contract.memory import GIB, SPARED, MemoryEstimate, Place
 from pipelines.pools import Pool
 from pipelines.recipe import Recipe
 from pipelines.stage import Stage
@@ -25,23 +25,34 @@ class Fit:
     stage: str
     pool: str
     estimate: MemoryEstimate
-    need_gib: float
-    """On one GPU, or on a node without any."""
     limit_gib: float | None
     """None where the pool does not say it."""
-    where: str
+    where: Place
+
+    @property
+    def need_gib(self) -> float:
+        """Return what is needed at the worst moment, on one GPU or on a node."""
+        return self.estimate.bytes(self.where) / GIB
+
+    @property
+    def usable_gib(self) -> float | None:
+        """Return how much of the pool's memory an estimate may fill."""
+        return None if self.limit_gib is None else (1 - SPARED) * self.limit_gib
 
     @property
     def fits(self) -> bool:
-        """Return whether the estimate is within the pool's memory, or nobody knows."""
-        return self.limit_gib is None or self.need_gib <= self.limit_gib
+        """Return whether the estimate leaves some of the pool's memory free, or nobody knows."""
+        return self.usable_gib is None or self.need_gib <= self.usable_gib
 
     @property
     def warning(self) -> str:
         """Return what does not fit, in words, and what to turn."""
+        assert self.limit_gib is not None and self.usable_gib is not None
+        close = f", of which {SPARED:.0%} should stay free" if self.need_gib <= self.limit_gib else ""
         return (
-            f"needs about {self.need_gib:.3g} GiB {self.where} of pool {self.pool}, which has {self.limit_gib:g} "
-            f"({self.estimate.parts()}); turn {knobs_in_words(self.estimate)}, or take a larger pool"
+            f"needs about {self.need_gib:.3g} GiB {self.where} of pool {self.pool}{self.estimate.when(self.where)}, "
+            f"which has {self.limit_gib:g}{close} ({self.estimate.parts_in_words(self.where)}); "
+            f"{self.estimate.advice(self.where, self.usable_gib * GIB)}"
         )
 
 
@@ -65,7 +76,11 @@ def memory_fits(recipe: Recipe) -> dict[str, list[Fit]]:
 def stages_of_unknown_models(recipe: Recipe) -> list[str]:
     """Return the stages whose memory could be estimated if their model were known."""
     known = memory_fits(recipe)
-    return [stage.name for stage in recipe.stages if stage.component.memory and stage.name not in known]
+    return [
+        stage.name
+        for stage in recipe.stages
+        if stage.component.memory and stage.name not in known and any(True for _ in _input_models(stage, {}))
+    ]
 
 
 def memory_warnings(recipe: Recipe) -> Iterator[tuple[str, str]]:
@@ -75,13 +90,11 @@ def memory_warnings(recipe: Recipe) -> Iterator[tuple[str, str]]:
 
 
 def _fits(stage: Stage, pool: Pool, estimate: MemoryEstimate) -> Iterator[Fit]:
-    on_gpu = bool(pool.gpus)
-    need = estimate.device_bytes(gpu=on_gpu) / GIB
-    if not on_gpu:
-        yield Fit(stage.name, stage.pool, estimate, need, pool.memory_gib, "on a node")
+    if not pool.gpus:
+        yield Fit(stage.name, stage.pool, estimate, pool.memory_gib, Place.NODE)
         return
-    yield Fit(stage.name, stage.pool, estimate, need, pool.gpu_memory_gib, "on each GPU")
-    yield Fit(stage.name, stage.pool, estimate, estimate.host_bytes() / GIB, pool.memory_gib, "on the host of a node")
+    yield Fit(stage.name, stage.pool, estimate, pool.gpu_memory_gib, Place.GPU)
+    yield Fit(stage.name, stage.pool, estimate, pool.memory_gib, Place.HOST)
 
 
 def _input_models(stage: Stage, models: dict[str, Any]) -> Iterator[Any]:

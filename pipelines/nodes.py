@@ -31,6 +31,13 @@ class Node:
     """The reference that gave the value, such as "${params.steps}"; empty when it was written here."""
     size: int = field(default=1, compare=False)
     """Number of nodes below and including this one."""
+    home: str = ""
+    """File in which a value that a reference gave was written; empty when it was written here."""
+
+    @property
+    def file(self) -> str:
+        """Return the label of the file in which the value was written, or of what set it from outside."""
+        return self.home or self.mark.file
 
     @property
     def where(self) -> Mark:

@@ -15,7 +15,7 @@ from components.contract.errors import nearest
 from pipelines.find import is_name
 from pipelines.grammar import RECIPE_KEYS
 from pipelines.nodes import UNKNOWN, Node
-from pipelines.problems import Problems, shown
+from pipelines.problems import Problems, meant, shown
 from pipelines.references import Resolver, Scope
 from pipelines.wording import add_schema_errors
 
@@ -26,7 +26,7 @@ _TYPES: dict[str, tuple[str, tuple[type, ...]]] = {
     "str": ("text", (str,)),
     "list": ("a list", (list,)),
 }
-_TYPED_FORM = {"default", "title", "doc", "min", "max", "choices", "type"}
+_TYPED_FORM = ("default", "title", "doc", "min", "max", "choices", "type")
 
 
 class ParameterWords(BaseModel):
@@ -133,10 +133,20 @@ def _is_typed(node: Node) -> bool:
     return isinstance(node.value, dict) and "default" in node.value
 
 
+def _misspelt_form(entries: Mapping[str, Node]) -> list[str] | None:
+    """Return the wrong keys of a mapping without a default that was meant as a typed form; None for other mappings."""
+    known = [key for key in entries if key in _TYPED_FORM]
+    strange = [key for key in entries if key not in _TYPED_FORM]
+    return strange if known and all(nearest(key[:99], _TYPED_FORM) for key in strange) else None
+
+
 def _words(name: str, node: Node, problems: Problems) -> ParameterWords | None:
     if not _is_typed(node):
-        if isinstance(node.value, dict) and node.value and node.value.keys() <= _TYPED_FORM:
-            problems.add(node.where, f"params.{name}: 'default' is missing from its typed form")
+        if isinstance(node.value, dict) and (strange := _misspelt_form(node.value)) is not None:
+            for key in strange:
+                problems.add(node.value[key].where, f"params.{name}: unknown key {shown(key)}{meant(key, _TYPED_FORM)}")
+            if not strange:
+                problems.add(node.where, f"params.{name}: 'default' is missing from its typed form")
             return None
         return ParameterWords(default=node.plain())
     try:
@@ -154,9 +164,13 @@ def _check(name: str, node: Node, words: ParameterWords, problems: Problems) -> 
             problems.add(node.mark, f"params.{name}: got {shown(value)}, expected {expected}")
             return
     if words.choices is not None and value not in words.choices:
-        near = nearest(str(value)[:99], map(str, words.choices))
+        choices = [choice if isinstance(choice, str) else shown(choice) for choice in words.choices]
+        near = nearest(str(value)[:99], choices)
         hint = f"; did you mean {near!r}?" if near else ""
-        problems.add(node.mark, f"params.{name}: got {shown(value)}, expected one of {words.choices}{hint}")
+        problems.add(node.mark, f"params.{name}: got {shown(value)}, expected one of {', '.join(choices)}{hint}")
+    if words.min is not None and words.max is not None and words.min > words.max:
+        problems.add(node.mark, f"params.{name}: its min {words.min} is above its max {words.max}")
+        return
     for bound, text in ((words.min, "at least"), (words.max, "at most")):
         if bound is None:
             continue

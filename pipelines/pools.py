@@ -113,7 +113,7 @@ class Pool(Backends, _Frozen):
 
     @model_validator(mode="after")
     def _backends_fit(self) -> Pool:
-        if reason := self.refusal():
+        if reason := self.refusal(self.gpus):
             raise ValueError(reason)
         return self
 
@@ -137,6 +137,7 @@ class Pool(Backends, _Frozen):
             memory_gib=self.memory_gib,
             gpus=self.gpus,
             nodes=self.nodes,
+            gpu_memory_gib=self.gpu_memory_gib,
             **given_backends(self.backends(override)),
         )
 

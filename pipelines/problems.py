@@ -12,6 +12,7 @@ from components.contract.errors import InputError, nearest
 MAX_SHOWN = 60
 MAX_LISTED = 20
 
+_YAML = {None: "null", True: "true", False: "false"}
 _STAGE = re.compile(r"^stage '[^']*', ")
 
 
@@ -89,6 +90,6 @@ def meant(name: str, known: Iterable[str]) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return a value as it may stand in a message: one line, escaped, and short."""
-    text = repr(value)
+    """Return a value as it may stand in a message: one line, escaped, and short; true, false and null as in YAML."""
+    text = _YAML[value] if value is None or isinstance(value, bool) else repr(value)
     return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 12]}...{text[-9:]}"

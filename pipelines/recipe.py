@@ -137,7 +137,7 @@ class _Reader:
     def _drafts(self, cells: Iterable[Cell], groups: Iterable[Group]) -> tuple[dict[str, Draft], Connector]:
         folders = {document.label: document.path.parent for document in self._documents}
         connector = Connector(self._resolver, self._problems, folders)
-        reader = StageReader(self._root.child("defaults"), self._pools, self._resolver, self._problems)
+        reader = StageReader(self._root.child("defaults"), self._pools, folders, self._resolver, self._problems)
         drafts = {cell.name: reader.read(cell) for cell in cells}
         connector.outputs = {d.cell.template.path: list(d.component.outputs) for d in drafts.values() if d.component}
         wiring = Wiring(drafts, connector, self._problems)

@@ -88,13 +88,14 @@ class Resolver:
         except _Failed as failed:
             self._problems.add(node.mark, f"{shown(node.value)}: {failed}")
             return replace(node, value=UNKNOWN)
-        if isinstance(value, Node):
-            value = value if isinstance(value.value, dict | list) else value.value
+        home = ""
+        if isinstance(value, Node) and not isinstance(value.value, dict | list):
+            value, home = value.value, value.file
         if isinstance(value, Node):
             self._count(value.size, node.mark)
             return Node(_moved(value, node.mark, origin).value, node.mark, node.key, origin, value.size)
         self._count(1 + (len(value) // 64 if isinstance(value, str) else 0), node.mark)
-        return plain_node(value, node.mark, node.key, origin)
+        return replace(plain_node(value, node.mark, node.key, origin), home=home)
 
     def _expand(self, text: str, scope: Scope, depth: int) -> tuple[Any, str]:
         """Return the value of a text and the reference that it was as a whole ("" if it was not)."""

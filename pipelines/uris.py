@@ -29,8 +29,11 @@ def is_uri(text: str) -> bool:
     return "/" in text or text.startswith(("~", ".", "\\")) or _SCHEME.fullmatch(text) is not None
 
 
-def check_uri(text: str, folder: Path) -> str:
-    """Return the URI with a relative path made absolute from `folder`; raise InputError for what no input can be."""
+def check_uri(text: str, folder: Path | None) -> str:
+    """Return the URI with a relative path made absolute; raise InputError for what no input can be.
+
+    `folder` is that of the recipe's file that says it, None for what is set from outside: the working folder's.
+    """
     if len(text) > MAX_LENGTH:
         raise InputError(f"{shown(text)}: longer than {MAX_LENGTH} characters")
     if found := _SHELL.search(text):
@@ -50,7 +53,7 @@ def check_uri(text: str, folder: Path) -> str:
     return _local(rest.removeprefix("//"), folder, text)
 
 
-def _local(path: str, folder: Path, text: str) -> str:
+def _local(path: str, folder: Path | None, text: str) -> str:
     if not path.strip():
         raise InputError(f"{shown(text)}: the path is empty")
     try:
@@ -59,9 +62,10 @@ def _local(path: str, folder: Path, text: str) -> str:
         raise InputError(f"{shown(text)}: there is no such user's folder") from None
     if local.is_absolute():  # may lie on the machines that run the stages, so it is not looked for here
         return str(local)
-    found = folder.absolute() / local
+    found = (folder or Path()).absolute() / local
     if not _exists(found):
-        raise InputError(f"{shown(text)}: no such file or folder beside the recipe")
+        where = "beside the recipe" if folder else f"in {Path.cwd()}"
+        raise InputError(f"{shown(text)}: no such file or folder {where}")
     return str(found)
 
 

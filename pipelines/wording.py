@@ -177,6 +177,8 @@ def _expected(entry: Any) -> str:
     if code in _BOUNDS:
         name, text = _BOUNDS[code]
         return f"expected {text.format(context[name])}"
+    if code == "int_parsing_size":
+        return "expected a smaller number"
     if code == "int_from_float":
         return "expected a whole number"
     if code in ("literal_error", "enum"):

@@ -32,8 +32,8 @@ class Backends(BaseModel):
     """Whether training keeps of a layer only what enters it, and computes the rest again for the backward pass
     (activation checkpointing): less memory for a third more work, and the same result."""
 
-    def refusal(self) -> str | None:
-        """Return why these settings do not fit together, in words for people, or None."""
+    def refusal(self, gpus: int = 0) -> str | None:
+        """Return why these settings do not fit together, or not a node's GPUs, in words for people, or None."""
         if self.trainer == "torch":
             given = [name for name in _DEEPSPEED_ONLY if getattr(self, name) != type(self).model_fields[name].default]
             return f"{' and '.join(given)}: only for trainer deepspeed, and the trainer is torch" if given else None
@@ -41,7 +41,26 @@ class Backends(BaseModel):
             return "offload optimizer: needs zero_stage 1, 2 or 3"
         if self.offload == "all" and self.zero_stage != 3:
             return f"offload all: needs zero_stage 3, not {self.zero_stage}"
-        return None
+        return self.processes_refusal(gpus)
+
+    def processes_refusal(self, gpus: int) -> str | None:
+        """Return why a node's GPUs cannot be dealt out to the processes, or None.
+
+        Each process has a run of GPUs for its engine, and trains on one of its own.
+        """
+        if not gpus or self.processes is None or gpus % self.processes == 0:
+            return None
+        fitting = ", ".join(str(count) for count in range(1, gpus + 1) if gpus % count == 0)
+        return f"processes {self.processes}: {gpus} GPUs on each node are not shared out evenly; take one of {fitting}"
+
+    def optimizer_refusal(self, optimizer: str) -> str | None:
+        """Return why the trainer cannot train by an optimiser, or None."""
+        if optimizer == "adamw" or self.trainer != "deepspeed" or not self.zero_stage:
+            return None
+        return (
+            f"{optimizer} needs whole matrices, which ZeRO {self.zero_stage} cuts up: take optimizer.name adamw, "
+            "or backend.zero_stage 0"
+        )
 
 
 def given_backends(source: Backends) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from components.contract.backends import Backend, Backends, given_backends
 
@@ -38,6 +38,14 @@ class Resources(Backends):
     memory_gib: float = Field(default=4, gt=0)
     gpus: int = Field(default=0, ge=0)
     nodes: int = Field(default=1, ge=1)
+    gpu_memory_gib: float | None = Field(default=None, gt=0)
+    """Memory of one GPU; None where the pool does not say it."""
+
+    @model_validator(mode="after")
+    def _gpus_are_shared_out(self) -> Resources:
+        if reason := self.processes_refusal(self.gpus):
+            raise ValueError(reason)
+        return self
 
     @property
     def ranks_per_node(self) -> int:
@@ -64,8 +72,10 @@ class Resources(Backends):
 
     @model_serializer(mode="wrap")
     def _without_default_backends(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out backends that are the defaults, so that jobs from before there was a choice stay the same."""
+        """Leave out what is not said and backends that are the defaults: jobs from before there was a choice stay."""
         given, plain = given_backends(self), dump(self)
+        if self.gpu_memory_gib is None:
+            del plain["gpu_memory_gib"]
         return {name: value for name, value in plain.items() if name not in Backends.model_fields or name in given}
 
 

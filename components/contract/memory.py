@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 GIB = 2.0**30
+SPARED = 0.05
+"""Share of a memory that an estimate leaves free: for fragments, buffers of libraries, and what it does not know."""
+LEAST_HELP = 0.01
+"""Share of what is needed that a knob saves at least if it is worth naming."""
+
+
+class Place(StrEnum):
+    """Where memory is, in words for people."""
+
+    GPU = "on each GPU"
+    HOST = "on the host of a node"
+    """Beside what is on GPUs, of all processes on the node."""
+    NODE = "on a node"
+    """One without GPUs, of all processes."""
+
+
+class Moment(StrEnum):
+    """When memory is taken, in words for people: what one of them needs is free in the other."""
+
+    PASS = "during a training pass"
+    BETWEEN = "between training passes"
 
 
 @dataclass(frozen=True)
@@ -17,46 +39,87 @@ class Need:
     """What it is, in words: "weights", "activations"."""
     size: float
     """Bytes."""
-    knob: str = ""
-    """What makes it smaller, as a person would set it."""
     on_host: bool = False
     """Whether it lies in the host's memory even where the process computes on a GPU."""
+    moment: Moment | None = None
+    """When it is there; None: all the time."""
+
+    def is_at(self, place: Place, moment: Moment) -> bool:
+        """Return whether it takes memory there and then."""
+        there = place is Place.NODE or self.on_host == (place is Place.HOST)
+        return there and self.moment in (None, moment)
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A setting that may lower what is needed."""
+
+    words: str
+    """The setting as a person writes it: "lora: {rank: 8}"."""
+    turned: Callable[[], Iterable[Need]]
+    """Returns what is needed with it."""
 
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """What one process of a stage takes at its peak."""
+    """What one process of a stage takes, moment by moment."""
 
     needs: tuple[Need, ...]
     processes: int
     """Processes on each node."""
     model: Any = None
     """Sizes of the model that the stage makes, for the stages behind it."""
+    knobs: tuple[Knob, ...] = ()
+    """What may be turned; those that help are found by estimating anew."""
 
-    def device_bytes(self, *, gpu: bool) -> float:
-        """Return the bytes on one GPU, or without any those of all processes on a node."""
-        if gpu:
-            return sum(need.size for need in self.needs if not need.on_host)
-        return self.processes * sum(need.size for need in self.needs)
+    def bytes_at(self, place: Place, moment: Moment) -> float:
+        """Return the bytes at a place at a moment."""
+        return self._bytes(self.needs, place, moment)
 
-    def host_bytes(self) -> float:
-        """Return the bytes in the host's memory, of all processes on a node, beside what is on GPUs."""
-        return self.processes * sum(need.size for need in self.needs if need.on_host)
+    def peak(self, place: Place) -> Moment:
+        """Return the moment when most is needed."""
+        return max(Moment, key=lambda moment: self.bytes_at(place, moment))
 
-    def parts(self) -> str:
-        """Return the needs in words, the largest first."""
-        ordered = sorted(self.needs, key=lambda need: -need.size)
-        return ", ".join(f"{need.name} {need.size / GIB:.2g}" for need in ordered if need.size > GIB / 1000)
+    def bytes(self, place: Place) -> float:
+        """Return the bytes at a place at the worst moment."""
+        return self.bytes_at(place, self.peak(place))
 
-    def knobs(self) -> Iterator[str]:
-        """Yield what to turn, for the largest need first, each once."""
-        seen = set()
-        for need in sorted(self.needs, key=lambda need: -need.size):
-            if need.knob and need.knob not in seen:
-                seen.add(need.knob)
-                yield need.knob
+    def parts(self, place: Place) -> dict[str, float]:
+        """Return the bytes of each need in one process at the worst moment, the largest first."""
+        moment = self.peak(place)
+        found = sorted((need for need in self.needs if need.is_at(place, moment)), key=lambda need: -need.size)
+        return {need.name: need.size for need in found}
+
+    def parts_in_words(self, place: Place) -> str:
+        """Return the same in GiB, without crumbs."""
+        return ", ".join(f"{name} {size / GIB:.2g}" for name, size in self.parts(place).items() if size > GIB / 1000)
+
+    def when(self, place: Place) -> str:
+        """Return the worst moment in words, or nothing where all moments need the same."""
+        sizes = {self.bytes_at(place, moment) for moment in Moment}
+        return f" {self.peak(place)}" if len(sizes) > 1 else ""
+
+    def advice(self, place: Place, limit: float = 0.0, count: int = 4) -> str:
+        """Return what to turn, what helps most first: no knob helps by more than is needed beyond the `limit`."""
+        excess = {moment: self.bytes_at(place, moment) - limit for moment in Moment}
+        helpful = [(self._help(knob, place, excess), knob.words) for knob in self.knobs]
+        ordered = sorted(helpful, key=lambda found: -found[0])  # equal ones stay in order: the cheapest first
+        words = "; ".join(words for saved, words in ordered[:count] if saved > LEAST_HELP * self.bytes(place))
+        return f"turn {words}, or take a larger pool" if words else "take a larger pool"
+
+    def _help(self, knob: Knob, place: Place, excess: Mapping[Moment, float]) -> float:
+        """Return the bytes of the `excess` that a knob saves, of all moments."""
+        needs = tuple(knob.turned())
+        saved = {moment: self.bytes_at(place, moment) - self._bytes(needs, place, moment) for moment in Moment}
+        return sum(min(saved[moment], max(0.0, excess[moment])) for moment in Moment)
+
+    def _bytes(self, needs: Iterable[Need], place: Place, moment: Moment) -> float:
+        size = sum(need.size for need in needs if need.is_at(place, moment))
+        return size if place is Place.GPU else self.processes * size
 
 
-def knobs_in_words(estimate: MemoryEstimate, count: int = 3) -> str:
-    """Return the few knobs that help most."""
-    return "; ".join([*estimate.knobs()][:count])
+def place_of_shortage(*, gpus: int, on_gpu: bool) -> Place:
+    """Return where memory ran out: on a GPU, on the host of some, or on a node without any."""
+    if not gpus:
+        return Place.NODE
+    return Place.GPU if on_gpu else Place.HOST

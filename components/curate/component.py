@@ -11,12 +11,16 @@ from pydantic import Field, model_validator
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Params, Port
 from components.contract.errors import InputError
+from components.contract.job import Resources
+from components.contract.memory import MemoryEstimate
 from components.contract.operators import OperatorSpec
 from components.curate.decontaminate import DecontaminateConfig
 from components.curate.dedup import DedupConfig
 from components.curate.difficulty import DifficultyConfig
 from components.curate.switch import SWITCH
 from components.curate.verifiability import VerifiabilityConfig
+from components.modeling.memory_needs import ModelSizes
+from components.modeling.sampling_memory import sampling_memory
 from components.tasks.modules import verifier_modules
 from components.tasks.source import SourceConfig
 
@@ -114,6 +118,11 @@ def sources(params: CurateParams) -> Iterator[str | Path]:
         yield from (choice.demonstrator.resolve("demonstrator").module for choice in share.demonstrators)
 
 
+def memory(params: CurateParams, model: ModelSizes | None, resources: Resources) -> MemoryEstimate | None:
+    """Return what the policy that measures difficulty takes; None without one, when rows are all there is."""
+    return sampling_memory(params, model, resources) if params.difficulty else None
+
+
 COMPONENT = Component(
     name="curate",
     summary="Make a dataset: draw rows, remove duplicates, leaks and unverifiable rows, keep a range of difficulty",
@@ -136,6 +145,7 @@ COMPONENT = Component(
     run="components.curate.run:run",
     image="cpu",
     backends=frozenset({"sampler"}),
+    memory=memory,
     preloads=("reasoning_gym",),
     metrics={
         "num_rows": "Rows of the dataset",

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from components.contract.job import Resources
-from components.contract.memory import GIB, Need
+from components.contract.memory import GIB, Moment, Need
+from components.modeling.generation.gpus import tensor_parallel_size
 from components.modeling.lora import LoraConfig
 from components.modeling.model_config import ModelConfig
 
@@ -19,12 +20,14 @@ BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 PROCESS = 0.55 * GIB
 """Python with torch and transformers before any model, measured."""
 CUDA_CONTEXT = 0.8 * GIB
-ENGINE = 0.7 * GIB
-"""vLLM's process before any model and without its cache, measured with the CPU build."""
-ENGINE_CPU_CACHE = 1.0 * GIB
-"""Default of VLLM_CPU_KVCACHE_SPACE, which vLLM's CPU build takes at its start."""
+GRADIENT = 4
+"""Bytes of a gradient: they add up in float32."""
 CHUNK_LOGITS = 1 << 25
 """components.modeling.logprobs.CHUNK_ELEMENTS."""
+BUCKET = 500_000_000
+"""Gradients that ZeRO 1 to 3 sum at a time (DeepSpeed's reduce_bucket_size): a buffer while a backward pass runs."""
+LIVE = 1_000_000_000
+"""Most weights that ZeRO 3 gathers at a time in a pass, of a smaller model a quarter (training/zero.py)."""
 LOGIT_COPIES = 3
 """Logits, their gradient, and a temporary of the softmax."""
 SHORT_ATTENTION = 256
@@ -112,12 +115,19 @@ class ModelSizes:
 
         With `recompute`: what enters each layer, and all of the one that is computed again.
         """
-        inner = self.heads * self.head_width
-        kept = 4 * self.width + (1 + PADDING) * self.projections + 2 * inner + 3 * self.mlp_width
-        if cpu and longest <= SHORT_ATTENTION:
-            kept += PADDING * self.heads * longest
+        kept = self.layer_per_token(longest, cpu=cpu)
         layers = self.layers * self.width + kept if recompute else self.layers * kept
         return layers + 2 * self.width
+
+    def layer_per_token(self, longest: int, *, cpu: bool) -> float:
+        """Return the numbers that one layer makes of each token."""
+        inner = self.heads * self.head_width
+        made = 4 * self.width + (1 + PADDING) * self.projections + 2 * inner + 3 * self.mlp_width
+        return made + (PADDING * self.heads * longest if cpu and longest <= SHORT_ATTENTION else 0)
+
+    def most_gpus(self, gpus: int) -> int:
+        """Return the most GPUs, up to `gpus`, that vLLM splits the model over."""
+        return tensor_parallel_size(gpus, heads=self.heads, kv_heads=self.kv_heads, mlp_width=self.mlp_width)
 
     def cache_per_token(self) -> int:
         """Return the numbers that generation keeps of each token: keys and values of all layers."""
@@ -138,33 +148,39 @@ def training_needs(
 
     `longest` bounds the tokens of one sequence.
     """
-    size, cpu = BYTES[dtype], not resources.gpus
+    size = BYTES[dtype]
     trained = sizes.adapters(lora) if lora else sizes.parameters
     stage = resources.zero_stage if resources.trainer == "deepspeed" else 0
-    world = resources.world_size
-    share = {level: world if stage >= level else 1 for level in (1, 2, 3)}
-    yield Need(
-        "weights",
-        size * (sizes.parameters + (trained if lora else 0)) / share[3],
-        "" if stage == 3 else "backend.zero_stage: 3 (trainer deepspeed)",
-        on_host=resources.offload == "all",
-    )
-    yield Need("gradients", size * trained / share[2], "" if stage >= 2 or lora else "backend.zero_stage: 2")
-    yield Need(
-        "optimiser states",
-        _state_bytes(optimizer, size, sharded=bool(stage)) * trained / share[1],
-        "lora" if resources.offload != "none" else "backend.offload: optimizer" if stage else "backend.zero_stage: 1",
-        on_host=resources.offload != "none",
-    )
-    held = sizes.activations_per_token(longest, cpu=cpu, recompute=resources.recompute) * size
-    # one sequence has to fit into a pass
-    smaller = pass_tokens > longest or resources.recompute
-    yield Need(
-        "activations", held * pass_tokens, "micro_batch_tokens, smaller" if smaller else "backend.recompute: true"
-    )
-    logits = min(pass_tokens * sizes.vocab, CHUNK_LOGITS)
-    yield Need("logits", LOGIT_COPIES * 4 * logits, "micro_batch_tokens, smaller")
+    share = {level: resources.world_size if stage >= level else 1 for level in (1, 2, 3)}
+    yield from _weight_needs(size * (sizes.parameters + (trained if lora else 0)), share[3], size, resources)
+    # In float32 whatever the weights are; DeepSpeed's stage 1 in bfloat16 never lets go of them.
+    held = stage == 1 and size < GRADIENT and resources.offload == "none"
+    yield Need("gradients", GRADIENT * trained / share[2], moment=None if held else Moment.PASS)
+    states = state_bytes(optimizer, size, sharded=bool(stage)) * trained / share[1]
+    yield Need("optimiser states", states, on_host=resources.offload != "none")
+    if stage and resources.gpus:  # on a CPU what is not written takes nothing
+        yield Need("DeepSpeed's bucket", size * BUCKET, moment=None if stage == 3 else Moment.PASS)
+    held = sizes.activations_per_token(longest, cpu=not resources.gpus, recompute=resources.recompute)
+    yield Need("activations", size * held * pass_tokens, moment=Moment.PASS)
+    yield logits_need(sizes, pass_tokens, Moment.PASS)
     yield from process_needs(resources)
+
+
+def _weight_needs(whole: float, share: int, size: int, resources: Resources) -> Iterator[Need]:
+    """Yield the weights of `whole` bytes, cut into `share` parts, and what is gathered of them on a GPU.
+
+    Between passes, to draw and to save, all weights are gathered.
+    """
+    offloaded = resources.offload == "all"
+    yield Need("weights", whole / share, on_host=offloaded)
+    if gathered := whole if offloaded else whole * (1 - 1 / share):
+        yield Need("gathered weights", min(gathered / 4, size * LIVE), moment=Moment.PASS)
+        yield Need("gathered weights", gathered, moment=Moment.BETWEEN)
+
+
+def logits_need(sizes: ModelSizes, pass_tokens: int, moment: Moment | None) -> Need:
+    """Return what the logits of a pass take, which are made some at a time."""
+    return Need("logits", LOGIT_COPIES * 4 * min(pass_tokens * sizes.vocab, CHUNK_LOGITS), moment=moment)
 
 
 def process_needs(resources: Resources) -> Iterator[Need]:
@@ -174,24 +190,7 @@ def process_needs(resources: Resources) -> Iterator[Need]:
         yield Need("CUDA", CUDA_CONTEXT)
 
 
-def cache_need(sizes: ModelSizes, dtype: str, tokens: int, knob: str) -> Need:
-    """Return the keys and values of all tokens that are generated at a time."""
-    return Need("key-value cache", 2 * BYTES[dtype] * sizes.cache_per_token() * tokens, knob)
-
-
-def engine_needs(sizes: ModelSizes, resources: Resources, dtype: str) -> Iterator[Need]:
-    """Yield what vLLM's process takes in the memory of the host: each process that trains has one.
-
-    On a GPU its weights lie there while it sleeps; awake, it has a share of the GPU that training's passes do not use.
-    """
-    knob = "backend.sampler: native"
-    yield Need("vLLM", ENGINE, knob, on_host=True)
-    yield Need("vLLM's weights", BYTES[dtype] * sizes.parameters, knob, on_host=True)
-    if not resources.gpus:
-        yield Need("vLLM's cache", ENGINE_CPU_CACHE, "VLLM_CPU_KVCACHE_SPACE, smaller", on_host=True)
-
-
-def _state_bytes(optimizer: str, size: int, *, sharded: bool) -> int:
+def state_bytes(optimizer: str, size: int, *, sharded: bool = False) -> int:
     """Return the bytes of optimiser state for each trained weight, all of it float32.
 
     AdamW keeps two averages and Muon one; weights of lower precision have a copy, and with ZeRO float32 ones, too.

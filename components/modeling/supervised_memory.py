@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from components.contract.job import Resources
-from components.contract.memory import MemoryEstimate
+from components.contract.memory import MemoryEstimate, Need
+from components.modeling.memory_knobs import knobs
 from components.modeling.memory_needs import ModelSizes, training_needs
 
 
@@ -14,9 +17,19 @@ def supervised_memory(params: Any, model: ModelSizes | None, resources: Resource
     sizes = ModelSizes.new(params.architecture) if model is None and hasattr(params, "architecture") else model
     if sizes is None:
         return None
+    needs_of = partial(_needs, sizes)
+    return MemoryEstimate(
+        tuple(needs_of(params, resources)),
+        resources.ranks_per_node,
+        sizes,
+        knobs(needs_of, params, resources, 0.0),
+    )
+
+
+def _needs(sizes: ModelSizes, params: Any, resources: Resources, share: float = 0.0) -> Iterator[Need]:
     batch = params.batch_size * params.max_tokens
     tokens = max(params.max_tokens, min(params.micro_batch_tokens, -(-batch // resources.world_size)))
-    needs = training_needs(
+    yield from training_needs(
         sizes,
         resources,
         dtype=params.dtype,
@@ -25,4 +38,3 @@ def supervised_memory(params: Any, model: ModelSizes | None, resources: Resource
         pass_tokens=tokens,
         longest=params.max_tokens,
     )
-    return MemoryEstimate(tuple(needs), resources.ranks_per_node, sizes)

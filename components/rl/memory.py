@@ -1,29 +1,47 @@
-"""Memory of the rl stage: training, the frozen starting policy, and the sampler: its cache, or an engine."""
+"""Memory of the rl stage: training, copies of the policy, a critic, and the sampler: its cache, or an engine."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from components.contract.job import Resources
-from components.contract.memory import MemoryEstimate, Need
-from components.modeling.memory_needs import BYTES, ModelSizes, cache_need, engine_needs, training_needs
-from components.modeling.sampling_config import SamplingConfig
+from components.contract.memory import MemoryEstimate, Moment, Need
+from components.modeling.memory_knobs import knobs
+from components.modeling.memory_needs import BYTES, ModelSizes, state_bytes, training_needs
+from components.modeling.sampling_memory import DEFAULT_BATCH, PROMPT_TOKENS, drawing_needs, engine_share
+from components.rl.presets import bind
 
 if TYPE_CHECKING:
     from components.rl.component import RLParams
+    from components.rl.slots import Slots
 
-PROMPT_TOKENS = 256
-"""Tokens of a prompt; only the run knows them."""
+AHEAD = "group_ahead"
+"""The rollout with which an engine draws while the trainer trains, so that it is awake all the time."""
+MOVING = ("ema", "reset")
+"""References that are a copy of their own beside the starting policy."""
 
 
 def rl_memory(params: RLParams, model: ModelSizes | None, resources: Resources) -> MemoryEstimate | None:
     """Return what the stage takes; None where the model's sizes are not known."""
     if model is None:
         return None
+    needs_of = partial(_needs, model)
+    share = engine_share()
+    return MemoryEstimate(
+        tuple(needs_of(params, resources, share)),
+        resources.ranks_per_node,
+        model,
+        knobs(needs_of, params, resources, share),
+    )
+
+
+def _needs(model: ModelSizes, params: RLParams, resources: Resources, share: float) -> Iterator[Need]:
     rows = -(-params.prompts_per_step * params.group_size // resources.world_size)
     longest = params.max_new_tokens + PROMPT_TOKENS
     step_tokens = rows * params.max_new_tokens
-    needs = training_needs(
+    yield from training_needs(
         model,
         resources,
         dtype=params.dtype,
@@ -32,14 +50,28 @@ def rl_memory(params: RLParams, model: ModelSizes | None, resources: Resources) 
         pass_tokens=max(longest, min(params.micro_batch_tokens, step_tokens)),
         longest=longest,
     )
-    if resources.sampler == "native":
-        extra = [cache_need(model, params.dtype, *_cached(step_tokens))]
-    else:
-        extra = [*engine_needs(model, resources, params.dtype)]
-    if params.start_kl_every:
-        extra.append(Need("starting policy", BYTES[params.dtype] * model.parameters, "start_kl_every: 0"))
-    return MemoryEstimate((*needs, *extra), resources.ranks_per_node, model)
+    parts = [bind(params.slots(phase)) for phase in params.phases or (None,)]
+    ahead = any(slots.rollout.name == AHEAD for slots in parts)
+    yield from drawing_needs(
+        model,
+        resources,
+        params.dtype,
+        cached=min(step_tokens, DEFAULT_BATCH),
+        gpus=max(1, resources.gpus // resources.ranks_per_node),
+        share=share,
+        awake=None if ahead else Moment.BETWEEN,
+    )
+    yield from _copies(model, params, parts)
 
 
-def _cached(step_tokens: int) -> tuple[int, str]:
-    return min(step_tokens, SamplingConfig().max_batch_tokens), "prompts_per_step or max_new_tokens, smaller"
+def _copies(model: ModelSizes, params: RLParams, parts: list[Slots]) -> Iterator[Need]:
+    """Yield the networks beside the trained policy: every process holds the whole of them."""
+    size, compared = BYTES[params.dtype], {slots.reference.name for slots in parts if slots.needs_reference}
+    if params.start_kl_every or "initial" in compared:
+        yield Need("starting policy", size * model.parameters)
+    if compared.intersection(MOVING):
+        yield Need("reference policy", size * model.parameters)
+    if any(slots.has_critic for slots in parts):
+        trained = model.adapters(params.lora) if params.lora else model.parameters
+        yield Need("critic", size * model.parameters + state_bytes("adamw", size) * trained)
+        yield Need("critic's gradients", size * trained, moment=Moment.PASS)

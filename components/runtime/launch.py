@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import json
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from components.contract.errors import InputError, PosttrainError, StageFailed
 from components.contract.job import Job
 from components.contract.registry import components
 from components.runtime.closing import Closing, one_line
-from components.runtime.ends import MEMORY
 from components.runtime.fingerprint import Fingerprint, fingerprint
 from components.runtime.gates import GateProcess
 from components.runtime.gating import Written, needs_data_gates, pass_data_gates, pass_metric_gates
@@ -31,7 +29,7 @@ from components.runtime.ranks import leading
 from components.runtime.records import action_key, expectations, is_stored, stage_key
 from components.runtime.resolve import Resolved, Upstream
 from components.runtime.scratch import scratch_folder
-from components.runtime.shortage import is_out_of_memory, what_to_turn
+from components.runtime.shortage import is_out_of_memory, means_shortage, what_to_turn
 from components.runtime.stage import RunningStage
 from components.runtime.store import Store, open_store
 
@@ -93,13 +91,16 @@ class Launch:
             except Exception as error:  # the process boundary: whatever a stage raises becomes a recorded failure
                 raise self.closing.failed(error, mark.digest) from error
 
-    def record_death(self, message: str) -> None:
-        """Record a failure that the job's process could not record itself: it was killed, or took too long."""
+    def record_death(self, message: str) -> str:
+        """Record a failure that the job's process could not record itself: it was killed, or took too long.
+
+        Returns the message as it is recorded, with what to turn where memory was short.
+        """
         digests = self.upstream.resolve()
-        if MEMORY in message:  # a remote model would have to be downloaded for its sizes
-            inputs = () if "://" in self.store.uri else chain.from_iterable(self.upstream.fetch(digests).values())
-            message = f"{message}; {what_to_turn(self.job, self.component, self.params, inputs)}"
+        if means_shortage(message):
+            message = f"{message}; {self._what_to_turn(digests, message)}"
         self.closing.failed(StageFailed(message), self._fingerprint(digests).digest)
+        return message
 
     def _fingerprint(self, digests: Resolved) -> Fingerprint:
         plain = {port: [digest for digest, _ in found] for port, found in digests.items()}
@@ -162,16 +163,19 @@ class Launch:
             with leading(self.job, self.component, order, self.record_death, device=lambda: stage.device):
                 function(stage)
         except Exception as error:
-            if not is_out_of_memory(error) and MEMORY not in str(error):
+            if not is_out_of_memory(error):
                 raise
             told = str(error) if isinstance(error, PosttrainError) else f"stage {self.job.stage!r}: {one_line(error)}"
-            turn = what_to_turn(self.job, self.component, self.params, stage.all_inputs())
+            turn = self._what_to_turn(digests, f"{type(error).__name__}: {error}")
             raise StageFailed(f"{told}; {turn}") from error
         except SystemExit as stop:  # its code may be 0, which would look like a stage that is done
             raise StageFailed(f"stage {self.job.stage!r}: {self.component.name} called exit({stop.code!r})") from stop
         missing = [port for port, info in self.component.outputs.items() if not info.optional]
         if missing := [port for port in missing if port not in stage.written()]:
             raise StageFailed(f"stage {self.job.stage!r}: {self.component.name} wrote no {', '.join(missing)}")
+
+    def _what_to_turn(self, digests: Resolved, said: str) -> str:
+        return what_to_turn(self.job, self.component, self.params, self.store, digests, said)
 
     def _record_hit(self, mark: Fingerprint, digests: Resolved, action: dict[str, Any]) -> dict[str, Any]:
         inputs = self.upstream.describe(digests)

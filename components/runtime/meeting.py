@@ -1,22 +1,28 @@
 """Where the ranks of a job meet: a small key-value server, and the group of processes that is made over it.
 
-Either torchrun has started all ranks and holds the server, or the first rank does for those that it starts itself.
+Either torchrun has started all ranks and holds the server, or the first rank does: for those that it starts itself, and
+for those of another launcher, such as that of DeepSpeed.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torch.distributed import Store
 
 ORDER, ERROR, DONE = "posttrain/order", "posttrain/error/{}", "posttrain/done/{}"
+LEFT = "posttrain/left/{}"
 OWN = "POSTTRAIN_RANKS_OF"
 """Set for ranks that the first one has started itself, to its process id."""
+HOLDS_SERVER = "TORCHELASTIC_USE_AGENT_STORE"
+"""What torchrun sets to True where it holds the server."""
 LOCAL = "127.0.0.1"
 ORDER_WAIT = timedelta(days=7)
 """Another run may hold the job's lock, so what the first rank says may take long."""
@@ -35,11 +41,16 @@ class Place:
 
     @classmethod
     def of_environment(cls) -> Place | None:
-        """Return the place that torchrun, or the first rank, has given to this process; None if nobody has."""
+        """Return the place that a launcher, or the first rank, has given to this process; None if nobody has.
+
+        torchrun says the node by GROUP_RANK, and the launcher of DeepSpeed by CROSS_RANK.
+        """
         names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
         if not all(name in os.environ for name in names):
             return None
-        return cls(*(int(os.environ.get(name, 0)) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "GROUP_RANK")))
+        rank, world, local_rank = (int(os.environ[name]) for name in names[:3])
+        node = next((os.environ[name] for name in ("GROUP_RANK", "CROSS_RANK") if name in os.environ), "0")
+        return cls(rank, world, local_rank, int(node))
 
     def environment(self, port: int, leader: int) -> dict[str, str]:
         """Return what tells a rank on this machine its place."""
@@ -69,11 +80,13 @@ class Meeting:
         """Return the meeting that this process was started for."""
         from torch.distributed.rendezvous import rendezvous
 
-        if OWN in os.environ:
-            where = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-            return cls(_client(*where), place, _client(*where))
-        store, _, _ = next(rendezvous("env://", place.rank, place.world, timeout=ORDER_WAIT))
-        return cls(store, place, store)
+        if _launcher_holds_server():
+            store, _, _ = next(rendezvous("env://", place.rank, place.world, timeout=ORDER_WAIT))
+            return cls(store, place, store)
+        where = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        if OWN not in os.environ and not place.rank:
+            _serve(where[1])
+        return cls(_client(*where), place, _client(*where))
 
     def say(self, order: dict[str, Any] | None) -> None:
         """Tell the other ranks what to run; None: nothing."""
@@ -83,6 +96,18 @@ class Meeting:
         """Tell the other ranks that there is nothing to run, unless they were told something."""
         if not self.store.check([ORDER]):
             self.say(None)
+
+    def see_off(self, seconds: float) -> None:
+        """Wait until the other ranks have left, where this process holds the server that they still speak to."""
+        if not _launcher_holds_server():
+            keys = [LEFT.format(rank) for rank in range(1, self.place.world)]
+            with suppress(RuntimeError):  # one that hangs or is gone is the launcher's to end
+                self.store.wait(keys, timedelta(seconds=seconds))
+
+    def leave(self) -> None:
+        """Leave word that this rank says nothing more; the server may be gone, then nobody wants to know."""
+        with suppress(RuntimeError):
+            self.store.set(LEFT.format(self.place.rank), b"1")
 
     def hear(self) -> dict[str, Any] | None:
         """Wait for what the first rank says."""
@@ -136,3 +161,15 @@ def _client(address: str, port: int) -> Store:
     from torch.distributed import TCPStore
 
     return TCPStore(address, port, is_master=False, wait_for_workers=False, timeout=ORDER_WAIT)
+
+
+@cache
+def _serve(port: int) -> Store:
+    """Hold the server until this process ends."""
+    from torch.distributed import TCPStore
+
+    return TCPStore(LOCAL, port, is_master=True, wait_for_workers=False, timeout=ORDER_WAIT)
+
+
+def _launcher_holds_server() -> bool:
+    return OWN not in os.environ and os.environ.get(HOLDS_SERVER) == "True"

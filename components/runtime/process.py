@@ -4,8 +4,8 @@
     python -m components.runtime.process --store URI --run RUN --stage STAGE
 
 is what a container runs: with the job's file, or with where the engine put the job. The local engine forks into
-`run_forked`. A job that trains on several processes of one node starts them itself; on several nodes torchrun starts
-this module on each, and the first rank is the launcher.
+`run_forked`. A job that trains on several processes of one node starts them itself; on several nodes torchrun, or
+the launcher of DeepSpeed, starts this module on each, and the first rank is the launcher.
 """
 
 from __future__ import annotations
@@ -111,6 +111,8 @@ def main() -> int:
     parser.add_argument(
         "--alone", action="store_true", help="no engine watches: keep the job's timeout, log for people"
     )
+    # the launcher of DeepSpeed says it to every process; it is in the environment, too
+    parser.add_argument("--local_rank", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--parent", type=int, metavar="PID", help="end when this process, the parent, does")
     arguments = parser.parse_args()
     by_key = [arguments.store, arguments.run, arguments.stage]

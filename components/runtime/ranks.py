@@ -36,7 +36,8 @@ HANG_SECONDS = 20.0
 """How long the first rank may take to notice by itself that another has ended."""
 POLL_SECONDS = 0.1
 
-OnDeath = Callable[[str], None]
+OnDeath = Callable[[str], str]
+"""Records how a rank died; returns the record's words."""
 
 
 def ranks_of(job: Job, component: Component) -> int:
@@ -106,8 +107,8 @@ class _Team:
         while not self._left.wait(POLL_SECONDS):
             if (death := self._death()) and not self._left.wait(HANG_SECONDS):
                 try:
-                    self._on_death(death)
-                    print(f"posttrain: stage {self.job.stage!r}: {death}", file=sys.stderr, flush=True)
+                    said = self._on_death(death)
+                    print(f"posttrain: stage {self.job.stage!r}: {said}", file=sys.stderr, flush=True)
                 finally:
                     os._exit(1)
 
@@ -159,12 +160,17 @@ class _Team:
 
 @contextmanager
 def releasing(job: Job, place: Place | None) -> Iterator[None]:
-    """Let ranks that torchrun has started end, too, when the first one leaves this context without having led them."""
+    """Let ranks that a launcher has started end, too, when the first one leaves this context without leading them."""
+    meeting = None
+    if place is not None and ranks_of(job, components().get(job.component)) > 1:
+        meeting = Meeting.join(place)
     try:
         yield
     finally:
-        if place is not None and ranks_of(job, components().get(job.component)) > 1:
-            Meeting.join(place).say_if_silent()
+        if meeting is not None:
+            meeting.say_if_silent()
+    if meeting is not None:
+        meeting.see_off(END_SECONDS)
 
 
 def follow(job: Job, place: Place) -> int:
@@ -174,20 +180,21 @@ def follow(job: Job, place: Place) -> int:
     if world == 1:
         return 0  # the first rank does the whole job
     meeting = Meeting.join(place)
-    order = meeting.hear()
-    if order is None:
-        return 0
     try:
-        _take_part(job, component, order, meeting)
+        order = meeting.hear()
+        if order is not None:
+            _take_part(job, component, order, meeting)
     except Exception as error:  # the process boundary: the first rank tells people
         meeting.complain(str(error) if isinstance(error, PosttrainError) else f"{type(error).__name__}: {error}"[:500])
         traceback.print_exc()
         return 1
+    finally:
+        meeting.leave()
     return 0
 
 
 def check_place(job: Job, place: Place | None) -> None:
-    """Raise InputError when torchrun has started another number of processes than the job trains on."""
+    """Raise InputError when a launcher has started another number of processes than the job trains on."""
     world = ranks_of(job, components().get(job.component))
     if place is not None and OWN not in os.environ and world not in (1, place.world):
         resources = job.resources

@@ -3,41 +3,72 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Params
-from components.contract.context import Input
+from components.contract.errors import GateFailed, InputError, PosttrainError
 from components.contract.job import Job
-from components.contract.memory import knobs_in_words
+from components.contract.memory import place_of_shortage
+from components.runtime.ends import MEMORY
+from components.runtime.resolve import Resolved
+from components.runtime.store import Store
 
-SIGNS = ("out of memory", "can't allocate memory", "cannot allocate memory")
+MODELS = (ArtifactType.MODEL, ArtifactType.CHECKPOINTS)
+
+SIGNS = (
+    "out of memory",
+    "can't allocate memory",
+    "cannot allocate memory",
+    "outofmemoryerror",
+    "memoryerror",
+    "oomkilled",
+    "low on resource: memory",  # a pod that was evicted
+    "desired gpu memory utilization",  # vLLM: the trainer has left less than its share
+    "no available memory for the cache",  # vLLM: its share holds no more than the weights
+    MEMORY,
+)
+GPU_SIGNS = ("cuda", "outofmemoryerror", "gpu memory", "memory for the cache")
+
+
+def means_shortage(text: str) -> bool:
+    """Return whether a failure's words, of this process, another rank, or an engine, are for want of memory."""
+    return any(sign in text.lower() for sign in SIGNS)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error is that of Python, torch on a CPU or CUDA for want of memory."""
+    """Return whether an error is for want of memory: Python's, torch's on a CPU, CUDA's, or that of another rank."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
-    return isinstance(error, RuntimeError | OSError) and any(sign in str(error).lower() for sign in SIGNS)
+    said_otherwise = isinstance(error, InputError | GateFailed)
+    told = isinstance(error, RuntimeError | OSError | PosttrainError) and not said_otherwise
+    return told and means_shortage(str(error))
 
 
-def what_to_turn(job: Job, component: Component, params: Params, inputs: Iterable[Input]) -> str:
-    """Return what would take less memory, in words; a plain remark where the stage's needs are not known."""
-    estimate = component.memory and component.memory(params, _model_sizes(inputs), job.resources)
+def what_to_turn(job: Job, component: Component, params: Params, store: Store, inputs: Resolved, said: str) -> str:
+    """Return what would take less memory, in words; a plain remark where the stage's needs are not known.
+
+    What was `said` of the shortage tells a GPU's memory from the host's.
+    """
+    estimate = component.memory and component.memory(params, _model_sizes(component, store, inputs), job.resources)
     if not estimate:
         return "take a larger pool"
-    return (
-        f"turn {knobs_in_words(estimate)}, or take a larger pool; it was estimated to need, in GiB: {estimate.parts()}"
-    )
+    on_gpu = any(sign in said.lower() for sign in GPU_SIGNS)
+    place = place_of_shortage(gpus=job.resources.gpus, on_gpu=on_gpu)
+    parts = estimate.parts_in_words(place)
+    return f"{estimate.advice(place)}; it was estimated to need, in GiB{estimate.when(place)}: {parts}"
 
 
-def _model_sizes(inputs: Iterable[Input]) -> Any:
+def _model_sizes(component: Component, store: Store, inputs: Resolved) -> Any:
+    """Return the sizes of the first input model, by its config.json alone: weights may be large and far away."""
     from components.modeling.memory_needs import ModelSizes
 
-    for item in inputs:
-        config = Path(item.path) / "config.json"
-        if item.type is ArtifactType.MODEL and config.is_file():
-            return ModelSizes.from_config(json.loads(config.read_text(encoding="utf-8")))
+    of_models = (port for port in inputs if component.inputs[port].type in MODELS)
+    with suppress(PosttrainError):  # a store that is away must not hide the shortage
+        for digest in (digest for port in of_models for digest, _ in inputs[port]):
+            paths = [entry.path for entry in store.manifest(digest).files if Path(entry.path).name == "config.json"]
+            if paths:
+                return ModelSizes.from_config(json.loads(store.read_file(digest, paths[0])))
     return None

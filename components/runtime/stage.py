@@ -80,10 +80,6 @@ class RunningStage:
         self._declared(port, self.component.inputs)
         return self._inputs.get(port, [])
 
-    def all_inputs(self) -> list[Input]:
-        """Return the artifacts of all ports."""
-        return [item for found in self._inputs.values() for item in found]
-
     def output(self, port: str) -> Path:
         """Return the folder whose content becomes the artifact of output `port`."""
         self._declared(port, self.component.outputs)

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Params, Port
 from components.measure.measure_params import MeasureParams
+from components.modeling.sampling_memory import choosing_memory
 from components.tasks.modules import verifier_modules
 
 METRIC = r"^(pass|maj)_at_[1-9][0-9]*$"
@@ -102,6 +103,7 @@ COMPONENT = Component(
     params=SelectParams,
     run="components.select.run:run",
     backends=frozenset({"sampler"}),
+    memory=choosing_memory,
     preloads=("torch", "transformers"),
     metrics={
         "objective": "The chosen model's objective on the development set (optimistic: it is the best of several)",

@@ -17,6 +17,8 @@ class SourceConfig(Params):
 
     endless: ClassVar[bool] = False
     """Whether the source makes as many rows as it is asked for."""
+    paths: ClassVar[tuple[str, ...]] = ()
+    """Keys that name files; a recipe's relative ones lie beside the recipe."""
 
     def local_files(self) -> list[Path]:
         """Return the local files that the source reads, so that a stage is run again when they change."""

@@ -59,8 +59,11 @@ class TableConfig(SourceConfig):
 class FileConfig(TableConfig):
     """Config of sources that read files."""
 
+    paths = ("path",)
+
     path: str = Field(min_length=1)
-    """A file, a folder, or a glob pattern; many files are read in the order of their names."""
+    """A file, a folder or a glob pattern, beside the recipe or absolute, or s3://bucket/key; many files are read in
+    the order of their names."""
     sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
     """Digest that the file must have (of several files: the digest in the dataset card)."""
 

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import InputError
-from components.contract.memory import GIB
+from components.contract.memory import GIB, Place
 from pipelines.advice import advice
-from pipelines.cli.output import print_json, print_table, seconds_text
+from pipelines.cli.output import print_json, print_table, problems_json, seconds_text
 from pipelines.cli.stores import store_of
+from pipelines.local_files import need_files
 from pipelines.memory import Fit, memory_fits, stages_of_unknown_models
 from pipelines.problems import RecipeErrors
 from pipelines.recipe import Recipe, load_recipe
@@ -33,18 +34,10 @@ def validate(arguments: argparse.Namespace) -> int:
 def _validate(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     try:
         recipe = load_recipe(name, arguments.overrides, seed=arguments.seed)
-    except RecipeErrors as errors:
-        problems = [
-            {"file": p.mark.file, "line": p.mark.line, "column": p.mark.column, "message": p.message}
-            for p in errors.problems
-        ]
-        if not arguments.json:
-            print(errors, file=sys.stderr)
-        return {"recipe": name, "valid": False, "problems": problems}
     except InputError as error:
         if not arguments.json:
-            print(f"posttrain: {error}", file=sys.stderr)
-        return {"recipe": name, "valid": False, "problems": [{"message": str(error)}]}
+            print(error if isinstance(error, RecipeErrors) else f"posttrain: {error}", file=sys.stderr)
+        return {"recipe": name, "valid": False, "problems": problems_json(error)}
     if not arguments.json:
         print(f"{recipe.name}: valid, {_stages(len(recipe.stages))}{_left_out(recipe)}")
         _print_notes(recipe)
@@ -58,6 +51,7 @@ def plan(arguments: argparse.Namespace) -> int:
     from pipelines.plan import build_plan
 
     recipe = load_recipe(arguments.recipe, arguments.overrides, seed=arguments.seed)
+    need_files(recipe)
     store = store_of(arguments)
     planned = build_plan(recipe, store.uri, "plan")
     stages = forecast(planned, store)
@@ -93,7 +87,7 @@ def _memory_json(fits: Sequence[Fit]) -> list[dict[str, Any]]:
             "where": fit.where,
             "need_gib": round(fit.need_gib, 3),
             "limit_gib": fit.limit_gib,
-            "parts": {need.name: round(need.size / GIB, 4) for need in fit.estimate.needs},
+            "parts": {name: round(size / GIB, 4) for name, size in fit.estimate.parts(fit.where).items()},
         }
         for fit in fits
     ]
@@ -158,7 +152,7 @@ def _print_memory(recipe: Recipe) -> None:
             largest[key] = fit
     for fit in largest.values():
         limit = "" if fit.limit_gib is None else f" of {fit.limit_gib:g}"
-        parts = "" if fit.where == "on the host of a node" else f" ({fit.estimate.parts()})"
+        parts = "" if fit.where is Place.HOST else f" ({fit.estimate.parts_in_words(fit.where)})"
         print(f"memory: {fit.stage} about {fit.need_gib:.2g}{limit} GiB {fit.where} of pool {fit.pool}{parts}")
     if unknown := stages_of_unknown_models(recipe):
         print(f"memory: not known for {', '.join(unknown)}: the sizes of their model are not on this machine")

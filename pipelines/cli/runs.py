@@ -12,6 +12,7 @@ from components.contract.errors import InputError
 from pipelines.cli.output import print_json, print_rich, print_table, seconds_text
 from pipelines.cli.stopping import terminate_like_interrupt
 from pipelines.cli.stores import run_of, store_of
+from pipelines.headlines import in_order
 
 if TYPE_CHECKING:
     from components.runtime.store import Store
@@ -66,7 +67,9 @@ def _on_engine(plan: Plan, store: Store, view: RunView, arguments: argparse.Name
         return run_on_kubeflow(plan, store, view, new=arguments.new)
     from pipelines.engines.containers import Containers
     from pipelines.engines.local import run_plan
+    from pipelines.local_files import need_files
 
+    need_files(plan.recipe)
     containers = Containers.find(store.uri) if arguments.containers else None
     return run_plan(plan, view=view, jobs=arguments.jobs, new=arguments.new, containers=containers)
 
@@ -127,10 +130,10 @@ def _print_runs(runs: list[dict[str, Any]]) -> None:
     rows = [
         [
             entry["run_id"],
-            str(entry["recipe"]),
+            entry["recipe"] or "-",
             entry["status"],
             f"{entry['ended_stages']}/{entry['stages']}",
-            str(entry["started"])[:19],
+            (entry["started"] or "-")[:19],
             seconds_text(entry["seconds"]),
         ]
         for entry in runs[:MAX_LISTED_RUNS]
@@ -149,17 +152,18 @@ def show(arguments: argparse.Namespace) -> int:
     shown = show_json(record)
     if arguments.json:
         print_json(shown)
-        return 0
+        return int(bool(record.damaged))
     took = seconds_text(shown["seconds"])
-    print(f"{shown['run_id']}: {shown['status']}, recipe {shown['recipe']}, started {shown['started']}, took {took}\n")
+    about = f"recipe {shown['recipe'] or '-'}, started {shown['started'] or '-'}, took {took}"
+    print(f"{shown['run_id']}: {shown['status']}, {about}\n")
     rows = [
         [
             stage["name"],
-            str(stage["component"]),
+            stage["component"] or "-",
             stage["status"],
             {"hit": "cached", "miss": "ran"}.get(stage["cache"], "-"),
             seconds_text(stage["seconds"]),
-            _metrics(stage["metrics"]),
+            _metrics(in_order(str(stage["component"]), stage["metrics"])),
             "  ".join(f"{port} {output['digest'][:DIGEST_LENGTH]}" for port, output in stage["outputs"].items()),
         ]
         for stage in shown["stages"]
@@ -167,9 +171,11 @@ def show(arguments: argparse.Namespace) -> int:
     print_table(["stage", "component", "status", "cache", "took", "metrics", "outputs"], rows)
     for name, failure in record.failures.items():
         print(f"\n{name} failed: {failure['error']}")
+    for name, text in record.damaged.items():
+        print(f"\n{name or 'the run'}: its record cannot be read: {text}")
     if command := record.entry.get("command"):
         print(f"\nreproduce: {command}")
-    return 0
+    return int(bool(record.damaged))
 
 
 def _metrics(metrics: dict[str, float]) -> str:

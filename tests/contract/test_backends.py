@@ -26,6 +26,27 @@ def test_what_fits_together(given: dict[str, object], message: str | None) -> No
     assert refusal is None if message is None else message in (refusal or "")
 
 
+@pytest.mark.parametrize(
+    ("processes", "fits"), [(16, False), (3, False), (None, True), (1, True), (4, True), (8, True)]
+)
+def test_gpus_are_shared_out_evenly(processes: int | None, fits: bool) -> None:
+    backends = Backends(trainer="deepspeed", processes=processes)
+    said = f"processes {processes}: 8 GPUs on each node are not shared out evenly; take one of 1, 2, 4, 8"
+    assert backends.refusal(gpus=8) == (None if fits else said)
+    assert backends.refusal(gpus=0) is None  # on a CPU any number of processes share the cores
+    if not fits:
+        with pytest.raises(ValueError, match="not shared out evenly"):
+            Resources(gpus=8, trainer="deepspeed", processes=processes)
+
+
+def test_zero_takes_no_optimizer_that_needs_whole_matrices() -> None:
+    said = "muon needs whole matrices, which ZeRO 2 cuts up: take optimizer.name adamw, or backend.zero_stage 0"
+    assert Backends(trainer="deepspeed").optimizer_refusal("muon") == said
+    for backends in (Backends(), Backends(trainer="deepspeed", zero_stage=0)):
+        assert backends.optimizer_refusal("muon") is None
+    assert Backends(trainer="deepspeed").optimizer_refusal("adamw") is None
+
+
 def test_processes_follow_the_gpus() -> None:
     assert Resources(gpus=8, nodes=2).world_size == 1  # plain torch is one process
     both = Resources(gpus=8, nodes=2, trainer="deepspeed")

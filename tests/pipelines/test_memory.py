@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from components.contract.memory import Place
 from pipelines.advice import advice
 from pipelines.memory import memory_fits, stages_of_unknown_models
+from pipelines.problems import RecipeErrors
 from pipelines.recipe import load_recipe
 
 SEVEN = {
@@ -52,19 +55,46 @@ stages:
 def test_a_model_is_known_behind_the_stage_that_trains_it(recipe: Path) -> None:
     fits = memory_fits(load_recipe(str(recipe)))
     assert set(fits) == {"sft", "rl"}
-    assert all(fit.fits for found in fits.values() for fit in found)
+    assert [fit.where for fit in fits["rl"]] == [Place.GPU, Place.HOST]
     names = [need.name for need in fits["rl"][0].estimate.needs]
     assert "starting policy" in names
     assert "key-value cache" not in names  # the pool's sampler is vLLM
 
 
 def test_what_does_not_fit_is_said_with_what_to_turn(recipe: Path) -> None:
-    small = load_recipe(str(recipe), ["stages.sft.pool=h100x1", "stages.sft.with.dtype=float32"])
+    small = load_recipe(str(recipe), ["stages.sft.pool=h100x1"])
     (note,) = [line for line in advice(small) if line.startswith("sft:")]
-    assert "GiB on each GPU of pool h100x1, which has 80 (" in note
-    expected = "turn backend.zero_stage: 1; micro_batch_tokens, smaller; backend.zero_stage: 3 (trainer deepspeed)"
-    assert note.endswith(f"{expected}, or take a larger pool")
-    assert not [line for line in advice(load_recipe(str(recipe))) if "needs about" in line]
+    assert "GiB on each GPU of pool h100x1 during a training pass, which has 80 (optimiser states 85, " in note
+    expected = "turn backend: {trainer: deepspeed, offload: optimizer}; lora: {rank: 8}; "
+    assert note.endswith(f"{expected}backend: {{recompute: true}}; micro_batch_tokens: 2048, or take a larger pool")
+    (note,) = [line for line in advice(small) if line.startswith("rl:")]
+    assert "GiB on each GPU of pool h100x8 between training passes, which has 80 (vLLM's share of the GPU 40, " in note
+    fitting = load_recipe(str(recipe), ["stages.rl.backend={offload: optimizer}"])
+    assert not [line for line in advice(fitting) if "needs about" in line]
+
+
+def test_some_of_a_pools_memory_stays_free(recipe: Path) -> None:
+    (fit,) = (fit for fit in memory_fits(load_recipe(str(recipe)))["sft"] if fit.where is Place.GPU)
+    assert fit.fits and fit.need_gib == pytest.approx(49, abs=1)
+    tight = replace(fit, limit_gib=fit.need_gib / 0.96)
+    assert not tight.fits and ", of which 5% should stay free (" in tight.warning
+    assert replace(fit, limit_gib=fit.need_gib / 0.94).fits
+
+
+def test_an_evaluation_has_an_estimate_too(recipe: Path) -> None:
+    path = recipe.with_name("rows.jsonl")
+    recipe.write_text(
+        recipe.read_text()
+        + f"""
+  eval:
+    uses: evaluate
+    in: {{model: rl.model, dataset: "{path}"}}
+    with: {{dtype: bfloat16}}
+    pool: l4x1
+"""
+    )
+    (note,) = [line for line in advice(load_recipe(str(recipe))) if line.startswith("eval:")]
+    assert "GiB on each GPU of pool l4x1, which has 24 (vLLM's weights and a small cache 15, weights 14, " in note
 
 
 def test_a_stage_of_an_unknown_model_is_left_out(recipe: Path, tmp_path: Path) -> None:
@@ -77,3 +107,37 @@ def test_the_quickstart_fits_a_laptop() -> None:
     fits = memory_fits(load_recipe("quickstart"))
     assert {"base", "sft", "rl", "replay"} <= set(fits)
     assert all(fit.fits and fit.need_gib < 2 for found in fits.values() for fit in found)
+
+
+@pytest.mark.parametrize(
+    ("change", "where", "said"),
+    [
+        (
+            "stages.sft.backend={processes: 16}",
+            "backend",
+            "processes 16: 8 GPUs on each node are not shared out evenly",
+        ),
+        ("stages.rl.backend={processes: 3}", "backend", "take one of 1, 2, 4, 8"),
+        (
+            "stages.rl.with.optimizer.name=muon",
+            "with.optimizer.name",
+            "muon needs whole matrices, which ZeRO 2 cuts up",
+        ),
+    ],
+)
+def test_what_no_node_can_do_is_refused_before_it_is_paid_for(recipe: Path, change: str, where: str, said: str) -> None:
+    with pytest.raises(RecipeErrors) as caught:
+        load_recipe(str(recipe), [change])
+    (problem,) = caught.value.problems
+    assert f"{where} on pool 'h100x8': " in problem.message and said in problem.message
+
+
+def test_an_optimizer_that_is_refused_has_its_line(recipe: Path) -> None:
+    text = recipe.read_text().replace("optimizer: {name: adamw}", "optimizer: {name: muon}")
+    recipe.write_text(text)
+    with pytest.raises(RecipeErrors) as caught:
+        load_recipe(str(recipe))
+    (problem,) = caught.value.problems
+    line = next(number for number, line in enumerate(text.splitlines(), 1) if "muon" in line)
+    assert problem.mark.line == line
+    load_recipe(str(recipe), ["stages.rl.backend={zero_stage: 0}"])

@@ -203,7 +203,7 @@ def test_typed_parameters(tmp_path: Path) -> None:
     steps = recipe.parameters[0]
     assert (steps.name, steps.value, steps.words.title, steps.words.doc) == ("steps", 7, "Steps", "How long.")
     assert messages(tmp_path, with_stages("", head), "steps=11", "method=gpro") == [
-        "--set method=gpro: params.method: got 'gpro', expected one of ['grpo', 'dapo']; did you mean 'grpo'?",
+        "--set method=gpro: params.method: got 'gpro', expected one of grpo, dapo; did you mean 'grpo'?",
         "--set steps=11: params.steps: got 11, expected at most 10",
     ]
 

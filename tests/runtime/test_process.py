@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from components.contract.job import Job
+from components.runtime.meeting import Place
 from components.runtime.records import failure_key, save_job, stage_key
 from components.runtime.store import open_store
 
@@ -61,3 +62,20 @@ def test_a_run_that_the_store_does_not_hold_is_refused(run: Any) -> None:
     store, done = run("--stage", "other")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"posttrain: store {store.uri} holds no job for stage 'other' of run 'r'\n"
+
+
+def test_a_launcher_may_say_the_local_rank(run: Any) -> None:
+    """That of DeepSpeed does; the environment says it, too."""
+    _, done = run("--alone", "--local_rank=0", params={"factor": 3})
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("name", "node"), [("GROUP_RANK", 1), ("CROSS_RANK", 1), ("OTHER", 0)])
+def test_launchers_name_the_node_each_in_their_way(monkeypatch: pytest.MonkeyPatch, name: str, node: int) -> None:
+    given = {"RANK": "9", "WORLD_SIZE": "16", "LOCAL_RANK": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+    for variable in (*given, "GROUP_RANK", "CROSS_RANK"):
+        monkeypatch.delenv(variable, raising=False)
+    assert Place.of_environment() is None
+    for variable, text in {**given, name: "1"}.items():
+        monkeypatch.setenv(variable, text)
+    assert Place.of_environment() == Place(rank=9, world=16, local_rank=1, node=node)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,7 +22,9 @@ pytestmark = pytest.mark.deepspeed
 ROOT = Path(__file__).parents[2]
 PLUGIN = Path(__file__).parent / "ranks_plugin"
 TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0", "--rdzv-backend", "c10d")
+DEEPSPEED = ("-m", "deepspeed.launcher.runner", "--num_gpus", "2", "--module")
 TWO = Resources(trainer="deepspeed", zero_stage=0, processes=2)
+ADVICE = "turn steps: 1, or take a larger pool; it was estimated to need, in GiB: sums 3"
 Start = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -48,12 +51,23 @@ def start(tmp_path: Path, store: Store) -> Start:
             resources=resources,
         )
         save_job(store, job)
-        command = [sys.executable, *launcher, "-m", "components.runtime.process"]
+        if launcher == DEEPSPEED:
+            command = [sys.executable, *DEEPSPEED[:-1], "--master_port", str(free_port()), *DEEPSPEED[-1:]]
+        else:
+            command = [sys.executable, *launcher, "-m"]
+        command += ["components.runtime.process"]
         where = ["--store", store.uri, "--run-id", run_id, "--stage", "add"]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(PLUGIN)]), "OMP_NUM_THREADS": "1"}
+        environment |= {"DS_ACCELERATOR": "cpu"}
         return subprocess.run([*command, *where], capture_output=True, text=True, env=environment, timeout=240)
 
     return run
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
 
 
 def entry(store: Store, run_id: str = "r") -> dict[str, Any]:
@@ -62,7 +76,7 @@ def entry(store: Store, run_id: str = "r") -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("launcher", [(), TORCHRUN], ids=["own", "torchrun"])
+@pytest.mark.parametrize("launcher", [(), TORCHRUN, DEEPSPEED], ids=["own", "torchrun", "deepspeed"])
 def test_two_ranks_make_one_result(start: Start, store: Store, launcher: tuple[str, ...]) -> None:
     done = start(launcher=launcher)
     assert done.returncode == 0, done.stderr
@@ -79,7 +93,7 @@ def test_a_killed_rank_ends_the_stage_and_the_retry_goes_on(start: Start, store:
     said = "rank 1 of 2 was killed by SIGKILL (by a person, or by the system when memory ran out)"
     record = store.get(failure_key("r", "add"))
     assert record is not None
-    assert record["error"].startswith(f"stage 'add': {said}")
+    assert record["error"] == f"stage 'add': {said}; {ADVICE}"
     assert failed.stderr.splitlines()[-1].startswith(f"posttrain: stage 'add': {said}")
     retried = start(how="kill")
     assert retried.returncode == 0, retried.stderr
@@ -90,6 +104,24 @@ def test_a_killed_rank_ends_the_stage_and_the_retry_goes_on(start: Start, store:
 def test_the_error_of_another_rank_is_the_stages(start: Start, store: Store) -> None:
     failed = start(how="raise")
     assert failed.returncode == 1
+    record = store.get(failure_key("r", "add"))
+    assert record is not None
+    assert record["error"] == "stage 'add': rank 1 of 2: RuntimeError: the card fell off"
+
+
+def test_another_rank_without_memory_says_what_to_turn(start: Start, store: Store) -> None:
+    failed = start(how="hunger")
+    assert failed.returncode == 1
+    record = store.get(failure_key("r", "add"))
+    assert record is not None
+    said = record["error"]
+    assert said.startswith("stage 'add': rank 1 of 2: RuntimeError: ") and "can't allocate memory" in said
+    assert said.endswith(f"; {ADVICE}")
+
+
+def test_the_launcher_of_deepspeed_ends_with_a_rank_that_fails(start: Start, store: Store) -> None:
+    failed = start(launcher=DEEPSPEED, how="raise")
+    assert failed.returncode != 0
     record = store.get(failure_key("r", "add"))
     assert record is not None
     assert record["error"] == "stage 'add': rank 1 of 2: RuntimeError: the card fell off"

@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
+import json
 import signal
 from pathlib import Path
 
 import pytest
 
-from components.contract.errors import StageFailed
-from components.contract.job import Job
+from components.contract.artifacts import ArtifactType
+from components.contract.errors import InputError, StageFailed
+from components.contract.job import Job, Resources, UriRef
 from components.contract.registry import components
 from components.runtime.ends import cause_of_end
 from components.runtime.launch import Launch
 from components.runtime.records import failure_key
 from components.runtime.shortage import is_out_of_memory
+from components.runtime.store import open_store
+from pipelines.engines.kubeflow.jobset_pods import why_failed
+from pipelines.engines.pod import CONTAINER
 
-ADVICE = "turn petabytes; crumb_size, or take a larger pool; it was estimated to need, in GiB: cake 4.2e+06, crumbs 1"
+ADVICE = "turn petabytes: 1, or take a larger pool; it was estimated to need, in GiB: cake 4.2e+06, crumbs 1"
+
+
+INPUTS = {"model": ArtifactType.MODEL, "dataset": ArtifactType.DATASET}
+SIZES = {"vocab_size": 32000, "hidden_size": 512, "num_hidden_layers": 8, "num_attention_heads": 8}
+SIZES |= {"intermediate_size": 2048}
+OOM = {"exitCode": 137, "reason": "OOMKilled", "finishedAt": "2026-01-01T00:00:00Z"}
 
 
 @pytest.fixture
 def launch(tmp_path: Path) -> Launch:
+    return launch_on(tmp_path, Resources())
+
+
+def launch_on(folder: Path, resources: Resources) -> Launch:
     components().add("hungry-for-test", "tests.support.hungry_stage:COMPONENT", origin="test")
     job = Job(
         run_id="r",
@@ -29,9 +44,16 @@ def launch(tmp_path: Path) -> Launch:
         params={},
         inputs={},
         seed=0,
-        store=str(tmp_path / "store"),
+        store=str(folder / "store"),
+        resources=resources,
     )
     return Launch(job, lambda event: None)
+
+
+def recorded(launch: Launch) -> str:
+    record = launch.store.get(failure_key("r", "eat"))
+    assert record is not None
+    return str(record["error"])
 
 
 def test_an_allocation_that_fails_says_what_to_turn(launch: Launch) -> None:
@@ -44,18 +66,62 @@ def test_an_allocation_that_fails_says_what_to_turn(launch: Launch) -> None:
 
 def test_so_does_a_process_that_was_killed(launch: Launch) -> None:
     launch.record_death(f"its process {cause_of_end(-signal.SIGKILL)}")
-    record = launch.store.get(failure_key("r", "eat"))
-    assert record is not None
-    assert record["error"] == (
-        "its process was killed by SIGKILL (by a person, or by the system when memory ran out); " + ADVICE
+    said = "its process was killed by SIGKILL (by a person, or by the system when memory ran out); "
+    assert recorded(launch) == said + ADVICE
+
+
+def test_so_do_pods_that_kubernetes_killed(launch: Launch) -> None:
+    status = {"containerStatuses": [{"name": CONTAINER, "state": {"terminated": OOM}}]}
+    said = why_failed([{"metadata": {"name": "eat-0"}, "status": status}])
+    assert said == "pod eat-0 needed more memory than its pool gives (OOMKilled)"
+    launch.record_death(said)
+    assert recorded(launch) == f"{said}; {ADVICE}"
+
+
+def test_sizes_come_from_the_models_config_alone(tmp_path: Path) -> None:
+    """A pod's store is a bucket, and the weights in it may be large: whoever records the death reads one file."""
+    store = open_store(str(tmp_path / "store"))
+    digests = {port: store.commit(kind, filled(tmp_path / port)).digest for port, kind in INPUTS.items()}
+    (weights,) = (tmp_path / "store" / "objects" / digests["model"]).rglob("weights")
+    weights.unlink()
+    job = Job(
+        run_id="r",
+        recipe="test",
+        stage="eat",
+        component="sft",
+        params={"steps": 1},
+        inputs={port: [UriRef(uri=f"artifact:{digest}")] for port, digest in digests.items()},
+        seed=0,
+        store=store.uri,
+        resources=Resources(gpus=1, gpu_memory_gib=80, memory_gib=4),
+    )
+    launch = Launch(job, lambda event: None)
+    launch.record_death("rank 3 of 8: OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB")
+    assert "; turn backend: {recompute: true}; " in recorded(launch) and "activations " in recorded(launch)
+
+
+def filled(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(SIZES))
+    (folder / "weights").write_bytes(b"many")
+    return folder
+
+
+def test_on_gpus_it_matters_where_memory_ran_out(tmp_path: Path) -> None:
+    launch = launch_on(tmp_path, Resources(gpus=8))
+    launch.record_death("pod eat-0 needed more memory than its pool gives (OOMKilled)")
+    assert recorded(launch).endswith(
+        "turn crumb_size: 1, or take a larger pool; it was estimated to need, in GiB: crumbs 1"
+    )
+    launch.record_death("rank 3 of 8: OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB")
+    assert recorded(launch).endswith(
+        "turn petabytes: 1, or take a larger pool; it was estimated to need, in GiB: cake 4.2e+06"
     )
 
 
 def test_other_deaths_say_nothing_of_memory(launch: Launch) -> None:
     launch.record_death(f"its process {cause_of_end(-signal.SIGTERM)}")
-    record = launch.store.get(failure_key("r", "eat"))
-    assert record is not None
-    assert record["error"] == "its process was killed by SIGTERM"
+    assert recorded(launch) == "its process was killed by SIGTERM"
 
 
 @pytest.mark.parametrize(
@@ -66,6 +132,10 @@ def test_other_deaths_say_nothing_of_memory(launch: Launch) -> None:
         (RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB"), True),
         (RuntimeError("shape mismatch"), False),
         (ValueError("out of memory"), False),
+        (StageFailed("stage 'rl': rank 3 of 8: OutOfMemoryError: CUDA out of memory. Tried to allocate"), True),
+        (StageFailed("stage 'rl': rank 1 of 2: MemoryError: "), True),
+        (StageFailed("stage 'rl': rank 1 of 2: the card fell off"), False),
+        (InputError("out of memory"), False),
     ],
 )
 def test_how_a_shortage_shows(error: Exception, is_shortage: bool) -> None:

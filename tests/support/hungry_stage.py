@@ -8,7 +8,7 @@ from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Params, Port
 from components.contract.context import StageContext
 from components.contract.job import Resources
-from components.contract.memory import GIB, MemoryEstimate, Need
+from components.contract.memory import GIB, Knob, MemoryEstimate, Need
 
 
 class HungryParams(Params):
@@ -26,9 +26,18 @@ def run(context: StageContext[HungryParams]) -> None:
 
 
 def memory(params: HungryParams, model: object, resources: Resources) -> MemoryEstimate:
-    """Return one large and one small need."""
-    needs = (Need("crumbs", GIB, "crumb_size"), Need("cake", params.petabytes * 2.0**50, "petabytes"))
-    return MemoryEstimate(needs, resources.ranks_per_node)
+    """Return one large and one small need: with GPUs, the large one lies there."""
+
+    def needs(cake: float, crumbs: float) -> tuple[Need, ...]:
+        return (Need("crumbs", crumbs, on_host=True), Need("cake", cake))
+
+    cake = params.petabytes * 2.0**50
+    knobs = (
+        Knob("crumb_size: 1", lambda: needs(cake, 0)),
+        Knob("petabytes: 1", lambda: needs(2.0**50, GIB)),
+        Knob("napkins: 2", lambda: needs(cake, GIB)),
+    )
+    return MemoryEstimate(needs(cake, GIB), resources.ranks_per_node, knobs=knobs)
 
 
 COMPONENT = Component(

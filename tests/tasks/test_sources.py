@@ -132,6 +132,8 @@ def test_s3_over_http(tmp_path: Path, s3_uri: str, suffix: str) -> None:
     check_rows(opened)
     (tmp_path / "again").mkdir()
     check_rows(open_source(tmp_path / "again", name="s3", path=f"{s3_uri}/", **MAPPED))
+    name = "parquet" if suffix == "parquet" else "jsonl"
+    check_rows(open_source(tmp_path / "table", name=name, path=f"{s3_uri}/x.{suffix}", **MAPPED))
 
 
 def test_s3_errors_name_the_object(tmp_path: Path, s3_uri: str) -> None:

@@ -23,11 +23,14 @@ LAUNCHER_VARIABLES = (
     "LOCAL_RANK",
     "WORLD_SIZE",
     "LOCAL_WORLD_SIZE",
+    "LOCAL_SIZE",
     "GROUP_RANK",
+    "CROSS_RANK",
+    "CROSS_SIZE",
     "MASTER_ADDR",
     "MASTER_PORT",
 )
-"""How torchrun tells ranks apart; an engine is no rank."""
+"""How launchers tell ranks apart; an engine is no rank."""
 
 
 def open_sampler(policy: Policy, resources: Resources) -> Sampler:

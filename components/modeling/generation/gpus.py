@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
 
 from components.contract.errors import InputError
 
@@ -13,18 +12,14 @@ MEMORY_SHARE = "POSTTRAIN_VLLM_GPU_MEMORY"
 """Share of each GPU's memory that vLLM may take while it is awake; by default the half, the rest is the trainer's."""
 
 
-def tensor_parallel_size(config: Mapping[str, Any], gpus: int) -> int:
-    """Return the most GPUs, up to `gpus`, that the model of a config.json can be split over: vLLM cuts at heads."""
-    text = config.get("text_config") or config
-    heads = text.get("num_attention_heads", 1)
-    kv_heads = text.get("num_key_value_heads") or heads
-    width = text.get("intermediate_size") or heads
+def tensor_parallel_size(gpus: int, *, heads: int, kv_heads: int, mlp_width: int) -> int:
+    """Return the most GPUs, up to `gpus`, that a decoder can be split over: vLLM cuts between heads."""
 
     def divides(size: int) -> bool:
         shared = kv_heads % size == 0 or size % kv_heads == 0
-        return heads % size == 0 and width % size == 0 and shared
+        return heads % size == 0 and mlp_width % size == 0 and shared
 
-    return max(size for size in range(1, max(1, gpus) + 1) if size == 1 or divides(size))
+    return max(size for size in range(1, gpus + 1) if divides(size))
 
 
 def gpu_memory_share(environ: Mapping[str, str] = os.environ) -> float:

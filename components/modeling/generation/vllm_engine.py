@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from components.modeling.generation.frames import Arrays, Header
-from components.modeling.generation.gpus import tensor_parallel_size
+from components.modeling.memory_needs import ModelSizes
 
 WORKER = "components.modeling.generation.worker.WeightLoader"
 
@@ -30,12 +30,11 @@ class VllmEngine:
         from vllm import LLM
         from vllm.platforms import current_platform
 
-        config = json.loads((Path(folder) / "config.json").read_text())
         self._can_sleep = current_platform.is_cuda()
         self._llm = LLM(
             folder,
             dtype=options["dtype"],
-            tensor_parallel_size=tensor_parallel_size(config, options["gpus"]),
+            tensor_parallel_size=_split(folder, options["gpus"]),
             gpu_memory_utilization=options["gpu_memory_share"],
             max_num_seqs=options["max_rows"],
             max_model_len=-1,  # as long as the model can, or as the cache has room for
@@ -96,6 +95,12 @@ class VllmEngine:
         if self._sleeps:
             self._llm.wake_up()
             self._sleeps = False
+
+
+def _split(folder: str, gpus: int) -> int:
+    """Return over how many GPUs the model of a folder is split: 1 where its config.json names its sizes otherwise."""
+    sizes = ModelSizes.from_config(json.loads((Path(folder) / "config.json").read_text()))
+    return sizes.most_gpus(gpus) if sizes else 1
 
 
 def _to_arrays(responses: list[Any]) -> Arrays:

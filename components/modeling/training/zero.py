@@ -44,11 +44,8 @@ class ZeroTrainer(Trainer):
     def __init__(
         self, policy: Policy, config: OptimizerConfig, *, total_steps: int, backends: Backends, ranks: Ranks
     ) -> None:
-        if config.name != "adamw":
-            raise InputError(
-                f"optimizer {config.name} needs whole matrices, which ZeRO {backends.zero_stage} cuts up: "
-                "take zero_stage 0, or optimizer.name adamw"
-            )
+        if reason := backends.optimizer_refusal(config.name):
+            raise InputError(reason)
         self.policy, self.ranks, self.total_steps = policy, ranks, total_steps
         self._config, self._stage = config, backends.zero_stage
         trained = dict(policy.trainable())

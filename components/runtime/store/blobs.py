@@ -11,6 +11,8 @@ from typing import Protocol
 from components.contract.artifacts import FileEntry, hash_file
 from components.contract.errors import CorruptArtifact, StoreUnavailable
 
+MADE_ANEW = "Delete it and run again: what is missing is made anew."
+
 
 class StoreLocked(StoreUnavailable):
     """A lock of the store was not free within the time that the caller was willing to wait."""
@@ -103,12 +105,13 @@ def disk_errors(place: str, verb: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        at = f" ({error.filename})" if error.filename is not None else ""
         raise StoreUnavailable(
-            f"{place}: cannot {verb}: {error.strerror or error} ({error.filename}). "
+            f"{place}: cannot {verb}: {error.strerror or error}{at}. "
             "Check free space, permissions and that the disk is mounted, then run again."
         ) from error
 
 
-def corrupt(address: str, damage: str) -> CorruptArtifact:
+def corrupt(address: str, damage: str, advice: str = MADE_ANEW) -> CorruptArtifact:
     """Return the error for damaged bytes: what, where, and what to do."""
-    return CorruptArtifact(f"{address}: {damage}. Delete it and run again: what is missing is made anew.")
+    return CorruptArtifact(f"{address}: {damage}. {advice}")

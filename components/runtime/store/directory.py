@@ -33,7 +33,7 @@ class DirectoryBlobs:
 
     def read(self, key: str) -> bytes | None:
         """Return the bytes of `key`, or None if there is no such blob."""
-        with self._told("read"):
+        with self._told(f"read {key}"):
             try:
                 return (self.root / key).read_bytes()
             except (FileNotFoundError, NotADirectoryError):
@@ -41,22 +41,22 @@ class DirectoryBlobs:
 
     def write(self, key: str, data: bytes) -> None:
         """Store `data` atomically, replacing what was there."""
-        with self._told("write"), self._temporary(data) as temporary:
+        with self._told(f"write {key}"), self._temporary(data) as temporary:
             self._place(key, temporary.replace)
 
     def create(self, key: str, data: bytes) -> bool:
         """Store `data` if `key` is free. A hard link fails when its name exists, so one writer wins."""
-        with self._told("write"), self._temporary(data) as temporary:
+        with self._told(f"write {key}"), self._temporary(data) as temporary:
             return self._place(key, lambda target: _link_if_free(temporary, target))
 
     def upload(self, prefix: str, folder: Path, entries: Sequence[FileEntry]) -> None:
         """Link files of `folder` in, or copy them where a link is not possible, and make them read-only."""
-        with self._told("write"):
+        with self._told(f"write {prefix}"):
             (self.root / prefix).mkdir(parents=True, exist_ok=True)
-            for entry in entries:
-                with self._linked(folder / entry.path) as temporary:
-                    key = f"{prefix}/{entry.path}"
-                    self._place(key, temporary.replace)
+        for entry in entries:
+            key = f"{prefix}/{entry.path}"
+            with self._told(f"write {key}"), self._linked(folder / entry.path) as temporary:
+                self._place(key, temporary.replace)
 
     def holds(self, prefix: str, entries: Sequence[FileEntry]) -> bool:
         """Return whether these files are all stored under `prefix`, by their SHA-256."""
@@ -101,7 +101,7 @@ class DirectoryBlobs:
     def lock(self, name: str, wait_seconds: float) -> Iterator[None]:
         """Hold a file lock (flock), which the kernel frees when its holder dies. Raises StoreLocked."""
         path = self.root / "locks" / f"{name}.lock"
-        with self._told("lock"):
+        with self._told(f"lock {name}"):
             descriptor = acquire(path, wait_seconds)
         try:
             yield

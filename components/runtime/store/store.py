@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import time
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from components.contract.errors import CorruptArtifact, InputError
 from components.runtime.store.blobs import Blobs, corrupt
 from components.runtime.store.directory import DirectoryBlobs
 from components.runtime.store.keys import check_digest, check_key, check_name, is_record
-from components.runtime.store.records import seal, unseal
+from components.runtime.store.records import advice, seal, unseal
 from components.runtime.store.trees import (
     FILES,
     MANIFEST,
@@ -115,6 +116,15 @@ class Store:
         """Return a local read-only folder with the artifact's files, every one verified by its SHA-256."""
         return fetch_tree(self.blobs, f"{OBJECTS}/{digest}", self.manifest(digest))
 
+    def read_file(self, digest: str, path: str) -> bytes:
+        """Return one file of an artifact without the others, verified by its SHA-256."""
+        (entry,) = (entry for entry in self.manifest(digest).files if entry.path == path)
+        key = f"{OBJECTS}/{digest}/{FILES}/{path}"
+        data = self.blobs.read(key)
+        if data is None or hashlib.sha256(data).hexdigest() != entry.sha256:
+            raise corrupt(self.blobs.address(key), "its bytes are not those that were stored")
+        return data
+
     def artifact_uri(self, digest: str) -> str:
         """Return the absolute path or s3:// URI of the artifact's files."""
         return self.blobs.address(f"{OBJECTS}/{check_digest(digest)}/{FILES}")
@@ -149,7 +159,7 @@ class Store:
             value = unseal(data)
             if value is not None:
                 return value
-        raise corrupt(self.blobs.address(key), "its content does not match its own SHA-256")
+        raise corrupt(self.blobs.address(key), "its content does not match its own SHA-256", advice(key))
 
     def keys(self, prefix: str) -> Iterator[str]:
         """Yield the keys of all records that start with `prefix`, sorted."""

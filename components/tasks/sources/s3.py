@@ -23,14 +23,26 @@ class S3Config(FileConfig):
     @field_validator("path")
     @classmethod
     def _is_s3(cls, path: str) -> str:
-        parts = urlsplit(path)
-        if parts.scheme != "s3" or not parts.netloc or not parts.path.strip("/"):
+        if not is_s3(path):
             raise ValueError(f"expected s3://bucket/key, found {path!r}")
         return path
 
 
 def s3(request: SourceRequest, *, config: S3Config) -> SourceRows:
     """Read JSONL or Parquet objects. Endpoint and credentials come from the usual AWS environment variables."""
+    return read_objects(request, config)
+
+
+def is_s3(path: str) -> bool:
+    """Return whether a path names an object or a prefix of a bucket. Raises InputError for half of such a name."""
+    parts = urlsplit(path)
+    if parts.scheme == "s3" and not (parts.netloc and parts.path.strip("/")):
+        raise InputError(f"expected s3://bucket/key, found {path!r}")
+    return parts.scheme == "s3"
+
+
+def read_objects(request: SourceRequest, config: FileConfig) -> SourceRows:
+    """Read the objects that `config.path` names, as `s3` does."""
     import boto3
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError

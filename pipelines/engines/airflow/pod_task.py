@@ -99,9 +99,8 @@ class StagePod(KubernetesPodOperator):
             super().cleanup(pod, remote_pod, xcom_result, context)
         except AirflowException:
             end = pod_ended(remote_pod)
-            if end.silent:
-                self._run(context).record_death(end.error or "")
-            raise (AirflowException if end.retryable else AirflowFailException)(end.error) from None
+            said = self._run(context).record_death(end.error or "") if end.silent else end.error
+            raise (AirflowException if end.retryable else AirflowFailException)(said) from None
 
 
 def pod_ended(pod: k8s.V1Pod) -> Ended:

@@ -73,12 +73,13 @@ class StageRun:
         except InputError as error:
             raise AirflowFailException(str(error)) from None
 
-    def record_death(self, message: str) -> None:
-        """Record a failure that the stage's process could not record itself."""
+    def record_death(self, message: str) -> str:
+        """Record a failure that the stage's process could not record itself; return the words of the record."""
         try:
-            Launch(self.job, self.sink, store=self.store).record_death(message)
+            return Launch(self.job, self.sink, store=self.store).record_death(message)
         except PosttrainError as error:  # an input is gone: the message stays in the task's log
             self.log.warning("not recorded in the ledger: %s", error)
+            return message
 
     def finish(self) -> dict[str, Any]:
         """Tell Airflow of the stage's end, and return the little that other tasks may want; the store has the rest."""

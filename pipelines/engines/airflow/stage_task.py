@@ -59,8 +59,8 @@ class StageTask(BaseOperator):
             self._process.kill()
         if self._stopped:
             raise AirflowRescheduleException(utcnow())
+        message = str(end.error)
         if end.silent:
-            run.record_death(end.error or "its process died")
+            message = f"stage {run.job.stage!r}: {run.record_death(end.error or 'its process died')}"
         if end.code:
-            message = f"stage {run.job.stage!r}: {end.error}" if end.silent else str(end.error)
             raise (AirflowException if end.retryable else AirflowFailException)(message)

@@ -19,6 +19,7 @@ from pipelines.engines.kubeflow.bundle import Bundle
 from pipelines.engines.kubeflow.executor import ExecutorInput, write_file
 from pipelines.engines.kubeflow.form import configuration
 from pipelines.engines.kubeflow.names import STORE, new_run_id, run_key
+from pipelines.engines.kubeflow.settings import local_file_refusals, raise_refusals
 from pipelines.engines.request import overrides_of, refuse_other_graph
 from pipelines.plan import build_plan
 from pipelines.recipe import Recipe
@@ -51,6 +52,7 @@ def requested(bundle: Bundle, values: Mapping[str, Any], folder: Path) -> Recipe
     overrides = overrides_of(own, configuration(own, values))
     asked = bundle.load(folder, overrides) if overrides else own
     refuse_other_graph(bundle.load(folder, whole=True), asked)
+    raise_refusals(local_file_refusals(asked))
     return asked
 
 

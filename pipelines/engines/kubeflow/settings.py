@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from components.contract.component import Component
 from components.contract.errors import InputError
 from components.contract.job import UriRef
 from pipelines.engines.pod import IMAGES, NAMESPACE, SERVICE_ACCOUNT, PodSettings
+from pipelines.local_files import local_files
 from pipelines.pools import Pool, object_name, pinned_image
 from pipelines.recipe import Recipe
 from pipelines.stage import Stage
@@ -54,26 +55,37 @@ class Settings:
 
 def refuse(recipe: Recipe, settings: Settings) -> None:
     """Raise InputError with all that keeps stages of a recipe from running as pods, one line for each reason."""
-    found: dict[str, list[str]] = {}
+    found = local_file_refusals(recipe)
     for stage in recipe.stages:
-        for reason in _refusals(stage, recipe.pools[stage.pool], settings):
-            found.setdefault(reason, []).append(stage.name)
+        kind, pool = _kind(stage.component, recipe.pools[stage.pool]), recipe.pools[stage.pool]
+        if pool.image is None and (problem := _image_problem(kind, settings.images.get(kind))):
+            found.setdefault(problem, []).append(stage.name)
     if (problem := _image_problem("cpu", settings.images.get("cpu"))) and not any(problem in text for text in found):
         found[f"{problem}; the first and the last task need it"] = []
+    raise_refusals(found)
+
+
+def local_file_refusals(recipe: Recipe) -> dict[str, list[str]]:
+    """Return why files that stages read are seen by no pod -> the stages."""
+    found: dict[str, list[str]] = {}
+    for stage in recipe.stages:
+        try:
+            reasons = [f"no pod sees {uri}" for uri in (*_local_inputs(stage), *local_files(stage))]
+        except InputError as error:
+            reasons = [str(error)]
+        for reason in reasons:
+            found.setdefault(f"{reason}: put it into a bucket and name that, s3://bucket/key", []).append(stage.name)
+    return found
+
+
+def raise_refusals(found: Mapping[str, Sequence[str]]) -> None:
+    """Raise InputError with a line for each reason and its stages, if there is one."""
     if found:
         lines = [f"{text} (stages: {', '.join(names)})" if names else text for text, names in found.items()]
         raise InputError("\n".join(lines))
 
 
-def _refusals(stage: Stage, pool: Pool, settings: Settings) -> Iterator[str]:
-    kind = _kind(stage.component, pool)
-    if pool.image is None and (problem := _image_problem(kind, settings.images.get(kind))):
-        yield problem
-    for uri in _local_files(stage):
-        yield f"no pod sees {uri}: put it into a bucket and name that, s3://bucket/key"
-
-
-def _local_files(stage: Stage) -> Iterable[str]:
+def _local_inputs(stage: Stage) -> Iterable[str]:
     references = [reference for port in stage.inputs.values() for reference in port]
     return [item.uri for item in references if isinstance(item, UriRef) and item.uri.startswith(("/", "file:"))]
 

@@ -20,13 +20,8 @@ from components.modeling.generation.gpus import gpu_memory_share, own_gpus, tens
 def test_a_model_is_split_over_as_many_gpus_as_divide_it(
     heads: int, kv_heads: int, width: int, expected: list[int]
 ) -> None:
-    config = {"num_attention_heads": heads, "num_key_value_heads": kv_heads, "intermediate_size": width}
-    assert [tensor_parallel_size(config, gpus) for gpus in range(1, 9)] == expected
-    assert tensor_parallel_size({"text_config": config}, 8) == expected[-1]
-
-
-def test_a_config_that_names_its_sizes_otherwise_is_not_split() -> None:
-    assert tensor_parallel_size({"n_head": 12}, 8) == 1
+    sizes = {"heads": heads, "kv_heads": kv_heads, "mlp_width": width}
+    assert [tensor_parallel_size(gpus, **sizes) for gpus in range(1, 9)] == expected
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ def test_weights_that_are_shared_out_are_whole_where_they_are_sampled_and_copied
 
 
 def test_an_optimiser_that_needs_whole_matrices_is_refused() -> None:
-    with pytest.raises(InputError, match="muon needs whole matrices, which ZeRO 2 cuts up: take zero_stage 0"):
+    with pytest.raises(InputError, match=r"muon .*, which ZeRO 2 cuts up: take optimizer\.name adamw"):
         build_trainer(
             policy(), OptimizerConfig(name="muon"), total_steps=1, backends=Backends(trainer="deepspeed", zero_stage=2)
         )

@@ -31,6 +31,15 @@ def test_a_commit_can_be_fetched_whole(store, folder):
     assert store.artifact_uri(manifest.digest) == f"{store.uri}/objects/{manifest.digest}/files"
 
 
+def test_one_file_is_read_without_the_others(store, folder):
+    digest = store.commit(ArtifactType.MODEL, folder(FILES)).digest
+    store.blobs.delete([f"objects/{digest}/files/weights/model.safetensors"])
+
+    assert store.read_file(digest, "config.json") == b"{}"
+    with pytest.raises(CorruptArtifact, match=r"model\.safetensors: its bytes are not those that were stored"):
+        store.read_file(digest, "weights/model.safetensors")
+
+
 def test_the_digest_is_the_sha256_of_a_manifest_that_anyone_can_write(store, folder):
     entry = {"path": "a", "sha256": hashlib.sha256(b"x").hexdigest(), "size": 1}
     by_hand = json.dumps(

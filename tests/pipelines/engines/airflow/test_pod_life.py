@@ -164,7 +164,7 @@ def test_no_pod_for_what_is_settled(api: KubernetesApi) -> None:
     ("code", "ending", "error", "line"),
     [
         (2, {"message": "posttrain: gate pass_rate >= 0.5 does not hold"}, AirflowFailException, "^gate pass_rate >="),
-        (137, {"reason": "OOMKilled"}, AirflowException, r"needed more memory than its pool gives \(OOMKilled\)$"),
+        (137, {"reason": "OOMKilled"}, AirflowException, r"its pool gives \(OOMKilled\); take a larger pool$"),
         (137, {"pod": "DeadlineExceeded"}, AirflowException, "DeadlineExceeded: as the test wants it$"),
         (139, {}, AirflowException, "^its process was killed by SIGSEGV$"),
     ],

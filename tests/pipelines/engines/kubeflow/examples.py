@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -49,9 +50,14 @@ ENVIRONMENT = {
 }
 
 
-def compiled(path: Path | str, environment: dict[str, str] = ENVIRONMENT, store: str | None = None) -> str:
+def compiled(
+    path: Path | str,
+    environment: dict[str, str] = ENVIRONMENT,
+    store: str | None = None,
+    overrides: Sequence[str] = (),
+) -> str:
     """Return the pipeline of a recipe, as it is compiled for whatever its parameters may ask for."""
-    recipe, settings = load_recipe(str(path), whole=True), Settings.read(environment)
+    recipe, settings = load_recipe(str(path), overrides, whole=True), Settings.read(environment)
     with ThreadPoolExecutor(1) as fresh:  # kfp looks at the whole stack for each setting, and pytest's is a deep one
         return fresh.submit(compile_recipe, recipe, settings, store=store).result()
 

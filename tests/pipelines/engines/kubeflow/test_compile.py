@@ -60,8 +60,9 @@ def test_every_word_of_the_language_is_a_pipeline(toys: None, path: Path) -> Non
 
 @pytest.mark.parametrize("name", [*SHIPPED, *sorted(set(recipe_files()) - set(SHIPPED))[:6]])
 def test_shipped_recipes_are_read_back(name: str) -> None:
-    recipe = load_recipe(name, whole=True)
-    pipeline, _ = parsed(compiled(name))
+    data = [f"{split}=s3://data/{split}.jsonl" for split in ("train", "test")] if name == "gsm8k" else []
+    recipe = load_recipe(name, data, whole=True)
+    pipeline, _ = parsed(compiled(name, overrides=data))
     stages = [stage for stage in recipe.stages if stage.approve] + list(recipe.stages)
     assert len(tasks_of(pipeline)) == len(stages) + 1
     bundle = json.loads(pipeline["deploymentSpec"]["executors"]["exec-posttrain-plan"]["container"]["args"][1])
@@ -137,6 +138,21 @@ def test_a_file_of_this_machine_is_refused(toys: None, tmp_path: Path) -> None:
     )
     with pytest.raises(InputError, match=r"no pod sees .*/rows: put it into a bucket.*\(stages: tuned\)"):
         compiled(tmp_path / "own.yaml")
+
+
+@pytest.mark.parametrize(("there", "said"), [(True, "no pod sees .*"), (False, "")])
+def test_a_table_of_this_machine_is_refused(cluster: None, tmp_path: Path, there: bool, said: str) -> None:
+    if there:
+        (tmp_path / "rows.jsonl").write_text("{}\n")
+    (tmp_path / "own.yaml").write_text(
+        "name: own\nstages:\n  rows:\n    uses: curate\n"
+        "    with: {sources: [{domain: a, source: {name: jsonl, path: rows.jsonl}}]}\n"
+    )
+    with pytest.raises(InputError, match=rf"{said}{tmp_path}/rows\.jsonl.*into a bucket.*\(stages: rows\)"):
+        compiled(tmp_path / "own.yaml")
+    assert "s3://data/rows.jsonl" in compiled(
+        tmp_path / "own.yaml", overrides=["stages.rows.with.sources.0.source.path=s3://data/rows.jsonl"]
+    )
 
 
 def test_circles_names_and_counts_are_checked_before_kfp_sees_them(toys: None) -> None:

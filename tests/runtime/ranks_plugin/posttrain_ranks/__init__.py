@@ -12,6 +12,7 @@ from pydantic import Field
 
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Params, Port
+from components.contract.memory import GIB, Knob, MemoryEstimate, Need
 
 
 class AddParams(Params):
@@ -24,7 +25,7 @@ class AddParams(Params):
     victim: int = 1
     """Which rank misbehaves."""
     how: str = ""
-    """kill, raise or leave: what it does at the second step."""
+    """kill, raise, leave or hunger: what it does at the second step."""
 
 
 def add(context: Any) -> None:
@@ -56,11 +57,24 @@ def _misbehave(how: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     if how == "leave":
         os._exit(0)
+    if how == "hunger":
+        import torch
+
+        torch.empty(4 << 50, dtype=torch.uint8)
     raise RuntimeError("the card fell off")
 
 
 def _write(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value))
+
+
+def memory(params: AddParams, model: Any, resources: Any) -> MemoryEstimate:
+    """Return a GiB for each step."""
+
+    def needs(steps: int) -> tuple[Need, ...]:
+        return (Need("sums", steps * GIB),)
+
+    return MemoryEstimate(needs(params.steps), 1, knobs=(Knob("steps: 1", lambda: needs(1)),))
 
 
 ADD = Component(
@@ -71,6 +85,7 @@ ADD = Component(
     params=AddParams,
     run="posttrain_ranks:add",
     backends=frozenset({"trainer"}),
+    memory=memory,
     image="cpu",
     metrics={"total": "the sum", "rows": "logged rows"},
 )
