@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from components.contract.errors import CorruptArtifact
 from components.runtime.records import action_key, stage_key
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ MAX_RUNS = 5
 """Runs that are looked at, newest first."""
 MAX_NAMED = 3
 """Differences that a reason names; the others are counted."""
+_DATA_FILE = re.compile(r"(.+) \([0-9a-f]{12}\)")
+"""How a fingerprint names a file of data: by its content, too."""
 
 
 class History:
@@ -62,7 +65,10 @@ class History:
         return longest
 
     def _entry(self, run_id: str, stage: str) -> dict[str, Any] | None:
-        return self._store.get(stage_key(run_id, stage))
+        try:
+            return self._store.get(stage_key(run_id, stage))
+        except CorruptArtifact:  # history is advice: the run's own commands tell of the damage
+            return None
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any], *, inputs: bool = True) -> list[str]:
@@ -77,10 +83,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any], *, inputs: bo
         ports = sorted({*before["inputs"], *now["inputs"]})
         changed = [port for port in ports if before["inputs"].get(port) != now["inputs"].get(port)]
         found += [f"input {port} changed" for port in changed]
-    files = sorted({*before["code"], *now["code"]})
-    if changed := [path for path in files if before["code"].get(path) != now["code"].get(path)]:
-        more = f" and {len(changed) - MAX_NAMED} more" if len(changed) > MAX_NAMED else ""
-        found.append(f"code changed: {', '.join(changed[:MAX_NAMED])}{more}")
+    found += _files(before["code"], now["code"])
     if before["epoch"] != now["epoch"]:
         found.append(f"posttrain's own epoch {before['epoch']} -> {now['epoch']}")
     return found
@@ -90,6 +93,19 @@ def _named(kind: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> list
     changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     named = [f"{kind} {name}: {_short(before.get(name))} -> {_short(now.get(name))}" for name in changed[:MAX_NAMED]]
     return [*named, f"and {len(changed) - MAX_NAMED} more"] if len(changed) > MAX_NAMED else named
+
+
+def _files(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    changed = [name for name in sorted({*before, *now}) if before.get(name) != now.get(name)]
+    code = [name for name in changed if not _DATA_FILE.fullmatch(name)]
+    data = [match[1] for name in changed if (match := _DATA_FILE.fullmatch(name))]
+    kinds = {"code": code, "file": list(dict.fromkeys(data))}  # a file that changed has its old name and its new one
+    return [
+        f"{kind} changed: {', '.join(files[:MAX_NAMED])}"
+        + (f" and {len(files) - MAX_NAMED} more" if len(files) > MAX_NAMED else "")
+        for kind, files in kinds.items()
+        if files
+    ]
 
 
 def _leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -15,11 +15,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from components.contract.errors import InputError
+from components.contract.errors import InputError, PosttrainError
 from components.runtime.code import code_version
 from components.runtime.lineage.deliver import delivery_state
 from components.runtime.lineage.spool import Spool
-from components.runtime.lineage.target import tracking_uri
+from components.runtime.lineage.target import tracking_uri, unreachable
 from components.runtime.records import end_key, run_key, save_job, utc
 from components.runtime.store import Store, StoreLocked
 from pipelines.document import display_path
@@ -29,6 +29,7 @@ from pipelines.recipe import Recipe
 
 LEASE_PATIENCE_SECONDS = 45.0
 DELIVERY_PATIENCE_SECONDS = 30.0
+QUICK_PROBE_SECONDS = 1.0
 LINEAGE = "POSTTRAIN_LINEAGE"
 """`live` (the default) delivers to MLflow while the run goes on; `later` leaves it to `posttrain lineage sync`."""
 
@@ -46,10 +47,16 @@ class RunResult:
     exit_code: int
     failures: dict[str, str]
     """Stage -> its error."""
-    page: Path
-    """The run's report, a local file."""
+    page: Path | None
+    """The run's report, a local file; None if it could not be made."""
     lineage_problem: str | None
     """Why some lineage is not in MLflow yet; None when all of it is, or is on its way."""
+    lineage_waiting: int = 0
+    """Events that are on their way to MLflow."""
+    report_problem: str | None = None
+    """Why there is no page."""
+    refused: frozenset[str] = frozenset()
+    """Stages that fail again until the recipe or its data change: bad input, a gate that does not hold."""
 
 
 def plan_key(plan_digest: str) -> str:
@@ -203,20 +210,29 @@ def start_deliverer(store: Store, run_id: str) -> subprocess.Popen[bytes] | None
     )
 
 
-def wait_delivered(deliverer: subprocess.Popen[bytes] | None, store: Store, run_id: str) -> str | None:
-    """Wait for the deliverer to finish; return why lineage is still pending, or None.
+def wait_delivered(
+    deliverer: subprocess.Popen[bytes] | None, store: Store, run_id: str, *, patience: float = DELIVERY_PATIENCE_SECONDS
+) -> tuple[str | None, int]:
+    """Wait for the deliverer to finish; return why lineage is still pending, if it is known, and how many events are.
 
     A tracking server that is away does not hold a run up: what is spooled is delivered by `posttrain lineage sync`.
     """
     if deliverer is None:
-        return f"{LINEAGE}=later"
-    deadline = time.monotonic() + DELIVERY_PATIENCE_SECONDS
-    while time.monotonic() < deadline:
-        try:
-            deliverer.wait(timeout=0.5)
-            break
-        except subprocess.TimeoutExpired:
-            if delivery_state(store, run_id, tracking_uri(store)).problem:
+        return f"{LINEAGE}=later", 0
+    try:
+        uri = tracking_uri(store)
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            try:
+                deliverer.wait(timeout=0.5)
                 break
-    state = delivery_state(store, run_id, tracking_uri(store))
-    return state.problem or ("delivery is still going on" if state.pending else None)
+            except subprocess.TimeoutExpired:
+                if delivery_state(store, run_id, uri).problem:
+                    break
+        state = delivery_state(store, run_id, uri)
+        # without patience the deliverer has hardly begun, and what it is about to find is looked up here
+        away = None if patience or not state.pending else unreachable(uri, seconds=QUICK_PROBE_SECONDS)
+    except PosttrainError as error:
+        return str(error), 0
+    refused = f"{len(state.refused)} events were refused" if state.refused else None
+    return state.problem or away or refused, state.pending

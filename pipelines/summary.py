@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from components.contract.errors import PosttrainError
+from components.runtime.records import approval_key, asked_key, run_key
 from pipelines.cli.parser import DEFAULT_STORE, STORE_VARIABLE
 from pipelines.report.collect import HEADLINE, Estimate, RunData, collect
 
@@ -24,23 +27,50 @@ def print_ending(store: Store, result: RunResult) -> None:
 
     console = Console(highlight=False, soft_wrap=True)
     console.print()
-    table = results_table(collect(store, result.run_id))
-    if table:
-        console.print(table)
-    for stage, error in result.failures.items():
-        console.print(f"[bold red]{stage} failed[/]: {escape(error)}")
+    with suppress(PosttrainError):  # a damaged store: the rest is told all the same, and why by the report's line
+        data = collect(store, result.run_id)
+        if table := results_table(data):
+            console.print(table)
+        for stage in data.stages:
+            for text in stage.unreadable:
+                console.print(f"[yellow]{stage.name}[/]: {escape(text)}")
+    for name, error in result.failures.items():
+        console.print(f"[bold red]{name} failed[/]: {escape(error)}")
     console.print(f"run     {result.run_id}: {result.status}")
-    console.print(f"report  {result.page}")
-    option = _store_option(store)
+    console.print(f"report  {result.page or escape(f'none: {result.report_problem}')}")
+    option = store_option(store)
     console.print(f"mlflow  posttrain ui{option}")
     if result.lineage_problem:
         pending = escape(result.lineage_problem)
         console.print(f"        some lineage is not there yet ({pending}): posttrain lineage sync{option}")
-    if result.status != "succeeded":
-        console.print("next    the same command goes on from here")
+    elif result.lineage_waiting:
+        count = f"{result.lineage_waiting} event{'' if result.lineage_waiting == 1 else 's'}"
+        console.print(f"        {count} of lineage are on the way there; posttrain lineage sync{option} waits for them")
+    for line in next_steps(store, result):
+        console.print(f"next    {escape(line)}")
 
 
-def _store_option(store: Store) -> str:
+def next_steps(store: Store, result: RunResult) -> list[str]:
+    """Return what to do after a run that has not come to a good end: a command each, or words."""
+    if result.status == "succeeded" and result.page:
+        return []
+    try:
+        entry = store.get(run_key(result.run_id)) or {}
+        asked = [stage["name"] for stage in entry.get("stages", ()) if stage.get("needs_approval")]
+        decisions = {name: store.get(approval_key(result.run_id, name)) for name in asked}
+        waiting = [name for name in asked if store.get(asked_key(result.run_id, name)) and not decisions[name]]
+    except PosttrainError:  # a damaged record: the words below are right all the same
+        entry, decisions, waiting = {}, {}, []
+    if any(decision and not decision["approved"] for decision in decisions.values()):
+        return [f"{entry['command']}{store_option(store)} --new"]
+    if result.refused:
+        return ["mend the recipe or its data; then the same command goes on from here"]
+    if result.status == "waiting" and waiting:
+        return [f"posttrain approve {result.run_id} {name}{store_option(store)}" for name in waiting]
+    return ["the same command goes on from here"]
+
+
+def store_option(store: Store) -> str:
     """Return --store as commands on this run need it, or nothing where they find the store by themselves."""
     default = os.environ.get(STORE_VARIABLE) or DEFAULT_STORE
     found = store.uri in (default, str(Path(default).absolute()))

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from components.contract.job import Job
+from pipelines.headlines import in_order, metrics_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 PLAIN_SECONDS = 10.0
-SHOWN_METRICS = 3
 BAR_WIDTH = 20
 ECHO_WIDTH = 3  # left free, since a terminal's echo of Ctrl-C on a full line would wrap and leave a torn tree
 MARKS = {
@@ -76,7 +76,7 @@ class StageState:
             self.done, self.total, self.metrics = event["done"], event["total"], event["metrics"]
         elif kind == "finished":
             self.state = {"skipped": "skipped"}.get(event["status"], "cached" if event["cache"] == "hit" else "done")
-            self.metrics, self.note = event["metrics"], ""
+            self.metrics, self.note = in_order(self.component, event["metrics"]), ""
             self.seconds = 0.0 if self.state == "cached" else event["seconds"]
         elif kind in ("failed", "blocked"):
             self.state, self.note, self.seconds = kind, event.get("error", ""), self.elapsed
@@ -133,12 +133,6 @@ def plain_line(state: StageState, *, named: bool = True) -> str:
         parts.append(f"{state.elapsed:.1f} s")
     parts += [metrics_text(state.metrics), state.note]
     return "  ".join(part for part in parts if part).rstrip()
-
-
-def metrics_text(metrics: dict[str, float]) -> str:
-    """Return the first few metrics as short text."""
-    shown = list(metrics.items())[:SHOWN_METRICS]
-    return "  ".join(f"{name} {value:,.0f}" if abs(value) >= 1000 else f"{name} {value:.3g}" for name, value in shown)
 
 
 class LiveView:
@@ -239,8 +233,7 @@ def stage_row(state: StageState, branch: str) -> list[RenderableType]:
     if state.state in ("failed", "waiting"):
         detail.append((state.note.splitlines() or [""])[0], style)
     else:
-        metrics = {} if state.state == "cached" else state.metrics  # stored sorted by name: the telling ones not first
-        parts = (WORDS.get(state.state, ""), state.note, metrics_text(metrics))
+        parts = (WORDS.get(state.state, ""), state.note, metrics_text(state.metrics))
         detail.append("  ".join(part for part in parts if part), "" if state.state == "running" else "dim")
     return [label, Text(state.component, style="dim"), Text(seconds, style="dim"), detail]
 

@@ -54,6 +54,11 @@ def approval_key(run_id: str, stage: str) -> str:
     return f"approvals/{run_id}/{stage}.json"
 
 
+def asked_key(run_id: str, stage: str) -> str:
+    """Return the key of when a person was first asked for that decision, and what."""
+    return approval_key(run_id, f"{stage}.asked")
+
+
 def utc(seconds: float) -> str:
     """Return a POSIX time as ISO 8601 in UTC."""
     return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(timespec="milliseconds")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from components.contract.errors import PosttrainError
-from pipelines.cli.parser import build_parser
+from pipelines.cli.parser import parse
 
 DEBUG = "POSTTRAIN_DEBUG"
 INTERRUPTED = 130
@@ -16,19 +18,37 @@ INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; errors are one message on stderr, never a traceback."""
-    arguments = build_parser().parse_args(argv)
+    if sys.stdout is None:  # a script closed it
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - for as long as the process lives
+    try:
+        try:
+            return _carry_out(argv)
+        finally:
+            sys.stdout.flush()  # here, where a failure can still be told
+    except BrokenPipeError:  # `posttrain list | head`: whoever read has seen enough
+        _drop_output()
+        return 0
+    except OSError as error:
+        _drop_output()
+        print(f"posttrain: cannot write the output: {error.strerror or error}", file=sys.stderr)
+        return 1
+
+
+def _carry_out(argv: Sequence[str] | None) -> int:
+    arguments = parse(argv)
     module, _, function = arguments.handler.partition(":")
     try:
         return int(getattr(importlib.import_module(module), function)(arguments))
     except PosttrainError as error:
-        return _refuse(error, error.exit_code)
+        return _refuse(error, arguments)
     except KeyboardInterrupt:
         print("posttrain: interrupted", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:  # `posttrain list | head`: whoever read has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except BrokenPipeError:
+        raise
     except Exception as error:  # the process boundary: people get one line, developers a traceback when they ask for it
+        if isinstance(error, OSError) and error.filename is None:
+            print(flush=True)  # raises again where it was the output that failed
         if os.environ.get(DEBUG):
             raise
         text = " ".join(str(error).split()) or "no message"
@@ -37,11 +57,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _refuse(error: PosttrainError, code: int) -> int:
+def _refuse(error: PosttrainError, arguments: argparse.Namespace) -> int:
     if os.environ.get(DEBUG):
         raise error
+    from pipelines.cli.output import print_json, problems_json
     from pipelines.problems import RecipeErrors
 
+    if vars(arguments).get("json"):
+        print_json({"problems": problems_json(error)})
+        return error.exit_code
     # lines that begin with file:line:column are left as they are, so that editors can jump there
     print(str(error) if isinstance(error, RecipeErrors) else f"posttrain: {error}", file=sys.stderr)
-    return code
+    return error.exit_code
+
+
+def _drop_output() -> None:
+    """Let what is still to be written go nowhere, so that the interpreter's end does not fail on it again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -39,7 +39,8 @@ def approve(arguments: argparse.Namespace) -> int:
         return 0
     if record.status == "waiting":
         option = f" --store {shlex.quote(arguments.store)}" if arguments.store else ""
-        print(f"go on with: {record.entry.get('command') or 'the same posttrain run command'}{option}")
+        command = f"{record.entry.get('command') or 'the same posttrain run command'}{option}"
+        print(f"start anew with: {command} --new" if arguments.reject else f"go on with: {command}")
     return 0
 
 

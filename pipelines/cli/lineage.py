@@ -16,8 +16,9 @@ def lineage(arguments: argparse.Namespace) -> int:
     if arguments.reference == SYNC:
         return _sync(arguments)
     from components.runtime.lineage.graph import ancestors, descendants
+    from components.runtime.lineage.references import without_scheme
 
-    store, reference = store_of(arguments), arguments.reference
+    store, reference = store_of(arguments), without_scheme(arguments.reference)
     run, mark, output = reference.partition(":")
     if mark:  # every command takes "latest" and a recipe's name for a run
         reference = f"{run_of(store, run)}:{output}"

@@ -7,12 +7,26 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from components.contract.errors import PosttrainError
+
 PIPED_WIDTH = 200
 
 
 def print_json(value: Any) -> None:
     """Print a value as indented JSON."""
     print(json.dumps(value, indent=2, ensure_ascii=True))
+
+
+def problems_json(error: PosttrainError) -> list[dict[str, Any]]:
+    """Return what is wrong as scripts read it; with its place, for each mistake of a recipe."""
+    from pipelines.problems import RecipeErrors
+
+    if not isinstance(error, RecipeErrors):
+        return [{"message": str(error)}]
+    return [
+        {"file": p.mark.file, "line": p.mark.line, "column": p.mark.column, "message": p.message}
+        for p in error.problems
+    ]
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "") -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from components.contract.errors import nearest
@@ -34,6 +35,14 @@ class _Parser(argparse.ArgumentParser):
             known = ", ".join(map(str, action.choices))
             name = {"command": "command"}.get(action.dest, action.option_strings[-1] if action.option_strings else "")
             raise argparse.ArgumentError(None, f"unknown {name or action.dest} {value!r}{hint} (known: {known})")
+
+
+def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return the command line's arguments; of those that nothing takes, the command's own parser tells."""
+    arguments, unknown = build_parser().parse_known_args(argv)
+    if unknown:
+        arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}{arguments.instead}")
+    return arguments
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -133,6 +142,7 @@ def _catalog_commands(commands: Any) -> None:
 
 def _method_commands(commands: Any) -> None:
     methods = _command(commands, "methods", "list RL methods: slots, paper, last verdict", "methods:methods")
+    methods.set_defaults(instead="; 'posttrain diff A B' shows how two methods differ")
     _json(methods)
     diff = _command(commands, "diff", "show the slots and constants in which two methods differ", "methods:diff")
     diff.add_argument("a", metavar="A", help="a method")
@@ -175,7 +185,7 @@ def _command(commands: Any, name: str, summary: str, handler: str) -> argparse.A
     parser = commands.add_parser(
         name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.", allow_abbrev=False
     )
-    parser.set_defaults(handler=f"pipelines.cli.{handler}")
+    parser.set_defaults(handler=f"pipelines.cli.{handler}", parser=parser, instead="")
     return parser
 
 

@@ -9,7 +9,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from components.contract.job import Job
-from components.runtime.records import approval_key
+from components.runtime.records import approval_key, asked_key
 
 if TYPE_CHECKING:
     from components.runtime.store import Store
@@ -36,14 +36,14 @@ def decide(job: Job, store: Store, ask: Callable[[Job], bool | None]) -> Decisio
     """Return the decision on `job`: recorded, asked for now, or made by its time limit."""
     if job.approve is None:
         return Decision.APPROVED
-    asked_key = approval_key(job.run_id, f"{job.stage}.asked")
-    store.put(asked_key, {"message": job.approve.message, "time": time.time()})
+    asked = asked_key(job.run_id, job.stage)
+    store.put(asked, {"message": job.approve.message, "time": time.time()})
     recorded = store.get(approval_key(job.run_id, job.stage))
     if recorded is None:
         answer = ask(job)
         if answer is not None:
             record_decision(store, job.run_id, job.stage, approved=answer)
-        elif _late(job, store, asked_key):
+        elif _late(job, store, asked):
             record_decision(store, job.run_id, job.stage, approved=job.approve.on_timeout == "approve", by="time limit")
         recorded = store.get(approval_key(job.run_id, job.stage))
     if recorded is None:
@@ -51,7 +51,7 @@ def decide(job: Job, store: Store, ask: Callable[[Job], bool | None]) -> Decisio
     return Decision.APPROVED if recorded["approved"] else Decision.REJECTED
 
 
-def _late(job: Job, store: Store, asked_key: str) -> bool:
+def _late(job: Job, store: Store, key: str) -> bool:
     limit = job.approve.timeout_seconds if job.approve else None
-    asked = store.get(asked_key)
+    asked = store.get(key)
     return limit is not None and asked is not None and time.time() - asked["time"] > limit

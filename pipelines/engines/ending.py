@@ -31,7 +31,7 @@ def status_of(run: RunRecord, store: Store) -> str:
         return "succeeded"
     decisions = [store.get(approval_key(run.run_id, name)) for name in missing]
     rejected = any(decision is not None and not decision["approved"] for decision in decisions)
-    return "failed" if run.failures or rejected else "stopped"
+    return "failed" if run.failures or run.damaged or rejected else "stopped"
 
 
 def end_run(store: Store, run_id: str, *, started: float | None = None) -> None:
@@ -51,12 +51,12 @@ def run_result(store: Store, run: str, status: str) -> RunResult:
     record = load_run(store, run)
     failures = {name: failure["error"] for name, failure in record.failures.items()}
     try:
-        page = store.fetch(build_report(store, run).digest) / "index.html"
-    except PosttrainError as error:
-        raise PosttrainError(f"run {run} ended as {status}, and its report cannot be made: {error}") from error
+        page, trouble = store.fetch(build_report(store, run).digest) / "index.html", None
+    except PosttrainError as error:  # the ending says so, beside all else that there is to say
+        page, trouble = None, str(error)
     delivery = delivery_state(store, run, tracking_uri(store))
-    problem = delivery.problem or ("delivery is still going on" if delivery.pending else None)
-    return RunResult(run, status, EXIT_CODES[status], failures, page, problem)
+    code = EXIT_CODES[status] or int(page is None)
+    return RunResult(run, status, code, failures, page, delivery.problem, delivery.pending, trouble)
 
 
 def main() -> int:

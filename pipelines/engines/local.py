@@ -7,6 +7,7 @@ import os
 import tempfile
 from pathlib import Path
 
+from components.contract.errors import PosttrainError
 from components.contract.registry import components
 from components.runtime.code import VARIABLE, code_version
 from components.runtime.gates.process import GATE_LIBRARY
@@ -18,6 +19,7 @@ from pipelines.engines.job_process import preload, run_attempt
 from pipelines.engines.scheduler import Scheduler
 from pipelines.plan import Plan
 from pipelines.runs import (
+    DELIVERY_PATIENCE_SECONDS,
     EXIT_CODES,
     RunResult,
     RunWriter,
@@ -60,16 +62,28 @@ def run_plan(
         )
         with view.showing():
             ending = scheduler.run()
-        page = writer.end(ending.status)
-        problem = wait_delivered(deliverer, store, plan.run_id) if ending.executed else None
+        page, trouble = end_with_report(writer, ending.status)
+        patience = DELIVERY_PATIENCE_SECONDS if ending.executed else 0.0  # what is cached comes at once
+        problem, waiting = wait_delivered(deliverer, store, plan.run_id, patience=patience)
     return RunResult(
         run_id=plan.run_id,
         status=ending.status,
-        exit_code=EXIT_CODES[ending.status],
+        exit_code=EXIT_CODES[ending.status] or int(page is None),
         failures=ending.failed,
         page=page,
         lineage_problem=problem,
+        lineage_waiting=waiting,
+        report_problem=trouble,
+        refused=frozenset(ending.refused),
     )
+
+
+def end_with_report(writer: RunWriter, status: str) -> tuple[Path | None, str | None]:
+    """Record how a run ended; return the page of its report, or None and why there is none."""
+    try:
+        return writer.end(status), None
+    except PosttrainError as error:
+        return None, str(error)
 
 
 def heavy_modules(plan: Plan) -> set[str]:

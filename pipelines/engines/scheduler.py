@@ -5,15 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from pathlib import Path
 from threading import Event
 from typing import Any
 
-from components.contract.errors import PosttrainError
+from components.contract.errors import GateFailed, InputError, PosttrainError
 from components.contract.job import Job
 from components.runtime.launch import Launch
+from components.runtime.process import REFUSED
 from components.runtime.store import Store
 from pipelines.engines.approvals import Decision, decide
 from pipelines.engines.attempt import Ended
@@ -31,6 +33,8 @@ class Ending:
     failed: dict[str, str] = field(default_factory=dict)
     waiting: set[str] = field(default_factory=set)
     blocked: set[str] = field(default_factory=set)
+    refused: set[str] = field(default_factory=set)
+    """Those of the failed ones that no further try can help."""
     executed: int = 0
     stopped: bool = False
 
@@ -107,16 +111,16 @@ class Scheduler:
             if Launch(job, self.view.event, store=self.store).reuse():
                 self.ending.done.add(job.stage)
                 return True
+            decision = decide(job, self.store, self.view.ask)
         except PosttrainError as error:
-            return self._fail(job, str(error))
-        decision = decide(job, self.store, self.view.ask)
+            return self._fail(job, str(error), refused=isinstance(error, InputError | GateFailed))
         if decision is Decision.WAITING:
             self.view.event({"event": "approval", "stage": job.stage, "time": time.time(), "run_id": job.run_id})
             self.ending.waiting.add(job.stage)
             return True
         if decision is Decision.REJECTED:
             error = "rejected by a person or by its time limit; that stands, and --new starts a run that asks again"
-            Launch(job, self.view.event, store=self.store).record_death(error)  # the view hears of it too
+            self._record_death(job, error)  # the view hears of it too
             self.ending.failed[job.stage] = error
             return True
         self._queued.add(job.stage)
@@ -142,7 +146,7 @@ class Scheduler:
             if result.code == 0:
                 self.ending.done.add(job.stage)
             else:
-                self._fail(job, result.error or "failed")
+                self._fail(job, result.error or "failed", refused=result.code == REFUSED)
             jobs.append(job)
         return jobs
 
@@ -152,7 +156,7 @@ class Scheduler:
         for attempt in range(job.retry.retries + 1):
             result = self._attempt(job, self.logs / f"{job.stage}.log", self.environment, self.view.event, self.stop)
             if result.silent:
-                Launch(job, self.view.event, store=self.store).record_death(result.error or "its process died")
+                self._record_death(job, result.error or "its process died")
             if result.code == 0 or not result.retryable or attempt == job.retry.retries:
                 return result
             self.view.event(
@@ -170,8 +174,14 @@ class Scheduler:
             pause = min(2 * pause, job.retry.max_backoff_seconds)
         raise AssertionError("unreachable: the last attempt returns")
 
-    def _fail(self, job: Job, error: str) -> bool:
+    def _record_death(self, job: Job, error: str) -> None:
+        with suppress(PosttrainError):  # a full disk takes no record either; the ending tells, and a rerun goes on
+            Launch(job, self.view.event, store=self.store).record_death(error)
+
+    def _fail(self, job: Job, error: str, *, refused: bool) -> bool:
         self.ending.failed[job.stage] = error
+        if refused:
+            self.ending.refused.add(job.stage)
         self.view.event({"event": "failed", "stage": job.stage, "time": time.time(), "error": error})
         return True
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from components.contract.errors import CorruptArtifact, InputError
 from components.runtime.records import end_key, failure_key, run_key, stage_key
 from components.runtime.store import Store
 
 HEADLINE = "pass_at_1_"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -44,10 +46,14 @@ class Stage:
     entry: dict[str, Any] | None
     error: str | None = None
     files: dict[str, Path] = field(default_factory=dict)
+    unreadable: list[str] = field(default_factory=list)
+    """What of the stage is damaged or gone, one line each: its record, or an output."""
 
     @property
     def status(self) -> str:
-        """Return done, cached, skipped, failed or not run."""
+        """Return done, cached, skipped, failed, not run or unreadable."""
+        if self.entry is None and self.unreadable:
+            return "unreadable"
         if self.entry is None:
             return "failed" if self.error else "not run"
         if self.entry["status"] == "skipped":
@@ -82,7 +88,8 @@ class RunData:
 
     def of(self, *components: str) -> list[Stage]:
         """Return the ended stages of some components, in the order of the plan."""
-        return [stage for stage in self.stages if stage.component in components and stage.files]
+        ended = (stage for stage in self.stages if stage.component in components)
+        return [stage for stage in ended if stage.files or (stage.entry and stage.unreadable)]
 
     @cached_property
     def evaluations(self) -> list[Evaluation]:
@@ -170,17 +177,24 @@ def _without_labels(name: str, labels: dict[str, Any]) -> str:
 
 
 def collect(store: Store, run_id: str, *, fetch: Iterable[str] = ("Metrics", "Dataset", "Report")) -> RunData:
-    """Read a run's ledger and fetch the small artifacts that the report shows."""
+    """Read a run's ledger and fetch the small artifacts that the report shows.
+
+    What is damaged or gone is named in its stage's `unreadable`, so that the rest can be shown.
+    """
     run = store.get(run_key(run_id))
     assert run is not None, run_id
     wanted = set(fetch)
     stages = []
     for planned in run["stages"]:
         name = planned["name"]
-        entry = store.get(stage_key(run_id, name))
-        failure = None if entry else store.get(failure_key(run_id, name))
+        unreadable: list[str] = []
+        entry = _readable(unreadable, "its record", store.get, stage_key(run_id, name))
+        failure = None
+        if entry is None and not unreadable:
+            failure = _readable(unreadable, "its failure", store.get, failure_key(run_id, name))
         outputs = entry["outputs"] if entry else {}
-        files = {port: store.fetch(item["digest"]) for port, item in outputs.items() if item["type"] in wanted}
+        digests = {port: item["digest"] for port, item in outputs.items() if item["type"] in wanted}
+        files = {port: _readable(unreadable, f"output {port}", store.fetch, digest) for port, digest in digests.items()}
         stages.append(
             Stage(
                 name=name,
@@ -190,7 +204,17 @@ def collect(store: Store, run_id: str, *, fetch: Iterable[str] = ("Metrics", "Da
                 after=planned["after"],
                 entry=entry,
                 error=failure["error"] if failure else None,
-                files=files,
+                files={port: path for port, path in files.items() if path},
+                unreadable=unreadable,
             )
         )
     return RunData(run, store.get(end_key(run_id)), stages)
+
+
+def _readable(unreadable: list[str], what: str, read: Callable[[str], T | None], key: str) -> T | None:
+    """Return what `read` does, or None after noting that it is damaged or gone."""
+    try:
+        return read(key)
+    except (CorruptArtifact, InputError) as error:
+        unreadable.append(f"{what} cannot be read: {error}")
+        return None

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from components.contract.artifacts import ArtifactType, Manifest
 from components.runtime.store import Store
+from components.runtime.store.blobs import disk_errors
 from pipelines.report import results, work
 from pipelines.report.collect import RunData, collect
 from pipelines.report.html import duration
@@ -22,8 +23,10 @@ def build_report(store: Store, run_id: str) -> Manifest:
 
 def commit_report(store: Store, data: RunData) -> Manifest:
     """Store the page of a collected run."""
-    with tempfile.TemporaryDirectory(prefix="posttrain-report-") as name:
-        Path(name, "index.html").write_text(render(data), encoding="utf-8")
+    page = render(data)
+    told = disk_errors(f"report of run {data.run['run_id']}", "write")
+    with told, tempfile.TemporaryDirectory(prefix="posttrain-report-") as name:
+        Path(name, "index.html").write_text(page, encoding="utf-8")
         return store.commit(ArtifactType.REPORT, Path(name), {"run_id": data.run["run_id"]})
 
 

@@ -34,9 +34,8 @@ def graph(data: RunData) -> Markup:
 
 
 def _failures(stages: list[Stage]) -> str:
-    return "".join(
-        f"<p class=failure><b>{markup(stage.name)}</b>: {markup(stage.error)}</p>" for stage in stages if stage.error
-    )
+    told = ((stage.name, text) for stage in stages for text in [stage.error, *stage.unreadable] if text)
+    return "".join(f"<p class=failure><b>{markup(name)}</b>: {markup(text)}</p>" for name, text in told)
 
 
 def data_cards(data: RunData) -> Markup:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from components.contract.errors import PosttrainError, StoreUnavailable
 from pipelines.cli import main
 from pipelines.cli.output import seconds_text
 from pipelines.cli.parser import build_parser
@@ -73,6 +72,12 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         (["components", "evalute"], "unknown component 'evalute'; did you mean 'evaluate'?"),
         (["operators", "sources"], "unknown operator slot 'sources'; did you mean 'source'?"),
         (["operators", "source", "cuonting"], "unknown source operator 'cuonting'; did you mean 'counting'?"),
+        (
+            ["methods", "dapo"],
+            "arguments: dapo; 'posttrain diff A B' shows how two methods differ (see posttrain methods ",
+        ),
+        (["show", "latest", "latest"], "unrecognized arguments: latest (see posttrain show --help)"),
+        (["airflow", "up", "now"], "unrecognized arguments: now (see posttrain airflow up --help)"),
         (["stage", "none.json"], "job description none.json: No such file"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else None,
@@ -173,35 +178,6 @@ def test_stage_refuses_a_bad_description(capsys: pytest.CaptureFixture[str], tmp
     code, _, err = run(capsys, "stage", "job.json")
     assert code == 2
     assert "run_id: Field required" in err
-
-
-@pytest.mark.parametrize(
-    ("error", "code", "text"),
-    [
-        (StoreUnavailable("the bucket is away"), 1, "posttrain: the bucket is away\n"),
-        (KeyboardInterrupt(), 130, "posttrain: interrupted\n"),
-        (
-            ZeroDivisionError("division\nby zero"),
-            1,
-            "posttrain: ZeroDivisionError: division by zero (this is a mistake in posttrain or its environment; "
-            "POSTTRAIN_DEBUG=1 shows where)\n",
-        ),
-    ],
-)
-def test_no_error_is_a_traceback(
-    error: BaseException, code: int, text: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: Any, **__: Any) -> None:
-        raise error
-
-    monkeypatch.setattr("pipelines.cli.recipes.load_recipe", fail)
-    assert run(capsys, "plan", TINY) == (code, "", text)
-
-
-def test_developers_get_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("POSTTRAIN_DEBUG", "1")
-    with pytest.raises(PosttrainError):
-        main(["plan", "nowhere"])
 
 
 @pytest.mark.parametrize(

@@ -6,36 +6,18 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-RECIPE = "tests/pipelines/recipes/toy-run.yaml"
-Command = Callable[..., subprocess.CompletedProcess[str]]
+from tests.support.toy_command import RECIPE, ROOT, Command, toy_command
 
 
 @pytest.fixture(scope="module")
 def posttrain(tmp_path_factory: pytest.TempPathFactory) -> Command:
     """Return a function that runs `posttrain` with the toy package installed and a store of the module's own."""
-    store = tmp_path_factory.mktemp("toy") / "store"
-    environment = {**os.environ, "POSTTRAIN_STORE": str(store), "POSTTRAIN_LINEAGE": "later"}
-    environment["PYTHONPATH"] = str(Path(__file__).parent / "plugin")
-
-    def command(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "pipelines.cli", *arguments],
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            **options,
-        )
-
-    return command
+    return toy_command(tmp_path_factory.mktemp("toy") / "store")
 
 
 def read(done: subprocess.CompletedProcess[str]) -> Any:
@@ -70,6 +52,7 @@ def test_a_recipe_from_plan_to_lineage(posttrain: Command, tmp_path: Path) -> No
 
     graph = read(posttrain("lineage", "toy", "--json"))
     assert {node["stage"] for node in graph["nodes"] if node["kind"] == "stage"} == {"base", "train"}
+    assert read(posttrain("lineage", "models:/toy@candidate", "--json")) == graph, "as a recipe spells it"
     by_port = read(posttrain("lineage", "latest:train.model", "--json"))
     assert {node["id"] for node in by_port["nodes"]} <= {node["id"] for node in graph["nodes"]}
     assert {node["stage"] for node in by_port["nodes"] if node["kind"] == "stage"} == {"base", "train"}
@@ -92,6 +75,7 @@ def test_a_failure_is_told_and_gone_on_with(posttrain: Command) -> None:
     done = posttrain("run", RECIPE, "--set", "fail=true")
     assert done.returncode == 1
     assert "told to fail" in done.stdout
+    assert done.stdout.splitlines()[-1] == "next    the same command goes on from here"
     assert "Traceback" not in done.stdout + done.stderr
     shown = read(posttrain("show", "toy-run", "--json"))
     assert [stage["status"] for stage in shown["stages"]] == ["done", "failed", "pending", "pending"]
@@ -101,12 +85,15 @@ def test_a_gate_that_does_not_hold(posttrain: Command) -> None:
     done = posttrain("run", RECIPE, "--set", "stages.train.gate=number > 1000", "--set", "factor=5")
     assert done.returncode == 1
     assert "number > 1000" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("next    mend the recipe or its data; then")
 
 
 def test_a_person_decides(posttrain: Command) -> None:
     command = ("run", RECIPE, "--set", "stages.score.approve=true", "--set", "factor=7")
     waiting = posttrain(*command)
     assert waiting.returncode == 3
+    run_id = read(posttrain("show", "toy-run", "--json"))["run_id"]
+    assert waiting.stdout.splitlines()[-1] == f"next    posttrain approve {run_id} score"
     unknown = posttrain("approve", "toy-run", "scroe")
     assert (unknown.returncode, "did you mean 'score'?" in unknown.stderr) == (2, True)
     assert posttrain("approve", "toy-run", "score").returncode == 0
@@ -126,9 +113,12 @@ def test_a_stage_that_waits_for_nobody_cannot_be_approved(posttrain: Command) ->
 def test_a_rejected_stage_is_shown_as_failed(posttrain: Command) -> None:
     command = ("run", RECIPE, "--set", "stages.score.approve=true", "--set", "factor=9")
     assert posttrain(*command).returncode == 3
-    assert posttrain("approve", "toy-run", "score", "--reject").returncode == 0
+    rejected = posttrain("approve", "toy-run", "score", "--reject")
+    again = f"posttrain run {RECIPE} --set stages.score.approve=true --set factor=9 --new"
+    assert rejected.stdout.splitlines()[-1] == f"start anew with: {again}"
     done = posttrain(*command)
     assert (done.returncode, "--new starts a run that asks again" in done.stdout) == (1, True)
+    assert done.stdout.splitlines()[-1] == f"next    {again}", "the same command would fail in the same way"
     assert read(posttrain("show", "toy-run", "--json"))["stages"][-1]["status"] == "failed"
 
 

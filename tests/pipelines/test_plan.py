@@ -18,7 +18,6 @@ from components.runtime.launch import Launch
 from components.runtime.records import action_key, stage_key
 from components.runtime.store import Store, open_store
 from pipelines.forecast import Outlook, forecast
-from pipelines.history import differences
 from pipelines.plan import Plan, build_plan
 from pipelines.recipe import load_recipe
 from tests.pipelines.writing import load, write
@@ -213,25 +212,6 @@ def test_local_inputs_are_hashed(store: Store, tmp_path: Path) -> None:
     assert (item.outlook, item.reason, item.fingerprint) == (Outlook.RUN, "never run", None)
     manifest_type = recipe.stages[0].component.inputs["dataset"].type
     assert manifest_type is ArtifactType.DATASET
-
-
-def test_differences_in_words() -> None:
-    parts = {"epoch": 1, "component": "rl", "params": {"a": 1, "b": {"c": 2}}, "seed": 1}
-    parts |= {"inputs": {"model": ["x"]}, "code": {"a.py": "1", "b.py": "2"}}
-    changed = {"epoch": 2, "component": "rl", "params": {"a": 2, "b": {"c": 3, "d": "y" * 50}}, "seed": 2}
-    changed |= {"inputs": {"model": ["y"], "more": []}, "code": {"b.py": "3", "c.py": "4"}}
-    assert differences(parts, parts) == []
-    assert differences(parts, changed) == [
-        "parameter a: 1 -> 2",
-        "parameter b.c: 2 -> 3",
-        f"parameter b.d: None -> {'y' * 37}...",
-        "seed 1 -> 2",
-        "input model changed",
-        "input more changed",
-        "code changed: a.py, b.py, c.py",
-        "posttrain's own epoch 1 -> 2",
-    ]
-    assert differences(parts, parts | {"inputs": {}}, inputs=False) == []
 
 
 def test_the_order_in_which_settings_were_written_changes_nothing(toy_catalog: None, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from components.contract.errors import InputError
+from components.contract.errors import CorruptArtifact, InputError
 from components.runtime.lineage.ledger import Ledger, RunRecord
 from components.runtime.lineage.names import flatten
 
@@ -127,10 +127,10 @@ def _measured(ledger: Ledger, entry: dict[str, Any] | None) -> dict[str, dict[st
 
 
 def _intervals(ledger: Ledger, digest: str) -> dict[str, Any]:
-    """Return what an artifact's metrics.json says; empty if it has none, or was removed."""
+    """Return what an artifact's metrics.json says; empty if it has none, was removed or is damaged."""
     try:
         path = ledger.store.fetch(digest) / METRICS_FILE
-    except InputError:
+    except (InputError, CorruptArtifact):
         return {}
     return json.loads(path.read_text()) if path.is_file() else {}
 

@@ -19,6 +19,7 @@ from components.runtime.lineage.target import (
     LineageBlocked,
     artifact_root,
     configure_client,
+    database_errors,
     prepare_database,
     unreachable,
 )
@@ -112,9 +113,10 @@ class Delivery:
         from mlflow.exceptions import MlflowException
 
         try:
-            if self._open(first):
-                pending = keys  # MLflow has lost the run, or has never had it
-            return self._write(first, keys, pending)
+            with database_errors(self._uri):
+                if self._open(first):
+                    pending = keys  # MLflow has lost the run, or has never had it
+                return self._write(first, keys, pending)
         except (MlflowException, LineageBlocked) as error:
             self._note(f"{self._cursor.tracking_uri}: {error}")
             self._writer = None  # what MLflow holds is looked up anew the next time

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from components.contract.errors import InputError, UnknownName
+from components.contract.errors import CorruptArtifact, InputError, UnknownName
 from components.runtime.records import action_key
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ READERS = 16
 """Records of a bucket that are read at once: each costs a round trip."""
 RUNNING = "unfinished"
 """Status of a run without an end: it goes on, or its engine was killed."""
+UNREADABLE = "unreadable"
+"""Status of a run or a stage whose record is damaged."""
 
 
 @dataclass(frozen=True)
@@ -34,17 +36,21 @@ class RunRecord:
     """Stage -> last failure, for stages that have not ended well since."""
     end: dict[str, Any] | None
     """end.json, or None while the run has not ended."""
+    damaged: dict[str, str] = field(default_factory=dict)
+    """Stage -> what is wrong with its record; "" stands for the run itself."""
 
     @property
     def status(self) -> str:
-        """Return succeeded, failed, stopped, waiting or unfinished."""
-        return self.end["status"] if self.end else RUNNING
+        """Return succeeded, failed, stopped, waiting, unfinished, or unreadable where that record is damaged."""
+        if self.end:
+            return self.end["status"]
+        return UNREADABLE if "" in self.damaged else RUNNING
 
     @property
     def stage_names(self) -> list[str]:
         """Return all stages, ended or not: as planned, then any that the plan does not name."""
         planned = [stage["name"] for stage in self.entry.get("stages", ())]
-        return planned + sorted((set(self.stages) | set(self.failures)) - set(planned))
+        return planned + sorted((set(self.stages) | set(self.failures) | set(self.damaged)) - {*planned, ""})
 
 
 class Ledger:
@@ -53,6 +59,8 @@ class Ledger:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._records: dict[str, dict[str, Any] | None] = {}
+        self.damaged: dict[str, CorruptArtifact] = {}
+        """Key -> what is wrong with a record that was read."""
 
     @cached_property
     def keys(self) -> list[str]:
@@ -94,13 +102,17 @@ class Ledger:
         return self.record(action_key(fingerprint))
 
     def run(self, text: str) -> RunRecord:
-        """Return everything that is on record of a run, given its id or a unique beginning of it."""
+        """Return everything that is on record of a run, given its id or a unique beginning of it.
+
+        Damaged records are left out and named.
+        """
         run_id = self.find_run(text)
         records = self.read(key for key in self.keys if key.split("/")[1] == run_id)
         folder = f"{ROOT}/{run_id}"
         entry = records.get(f"{folder}/run.json", {})
         stages = {record["stage"]: record for key, record in records.items() if "/stages/" in key}
         failures = {record["stage"]: record for key, record in records.items() if "/failures/" in key}
+        damaged = {key: str(error) for key, error in self.damaged.items() if key.startswith(f"{folder}/")}
         planned = [stage["name"] for stage in entry.get("stages", ())]
         order = {name: index for index, name in enumerate(planned)}
         return RunRecord(
@@ -109,22 +121,40 @@ class Ledger:
             dict(sorted(stages.items(), key=lambda item: (order.get(item[0], len(order)), item[0]))),
             {name: record for name, record in failures.items() if name not in stages},
             records.get(f"{folder}/end.json"),
+            {_stage_of(key): text for key, text in damaged.items() if "/jobs/" not in key},
         )
 
     def record(self, key: str) -> dict[str, Any] | None:
-        """Return one record, or None."""
-        if key not in self._records:
-            self._records[key] = self.store.get(key)
-        return self._records[key]
+        """Return one record, or None; raise CorruptArtifact if it is damaged."""
+        record = self._read(key)
+        if key in self.damaged:
+            raise self.damaged[key]
+        return record
 
     def read(self, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """Return key -> record for records that exist, read side by side where each takes a round trip."""
+        """Return key -> record for records that exist, read side by side where each takes a round trip.
+
+        Those that are damaged are left out, and noted in `damaged`.
+        """
         keys = list(keys)
         if "://" in self.store.uri:
-            missing = [key for key in keys if key not in self._records]
             with ThreadPoolExecutor(READERS) as readers:
-                self._records.update(zip(missing, readers.map(self.store.get, missing), strict=True))
-        return {key: record for key in keys if (record := self.record(key)) is not None}
+                list(readers.map(self._read, keys))
+        return {key: record for key in keys if (record := self._read(key)) is not None}
+
+    def _read(self, key: str) -> dict[str, Any] | None:
+        if key not in self._records:
+            try:
+                self._records[key] = self.store.get(key)
+            except CorruptArtifact as error:
+                self._records[key], self.damaged[key] = None, error
+        return self._records[key]
+
+
+def _stage_of(key: str) -> str:
+    """Return the stage that a ledger record is about, or nothing for one of the run itself."""
+    parts = key.split("/")
+    return parts[3].removesuffix(".json") if len(parts) > 3 else ""
 
 
 def load_run(store: Store, run_id_or_prefix: str) -> RunRecord:
@@ -140,6 +170,10 @@ def list_runs(store: Store) -> list[dict[str, Any]]:
         if "/stages/" in key:
             ended[key.split("/")[1]] = ended.get(key.split("/")[1], 0) + 1
     records = ledger.read(key for key in ledger.keys if key.endswith(("/run.json", "/end.json")))
+
+    def is_damaged(run_id: str) -> bool:
+        return any(f"{ROOT}/{run_id}/{name}.json" in ledger.damaged for name in ("run", "end"))
+
     runs = []
     for run_id in ledger.run_ids:
         entry = records.get(f"{ROOT}/{run_id}/run.json", {})
@@ -148,7 +182,7 @@ def list_runs(store: Store) -> list[dict[str, Any]]:
             {
                 "run_id": run_id,
                 "recipe": entry.get("recipe"),
-                "status": end["status"] if end else RUNNING,
+                "status": end["status"] if end else UNREADABLE if is_damaged(run_id) else RUNNING,
                 "started": entry.get("started"),
                 "seconds": end["seconds"] if end else None,
                 "engine": entry.get("engine"),
@@ -156,11 +190,14 @@ def list_runs(store: Store) -> list[dict[str, Any]]:
                 "ended_stages": ended.get(run_id, 0),
             }
         )
-    return sorted(runs, key=lambda run: (str(run["started"]), run["run_id"]), reverse=True)
+    return sorted(runs, key=lambda run: (str(run["started"] or ""), run["run_id"]), reverse=True)
 
 
 def show_json(run: RunRecord) -> dict[str, Any]:
-    """Return a run as scripts read it; a stage that has not ended is `pending`, or `failed` after its last try."""
+    """Return a run as scripts read it.
+
+    A stage that has not ended is `pending`, or `failed` after its last try; one whose record is damaged `unreadable`.
+    """
     return {
         "run_id": run.run_id,
         "recipe": run.entry.get("recipe"),
@@ -179,7 +216,7 @@ def _show_stage(run: RunRecord, name: str) -> dict[str, Any]:
         return {
             "name": name,
             "component": planned.get(name),
-            "status": "failed" if failure else "pending",
+            "status": UNREADABLE if name in run.damaged else "failed" if failure else "pending",
             "cache": "none",
             "fingerprint": failure["fingerprint"] if failure else None,
             "seconds": None,

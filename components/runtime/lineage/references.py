@@ -25,6 +25,13 @@ class Reference:
     """The registry's record, when a registered model was named."""
 
 
+def without_scheme(text: str) -> str:
+    """Return models:/name@alias and artifact:digest, as recipes spell their inputs, in the words of this module."""
+    scheme, _, rest = text.partition(":")
+    is_uri = (scheme == "models" and rest.startswith("/")) or (scheme == "artifact" and PREFIX.match(rest))
+    return rest.lstrip("/") if is_uri else text  # a run, too, may be called "models"
+
+
 def resolve_reference(ledger: Ledger, text: str) -> Reference:
     """Return what "name", "name@alias", "name/version", "run:stage.port", a digest or its beginning means.
 

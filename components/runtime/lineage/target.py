@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import urllib.error
 import urllib.request
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -22,6 +24,10 @@ HERE = Path(".posttrain")
 DATABASE = "mlflow.db"
 ARTIFACTS = "mlflow-artifacts"
 PROBE_SECONDS = 3.0
+SCHEMES = ("", "file", "sqlite", "postgresql", "mysql", "mssql", "http", "https", "databricks", "databricks-uc", "uc")
+"""Of tracking URIs that MLflow understands by itself; a database's driver may follow after a plus sign."""
+SQLITE_HEAD = b"SQLite format 3\0"
+MOVE_AWAY = "move it away and run posttrain lineage sync"
 
 # A request that the server carried out, but whose answer was lost, must not be sent again by the HTTP layer: runs and
 # models would be made twice. So it never repeats; the deliverer does, after looking for what is already there.
@@ -68,18 +74,41 @@ def configure_client() -> None:
         os.environ.setdefault(name, value)
 
 
-def unreachable(uri: str) -> str | None:
-    """Return why the tracking server cannot be used now, or None if it answers; takes three seconds at most."""
-    if urlsplit(uri).scheme not in ("http", "https"):
-        return None
-    public = without_credentials(uri)
+def unreachable(uri: str, *, seconds: float = PROBE_SECONDS) -> str | None:
+    """Return why the tracking server cannot be used now, or None if nothing is seen to be in the way.
+
+    An HTTP server gets `seconds` to answer; of anything else it is checked what can be seen without MLflow.
+    """
+    scheme, public = urlsplit(uri).scheme, without_credentials(uri)
+    if scheme not in ("http", "https"):
+        return _unknown_scheme(scheme, public) or _not_a_database(uri)
     try:
-        with urllib.request.urlopen(f"{public.rstrip('/')}/health", timeout=PROBE_SECONDS):
+        with urllib.request.urlopen(f"{public.rstrip('/')}/health", timeout=seconds):
             return None
     except urllib.error.HTTPError as error:  # it answers; a proxy may well not pass /health on
         return f"{public}: HTTP {error.code}" if error.code >= 500 else None
     except OSError as error:
         return f"{public}: {error}"
+
+
+def _unknown_scheme(scheme: str, public: str) -> str | None:
+    plugins = {plugin.name for plugin in entry_points(group="mlflow.tracking_store")}
+    if scheme.partition("+")[0] in SCHEMES or scheme in plugins:
+        return None
+    known = ", ".join(sorted({*SCHEMES, *plugins} - {""}))
+    return f"{public}: MLflow takes no {scheme}: address (known: a path, {known})"
+
+
+def _not_a_database(uri: str) -> str | None:
+    path = database_path(uri)
+    if path is None or not path.exists():
+        return None
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(len(SQLITE_HEAD))
+    except OSError as error:
+        return f"{path}: {error.strerror}"
+    return f"{path} is not a database; {MOVE_AWAY}" if head and head != SQLITE_HEAD else None
 
 
 def without_credentials(uri: str) -> str:
@@ -88,6 +117,22 @@ def without_credentials(uri: str) -> str:
     if "@" not in parts.netloc:
         return uri
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+@contextmanager
+def database_errors(uri: str) -> Iterator[None]:
+    """Turn what a damaged or unusable database makes SQLAlchemy raise into LineageBlocked, with what to do."""
+    if urlsplit(uri).scheme in ("http", "https"):  # MLflow's client for servers does without SQLAlchemy
+        yield
+        return
+    from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+    try:
+        yield
+    except SQLAlchemyError as error:
+        cause = " ".join(str(error.orig if isinstance(error, DBAPIError) else error).split())
+        advice = f"; if the file is damaged, {MOVE_AWAY}" if database_path(uri) else ""
+        raise LineageBlocked(f"{cause}{advice}") from error
 
 
 def prepare_database(uri: str) -> None:

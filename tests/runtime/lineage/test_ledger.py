@@ -41,6 +41,24 @@ def test_stages_that_have_not_ended_are_pending_or_failed(store: Store) -> None:
     assert run.status == "unfinished" and run.failures["sft"]["error"] == "no memory"
 
 
+def test_one_damaged_record_does_not_hide_the_others(store: Store) -> None:
+    tell(store, "quick-1")
+    tell(store, "quick-2")
+    store.blobs.write("ledger/quick-1/stages/sft.json", b"{}")
+    run = load_run(store, "quick-1")
+    assert [stage["status"] for stage in show_json(run)["stages"]] == ["done", "done", "unreadable", "done", "done"]
+    assert list(run.damaged) == ["sft"]
+    assert "only this record of it is lost" in run.damaged["sft"] and "made anew" not in run.damaged["sft"]
+    store.blobs.write("ledger/quick-1/run.json", b"{}")
+    store.blobs.write("ledger/quick-1/end.json", b"{}")
+    run = load_run(store, "quick-1")
+    assert (run.status, set(run.damaged), len(run.stages)) == ("unreadable", {"", "sft"}, 4)
+    assert [(listed["run_id"], listed["status"]) for listed in list_runs(store)] == [
+        ("quick-2", "succeeded"),
+        ("quick-1", "unreadable"),
+    ]
+
+
 def test_runs_are_listed_newest_first(store: Store) -> None:
     tell(store, "quick-1")
     later = Story(store, "quick-2")

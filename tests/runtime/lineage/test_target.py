@@ -36,6 +36,19 @@ def test_a_server_that_is_away_is_told_without_its_password() -> None:
     assert unreachable("sqlite:////nowhere/mlflow.db") is None
 
 
+def test_what_can_never_work_is_told_without_mlflow(tmp_path: Path) -> None:
+    problem = unreachable("foo://me:secret@bar")
+    assert problem and "MLflow takes no foo: address" in problem and "secret" not in problem
+    for known in ("mlruns", "file:///x/mlruns", "postgresql+psycopg2://me:x@host/db", "databricks"):
+        assert unreachable(known) is None
+    database = tmp_path / "mlflow.db"
+    database.write_text("")
+    assert unreachable(uri_of(database)) is None, "SQLite makes a database of an empty file"
+    database.write_text("garbage")
+    told = f"{database} is not a database; move it away and run posttrain lineage sync"
+    assert unreachable(uri_of(database)) == told
+
+
 def test_the_record_of_what_was_delivered_holds_no_password(store: Store) -> None:
     cursor = Cursor.load(store, "r", "http://me:secret@tracking:5000")
     cursor.delivered.add("spool/r/run-started.json")
