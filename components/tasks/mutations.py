@@ -12,6 +12,7 @@ from components.tasks.verifiers.numeric import parse_number
 MAX_TRIES = 20
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 DIGITS = "123456789"
+STEPS = (-10, -3, -2, -1, 1, 2, 3, 10)
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
@@ -23,7 +24,7 @@ def mutate(answer: str, rng: random.Random) -> str:
     """
     value = parse_number(answer)
     if value is not None:
-        return _move(value, rng)
+        return _move(value, answer, rng)
     kinds = (_change_number,) if NUMBER.search(answer) else (_replace, _replace, _swap, _drop)
     for _ in range(MAX_TRIES):
         changed = rng.choice(kinds)(answer, rng)
@@ -32,10 +33,11 @@ def mutate(answer: str, rng: random.Random) -> str:
     return f"{answer}{rng.choice(LETTERS)}"
 
 
-def _move(value: Fraction, rng: random.Random) -> str:
-    step = rng.choice((-10, -3, -2, -1, 1, 2, 3, 10))
-    moved = value + step if value.denominator == 1 else value * (1 + Fraction(step, 7))
-    return str(moved) if moved.denominator == 1 else f"{float(moved):.6g}"
+def _move(value: Fraction, answer: str, rng: random.Random) -> str:
+    """Return a number near `value`, and not the same but for its sign, which is punctuation to some verifiers."""
+    moved = [value + step if value.denominator == 1 else value * (1 + Fraction(step, 7)) for step in STEPS]
+    texts = [str(number) if number.denominator == 1 else f"{float(number):.6g}" for number in moved]
+    return rng.choice([text for text in texts if _core(text) != _core(answer)])
 
 
 def _core(text: str) -> str:
