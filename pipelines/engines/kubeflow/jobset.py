@@ -83,7 +83,7 @@ class JobSet:
             state, message = self._wait(logs)
             logs.finish()
             done = self._run.store.get(stage_key(self._run.run_id, self._run.stage)) is not None
-            if state == "Completed":
+            if state == "Completed" or (state == "Deleted" and done):  # by another attempt at this task that saw it end
                 return ended(0, finished=done, failure=None, last_line=logs.last)
             failure = self._run.failure()
             if failure is not None and failure != self._before:
@@ -105,7 +105,7 @@ class JobSet:
             try:
                 known = self._cluster.jobset(self._namespace, self.name)
                 if known is None:
-                    return "Failed", "somebody deleted it"
+                    return "Deleted", "somebody deleted it"
                 for pod in self._cluster.pods(self._namespace, LABEL, self.name):
                     logs.follow(pod)
                 if found := _condition(known):

@@ -109,6 +109,17 @@ def test_a_task_that_was_killed_finds_its_nodes_again(api: KubernetesApi, store:
     assert second.jobset.name == first.jobset.name and len(api.created) == 1
     second.work()
     assert second.end("Completed", 0, 0) == 0
+    first._thread.join(30)
+    assert first.code == 0  # whichever of them saw the end first has deleted the JobSet
+
+
+def test_one_that_is_deleted_when_its_stage_is_done_has_succeeded(api: KubernetesApi, store: Store) -> None:
+    attempt = Attempt(api, store)
+    attempt.pods()
+    attempt.work()
+    api.answer("DELETE", f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/posttrain/jobsets/{attempt.jobset.name}", {}, None)
+    attempt._thread.join(30)
+    assert attempt.code == 0
 
 
 def test_a_failed_attempt_is_kept_and_the_next_one_gets_nodes_of_its_own(
