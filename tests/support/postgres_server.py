@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -34,7 +35,7 @@ def serving_postgres(host: str, *, user: str, password: str) -> Iterator[int]:
             _create(server, ["-h", host, "-p", str(port), "-U", user, user], password, folder / "log")
             yield port
         finally:
-            server.terminate()
+            server.send_signal(signal.SIGINT)  # SIGTERM waits for clients, which may be gone unnoticed
             server.wait()
 
 
