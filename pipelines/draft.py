@@ -159,8 +159,10 @@ class StageReader:
             draft.config = schema.model_validate(draft.params)
         except ValidationError as error:
             add_schema_errors(self._problems, error, node, what=what, schema=schema, absent=absent)
-        sound = draft.config is not None and check_operators(draft.config, node, what, self._problems)
-        if sound and anchor_paths(draft.config, node, draft.params, self._folders):
+        if draft.config is None:
+            return node
+        written = check_operators(draft.config, node, what, self._problems)
+        if anchor_paths(written, draft.params, self._folders):
             draft.config = schema.model_validate(draft.params)
         return node
 

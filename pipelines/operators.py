@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,35 +17,47 @@ from pipelines.problems import Problems
 from pipelines.wording import add_schema_errors, settings_of
 
 
-def check_operators(config: BaseModel, node: Node, what: str, problems: Problems) -> bool:
-    """Note unknown names and wrong settings of all operators in validated parameters; return whether there are none.
+@dataclass(frozen=True)
+class Written:
+    """An operator as a recipe writes it, with settings that are right."""
+
+    path: tuple[str | int, ...]
+    """Where it stands in the stage's parameters."""
+    place: Node
+    schema: type[BaseModel]
+
+
+def check_operators(config: BaseModel, node: Node, what: str, problems: Problems) -> list[Written]:
+    """Note unknown names and wrong settings of all operators in validated parameters; return those that are right.
 
     A field is known to hold an operator of slot "source" by its name: source, sources or train_source.
     """
-    checked = [
-        _check(spec, registry, place, f"{what}{'.'.join(map(str, path))}.", problems)
-        for path, spec, registry, place in _named(config, node)
-    ]
-    return all(checked)
+    right = []
+    for path, spec, registry in _operators(config):
+        if (place := node.find(path)) is None:
+            continue  # a default of the schema
+        schema = _check(spec, registry, place, f"{what}{'.'.join(map(str, path))}.", problems)
+        if schema is not None:
+            right.append(Written(path, place, schema))
+    return right
 
 
-def anchor_paths(config: BaseModel, node: Node, params: dict[str, Any], folders: Mapping[str, Path]) -> bool:
+def anchor_paths(written: Iterable[Written], params: dict[str, Any], folders: Mapping[str, Path]) -> bool:
     """Make relative paths in the settings of operators absolute in `params`; return whether there was one.
 
-    `params` is `node` without places. Such a path is relative to the folder of the file that it is written in, in
+    Such a path is relative to the folder of the file that it is written in, in
     `folders` by the file's label; what is set from outside is relative to the working folder.
     """
     found = False
-    for path, spec, registry, place in _named(config, node):
-        schema = config_of(registry.get(spec.name), spec.name)
-        for key in getattr(schema, "paths", ()):
-            written = settings_of(place).child(key)
-            if written is None or not _is_relative(written.value):
+    for one in written:
+        for key in getattr(one.schema, "paths", ()):
+            given = one.place.child(key)
+            if given is None or not _is_relative(given.value):
                 continue
             operator: Any = params
-            for step in path:
+            for step in one.path:
                 operator = operator[step]
-            operator[key] = str(folders.get(written.file, Path()).absolute() / written.value)
+            operator[key] = str(folders.get(given.file, Path()).absolute() / given.value)
             found = True
     return found
 
@@ -61,13 +74,6 @@ def configs_with_paths(config: BaseModel) -> Iterator[Any]:
             yield schema.model_validate(spec.settings)
 
 
-def _named(config: BaseModel, node: Node) -> Iterator[tuple[tuple[str | int, ...], OperatorSpec, Registry, Node]]:
-    """Yield the operators that `node` names, with their slots' registries and their places."""
-    for path, spec, registry in _operators(config):
-        if (place := node.find(path)) is not None:  # None: a default of the schema
-            yield path, spec, registry, place
-
-
 def _operators(config: BaseModel) -> Iterator[tuple[tuple[str | int, ...], OperatorSpec, Registry]]:
     for path, spec in _specs(config, ()):
         registry = _slot(str(next(step for step in reversed(path) if isinstance(step, str))))
@@ -75,23 +81,25 @@ def _operators(config: BaseModel) -> Iterator[tuple[tuple[str | int, ...], Opera
             yield path, spec, registry
 
 
-def _check(spec: OperatorSpec, registry: Registry, place: Node, what: str, problems: Problems) -> bool:
+def _check(
+    spec: OperatorSpec, registry: Registry, place: Node, what: str, problems: Problems
+) -> type[BaseModel] | None:
     name = place.child("name") or place
     try:
         schema = config_of(registry.get(spec.name), f"{registry.kind} {spec.name!r}")
     except UnknownName as error:
         problems.unknown(name.mark, registry.kind, spec.name, error.known)
-        return False
+        return None
     except InputError as error:
         problems.add(name.mark, str(error))
-        return False
+        return None
     settings = settings_of(place)
     try:
         schema.model_validate(settings.plain())
     except ValidationError as error:
         add_schema_errors(problems, error, settings, what=what, schema=schema)
-        return False
-    return True
+        return None
+    return schema
 
 
 def _specs(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], OperatorSpec]]:

@@ -7,7 +7,7 @@ from pydantic import Field
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Port
 from components.measure.measure_params import MeasureParams, PositiveInt
-from components.modeling.sampling_memory import measuring_memory
+from components.modeling.sampling_memory import sampling_memory
 from components.tasks.modules import verifier_modules
 
 
@@ -48,7 +48,7 @@ COMPONENT = Component(
     params=EvaluateParams,
     run="components.evaluate.run:run",
     backends=frozenset({"sampler"}),
-    memory=measuring_memory,
+    memory=sampling_memory,
     preloads=("torch", "transformers"),
     metrics={
         "pass_at_1": "Chance that one sample is right; mean over domains",

@@ -63,13 +63,8 @@ def drawing_needs(
     yield Need(name, max(given, least), moment=awake)
 
 
-def measuring_memory(params: Any, model: ModelSizes | None, resources: Resources) -> MemoryEstimate | None:
-    """Return what a stage with MeasureParams takes; None where the model's sizes are not known."""
-    return sampling_memory(params, model, resources)
-
-
 def choosing_memory(params: Any, model: ModelSizes | None, resources: Resources) -> MemoryEstimate | None:
-    """Return the same where one model follows another: the next is loaded beside the one before."""
+    """Return `sampling_memory` where one model follows another: the next is loaded beside the one before."""
     return sampling_memory(params, model, resources, copies=2)
 
 
@@ -78,7 +73,8 @@ def sampling_memory(
 ) -> MemoryEstimate | None:
     """Return what one process takes that holds `copies` of a model and draws, and trains none.
 
-    `params` may have `max_batch_tokens` and `dtype`; a stage without them draws by the defaults.
+    None where the model's sizes are not known. `params` may have `max_batch_tokens` and `dtype`; a stage without them
+    draws by the defaults.
     """
     if model is None:
         return None

@@ -8,7 +8,7 @@ from components.contract.job import Resources
 from components.contract.memory import GIB, SPARED, MemoryEstimate, Moment, Place
 from components.evaluate.component import EvaluateParams
 from components.modeling.memory_needs import ModelSizes
-from components.modeling.sampling_memory import choosing_memory, measuring_memory
+from components.modeling.sampling_memory import choosing_memory, sampling_memory
 from components.modeling.supervised_memory import supervised_memory
 from components.rl.component import RLParams
 from components.rl.memory import rl_memory
@@ -116,19 +116,19 @@ def test_a_pass_of_one_sequence_gets_smaller_by_shorter_ones() -> None:
 
 
 def test_bfloat16_is_named_where_float32_is_the_default() -> None:
-    found = measuring_memory(EvaluateParams(), SEVEN, H100X1)
+    found = sampling_memory(EvaluateParams(), SEVEN, H100X1)
     assert found is not None and found.advice(Place.GPU).startswith("turn dtype: bfloat16; ")
 
 
 def test_a_stage_that_draws_only_by_hand() -> None:
     params = EvaluateParams(dtype="bfloat16")
-    found = measuring_memory(params, SEVEN, H100X1)
+    found = sampling_memory(params, SEVEN, H100X1)
     assert found is not None
     weights, scoring, logits, contexts = 14.19, 88_704 * 2 * 16384 / GIB, 3 * 4 * 2**25 / GIB, 1.8
     assert found.bytes(Place.GPU) / GIB == pytest.approx(weights + 40 + scoring + logits + contexts, rel=0.01)
     assert found.when(Place.GPU) == ""
-    one_process = measuring_memory(params, SEVEN, H100X8)
+    one_process = sampling_memory(params, SEVEN, H100X8)
     assert one_process is not None and one_process.processes == 1
     choosing = choosing_memory(params, SEVEN, H100X1)
     assert choosing is not None and choosing.parts(Place.GPU)["weights"] == 4 * SEVEN.parameters
-    assert measuring_memory(params, None, H100X1) is None
+    assert sampling_memory(params, None, H100X1) is None

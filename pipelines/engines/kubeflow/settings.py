@@ -57,7 +57,8 @@ def refuse(recipe: Recipe, settings: Settings) -> None:
     """Raise InputError with all that keeps stages of a recipe from running as pods, one line for each reason."""
     found = local_file_refusals(recipe)
     for stage in recipe.stages:
-        kind, pool = _kind(stage.component, recipe.pools[stage.pool]), recipe.pools[stage.pool]
+        pool = recipe.pools[stage.pool]
+        kind = _kind(stage.component, pool)
         if pool.image is None and (problem := _image_problem(kind, settings.images.get(kind))):
             found.setdefault(problem, []).append(stage.name)
     if (problem := _image_problem("cpu", settings.images.get("cpu"))) and not any(problem in text for text in found):
