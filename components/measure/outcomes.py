@@ -123,7 +123,7 @@ def sample_block(sampler: Sampler, items: Sequence[Item], sampling: SamplingConf
     from components.modeling.prompting import encode_prompts
 
     policy = sampler.policy
-    prompts = encode_prompts(policy.tokenizer, [item.prompt for item in items])
+    prompts = encode_prompts(policy.tokenizer, [item.prompt for item in items], policy.ends)
     samples = sampler.sample(prompts, sampling, generator=_generator(seed, items))
     responses = _decode(policy, samples)
     size = sampling.num_samples
@@ -175,10 +175,11 @@ def by_domain(outcomes: Iterable[ItemOutcomes]) -> dict[str, list[ItemOutcomes]]
 
 def _decode(policy: Policy, samples: Samples) -> list[str]:
     """Return the text of each response; equal ones are decoded once."""
-    from components.modeling.prompting import decode_response
+    from components.modeling.prompting import decode_responses
 
     responses = list(map(tuple, samples.responses()))
-    texts = {tokens: decode_response(policy.tokenizer, tokens) for tokens in dict.fromkeys(responses)}
+    distinct = list(dict.fromkeys(responses))
+    texts = dict(zip(distinct, decode_responses(policy.tokenizer, distinct, policy.ends), strict=True))
     return [texts[tokens] for tokens in responses]
 
 

@@ -10,6 +10,7 @@ from transformers import PreTrainedTokenizerBase
 
 from components.contract.errors import InputError
 from components.modeling.prompting import Encoded, encode_examples, encode_texts
+from components.modeling.turn_ends import TurnEnds
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +37,12 @@ def examples_from_rows(
     rows: Iterable[Mapping[str, Any]],
     *,
     loss_on: Literal["response", "all"] = "response",
+    ends: TurnEnds | None = None,
 ) -> list[Example]:
     """Encode rows with "prompt" and "response", or with "text" (where every token is a target).
 
-    `loss_on="all"` trains on the prompt's tokens too, as pretraining does. Raises InputError for a row that
-    has neither form, and for a model without a tokenizer.
+    `loss_on="all"` trains on the prompt's tokens too, as pretraining does; `ends` are the model's. Raises InputError
+    for a row that has neither form, and for a model without a tokenizer.
     """
     if tokenizer is None:
         raise InputError("the model has no tokenizer; put its tokenizer.json beside its weights")
@@ -50,7 +52,7 @@ def examples_from_rows(
     pairs = [index for index, pair in enumerate(is_pair) if pair]
     texts = [index for index, pair in enumerate(is_pair) if not pair]
     examples = [(rows[index]["prompt"], rows[index]["response"]) for index in pairs]
-    encoded.update(zip(pairs, encode_examples(tokenizer, examples), strict=True))
+    encoded.update(zip(pairs, encode_examples(tokenizer, examples, ends), strict=True))
     encoded.update(zip(texts, encode_texts(tokenizer, [rows[index]["text"] for index in texts]), strict=True))
     return [
         Example(

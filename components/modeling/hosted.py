@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,8 @@ from components.modeling import hf
 from components.modeling.generate import Session
 from components.modeling.lora import LoraConfig, add_adapters, merged
 from components.modeling.packed import Packed
-from components.modeling.policy import Policy, load_tokenizer, special_ids
+from components.modeling.policy import Policy, load_tokenizer, padding_id
+from components.modeling.turn_ends import check_vocabulary, find_turn_ends
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -34,8 +35,14 @@ class TransformersPolicy(Policy):
     backend = "transformers"
 
     def __init__(
-        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast | None, lora: LoraConfig | None
+        self,
+        model: PreTrainedModel,
+        config: Mapping[str, Any],
+        tokenizer: PreTrainedTokenizerFast | None,
+        lora: LoraConfig | None,
+        generation: dict[str, Any] | None = None,
     ) -> None:
+        """`config` is config.json as it is stored: transformers fills in ends of its own where it names none."""
         self.config = model.config.get_text_config()
         self.tokenizer = tokenizer
         self.lora = lora
@@ -43,7 +50,10 @@ class TransformersPolicy(Policy):
         self.width = self.config.hidden_size
         # Recurrent and ALiBi models name no limit.
         self.max_positions = getattr(self.config, "max_position_embeddings", None) or sys.maxsize
-        self.eos_ids, self.pad_id = special_ids(self.config.to_dict(), tokenizer)
+        self.generation = generation
+        self.ends = find_turn_ends(tokenizer, config, generation)
+        check_vocabulary(self.ends, self.vocab_size)
+        self.pad_id = padding_id(self.config.to_dict(), tokenizer)
         self.module: nn.Module = model.eval() if lora is None else add_adapters(model, lora)
         self._recompute = False
         self._check_logits()
@@ -56,7 +66,9 @@ class TransformersPolicy(Policy):
 
         logging.disable_progress_bar()
         model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, use_safetensors=True)
-        return cls(model.to(device), load_tokenizer(folder), lora)
+        return cls(
+            model.to(device), hf.read_config(folder), load_tokenizer(folder), lora, hf.read_generation_config(folder)
+        )
 
     @property
     def model(self) -> PreTrainedModel:
@@ -89,7 +101,7 @@ class TransformersPolicy(Policy):
         """Write config and safetensors of a Hugging Face folder; adapters are merged into the weights."""
         model = self.model if self.lora is None else merged(self.module)
         model.save_pretrained(folder)
-        hf.write_json(folder / "generation_config.json", hf.generation_config(self.eos_ids, self.pad_id))
+        self.save_generation(folder)
 
     def recompute_layers(self) -> None:
         """Let backward passes compute each layer again; raise InputError where the architecture cannot."""

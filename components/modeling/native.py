@@ -17,7 +17,8 @@ from components.modeling.memory import keep_freed_blocks
 from components.modeling.model_config import ModelConfig
 from components.modeling.ops import linear
 from components.modeling.packed import Packed
-from components.modeling.policy import Policy, load_tokenizer, special_ids
+from components.modeling.policy import Policy, load_tokenizer, padding_id
+from components.modeling.turn_ends import check_vocabulary, find_turn_ends
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -28,7 +29,13 @@ class NativePolicy(Policy):
 
     backend = "native"
 
-    def __init__(self, module: Decoder, config: Mapping[str, Any], tokenizer: PreTrainedTokenizerFast | None) -> None:
+    def __init__(
+        self,
+        module: Decoder,
+        config: Mapping[str, Any],
+        tokenizer: PreTrainedTokenizerFast | None,
+        generation: dict[str, Any] | None = None,
+    ) -> None:
         self.module: Decoder = module
         self.config = dict(config)
         """The checkpoint's config.json, written back on save."""
@@ -36,7 +43,10 @@ class NativePolicy(Policy):
         self.vocab_size = module.config.vocab_size
         self.width = module.config.width
         self.max_positions = module.config.max_positions
-        self.eos_ids, self.pad_id = special_ids(config, tokenizer)
+        self.generation = generation
+        self.ends = find_turn_ends(tokenizer, config, generation)
+        check_vocabulary(self.ends, self.vocab_size)
+        self.pad_id = padding_id(config, tokenizer)
 
     @classmethod
     def load(cls, folder: Path, config: Mapping[str, Any], *, device: str, dtype: torch.dtype) -> NativePolicy:
@@ -47,7 +57,7 @@ class NativePolicy(Policy):
         # Made where and as it will run: in float32 on the host first, a large model would take twice its size there.
         decoder = decoder.to(dtype).to_empty(device=device)
         hf.import_weights(decoder, hf.read_weights(folder), str(folder))
-        return cls(decoder, config, load_tokenizer(folder))
+        return cls(decoder, config, load_tokenizer(folder), hf.read_generation_config(folder))
 
     @classmethod
     def create(
@@ -110,7 +120,7 @@ class NativePolicy(Policy):
         hf.write_weights(folder, hf.export_weights(self.module))
         name = str(self.module.embedding.dtype).removeprefix("torch.")
         hf.write_json(folder / "config.json", {**self.config, "dtype": name})
-        hf.write_json(folder / "generation_config.json", hf.generation_config(self.eos_ids, self.pad_id))
+        self.save_generation(folder)
 
 
 def _new_decoder_config(config: ModelConfig, tokenizer: PreTrainedTokenizerFast | None) -> DecoderConfig:

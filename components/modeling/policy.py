@@ -17,6 +17,7 @@ from components.modeling.logprobs import TokenScores, score_in_chunks
 from components.modeling.lora import LoraConfig
 from components.modeling.model_config import ModelConfig
 from components.modeling.packed import Packed
+from components.modeling.turn_ends import TurnEnds
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -36,10 +37,17 @@ class Policy(ABC):
     vocab_size: int
     width: int
     max_positions: int
-    eos_ids: tuple[int, ...]
-    """Tokens that end a response."""
+    ends: TurnEnds
+    """How responses end."""
     pad_id: int
     """Fills rectangular tensors; never read as content."""
+    generation: dict[str, Any] | None
+    """generation_config.json of the model folder, if it has one."""
+
+    @property
+    def eos_ids(self) -> tuple[int, ...]:
+        """Return the tokens that end a response."""
+        return self.ends.ids
 
     @property
     def device(self) -> torch.device:
@@ -123,6 +131,11 @@ class Policy(ABC):
         other.module.requires_grad_(False)
         return other
 
+    def save_generation(self, folder: Path) -> None:
+        """Write generation_config.json: what the model came with, and all its ends."""
+        content = hf.generation_config(self.generation, self.eos_ids, self.pad_id)
+        hf.write_json(folder / "generation_config.json", content)
+
     def save_tokenizer(self, folder: Path) -> None:
         """Write the tokenizer's files into a model folder."""
         if self.tokenizer is not None:
@@ -198,14 +211,8 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerFast | None:
     return tokenizer
 
 
-def special_ids(config: Mapping[str, Any], tokenizer: PreTrainedTokenizerFast | None) -> tuple[tuple[int, ...], int]:
-    """Return the end marks of config and tokenizer, in that order, and the padding id (0 if there is none)."""
-    ends = config.get("eos_token_id")
-    listed = [] if ends is None else list(ends) if isinstance(ends, list | tuple) else [ends]
-    pad = config.get("pad_token_id")
-    if tokenizer is not None:
-        if tokenizer.eos_token_id is not None:
-            listed.append(tokenizer.eos_token_id)
-        if tokenizer.pad_token_id is not None:
-            pad = tokenizer.pad_token_id
-    return tuple(dict.fromkeys(listed)), 0 if pad is None else pad
+def padding_id(config: Mapping[str, Any], tokenizer: PreTrainedTokenizerFast | None) -> int:
+    """Return the padding id of tokenizer or config, 0 if there is none."""
+    pad = None if tokenizer is None else tokenizer.pad_token_id
+    pad = config.get("pad_token_id") if pad is None else pad
+    return 0 if pad is None else pad

@@ -61,4 +61,4 @@ def _rows(ctx: StageContext[PretrainParams], port: str) -> Rows:
 
 
 def _examples(policy: Policy, rows: Rows, longest: int) -> list[Example]:
-    return split_long(examples_from_rows(policy.tokenizer, rows, loss_on="all"), longest)
+    return split_long(examples_from_rows(policy.tokenizer, rows, loss_on="all", ends=policy.ends), longest)

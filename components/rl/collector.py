@@ -11,7 +11,7 @@ from torch import Tensor
 
 from components.modeling.generation.sampler import NativeSampler, Sampler
 from components.modeling.policy import Policy
-from components.modeling.prompting import decode_response, encode_examples
+from components.modeling.prompting import decode_responses, encode_examples
 from components.modeling.ranks import current_ranks
 from components.modeling.sampling import LogitsProcessor
 from components.modeling.sampling_config import SamplingConfig
@@ -96,7 +96,7 @@ class Collector:
             prefixes=prefixes,
             processor=processor,
         )
-        batch = batch_of_samples(prompts, samples, [self._text(response) for response in samples.responses()])
+        batch = batch_of_samples(prompts, samples, self._texts(samples.responses()))
         if prefixes is not None:
             batch = batch.with_extras(drawn_n=samples.flat(samples.sampled))
         if is_own:
@@ -124,7 +124,7 @@ class Collector:
         tokens = [prompt.tokens for prompt in ordered.prompts]
         samples = self._sampler.scored(tokens, ordered.drawing.samples(), temperature=sampling.temperature)
         self.gap.add(samples)
-        return batch_of_samples(ordered.prompts, samples, [self._text(response) for response in samples.responses()])
+        return batch_of_samples(ordered.prompts, samples, self._texts(samples.responses()))
 
     def _sampling(self, num_samples: int, temperature: float | None = None) -> SamplingConfig:
         return SamplingConfig(
@@ -143,11 +143,11 @@ class Collector:
         """
         ends, limit = self.policy.eos_ids, self.settings.max_new_tokens
         rows = [list(row) for row in self._encode(prompts, given)]
-        rows = [(row if row and row[-1] in ends else [*row, ends[0]])[:limit] for row in rows]
+        rows = [(row if row and row[-1] in ends else [*row, self.policy.ends.trained])[:limit] for row in rows]
         num_tokens = sum(map(len, rows))
         batch = new_batch(
             prompts,
-            [self._text(row) for row in rows],
+            self._texts(rows),
             group=torch.arange(len(rows)),
             lengths=torch.tensor([len(row) for row in rows]),
             finished=torch.tensor([row[-1] in ends for row in rows]),
@@ -231,12 +231,12 @@ class Collector:
         rows: list[Sequence[int]] = []
         for prompt, response in zip(prompts, given, strict=True):
             if isinstance(response, str):
-                (example,) = encode_examples(tokenizer, [(prompt.item.prompt, response)])
+                (example,) = encode_examples(tokenizer, [(prompt.item.prompt, response)], self.policy.ends)
                 rows.append([token for token, own in zip(example.tokens, example.loss_mask, strict=True) if own])
             else:
                 rows.append(response)
         return rows
 
-    def _text(self, tokens: Sequence[int]) -> str:
+    def _texts(self, rows: Sequence[Sequence[int]]) -> list[str]:
         assert self.policy.tokenizer is not None
-        return decode_response(self.policy.tokenizer, tokens)
+        return decode_responses(self.policy.tokenizer, rows, self.policy.ends)

@@ -153,7 +153,7 @@ def read_pool(ctx: StageContext[RLParams], policy: Policy) -> list[Prompt]:
         raise InputError("rl: the dataset holds no prompts; widen the filters of the stage that made it")
     if policy.tokenizer is None:
         raise InputError("rl: the model has no tokenizer")
-    tokens = encode_prompts(policy.tokenizer, [item.prompt for item in items.values()])
+    tokens = encode_prompts(policy.tokenizer, [item.prompt for item in items.values()], policy.ends)
     return [Prompt(item, tuple(ids)) for item, ids in zip(items.values(), tokens, strict=True)]
 
 

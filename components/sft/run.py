@@ -29,4 +29,4 @@ def run(ctx: StageContext[SftParams]) -> None:
 
 def _examples(ctx: StageContext[SftParams], policy: Policy, port: str) -> list[Example]:
     rows = [row for artifact in ctx.inputs(port) for row in read_rows(artifact.path)]
-    return examples_from_rows(policy.tokenizer, rows)
+    return examples_from_rows(policy.tokenizer, rows, ends=policy.ends)

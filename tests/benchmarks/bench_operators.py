@@ -66,7 +66,7 @@ class ByHand:
         known: dict[tuple[int, str], float] = {}
         rewards = []
         for row, tokens in enumerate(responses):
-            key = (row // GROUP, decode_response(self.policy.tokenizer, tokens))
+            key = (row // GROUP, decode_response(self.policy.tokenizer, tokens, self.policy.ends))
             if key not in known:
                 known[key] = float(verify(chosen[key[0]].item, key[1]).right)
             rewards.append(known[key])
