@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from components.contract.errors import PosttrainError
-from components.runtime.records import approval_key, asked_key, run_key
+from components.runtime.records import Cause, approval_key, asked_key, failure_key, run_key
 from pipelines.cli.parser import DEFAULT_STORE, STORE_VARIABLE
 from pipelines.report.collect import HEADLINE, Estimate, RunData, collect
 
@@ -59,14 +59,23 @@ def next_steps(store: Store, result: RunResult) -> list[str]:
         asked = [stage["name"] for stage in entry.get("stages", ()) if stage.get("needs_approval")]
         decisions = {name: store.get(approval_key(result.run_id, name)) for name in asked}
         waiting = [name for name in asked if store.get(asked_key(result.run_id, name)) and not decisions[name]]
+        failures = {name: store.get(failure_key(result.run_id, name)) or {} for name in result.failures}
     except PosttrainError:  # a damaged record: the words below are right all the same
-        entry, decisions, waiting = {}, {}, []
+        entry, decisions, waiting, failures = {}, {}, [], {}
     if any(decision and not decision["approved"] for decision in decisions.values()):
         return [f"{entry['command']}{store_option(store)} --new"]
-    if result.refused:
+    causes = {name: failure.get("cause") for name, failure in failures.items()}
+    if result.refused or Cause.REFUSED in causes.values():
         return ["mend the recipe or its data; then the same command goes on from here"]
+    if again := [name for name, cause in causes.items() if cause == Cause.REPEATED]:
+        return [
+            f"{' and '.join(again)} failed as before, from the same inputs: mend the recipe, its data or the code; "
+            "then the same command goes on from here"
+        ]
     if result.status == "waiting" and waiting:
         return [f"posttrain approve {result.run_id} {name}{store_option(store)}" for name in waiting]
+    if Cause.RAISED in causes.values():
+        return ["the same command tries again from here"]
     return ["the same command goes on from here"]
 
 

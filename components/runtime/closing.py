@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import Any
 
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component
 from components.contract.context import Input
-from components.contract.errors import PosttrainError, StageFailed
+from components.contract.errors import (
+    CorruptArtifact,
+    GateFailed,
+    InputError,
+    PosttrainError,
+    StageFailed,
+    StoreUnavailable,
+)
 from components.contract.job import Job
 from components.runtime.fingerprint import Fingerprint
 from components.runtime.lineage.registry import register_model
 from components.runtime.lineage.spool import Spool
 from components.runtime.progress import Progress
 from components.runtime.records import (
+    Cause,
     action_key,
     expectations,
     failure_key,
@@ -104,20 +113,37 @@ class Closing:
         self.progress.send("finished", **shown)
         return entry
 
-    def failed(self, error: Exception, mark: str) -> PosttrainError:
-        """Record a failure of the work with this fingerprint; return what to raise."""
+    def failed(self, error: Exception, mark: str, *, died: bool = False) -> PosttrainError:
+        """Record a failure of the work with this fingerprint; return what to raise.
+
+        `died` says that the job's process ended from outside: killed, or out of time.
+        """
         message = str(error) if isinstance(error, PosttrainError) else one_line(error)
         record = {
             "run_id": self.job.run_id,
             "stage": self.job.stage,
             "fingerprint": mark,
             "error": message,
+            "cause": Cause.OUTSIDE if died else self._cause(error, message, mark),
             "time": time.time(),
         }
         self.store.put(failure_key(self.job.run_id, self.job.stage), record, overwrite=True)
         self.spool.stage_failed(self.job.stage, mark, message)
         self.progress.send("failed", error=message)
         return error if isinstance(error, PosttrainError) else StageFailed(f"stage {self.job.stage!r}: {message}")
+
+    def _cause(self, error: Exception, message: str, mark: str) -> Cause:
+        """Return what made the work fail, as far as that tells whether another try may help."""
+        if isinstance(error, InputError | GateFailed):
+            return Cause.REFUSED
+        about_a_path = isinstance(error, FileNotFoundError | FileExistsError | IsADirectoryError | NotADirectoryError)
+        if isinstance(error, OSError | MemoryError | StoreUnavailable | CorruptArtifact) and not about_a_path:
+            return Cause.OUTSIDE
+        before: dict[str, Any] | None = None
+        with suppress(PosttrainError):  # a damaged record tells nothing
+            before = self.store.get(failure_key(self.job.run_id, self.job.stage))
+        same = before is not None and (before.get("fingerprint"), before.get("error")) == (mark, message)
+        return Cause.REPEATED if same else Cause.RAISED
 
     def _close(self, *, status: str, cache: str, inputs: dict[str, list[Input]], **fields: Any) -> dict[str, Any]:
         entry = stage_entry(

@@ -99,7 +99,7 @@ class Launch:
         digests = self.upstream.resolve()
         if means_shortage(message):
             message = f"{message}; {self._what_to_turn(digests, message)}"
-        self.closing.failed(StageFailed(message), self._fingerprint(digests).digest)
+        self.closing.failed(StageFailed(message), self._fingerprint(digests).digest, died=True)
         return message
 
     def _fingerprint(self, digests: Resolved) -> Fingerprint:

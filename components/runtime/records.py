@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from components.contract.artifacts import Manifest
@@ -12,6 +13,19 @@ from components.runtime.code import code_version
 
 if TYPE_CHECKING:
     from components.runtime.store import Store
+
+
+class Cause(StrEnum):
+    """What made a stage fail, as far as that tells whether the same work, tried again, may come to another end."""
+
+    REFUSED = "refused"
+    """Bad input, or a gate that does not hold."""
+    REPEATED = "repeated"
+    """It raised what it had raised before, from the same inputs, parameters and code."""
+    RAISED = "raised"
+    """It raised an error, for the first time."""
+    OUTSIDE = "outside"
+    """It was killed, ran out of time, memory or disk, or could not reach or read what it needs."""
 
 
 def action_key(fingerprint: str) -> str:

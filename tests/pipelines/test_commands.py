@@ -75,10 +75,25 @@ def test_a_failure_is_told_and_gone_on_with(posttrain: Command) -> None:
     done = posttrain("run", RECIPE, "--set", "fail=true")
     assert done.returncode == 1
     assert "told to fail" in done.stdout
-    assert done.stdout.splitlines()[-1] == "next    the same command goes on from here"
+    assert done.stdout.splitlines()[-1] == "next    the same command tries again from here"
     assert "Traceback" not in done.stdout + done.stderr
     shown = read(posttrain("show", "toy-run", "--json"))
     assert [stage["status"] for stage in shown["stages"]] == ["done", "failed", "pending", "pending"]
+
+
+def test_going_on_is_promised_only_where_it_may_help(posttrain: Command) -> None:
+    """A first error may be chance; the same again from the same inputs is none; from other inputs it is a first one."""
+
+    def last(*changes: str) -> str:
+        return posttrain("run", RECIPE, *(w for c in changes for w in ("--set", c))).stdout.splitlines()[-1]
+
+    assert last("fail=true", "factor=21") == "next    the same command tries again from here"
+    mend = "mend the recipe, its data or the code; then the same command goes on from here"
+    assert last("fail=true", "factor=21") == f"next    train failed as before, from the same inputs: {mend}"
+    assert last("fail=true", "factor=22") == "next    the same command tries again from here"
+    assert mend in last("fail=true", "factor=23", "stages.train.retries=1"), "it was tried twice"
+    leaving = ("stages.base.with.leave=true", "stages.base.retries=1", "factor=24")
+    assert last(*leaving) == "next    the same command goes on from here", "its process may have been killed"
 
 
 def test_a_gate_that_does_not_hold(posttrain: Command) -> None:
