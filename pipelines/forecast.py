@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 from components.contract.errors import InputError
 from components.contract.expressions import Expression
 from components.contract.job import Job, StageRef
+from components.runtime.closure.rows import union
+from components.runtime.closure.walk import Closures
 from components.runtime.fingerprint import Fingerprint, fingerprint
-from components.runtime.inputs import uri_digest
+from components.runtime.inputs import uri_digest, uri_verifiers
 from components.runtime.records import action_key, is_stored
 from pipelines.history import History, differences
 from pipelines.plan import Plan
@@ -75,6 +77,7 @@ class _Forecaster:
         self._store = store
         self._stages = {stage.name: stage for stage in plan.recipe.stages}
         self._history = History(store, plan.recipe.name)
+        self._closures = Closures()
         self._done: dict[str, StageForecast] = {}
 
     def all(self) -> list[StageForecast]:
@@ -87,7 +90,15 @@ class _Forecaster:
         if reason := self._skip_reason(job, stage):
             return StageForecast(job, pool, Outlook.SKIP, reason)
         digests, pending = self._digests(job, stage)
-        mark = fingerprint(stage.component, stage.config, digests, stage.seed, job.resources)
+        mark = fingerprint(
+            stage.component,
+            stage.config,
+            digests,
+            stage.seed,
+            job.resources,
+            verifiers=self._verifiers(job, stage, pending=bool(pending)),
+            closures=self._closures,
+        )
         action = None if pending else self._store.get(action_key(mark.digest))
         if action and is_stored(self._store, action):
             reason = f"made by {action['stage']} of run {action['run_id']}"
@@ -150,6 +161,25 @@ class _Forecaster:
                 elif output := upstream.action["outputs"].get(ref.port):
                     digests[port].append(output["digest"])
         return digests, pending
+
+    def _verifiers(self, job: Job, stage: Stage, *, pending: bool) -> list[str] | None:
+        """Return the verifiers that the rows of the inputs name; None where not all of them are known.
+
+        Of inputs that are still to be made nobody knows: there they are taken to be those of the last time.
+        """
+        if stage.component.verifies is None:
+            return None
+        if pending:
+            last = self._history.last_action(job.stage)
+            return last["parts"].get("verifiers") if last else None
+        found: list[list[str] | None] = []
+        for port in stage.component.verifies(stage.config):
+            for ref in job.inputs.get(port, ()):
+                if not isinstance(ref, StageRef):
+                    found.append(uri_verifiers(ref.uri))
+                elif output := (self._done[ref.stage].action or {"outputs": {}})["outputs"].get(ref.port):
+                    found.append(output.get("verifiers"))
+        return union(found)
 
     def _miss_reason(self, job: Job, mark: Fingerprint, pending: list[str]) -> str:
         last = self._history.last_action(job.stage)

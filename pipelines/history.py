@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from components.contract.artifacts import canonical_json
 from components.contract.errors import CorruptArtifact
 from components.runtime.records import action_key, stage_key
 
@@ -17,6 +19,7 @@ MAX_RUNS = 5
 """Runs that are looked at, newest first."""
 MAX_NAMED = 3
 """Differences that a reason names; the others are counted."""
+MAX_VALUE = 40
 _DATA_FILE = re.compile(r"(.+) \([0-9a-f]{12}\)")
 """How a fingerprint names a file of data: by its content, too."""
 
@@ -76,23 +79,39 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any], *, inputs: bo
     found: list[str] = []
     if before["component"] != now["component"]:
         found.append(f"component {before['component']} -> {now['component']}")
-    found += _named("parameter", dict(_leaves(before["params"])), dict(_leaves(now["params"])))
+    params = list(_changes("", before["params"], now["params"]))
+    found += _named("parameter", params)
     if before["seed"] != now["seed"]:
         found.append(f"seed {before['seed']} -> {now['seed']}")
     if inputs:
         ports = sorted({*before["inputs"], *now["inputs"]})
         changed = [port for port in ports if before["inputs"].get(port) != now["inputs"].get(port)]
         found += [f"input {port} changed" for port in changed]
+    if before["epoch"] != now["epoch"]:  # code is named and hashed in another way: its differences say nothing
+        return [*found, f"posttrain's own epoch {before['epoch']} -> {now['epoch']}"]
+    if not params:  # what parameters do not tell: a preset's constants, and defaults of an operator's config
+        found += _named("operator", list(_changes("", _by_name(before), _by_name(now))))
     found += _files(before["code"], now["code"])
-    if before["epoch"] != now["epoch"]:
-        found.append(f"posttrain's own epoch {before['epoch']} -> {now['epoch']}")
+    found += _named("package", list(_changes("", before.get("packages", {}), now.get("packages", {}))))
+    found += _named("backend", list(_changes("", before.get("backends", {}), now.get("backends", {}))))
+    if not found and inputs and before.get("verifiers") != now.get("verifiers"):
+        found.append("which verifiers its rows name is known otherwise than then")
     return found
 
 
-def _named(kind: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-    named = [f"{kind} {name}: {_short(before.get(name))} -> {_short(now.get(name))}" for name in changed[:MAX_NAMED]]
-    return [*named, f"and {len(changed) - MAX_NAMED} more"] if len(changed) > MAX_NAMED else named
+def _named(kind: str, changes: Sequence[str]) -> list[str]:
+    named = [f"{kind} {change}" for change in changes[:MAX_NAMED]]
+    return [*named, f"and {len(changes) - MAX_NAMED} more"] if len(changes) > MAX_NAMED else named
+
+
+def _by_name(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configs of a stage's operators by slot and name, numbered where one is there several times."""
+    found: dict[str, Any] = {}
+    for operator in parts.get("operators", ()):
+        name = f"{operator['slot']} {operator['name']}"
+        count = sum(known.partition(" #")[0] == name for known in found)
+        found[f"{name} #{count + 1}" if count else name] = operator["config"]
+    return found
 
 
 def _files(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
@@ -108,14 +127,36 @@ def _files(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _leaves(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping) and value:
-        for name, item in value.items():
-            yield from _leaves(item, f"{prefix}.{name}" if prefix else str(name))
+def _changes(name: str, before: Any, now: Any) -> Iterator[str]:
+    """Yield one line for each value in nested mappings and lists that is not what it was."""
+    if before == now:
+        return
+    mappings = [isinstance(value, Mapping) for value in (before, now)]
+    if all(mappings) or (any(mappings) and None in (before, now) and (before or now)):
+        for key in {**(before or {}), **(now or {})}:
+            yield from _changes(f"{name}.{key}" if name else str(key), (before or {}).get(key), (now or {}).get(key))
+    elif isinstance(before, list) and isinstance(now, list):
+        yield from _list_changes(name, before, now)
     else:
-        yield prefix, value
+        yield f"{name}: {_short(before)} -> {_short(now)}"
+
+
+def _list_changes(name: str, before: list[Any], now: list[Any]) -> Iterator[str]:
+    """Yield what came, what went, and what changed inside of items that stayed at their place."""
+    matcher = SequenceMatcher(
+        None, *([canonical_json(item) for item in items] for items in (before, now)), autojunk=False
+    )
+    for kind, i, j, k, m in matcher.get_opcodes():
+        if kind == "equal":
+            continue
+        if j - i == m - k:
+            for offset in range(j - i):
+                yield from _changes(f"{name}.{k + offset}", before[i + offset], now[k + offset])
+            continue
+        yield from (f"{name}: without {_short(item)}" for item in before[i:j])
+        yield from (f"{name}: new {_short(item)}" for item in now[k:m])
 
 
 def _short(value: Any) -> str:
     text = str(value)
-    return text if len(text) <= 40 else f"{text[:37]}..."
+    return text if len(text) <= MAX_VALUE else f"{text[: MAX_VALUE - 3]}..."

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from components.contract.errors import InputError, UnknownName
-from components.contract.operators import OperatorSpec, config_of
+from components.contract.operators import OperatorSpec, config_of, named_operators
 from components.contract.registry import Registry, operators
 from pipelines.nodes import Node
 from pipelines.problems import Problems
@@ -75,10 +75,9 @@ def configs_with_paths(config: BaseModel) -> Iterator[Any]:
 
 
 def _operators(config: BaseModel) -> Iterator[tuple[tuple[str | int, ...], OperatorSpec, Registry]]:
-    for path, spec in _specs(config, ()):
-        registry = _slot(str(next(step for step in reversed(path) if isinstance(step, str))))
-        if registry is not None:  # None: a slot that only its component knows
-            yield path, spec, registry
+    for path, spec, slot in named_operators(config):
+        if slot is not None:  # None: a slot that only its component knows
+            yield path, spec, operators(slot)
 
 
 def _check(
@@ -100,27 +99,3 @@ def _check(
         add_schema_errors(problems, error, settings, what=what, schema=schema)
         return None
     return schema
-
-
-def _specs(value: Any, path: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], OperatorSpec]]:
-    if isinstance(value, OperatorSpec):
-        yield path, value
-    elif isinstance(value, BaseModel):
-        for name in type(value).model_fields:
-            yield from _specs(vars(value)[name], (*path, name))
-    elif isinstance(value, Mapping):
-        for name, item in value.items():
-            yield from _specs(item, (*path, str(name)))
-    elif isinstance(value, list | tuple):
-        for index, item in enumerate(value):
-            yield from _specs(item, (*path, index))
-
-
-def _slot(field: str) -> Registry | None:
-    word = field.rpartition("_")[2]
-    for slot in (field, word, field.removesuffix("s"), word.removesuffix("s")):
-        try:
-            return operators(slot)
-        except UnknownName:
-            continue
-    return None

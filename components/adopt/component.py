@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
+from components.adopt.params import AdoptParams
 from components.contract.artifacts import ArtifactType
-from components.contract.component import Component, Params, Port
-
-
-class AdoptParams(Params):
-    """Adopting has no parameters."""
-
+from components.contract.component import Component, Port
 
 COMPONENT = Component(
     name="adopt",

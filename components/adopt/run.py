@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 
-from components.adopt.component import AdoptParams
+from components.adopt.params import AdoptParams
 from components.contract.context import StageContext
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -15,6 +15,9 @@ from components.contract.backends import Backend
 from components.contract.errors import InputError
 from components.contract.job import Resources
 from components.contract.memory import MemoryEstimate
+
+if TYPE_CHECKING:
+    from components.contract.operators import Bound
 
 NAME = re.compile(r"^[a-z][a-z0-9]*([-_][a-z0-9]+)*$")
 
@@ -25,6 +28,17 @@ class Params(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False, validate_default=True
     )
+
+    def uses(self) -> tuple[Bound, ...]:
+        """Return the operators that an operator of this config calls: their code is part of the fingerprint.
+
+        A field called by its slot (`source`, `demonstrators`, `inner_verifier`) is found without this.
+        """
+        return ()
+
+    def local_files(self) -> list[Path]:
+        """Return the local files that are read, so that a stage is run again when they change."""
+        return []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,11 +74,13 @@ class Component:
     """Heavy modules that `run` imports; an engine may import them once and fork."""
     metrics: Mapping[str, str] = field(default_factory=dict)
     """Names of headline metrics with one line each; expressions in `when` and `gate` may use them."""
-    sources: Callable[[Any], Iterable[str | Path]] | None = None
-    """Given validated parameters, names further modules (str) and data files (Path) that do the work.
-
-    Operators chosen by name join the fingerprint this way, so editing an operator reruns only its users.
-    """
+    sources: Callable[[Any], Iterable[Bound | str | Path]] | None = None
+    """Given validated parameters, names what else does the work: operators that were chosen (with those that they use,
+    at any depth), further modules (str) and data files (Path). They join the fingerprint, so that editing an operator
+    reruns only its users. Without it, operators are found in the parameters by the names of their fields."""
+    verifies: Callable[[Any], Iterable[str]] | None = None
+    """Given validated parameters, names the input ports whose rows choose the verifiers that `run` calls: the code of
+    these joins the fingerprint."""
     memory: Callable[[Any, Any, Resources], MemoryEstimate | None] | None = None
     """Given validated parameters, the sizes of the input model (None: not known) and the job's resources: what a
     process takes in memory, or None where that cannot be said."""

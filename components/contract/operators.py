@@ -2,12 +2,17 @@
 
 An operator is a function with a keyword-only `config` parameter annotated with a Params subclass. In a recipe it is
 written as its name, or as {name: ..., <config keys>}.
+
+A field of parameters or of a config is known to hold an operator of slot "source" by its name: source, sources or
+train_source. A field of any other name is told of by the config's `uses`. What an operator imports counts for a stage's
+fingerprint; a module whose results depend on the version of an installed package says so by a constant of literals,
+VERSIONED_PACKAGES = ("math-verify",).
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -15,8 +20,11 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError, model_serializer, model_validator
 
 from components.contract.component import Params
-from components.contract.errors import InputError
+from components.contract.errors import InputError, UnknownName
 from components.contract.registry import operators
+
+Keys = tuple[str | int, ...]
+"""Keys and positions that lead to a value in parameters."""
 
 
 class OperatorRefused(InputError):
@@ -78,9 +86,74 @@ class Bound:
         return partial(self.function, config=self.config)(*args, **kwargs)
 
     @property
-    def module(self) -> str:
-        """Return the module that defines the operator, for the fingerprint."""
-        return self.function.__module__
+    def modules(self) -> tuple[str, ...]:
+        """Return the modules that the operator is registered in, is defined in and has its config from."""
+        registered = operators(self.slot).entry(self.name).target.partition(":")[0]
+        made = (self.function, inspect.unwrap(self.function), type(self.config))
+        defined = [module for part in made if isinstance(module := getattr(part, "__module__", None), str)]
+        return tuple(dict.fromkeys([registered, *defined]))
+
+
+def with_used(bounds: Iterable[Bound]) -> Iterator[Bound]:
+    """Yield operators and those that they call, at any depth, each choice once.
+
+    Raises InputError for a config with an operator in a field whose slot neither its name nor `uses` tells.
+    """
+    queue = list(bounds)
+    seen: list[Bound] = []
+    while queue:
+        bound = queue.pop(0)
+        if bound in seen:
+            continue
+        seen.append(bound)
+        yield bound
+        told = bound.config.uses()
+        found = []
+        for path, spec, slot in named_operators(bound.config):
+            if slot is not None:
+                found.append(spec.resolve(slot))
+            elif spec.name not in {used.name for used in told}:
+                field = ".".join(map(str, path))
+                raise InputError(
+                    f"{bound.slot} operator {bound.name!r}: the name of field {field} tells no slot for the operator "
+                    f"{spec.name!r}; let {type(bound.config).__name__}.uses() return it"
+                )
+        queue += [*told, *found]
+
+
+def named_operators(config: BaseModel) -> Iterator[tuple[Keys, OperatorSpec, str | None]]:
+    """Yield every operator in validated parameters: where it stands, how it is written, and its slot by its field.
+
+    The slot is None where the name of the field is that of no slot.
+    """
+    for path, spec in _specs(config, ()):
+        yield path, spec, _slot(str(next(step for step in reversed(path) if isinstance(step, str))))
+
+
+def _specs(value: Any, path: Keys) -> Iterator[tuple[Keys, OperatorSpec]]:
+    if isinstance(value, OperatorSpec):
+        yield path, value
+    elif isinstance(value, BaseModel):
+        for name in type(value).model_fields:
+            yield from _specs(vars(value)[name], (*path, name))
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from _specs(item, (*path, str(name)))
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from _specs(item, (*path, index))
+
+
+@cache
+def _slot(field: str) -> str | None:
+    word = field.rpartition("_")[2]
+    for slot in (field, word, field.removesuffix("s"), word.removesuffix("s")):
+        try:
+            operators(slot)
+        except UnknownName:
+            continue
+        return slot
+    return None
 
 
 def config_of(function: Callable[..., Any], owner: str) -> type[Params]:

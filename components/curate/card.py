@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from components.curate.collect import Collection, SourceTally
-from components.curate.component import CurateParams
+from components.curate.params import CurateParams
 
 CARD = "card.json"
 MAX_BINS = 16

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from components.curate.shingles import NearConfig, Shingles, jaccard, shingles
 
+VERSIONED_PACKAGES = ("datasketch",)
+"""Its signatures choose the candidates: see components.contract.operators."""
 RECALL_MARGIN = 0.2
 """Candidates are sought this far below the threshold, so that hashing misses few; each is then compared exactly."""
 MIN_SEARCHED = 0.1

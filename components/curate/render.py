@@ -8,8 +8,8 @@ from typing import Any
 
 from components.contract.errors import InputError
 from components.contract.operators import Bound, OperatorSpec
-from components.curate.component import CurateParams, DemonstratorShare, SourceShare
 from components.curate.draft import Draft
+from components.curate.params import CurateParams, DemonstratorShare, SourceShare
 from components.tasks.item import Item
 from components.tasks.seeds import derive_rng
 

@@ -10,12 +10,12 @@ from components.contract.context import StageContext
 from components.contract.errors import InputError
 from components.curate.card import build_card, write_card
 from components.curate.collect import Collection, Collector
-from components.curate.component import CurateParams, SourceShare
 from components.curate.decontaminate import Contamination, evaluation_prompts
 from components.curate.dedup import ExactDuplicates, NearDuplicates
 from components.curate.difficulty import Difficulty
 from components.curate.draft import Check, Draft
 from components.curate.page import render_page
+from components.curate.params import CurateParams, SourceShare
 from components.curate.render import render_rows
 from components.curate.split import HashSplit
 from components.curate.verifiability import Verifiability

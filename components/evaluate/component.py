@@ -2,32 +2,10 @@
 
 from __future__ import annotations
 
-from pydantic import Field
-
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Port
-from components.measure.measure_params import MeasureParams, PositiveInt
+from components.evaluate.params import EvaluateParams
 from components.modeling.sampling_memory import sampling_memory
-from components.tasks.modules import verifier_modules
-
-
-class EvaluateParams(MeasureParams):
-    """Parameters of an evaluation."""
-
-    ks: tuple[PositiveInt, ...] | None = None
-    """Values of k for pass@k and maj@k; unset: all from 1 to the samples drawn."""
-    browse_prompts: int = Field(default=16, ge=0)
-    """Prompts of each domain whose responses are kept in samples.jsonl for people to read."""
-    browse_responses: int = Field(default=4, ge=1)
-    """Responses kept of each of these prompts."""
-    checkpoint_every: int = Field(default=8, ge=0)
-    """Blocks of prompts between partial checkpoints, from which a killed stage resumes; 0 for none."""
-
-    def wanted_ks(self, domain: str) -> list[int]:
-        """Return the values of k to measure on `domain`: those that its samples allow, 1 and the largest included."""
-        drawn = self.sampling(domain).num_samples
-        return sorted({1, drawn, *(k for k in self.ks or range(1, drawn + 1) if k <= drawn)})
-
 
 COMPONENT = Component(
     name="evaluate",
@@ -69,5 +47,5 @@ COMPONENT = Component(
         "distinct_2_<domain>": "Distinct pairs of words as a share of all pairs in a prompt's samples",
         "num_failed": "Verifications that failed; they are in no denominator",
     },
-    sources=lambda _: verifier_modules(),
+    verifies=lambda _: ("dataset",),
 )

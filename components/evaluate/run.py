@@ -20,7 +20,7 @@ from components.modeling.policy import load_policy
 from components.tasks.item import Item
 
 if TYPE_CHECKING:
-    from components.evaluate.component import EvaluateParams
+    from components.evaluate.params import EvaluateParams
 
 
 def run(ctx: StageContext[EvaluateParams]) -> None:

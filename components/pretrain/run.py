@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
     from components.modeling.training_config import TokenizerConfig
-    from components.pretrain.component import PretrainParams
+    from components.pretrain.params import PretrainParams
 
 Rows = Sequence[Mapping[str, Any]]
 

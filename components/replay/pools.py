@@ -15,7 +15,7 @@ from components.contract.context import Input
 from components.contract.errors import InputError
 from components.measure.outcomes import sample_and_verify
 from components.modeling.generation.sampler import Sampler
-from components.replay.component import OwnSamples
+from components.replay.params import OwnSamples
 from components.tasks.item import Item, item_from_row
 from components.tasks.rows import iter_rows
 from components.tasks.seeds import derive_rng, derive_seed

@@ -11,8 +11,8 @@ from components.contract.errors import StageFailed
 from components.measure.intervals import Interval
 from components.measure.measure_params import require_domain
 from components.modeling.generation.sampler import Sampler
-from components.replay.component import ReplayParams, Source
 from components.replay.forgetting import forgotten, rehearsal_shares
+from components.replay.params import ReplayParams, Source
 from components.replay.pools import Pools, Row, Tally, gold, own, recorded_rollouts, take
 
 FOR_FORGOTTEN: tuple[Source, ...] = ("gold", "own", "rollouts")

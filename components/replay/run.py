@@ -22,7 +22,7 @@ from components.replay.rehearsal import Assembler
 from components.tasks.rows import read_rows, write_rows
 
 if TYPE_CHECKING:
-    from components.replay.component import ReplayParams
+    from components.replay.params import ReplayParams
 
 CARD = "card.json"
 

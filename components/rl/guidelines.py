@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from components.contract.operators import OperatorSpec
-from components.rl.component import RLParams
 from components.rl.objectives.ppo_clip import PPOClipConfig
+from components.rl.params import RLParams
 from components.rl.presets import SlotSpecs
 
 LONG_BUDGET = 8192

@@ -14,7 +14,7 @@ from components.modeling.sampling_memory import DEFAULT_BATCH, PROMPT_TOKENS, dr
 from components.rl.presets import bind
 
 if TYPE_CHECKING:
-    from components.rl.component import RLParams
+    from components.rl.params import RLParams
     from components.rl.slots import Slots
 
 AHEAD = "group_ahead"

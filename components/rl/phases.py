@@ -16,8 +16,8 @@ from components.tasks.seeds import derive_seed
 if TYPE_CHECKING:
     import torch
 
-    from components.rl.component import RLParams
     from components.rl.learner import Learner
+    from components.rl.params import RLParams
     from components.rl.policies import Policies
     from components.rl.state import LoopState
 

@@ -33,7 +33,7 @@ from components.rl.state import LoopSettings, LoopState
 from components.tasks.rows import read_items, write_rows
 
 if TYPE_CHECKING:
-    from components.rl.component import RLParams
+    from components.rl.params import RLParams
 
 TAIL_STEPS = 10
 TAIL_METRICS = ("pass_rate", "reward_mean", "entropy", "length_mean", "signal_share", "truncated_share")

@@ -52,10 +52,6 @@ class SlotConfig(Params):
     needs_processor: ClassVar[bool] = False
     """Whether it draws through a logits processor, which the native sampler has and an engine has not."""
 
-    def uses(self) -> tuple[Bound, ...]:
-        """Return operators of other slots that this one calls: their code is part of the stage's fingerprint."""
-        return ()
-
 
 class NoConfig(SlotConfig):
     """An operator without settings."""

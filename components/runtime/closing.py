@@ -18,6 +18,7 @@ from components.contract.errors import (
     StoreUnavailable,
 )
 from components.contract.job import Job
+from components.runtime.closure.rows import HOLDS_ROWS, named_verifiers
 from components.runtime.fingerprint import Fingerprint
 from components.runtime.lineage.registry import register_model
 from components.runtime.lineage.spool import Spool
@@ -56,8 +57,10 @@ class Closing:
         """Store what a stage has written, then the action that made it, then the ledger entry; return the last."""
         outputs: dict[str, Any] = {}
         for port, folder in stage.written().items():
-            manifest = self.store.commit(component.outputs[port].type, folder, stage.metadata[port])
-            outputs[port] = output_record(self.store, manifest)
+            type = component.outputs[port].type
+            verifiers = named_verifiers(folder) if type in HOLDS_ROWS else None
+            manifest = self.store.commit(type, folder, stage.metadata[port])
+            outputs[port] = output_record(self.store, manifest, verifiers)
             producer = {"fingerprint": mark.digest, "port": port}
             self.store.put(producer_key(manifest.digest, mark.digest), producer)
         action = {

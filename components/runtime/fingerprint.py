@@ -1,27 +1,38 @@
 """Fingerprint of a job: what must be equal for an earlier result to be this job's result.
 
-It covers the component's name, its parameters after resolution, the digests of its inputs, the seed, backends other
-than the defaults, and the source of the modules that do the work. The contract and the runtime are walls, not work:
+It covers the component's name, its parameters after resolution, the operators that were chosen with their configs, the
+digests of its inputs, the seed, backends other than the defaults, and the code that does the work:
+
+- the modules of `run` and of the parameters class, with all that they import at any depth;
+- those of the chosen operators and of the operators that these use; those of the verifiers that the rows of the inputs
+  name (of all verifiers, where the rows are not known);
+- the versions of installed packages that any of these modules names in VERSIONED_PACKAGES.
+
+Comments, docstrings and layout do not count, nor do the fields of the parameters class, whose values are there
+themselves, nor the declaration: ports, advice, memory, headlines. The contract and the runtime are walls, not work:
 they are left out, and EPOCH is raised by hand on the rare change of theirs that alters what stages write.
 """
 
 from __future__ import annotations
 
-import ast
 import hashlib
-import importlib.util
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from components.contract.artifacts import canonical_json
 from components.contract.component import Component, Params
 from components.contract.job import Resources
+from components.contract.operators import Bound, named_operators, with_used
+from components.contract.registry import operators
+from components.runtime.closure.source import file_digest
+from components.runtime.closure.walk import NOT_INSTALLED, Closures, Code
 
-EPOCH = 1
-WALLS = ("components.contract", "components.runtime", "components.catalog")
+EPOCH = 2
+"""2: code is hashed by its syntax, operators by their configs, verifiers by what rows name."""
+ALL_VERIFIERS = None
+"""Stands for the names of verifiers where no rows tell them."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +42,11 @@ class Fingerprint:
     digest: str
     parts: dict[str, Any]
 
+    @property
+    def incomplete(self) -> bool:
+        """Whether a package that counts is not installed here, so that another place may find another fingerprint."""
+        return NOT_INSTALLED in self.parts.get("packages", {}).values()
+
 
 def fingerprint(
     component: Component,
@@ -38,116 +54,78 @@ def fingerprint(
     inputs: Mapping[str, Iterable[str]],
     seed: int,
     resources: Resources | None = None,
+    *,
+    verifiers: Iterable[str] | None = ALL_VERIFIERS,
+    closures: Closures | None = None,
 ) -> Fingerprint:
     """Return the fingerprint of a component run on input digests per port; digests keep their order in a port.
 
-    Of `resources` only the backends count, and only those that the component uses.
+    Of `resources` only the backends count, and only those that the component uses. `verifiers` are those that the rows
+    of the inputs name; they count where the component verifies. Raises InputError, in one line with what to do, where
+    the source of code that counts cannot be read: a change of it would go unseen.
     """
     chosen = resources.backend_parts(component.backends) if resources else {}
+    called = component.verifies is not None and any(port in inputs for port in component.verifies(params))
+    named = None if verifiers is ALL_VERIFIERS else sorted(set(verifiers))
+    work = _Work(closures or Closures(), component, params)
+    if called:
+        work.add_verifiers(named)
     parts = {
         "epoch": EPOCH,
         "component": component.name,
         "params": params.model_dump(mode="json"),
+        "operators": work.operators,
         "inputs": {port: list(digests) for port, digests in sorted(inputs.items())},
         "seed": seed,
-        "code": source_digests(component, params),
+        "code": dict(sorted(work.code.files.items())),
+        **({"packages": dict(sorted(work.code.packages.items()))} if work.code.packages else {}),
+        **({"verifiers": named} if called else {}),
         **({"backends": chosen} if chosen else {}),
     }
     return Fingerprint(hashlib.sha256(canonical_json(parts)).hexdigest(), parts)
 
 
-def source_digests(component: Component, params: Params) -> dict[str, str]:
-    """Return path -> SHA-256 of every in-tree source file that the component's run depends on."""
-    roots: list[str | Path] = [component.params.__module__, component.run.partition(":")[0]]
-    roots += list(component.sources(params)) if component.sources else []
-    files: dict[str, str] = {}
-    for root in roots:
-        if isinstance(root, Path):
-            digest = _hash(root)
-            files[f"{root.name} ({digest[:12]})"] = digest  # by content: equal names must not hide each other
-        else:
-            files.update(_closure(root))
-    return dict(sorted(files.items()))
+class _Work:
+    """Collects what a component runs with its parameters."""
+
+    def __init__(self, closures: Closures, component: Component, params: Params) -> None:
+        self._closures = closures
+        self.code = Code()
+        self.operators: list[dict[str, Any]] = []
+        owner = f"component {component.name!r}"
+        self._add_module(component.run.partition(":")[0], owner)
+        self.code.add(closures.of(component.params.__module__, owner, fields_of=component.params.__name__))
+        bounds: list[Bound] = []
+        for source in component.sources(params) if component.sources else _operators_in(params):
+            if isinstance(source, Bound):
+                bounds.append(source)
+            elif isinstance(source, Path):
+                self._add_data(source)
+            else:
+                self._add_module(source, owner)
+        for bound in with_used(bounds):
+            self._add_operator(bound)
+
+    def add_verifiers(self, names: list[str] | None) -> None:
+        """Take in verifiers by their names, those that are registered; None: all of them."""
+        registry = operators("verifier")
+        for name in registry.names() if names is None else [name for name in names if name in registry]:
+            self._add_module(registry.entry(name).target.partition(":")[0], f"verifier operator {name!r}")
+
+    def _add_operator(self, bound: Bound) -> None:
+        for module in bound.modules:
+            self._add_module(module, f"{bound.slot} operator {bound.name!r}")
+        for path in bound.config.local_files():
+            self._add_data(path)
+        self.operators.append({"slot": bound.slot, "name": bound.name, "config": bound.config.model_dump(mode="json")})
+
+    def _add_module(self, module: str, owner: str) -> None:
+        self.code.add(self._closures.of(module, owner))
+
+    def _add_data(self, path: Path) -> None:
+        digest = file_digest(path)
+        self.code.files[f"{path.name} ({digest[:12]})"] = digest  # by content: equal names must not hide each other
 
 
-@cache
-def _closure(root: str) -> dict[str, str]:
-    """Hash `root` and all modules of its own top-level package that it imports, directly or not."""
-    package = root.partition(".")[0]
-    files: dict[str, str] = {}
-    seen: set[str] = set()
-    queue = [root]
-    while queue:
-        module = queue.pop()
-        if module in seen or module.startswith(WALLS):
-            continue
-        seen.add(module)
-        path = _module_path(module)
-        if path is None:
-            continue
-        files[_label(path)] = _hash(path)
-        queue += [name for name in _imports(path, module) if name.partition(".")[0] == package]
-    return files
-
-
-@cache
-def _package_root(package: str) -> Path | None:
-    spec = importlib.util.find_spec(package)
-    return Path(spec.origin).parent.parent if spec and spec.origin else None
-
-
-def _module_path(module: str) -> Path | None:
-    root = _package_root(module.partition(".")[0])
-    if root is None:
-        return None
-    base = root.joinpath(*module.split("."))
-    for path in (base.with_suffix(".py"), base / "__init__.py"):
-        if path.is_file():
-            return path
-    return None
-
-
-def _label(path: Path) -> str:
-    for parent in path.parents:
-        if not (parent / "__init__.py").exists():
-            return path.relative_to(parent).as_posix()
-    return path.name
-
-
-@cache
-def _hash(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes().replace(b"\r\n", b"\n")).hexdigest()
-
-
-@cache
-def _imports(path: Path, module: str) -> tuple[str, ...]:
-    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
-    names: list[str] = []
-    for node in _statements(tree):
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            base = _absolute(node, package)
-            # `from a.b import c` may name a module c or an attribute of a.b: both are looked for
-            names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
-    return tuple(names)
-
-
-def _absolute(node: ast.ImportFrom, package: str) -> str:
-    if not node.level:
-        return node.module or ""
-    parent = package.split(".")[: len(package.split(".")) - node.level + 1]
-    return ".".join([*parent, *([node.module] if node.module else [])])
-
-
-def _statements(tree: ast.AST) -> Iterator[ast.AST]:
-    """Walk the tree but leave out `if TYPE_CHECKING:` bodies: they never run."""
-    queue: list[ast.AST] = [tree]
-    while queue:
-        node = queue.pop()
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            queue += node.orelse
-            continue
-        yield node
-        queue += list(ast.iter_child_nodes(node))
+def _operators_in(params: Params) -> list[Bound]:
+    return [spec.resolve(slot) for _, spec, slot in named_operators(params) if slot is not None]

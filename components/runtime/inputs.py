@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from components.contract.artifacts import ArtifactType, describe_folder
 from components.contract.errors import InputError
+from components.runtime.closure.rows import named_verifiers
 from components.runtime.lineage.registry import find_version
 
 if TYPE_CHECKING:
@@ -29,6 +30,12 @@ def uri_digest(store: Store, uri: str, type: ArtifactType) -> str | None:
         with tempfile.TemporaryDirectory() as folder:
             return describe_folder(_stage_local(rest, type, Path(folder)), type).digest
     return None
+
+
+def uri_verifiers(uri: str) -> list[str] | None:
+    """Return the verifiers that rows of a local file or folder name, or None where only a download could tell."""
+    scheme, rest = _split(uri)
+    return named_verifiers(Path(rest).expanduser()) if scheme == "file" else None
 
 
 def import_uri(store: Store, uri: str, type: ArtifactType) -> str:

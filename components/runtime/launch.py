@@ -66,6 +66,8 @@ class Launch:
             return None
         digests = self.upstream.resolve()
         mark = self._fingerprint(digests)
+        if not here and mark.incomplete:
+            return None
         action = self.store.get(action_key(mark.digest))
         if not here and action and self._asks_for_more(action):
             return None
@@ -104,7 +106,15 @@ class Launch:
 
     def _fingerprint(self, digests: Resolved) -> Fingerprint:
         plain = {port: [digest for digest, _ in found] for port, found in digests.items()}
-        return fingerprint(self.component, self.params, plain, self.job.seed, self.job.resources)
+        ports = self.component.verifies(self.params) if self.component.verifies else ()
+        return fingerprint(
+            self.component,
+            self.params,
+            plain,
+            self.job.seed,
+            self.job.resources,
+            verifiers=self.upstream.verifiers(digests, ports),
+        )
 
     def _execute(self, mark: Fingerprint, digests: Resolved) -> dict[str, Any]:
         inputs = self.upstream.fetch(digests)

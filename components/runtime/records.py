@@ -89,14 +89,18 @@ def load_job(store: Store, run_id: str, stage: str) -> Job | None:
     return Job.model_validate(record) if record else None
 
 
-def output_record(store: Store, manifest: Manifest) -> dict[str, Any]:
-    """Return how a ledger entry names an output artifact."""
+def output_record(store: Store, manifest: Manifest, verifiers: list[str] | None = None) -> dict[str, Any]:
+    """Return how a ledger entry names an output artifact, with the verifiers that its rows name, where they are known.
+
+    These stand beside the artifact, not in its metadata: they follow from its rows.
+    """
     return {
         "type": str(manifest.type),
         "digest": manifest.digest,
         "uri": store.artifact_uri(manifest.digest),
         "size": manifest.size,
         "metadata": manifest.metadata,
+        **({} if verifiers is None else {"verifiers": verifiers}),
     }
 
 

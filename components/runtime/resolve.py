@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from components.contract.context import Input
 from components.contract.errors import InputError, StageFailed
 from components.contract.expressions import Expression, Value
 from components.contract.job import Job, StageRef
+from components.runtime.closure.rows import named_verifiers, union
 from components.runtime.inputs import import_uri, is_outside
 from components.runtime.records import stage_key
 from components.runtime.store import Store
@@ -52,6 +54,11 @@ class Upstream:
         """
         return {port: self._port(port, refs) for port, refs in self.job.inputs.items()}
 
+    def verifiers(self, resolved: Resolved, ports: Iterable[str]) -> list[str] | None:
+        """Return the verifiers that the rows behind these ports name; None where not all of them are known."""
+        found = [item for port in ports for item in resolved.get(port, ())]
+        return union(self._named(digest, source) for digest, source in found)
+
     def describe(self, resolved: Resolved) -> dict[str, list[Input]]:
         """Return the inputs for lineage, their files not fetched."""
         return {port: [self._input(*item, Path()) for item in found] for port, found in resolved.items()}
@@ -76,6 +83,12 @@ class Upstream:
         if not found and not (declared.optional or declared.many):
             raise StageFailed(f"stage {self.job.stage!r}: nothing was made for its input {port!r}")
         return found
+
+    def _named(self, digest: str, source: str) -> list[str] | None:
+        refs = [ref for refs in self.job.inputs.values() for ref in refs if isinstance(ref, StageRef)]
+        if made := next((ref for ref in refs if f"{ref.stage}.{ref.port}" == source), None):
+            return self._entry(made.stage)["outputs"][made.port].get("verifiers")
+        return named_verifiers(self.store.fetch(digest)) if is_outside(source) else None
 
     def _entry(self, stage: str) -> dict[str, Any]:
         entry = self.store.get(stage_key(self.job.run_id, stage))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from components.contract.errors import StageFailed
 from components.measure.intervals import Bootstrap, Interval
-from components.select.component import Constraint, SelectParams
+from components.select.params import Constraint, SelectParams
 from components.select.scores import Scores
 
 

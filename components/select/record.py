@@ -16,7 +16,7 @@ from components.select.choose import Choice, Judged
 from components.select.scores import Need, Outcomes
 
 if TYPE_CHECKING:
-    from components.select.component import SelectParams
+    from components.select.params import SelectParams
 
 Metrics = dict[str, Interval | float]
 

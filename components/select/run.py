@@ -24,7 +24,7 @@ from components.select.scores import Need, Scores, scores_of_ledger, scores_of_o
 from components.tasks.item import Item
 
 if TYPE_CHECKING:
-    from components.select.component import SelectParams
+    from components.select.params import SelectParams
 
 Prompts = Mapping[str, Sequence[Item]]
 

@@ -11,7 +11,7 @@ from components.modeling.training_stage import train_and_save
 from components.tasks.rows import read_rows
 
 if TYPE_CHECKING:
-    from components.sft.component import SftParams
+    from components.sft.params import SftParams
 
 
 def run(ctx: StageContext[SftParams]) -> None:

@@ -1,12 +1,14 @@
-"""Which modules verification runs, for fingerprints of stages that verify responses."""
+"""Which modules verification runs, for fingerprints of stages whose rows are not known before they run."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from components.contract.registry import operators
 
 
-def verifier_modules() -> list[str]:
-    """Return the modules of all registered verifiers, sorted; rows choose among them, so any may run."""
+def verifier_modules(names: Iterable[str] | None) -> list[str]:
+    """Return the modules of verifiers, sorted; None means all registered ones, for rows choose among them."""
     registry = operators("verifier")
-    modules = {registry.entry(name).target.partition(":")[0] for name in registry.names()}
-    return sorted(modules | {"components.tasks.verify_worker"})
+    chosen = registry.names() if names is None else names
+    return sorted({registry.entry(name).target.partition(":")[0] for name in chosen})

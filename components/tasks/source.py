@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from components.contract.component import Params
-from components.contract.operators import Bound
 from components.tasks.item import Item, item_id
 
 
@@ -20,13 +19,9 @@ class SourceConfig(Params):
     paths: ClassVar[tuple[str, ...]] = ()
     """Keys that name files; a recipe's relative ones lie beside the recipe."""
 
-    def local_files(self) -> list[Path]:
-        """Return the local files that the source reads, so that a stage is run again when they change."""
-        return []
-
-    def uses(self) -> tuple[Bound, ...]:
-        """Return further operators that the source calls: their code is part of the stage's fingerprint."""
-        return ()
+    def verifiers(self) -> tuple[str, ...] | None:
+        """Return the verifiers that rows may name beside those of connected datasets; None where only rows tell."""
+        return None
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,10 @@ class TableConfig(SourceConfig):
     bad_rows: Literal["refuse", "drop"] = "refuse"
     """What to do with a row that cannot be read: stop with its file and line, or drop and count it."""
 
+    def verifiers(self) -> tuple[str, ...]:
+        """Return the one verifier of all rows."""
+        return (self.verifier.name,)
+
 
 class FileConfig(TableConfig):
     """Config of sources that read files."""

@@ -32,7 +32,7 @@ from components.modeling.supervised import fit
 from components.modeling.tokenizer import train_tokenizer
 from components.modeling.training_config import SupervisedConfig
 from components.rl.batch import Prompt
-from components.rl.component import RLParams
+from components.rl.params import RLParams
 from components.rl.run import build_loop
 from components.tasks.demonstrators.chain_sum_trace import ChainSumTraceConfig, chain_sum_trace
 from components.tasks.item import Item

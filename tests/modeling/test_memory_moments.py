@@ -6,13 +6,13 @@ import pytest
 
 from components.contract.job import Resources
 from components.contract.memory import GIB, SPARED, MemoryEstimate, Moment, Place
-from components.evaluate.component import EvaluateParams
+from components.evaluate.params import EvaluateParams
 from components.modeling.memory_needs import ModelSizes
 from components.modeling.sampling_memory import choosing_memory, sampling_memory
 from components.modeling.supervised_memory import supervised_memory
-from components.rl.component import RLParams
 from components.rl.memory import rl_memory
-from components.sft.component import SftParams
+from components.rl.params import RLParams
+from components.sft.params import SftParams
 
 BIG = Resources(pool="h100x8", gpus=8, memory_gib=1600, trainer="deepspeed", zero_stage=2)
 SEVEN = ModelSizes(152064, 3584, 28, 28, 4, 128, 18944, tied=False)

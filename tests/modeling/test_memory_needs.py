@@ -17,9 +17,9 @@ from components.modeling.lora import LoraConfig
 from components.modeling.memory_needs import ModelSizes, training_needs
 from components.modeling.model_config import ModelConfig
 from components.modeling.supervised_memory import supervised_memory
-from components.pretrain.component import PretrainParams
-from components.rl.component import RLParams
+from components.pretrain.params import PretrainParams
 from components.rl.memory import rl_memory
+from components.rl.params import RLParams
 from tests.modeling.decoder_models import NATIVE, build
 
 SMALL = ModelSizes(vocab=10, width=4, layers=2, heads=2, kv_heads=1, head_width=3, mlp_width=5, tied=False)
@@ -120,8 +120,8 @@ from components.modeling.memory import keep_freed_blocks
 from components.modeling.policy import new_policy
 from components.modeling.supervised import fit
 from components.modeling.model_config import ModelConfig
-from components.pretrain.component import PretrainParams
-from components.rl.component import RLParams
+from components.pretrain.params import PretrainParams
+from components.rl.params import RLParams
 from components.rl.memory import rl_memory
 torch.set_num_threads(1)
 class Silent:

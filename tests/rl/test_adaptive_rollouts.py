@@ -18,11 +18,13 @@ from components.modeling.tokenizer import train_tokenizer
 from components.modeling.training_config import TokenizerConfig
 from components.rl.batch import RIGHT, Batch, Prompt
 from components.rl.collector import Collector
-from components.rl.component import RLParams, sources
+from components.rl.component import COMPONENT
 from components.rl.ledger import PassRates
+from components.rl.params import RLParams
 from components.rl.rollouts.hardness import HardnessConfig, target_responses
 from components.rl.scoring import frozen_logprobs
 from components.rl.slots import StepSettings
+from components.runtime.fingerprint import fingerprint
 from components.tasks.item import Item
 from tests.rl.build import context, operator
 
@@ -179,4 +181,4 @@ def test_mistakes_in_the_guidance_are_named_and_the_expert_is_part_of_the_finger
     with pytest.raises(OperatorRefused, match="less than 1"):  # a whole group of right answers has no advantage
         operator("guidance", "reformulate", replace_share=1.0)
     params = RLParams.model_validate({"guidance": {"name": "reformulate", "expert": "chain_sum_trace"}})
-    assert "components.tasks.demonstrators.chain_sum_trace" in list(sources(params))
+    assert "components/tasks/demonstrators/chain_sum_trace.py" in fingerprint(COMPONENT, params, {}, 0).parts["code"]

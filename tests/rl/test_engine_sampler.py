@@ -17,9 +17,9 @@ from components.modeling.prompting import encode_prompts
 from components.modeling.tokenizer import train_tokenizer
 from components.modeling.training_config import TokenizerConfig
 from components.rl.batch import Prompt, batch_of_samples
-from components.rl.component import RLParams
 from components.rl.diagnostics import SamplerGap
 from components.rl.loop import Loop
+from components.rl.params import RLParams
 from components.rl.run import build_loop
 from components.tasks.item import Item
 from tests.modeling.generation.engines import FORGETFUL, NATIVE, PLAIN, engine_sampler

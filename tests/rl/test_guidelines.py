@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from components.rl.component import COMPONENT, RLParams
+from components.rl.component import COMPONENT
+from components.rl.params import RLParams
 from components.rl.presets import preset_names
 from pipelines.advice import advice
 from pipelines.cli import main

@@ -20,8 +20,8 @@ from components.modeling.prompting import encode_prompts
 from components.modeling.tokenizer import train_tokenizer
 from components.modeling.training_config import TokenizerConfig
 from components.rl.batch import PER_RESPONSE, PER_TOKEN, Prompt, batch_of_samples
-from components.rl.component import RLParams
 from components.rl.loop import Loop
+from components.rl.params import RLParams
 from components.rl.run import build_loop
 from components.rl.state import LoopState
 from components.tasks.item import Item

@@ -14,8 +14,10 @@ from pydantic import ValidationError
 
 from components.contract.errors import UnknownName
 from components.contract.operators import OperatorSpec
-from components.rl.component import COMPONENT, RLParams
+from components.rl.component import COMPONENT
+from components.rl.params import RLParams
 from components.rl.presets import FOLDER, SlotSpecs, bind, load_preset, preset_names
+from components.runtime.fingerprint import fingerprint
 
 TABLE = FOLDER / "README.md"
 COMMON = {
@@ -136,16 +138,18 @@ def test_unknown_methods_and_foreign_operators_are_refused() -> None:
 
 
 def test_sources_are_the_preset_and_the_chosen_operators() -> None:
-    assert COMPONENT.sources is not None
-    found = list(COMPONENT.sources(RLParams(method="grpo", regularizers=(), reference=OperatorSpec(name="none"))))
-    assert found[0] == FOLDER / "grpo.yaml"
-    assert "components.rl.advantages.group_mean_std" in found
-    assert "components.rl.regularizers.kl" not in found and "components.rl.filters.dynamic_sampling" not in found
+    params = RLParams(method="grpo", regularizers=(), reference=OperatorSpec(name="none"))
+    parts = fingerprint(COMPONENT, params, {}, 0).parts
+    assert {"slot": "advantage", "name": "group_mean_std", "config": {"epsilon": 1e-6, "ddof": 1}} in parts["operators"]
+    found = {path.removeprefix("components/rl/") for path in parts["code"]}
+    assert "advantages/group_mean_std.py" in found
+    assert not {"regularizers/kl.py", "filters/dynamic_sampling.py"} & found
 
 
 def test_planning_imports_nothing_heavy() -> None:
     code = (
-        "import sys; from components.rl.component import COMPONENT, RLParams; list(COMPONENT.sources(RLParams()));"
+        "import sys; from components.rl.component import COMPONENT; from components.rl.params import RLParams;"
+        "from components.runtime.fingerprint import fingerprint; fingerprint(COMPONENT, RLParams(), {}, 0);"
         "print([m for m in ('torch', 'numpy', 'transformers', 'datasets') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -14,7 +14,9 @@ from pydantic import ValidationError
 
 from components.modeling.logprobs import TokenScores
 from components.rl.batch import Batch
-from components.rl.component import COMPONENT, RLParams
+from components.rl.component import COMPONENT
+from components.rl.params import RLParams
+from components.runtime.fingerprint import fingerprint
 from tests.rl.build import batch_of, context, gradient, near, noisy_scores, operator, rows_of
 from tests.rl.test_loop import folder, loop_of
 
@@ -119,7 +121,6 @@ def test_demonstrations_are_learned_although_the_policy_never_finds_them(folder:
 
 def test_the_demonstrator_is_part_of_the_fingerprint_and_must_exist() -> None:
     params = RLParams(method="rl-plus")
-    assert COMPONENT.sources is not None
-    assert "components.tasks.demonstrators.gold" in list(COMPONENT.sources(params))
+    assert "components/tasks/demonstrators/gold.py" in fingerprint(COMPONENT, params, {}, 0).parts["code"]
     with pytest.raises(ValidationError, match="unknown demonstrator operator 'golden'"):
         RLParams.model_validate({"guidance": {"name": "demonstrations", "demonstrator": "golden"}})

@@ -13,8 +13,10 @@ import pytest
 from pydantic import ValidationError
 
 from components.contract.errors import InputError
-from components.curate.component import COMPONENT, CurateParams, sources
+from components.curate.component import COMPONENT
+from components.curate.params import CurateParams
 from components.curate.run import allot
+from components.runtime.fingerprint import fingerprint
 from components.tasks.answers import extract_answer
 from components.tasks.item import item_from_row
 from components.tasks.rows import read_items, read_rows
@@ -311,11 +313,11 @@ def test_shares_sum_to_the_size() -> None:
 def test_the_fingerprint_names_operators_and_files(tmp_path: Path) -> None:
     source = jsonl_source(tmp_path / "in", [{"prompt": "x", "answer": "y"}])
     share = {"source": source, "domain": "N", "demonstrators": [{"demonstrator": "gold"}]}
-    named = list(sources(CurateParams.model_validate({"kind": "demonstrations", "sources": [share]})))
-    assert tmp_path / "in" / "in.jsonl" in named
-    assert "components.tasks.sources.jsonl" in named
-    assert "components.tasks.demonstrators.gold" in named
-    assert "components.tasks.verifiers.numeric" in named
+    params = CurateParams.model_validate({"kind": "demonstrations", "sources": [share]})
+    named = {path.partition(" (")[0] for path in fingerprint(COMPONENT, params, {}, 0).parts["code"]}
+    assert {"in.jsonl", "components/tasks/sources/jsonl.py", "components/tasks/demonstrators/gold.py"} <= named
+    assert "components/tasks/verifiers/exact.py" in named  # the rows' verifier
+    assert "components/tasks/verifiers/choice.py" not in named
 
 
 def test_gold_responses_are_extracted_as_answers(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from components.contract.errors import InputError, StageFailed
 from components.measure.ledger import PassRate
 from components.select.choose import choose
-from components.select.component import SelectParams
+from components.select.params import SelectParams
 from components.select.scores import Scores, scores_of_ledger
 from components.tasks.item import Item
 

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from components.contract.errors import InputError
 from components.contract.operators import OperatorRefused, OperatorSpec
-from components.curate.component import CurateParams, sources
+from components.curate.component import COMPONENT
+from components.curate.params import CurateParams
+from components.runtime.fingerprint import fingerprint
 from components.tasks.item import Item
 from components.tasks.source import SourceRequest, SourceRow, SourceRows
 from components.tasks.sources.guided import guided_prompt
@@ -64,5 +66,5 @@ def test_what_a_guided_source_calls_is_in_the_fingerprint() -> None:
     params = CurateParams.model_validate(
         {"size": 4, "sources": [{"source": {"name": "guided", "source": INNER, "expert": EXPERT}}]}
     )
-    found = set(sources(params))
-    assert {"components.tasks.sources.rules", "components.tasks.demonstrators.rule"} <= found
+    found = fingerprint(COMPONENT, params, {}, 0).parts["code"]
+    assert {"components/tasks/sources/rules.py", "components/tasks/demonstrators/rule.py"} <= found.keys()

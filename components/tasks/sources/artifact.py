@@ -24,6 +24,10 @@ class ArtifactConfig(SourceConfig):
     domains: tuple[str, ...] = ()
     """Take only rows of these domains; none named means all."""
 
+    def verifiers(self) -> tuple[str, ...]:
+        """Return none: the connected datasets tell theirs."""
+        return ()
+
 
 def artifact(request: SourceRequest, *, config: ArtifactConfig) -> SourceRows:
     """Read rows of connected datasets of any kind: prompts, demonstrations or corpus."""

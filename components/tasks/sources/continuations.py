@@ -16,6 +16,8 @@ from components.tasks.rows import iter_rows
 from components.tasks.seeds import derive_rng
 from components.tasks.source import SourceConfig, SourceRequest, SourceRow, SourceRows
 
+VERIFIER = "exact"
+
 
 class ContinuationsConfig(SourceConfig):
     """Where a text may be cut, and how much of the rest is kept."""
@@ -26,6 +28,10 @@ class ContinuationsConfig(SourceConfig):
     """Whether the match ends the prefix. False where the model's prompt template adds it anyway."""
     max_chars: int = Field(default=200, ge=1)
     """Longest continuation in characters."""
+
+    def verifiers(self) -> tuple[str, ...]:
+        """Return the verifier of all rows."""
+        return (VERIFIER,)
 
 
 def continuations(request: SourceRequest, *, config: ContinuationsConfig) -> SourceRows:
@@ -59,5 +65,5 @@ def _rows(folders: tuple[Path, ...], config: ContinuationsConfig, seed: int) -> 
             if pair := cut(text, config, derive_rng(seed, "continuations", text)):
                 data: dict[str, Any] = {"next": pair[1]}
                 yield SourceRow(
-                    where, prompt=pair[0], answer=pair[1], verifier="exact", data=data, domain=row.get("domain")
+                    where, prompt=pair[0], answer=pair[1], verifier=VERIFIER, data=data, domain=row.get("domain")
                 )

@@ -56,6 +56,11 @@ class GuidedSourceConfig(SourceConfig):
         """Return the source and the expert."""
         return self.source.resolve("source"), self.expert.resolve("demonstrator")
 
+    def verifiers(self) -> tuple[str, ...] | None:
+        """Return those of the inner source, whose items these are."""
+        inner = self.source.resolve("source").config
+        return inner.verifiers() if isinstance(inner, SourceConfig) else None
+
 
 def guided(request: SourceRequest, *, config: GuidedSourceConfig) -> SourceRows:
     """Make the items of the inner source with the expert's solution in their prompts; answers and verifiers stay."""

@@ -14,6 +14,9 @@ from components.tasks.seeds import derive_seed
 from components.tasks.source import SourceConfig, SourceRequest, SourceRow, SourceRows
 from components.tasks.sources.reasoning_gym_tasks import TASK_NAMES
 
+VERIFIER = "reasoning_gym"
+VERSIONED_PACKAGES = ("reasoning-gym",)
+"""It makes the items: see components.contract.operators."""
 SEED_SPAN = 1 << 31
 """Some tasks hand their seed to NumPy, which takes 32 bits."""
 MAX_ROWS = 1 << 26
@@ -36,6 +39,10 @@ class ReasoningGymSourceConfig(SourceConfig):
         if task not in TASK_NAMES:
             raise UnknownName("reasoning-gym task", task, TASK_NAMES)
         return task
+
+    def verifiers(self) -> tuple[str, ...]:
+        """Return the verifier of all rows."""
+        return (VERIFIER,)
 
 
 def reasoning_gym(request: SourceRequest, *, config: ReasoningGymSourceConfig) -> SourceRows:
@@ -81,7 +88,7 @@ def _rows(dataset: Any, config: ReasoningGymSourceConfig, start: int, size: int)
             f"{config.task}[{index}]",
             prompt=entry["question"],
             answer=entry["answer"] if isinstance(entry["answer"], str) else "",
-            verifier="reasoning_gym",
+            verifier=VERIFIER,
             data=data,
         )
 

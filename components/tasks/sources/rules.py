@@ -21,6 +21,7 @@ from components.tasks.source import SourceConfig, SourceRequest, SourceRow, Sour
 Rule = Literal["copy", "reverse", "up", "down", "rotate", "mirror"]
 RULES: tuple[Rule, ...] = ("copy", "reverse", "up", "down", "rotate", "mirror")
 FIRST = ord("a")
+VERIFIER = "exact"
 
 
 class Accepted(Params):
@@ -49,6 +50,10 @@ class RulesSourceConfig(SourceConfig):
     """Size of the alphabet, from a."""
     seed: int | None = None
     """Seed of the words; the stage's own when none is given."""
+
+    def verifiers(self) -> tuple[str, ...]:
+        """Return the verifier of all rows."""
+        return (VERIFIER,)
 
 
 def rules(request: SourceRequest, *, config: RulesSourceConfig) -> SourceRows:
@@ -89,7 +94,7 @@ def _rows(config: RulesSourceConfig, rng: random.Random, limit: int) -> Iterator
         if len(answers) > 1:
             data["aliases"] = answers[1:]
         prompt = f"{accepted[0]}: {word}" if config.shown else f"word: {word}"
-        yield SourceRow(f"rules[{index}]", prompt=prompt, answer=answers[0], verifier="exact", data=data)
+        yield SourceRow(f"rules[{index}]", prompt=prompt, answer=answers[0], verifier=VERIFIER, data=data)
 
 
 def _word(config: RulesSourceConfig, rng: random.Random) -> str:

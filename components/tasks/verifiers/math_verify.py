@@ -18,6 +18,8 @@ from components.tasks.item import Item
 from components.tasks.verify import RIGHT, BrokenItem, Verdict, wrong
 
 MAX_CHARS = 500
+VERSIONED_PACKAGES = ("math-verify", "latex2sympy2-extended", "sympy")
+"""What is equal is theirs to say: see components.contract.operators."""
 
 
 class MathVerifyConfig(Params):

@@ -16,6 +16,8 @@ from components.tasks.isolation import inside_worker, verify_isolated
 from components.tasks.item import Item
 from components.tasks.verify import RIGHT, BrokenItem, Verdict, wrong
 
+VERSIONED_PACKAGES = ("reasoning-gym", "sympy")
+"""Its scorers judge: see components.contract.operators."""
 EVALUATES = re.compile(r"\b(eval|exec|parse_expr|sympify|literal_eval|subprocess)\b")
 """Names by which a scorer would run, or parse with Python's machinery, what a model wrote."""
 

@@ -1,0 +1,98 @@
+"""Parameters of the curate stage."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from components.contract.component import Params
+from components.contract.errors import InputError
+from components.contract.operators import OperatorSpec
+from components.curate.decontaminate import DecontaminateConfig
+from components.curate.dedup import DedupConfig
+from components.curate.difficulty import DifficultyConfig
+from components.curate.switch import SWITCH
+from components.curate.verifiability import VerifiabilityConfig
+from components.tasks.source import SourceConfig
+
+
+class DemonstratorShare(Params):
+    """One way of writing responses, and how often it is taken."""
+
+    demonstrator: OperatorSpec
+    """The demonstrator with its config keys."""
+    weight: float = Field(default=1.0, gt=0)
+    """Its share among the demonstrators of its source, relative to theirs."""
+    label: str | None = None
+    """What rows say under `quality`; the demonstrator's name when none is given."""
+
+    @model_validator(mode="after")
+    def _known(self) -> DemonstratorShare:
+        self.demonstrator.resolve("demonstrator")
+        return self
+
+
+class SourceShare(Params):
+    """One source, and how many rows are taken from it."""
+
+    source: OperatorSpec
+    """The source with its config keys."""
+    domain: str | None = Field(default=None, min_length=1)
+    """The domain of its rows; none keeps the domain that rows bring along."""
+    weight: float = Field(default=1.0, gt=0)
+    """Its share of `size` among the sources without a count."""
+    count: int | None = Field(default=None, ge=0)
+    """How many rows to take from it, whatever the weights say."""
+    demonstrators: tuple[DemonstratorShare, ...] = ()
+    """The mixture that writes its responses; without one, rows keep their response or get the reference answer."""
+
+    @model_validator(mode="after")
+    def _known(self) -> SourceShare:
+        self.source.resolve("source")
+        return self
+
+    @property
+    def endless(self) -> bool:
+        """Return whether the source makes as many rows as it is asked for."""
+        config = self.source.resolve("source").config
+        return isinstance(config, SourceConfig) and config.endless
+
+
+class CurateParams(Params):
+    """Parameters of the curate stage."""
+
+    sources: tuple[SourceShare, ...] = Field(min_length=1)
+    """Where rows come from."""
+    kind: Literal["prompts", "demonstrations", "corpus"] = "prompts"
+    """What is made: prompts to be answered, prompts with responses, or plain text."""
+    size: int | None = Field(default=None, ge=0)
+    """How many rows to make, divided over the sources by weight; none takes all that the sources hold."""
+    split: tuple[float, float] = (0.0, 1.0)
+    """Keep prompts whose hash falls into this part of [0, 1); stages with separate parts share no prompt."""
+    dedup: DedupConfig = DedupConfig()
+    """Removal of duplicates."""
+    decontaminate: Annotated[DecontaminateConfig | None, SWITCH] = DecontaminateConfig()
+    """Removal of rows that leak prompts of the datasets at input `against`."""
+    verifiability: Annotated[VerifiabilityConfig | None, SWITCH] = VerifiabilityConfig()
+    """Proof that each row's verifier accepts the reference answer and rejects mutated ones."""
+    difficulty: Annotated[DifficultyConfig | None, SWITCH] = None
+    """Selection by the pass rate that the model at input `policy` reaches."""
+    separator: str = "\n"
+    """What stands between prompt and response in a corpus."""
+    shuffle: bool = True
+    """Whether rows are put into a random order; otherwise they follow their sources."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> CurateParams:
+        low, high = self.split
+        if not 0 <= low < high <= 1:
+            raise InputError(f"split: expected 0 <= low < high <= 1, found {list(self.split)}")
+        if self.kind == "corpus" and self.difficulty:
+            raise InputError("difficulty: a corpus has no prompts to be answered; use kind: prompts")
+        if self.kind == "prompts" and any(share.demonstrators for share in self.sources):
+            raise InputError("demonstrators: prompts have no responses; use kind: demonstrations")
+        for share in self.sources:
+            if share.endless and share.count is None and self.size is None:
+                raise InputError(f"source {share.source.name!r} never ends: set its `count`, or `size`")
+        return self

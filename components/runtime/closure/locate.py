@@ -1,0 +1,188 @@
+"""Where a module's source lies, whatever way its package is installed; nothing that is looked for is imported.
+
+The finders of the running interpreter are asked, so what is found is what an import would run: single files, packages,
+namespace packages, regular installs, and editable ones by a path file, a finder of their own, or a folder of links.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from functools import cache
+from importlib.machinery import ModuleSpec
+from importlib.metadata import PackageNotFoundError, distribution, entry_points, packages_distributions
+from pathlib import Path
+from typing import Any
+
+from components.contract.registry import COMPONENT_GROUP, OPERATOR_GROUP
+from components.runtime.code import LOCK
+
+OURS = "components"
+PROJECT = "posttrain"
+PLANNING = ("pipelines", "dags")
+"""Packages of this project that no stage runs."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a module is: its source, or why there is none to read."""
+
+    module: str
+    is_package: bool
+    path: Path | None = None
+    """Its file; None for a namespace package, which has none."""
+    text: str | None = None
+    """Its source where no file holds it, as in a zip archive."""
+    trouble: str | None = None
+    """Why its source cannot be read; None where it can, or where there is nothing to read."""
+
+    @property
+    def label(self) -> str:
+        """Return its name in fingerprints: the same wherever and however its package is installed."""
+        return self.module.replace(".", "/") + ("/__init__.py" if self.is_package else ".py")
+
+
+class Finder:
+    """Finds modules; what it has found it remembers, so one is made for each job or plan."""
+
+    def __init__(self) -> None:
+        self._specs: dict[str, ModuleSpec | None] = {}
+        self._places: dict[str, Place | None] = {}
+
+    def place(self, module: str) -> Place | None:
+        """Return where a module is, or None where there is no module of that name."""
+        if module not in self._places:
+            spec = self.spec(module)
+            self._places[module] = _place(module, spec) if spec else None
+        return self._places[module]
+
+    def spec(self, module: str) -> ModuleSpec | None:
+        """Return a module's spec as an import would find it, without importing its parents."""
+        if module not in self._specs:
+            self._specs[module] = self._find(module)
+        return self._specs[module]
+
+    def below(self, package: str) -> list[str]:
+        """Return all modules inside a package, at any depth."""
+        spec = self.spec(package)
+        found = []
+        for folder in map(Path, (spec and spec.submodule_search_locations) or ()):
+            for path in sorted(folder.rglob("*.py")):
+                steps = path.relative_to(folder).with_suffix("").parts
+                steps = steps[:-1] if steps[-1] == "__init__" else steps
+                if all(step.isidentifier() for step in steps):
+                    found.append(".".join([package, *steps]))
+        return found
+
+    def _find(self, module: str) -> ModuleSpec | None:
+        parent, _, _ = module.rpartition(".")
+        path: Any = None
+        if parent:
+            above = self.spec(parent)
+            if above is None or above.submodule_search_locations is None:
+                return None
+            loaded = sys.modules.get(parent)  # a package may have added to its path while it was imported
+            path = list(getattr(loaded, "__path__", None) or above.submodule_search_locations)
+        for finder in sys.meta_path:
+            if (find := getattr(finder, "find_spec", None)) and (spec := find(module, path)):
+                return spec
+        return None
+
+
+def _place(module: str, spec: ModuleSpec) -> Place:
+    is_package = spec.submodule_search_locations is not None
+    if is_package and spec.origin is None:
+        return Place(module, True)
+    if spec.origin and spec.origin.endswith(".py") and Path(spec.origin).is_file():
+        return Place(module, is_package, Path(spec.origin))
+    try:
+        text = spec.loader.get_source(module) if hasattr(spec.loader, "get_source") else None
+    except (ImportError, OSError) as error:
+        return Place(module, is_package, trouble=f"{spec.origin}: {error}")
+    if text is not None:
+        return Place(module, is_package, text=text)
+    return Place(module, is_package, trouble=f"{spec.origin or 'its loader'} holds none")
+
+
+class Own:
+    """Tells which modules are followed from a root: this project's, and those of the packages that plug into it.
+
+    Followed are modules of the root's own distribution, of others that register something with posttrain, and those
+    that no distribution has installed as files of its own: editable ones, and loose files. The rest are libraries.
+    """
+
+    def __init__(self, finder: Finder) -> None:
+        self._finder = finder
+        self._answers: dict[tuple[str, str], bool] = {}
+
+    def follows(self, module: str, root: str) -> bool:
+        """Return whether a module that the closure of `root` imports is part of it."""
+        top, home = module.partition(".")[0], root.partition(".")[0]
+        if top in (OURS, home):
+            return True
+        if home == OURS or top in PLANNING or top in sys.stdlib_module_names:
+            return False
+        if (top, home) not in self._answers:
+            same = bool(set(packages_of(top)) & set(packages_of(home)))
+            self._answers[top, home] = same or self._is_own(top)
+        return self._answers[top, home]
+
+    def _is_own(self, top: str) -> bool:
+        owners = packages_of(top)
+        if not owners or any(owner in _plugged_in() for owner in owners):
+            return True
+        if any(_plain(owner) in _required() for owner in owners):
+            return False
+        spec = self._finder.spec(top)
+        places = [spec.origin] if spec and spec.origin else list((spec and spec.submodule_search_locations) or ())
+        sites = [Path(str(distribution(owner).locate_file(""))).resolve() for owner in owners]
+        return any(not any(Path(place).resolve().is_relative_to(site) for site in sites) for place in places)
+
+
+def packages_of(top: str) -> tuple[str, ...]:
+    """Return the distributions that say that they hold the top-level module `top`."""
+    return tuple(dict.fromkeys(_tops_to_packages().get(top, ())))
+
+
+def package_version(name: str) -> str | None:
+    """Return the version of an installed distribution; None where neither it nor the lock of stages is here.
+
+    An environment that only plans or orders jobs has no libraries of stages: there the lock says what images install.
+    """
+    try:
+        return distribution(name).version
+    except PackageNotFoundError:
+        return _pinned().get(_plain(name))
+
+
+@cache
+def _pinned() -> dict[str, str]:
+    lines = LOCK.read_text(encoding="utf-8").splitlines() if LOCK.is_file() else []
+    pins = [re.match(r"([\w.-]+)==([^\s;]+)", line) for line in lines]
+    return {_plain(pin[1]): pin[2] for pin in pins if pin}
+
+
+@cache
+def _tops_to_packages() -> dict[str, list[str]]:
+    return dict(packages_distributions())
+
+
+@cache
+def _plugged_in() -> frozenset[str]:
+    points = [point for group in (COMPONENT_GROUP, OPERATOR_GROUP) for point in entry_points(group=group)]
+    return frozenset(point.dist.name for point in points if point.dist)
+
+
+@cache
+def _required() -> frozenset[str]:
+    """Return the libraries that this project itself requires: they are never followed, wherever they lie."""
+    try:
+        lines = distribution(PROJECT).requires or []
+    except PackageNotFoundError:
+        return frozenset()
+    return frozenset(_plain(match[0]) for line in lines if (match := re.match(r"[\w.-]+", line)))
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -1,0 +1,67 @@
+"""Which verifiers the rows of an artifact name: they are the ones that a stage with these rows may call."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from components.contract.artifacts import ArtifactType
+from components.contract.registry import operators
+
+HOLDS_ROWS = (ArtifactType.DATASET, ArtifactType.ROLLOUTS)
+MAX_VERIFIERS = 100
+MAX_NAME = 100
+
+
+def named_verifiers(place: Path) -> list[str] | None:
+    """Return the verifiers that the rows of a Dataset or Rollouts folder, or of one file, name; None: not known.
+
+    Rows choose a verifier by `verifier`, and its config by `data.settings`, which may name verifiers that it calls.
+    Not known are those of rows that cannot be read, and of rows with names beyond number or length.
+    """
+    found: set[str] = set()
+    settings: set[str] = set()
+    patterns = ("rows.jsonl", "rows-*.jsonl")
+    files = [place] if place.is_file() else [path for name in patterns for path in sorted(place.glob(name))]
+    try:
+        for path in files:
+            with path.open("rb") as stream:
+                for line in stream:
+                    _note(line, found, settings)
+                    if len(found) > MAX_VERIFIERS:
+                        return None
+    except (OSError, ValueError, RecursionError):
+        return None
+    known = set(operators("verifier").names())
+    nested = {text for written in settings for text in _strings(json.loads(written)) if text in known}
+    found |= nested
+    return sorted(found) if files and all(len(name) <= MAX_NAME for name in found) else None
+
+
+def union(parts: Iterable[list[str] | None]) -> list[str] | None:
+    """Return the names of several inputs, sorted; None where those of one are not known."""
+    known = list(parts)
+    return None if None in known else sorted({name for part in known for name in part or ()})
+
+
+def _note(line: bytes, found: set[str], settings: set[str]) -> None:
+    if b"verifier" not in line and b"\\u" not in line:  # a name may be written in escapes
+        return
+    row = json.loads(line)
+    if not isinstance(row, dict):
+        return
+    if isinstance(name := row.get("verifier"), str):
+        found.add(name)
+    data = row.get("data")
+    if isinstance(data, dict) and (given := data.get("settings")):
+        settings.add(json.dumps(given, sort_keys=True))
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in [*value, *value.values()] if isinstance(value, dict) else value:
+            yield from _strings(item)

@@ -1,0 +1,126 @@
+"""The closure of a root module: every module whose code its import, or a call of what it holds, may run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from components.contract.errors import InputError
+from components.runtime.closure.locate import OURS, Finder, Own, Place, package_version, packages_of
+from components.runtime.closure.source import DECLARATION, Source, file_digest, parse_source, read_source
+
+WALLS = ("components.contract", "components.runtime", "components.catalog")
+"""Not work: what they are to a stage is in the fingerprint's epoch."""
+WORK = ("components.runtime.sandbox",)
+"""Work behind a wall: it decides verdicts."""
+NOT_INSTALLED = "not installed"
+MAX_NAME = 200
+CODE_SUFFIXES = (".py", ".pyc", ".pyi")
+
+
+@dataclass
+class Code:
+    """What a stage runs."""
+
+    files: dict[str, str] = field(default_factory=dict)
+    """Name of a source file -> hash of what it does."""
+    packages: dict[str, str] = field(default_factory=dict)
+    """Installed package that counts -> its version."""
+
+    def add(self, other: Code) -> None:
+        """Take in what another root runs."""
+        self.files |= other.files
+        self.packages |= other.packages
+
+
+class Closures:
+    """Closures of one plan or one job: within it every file is looked at once."""
+
+    def __init__(self) -> None:
+        self._finder = Finder()
+        self._own = Own(self._finder)
+        self._sources: dict[str, Source | None] = {}
+        self._done: dict[tuple[str, str], Code] = {}
+
+    def of(self, root: str, owner: str, fields_of: str = "") -> Code:
+        """Return the closure of module `root`; the fields of its class `fields_of` do not count.
+
+        Raises InputError that begins with `owner` where the source of a module that counts cannot be read.
+        """
+        if (root, fields_of) not in self._done:
+            self._done[root, fields_of] = self._walk(root, owner, fields_of)
+        return self._done[root, fields_of]
+
+    def _walk(self, root: str, owner: str, fields_of: str) -> Code:
+        if self._finder.place(root) is None:
+            raise InputError(_refusal(owner, root, "no import finds it"))
+        code = Code()
+        queue, seen = [root], set()
+        missing: dict[str, Place] = {}
+        while queue:
+            module = queue.pop()
+            if module in seen or is_wall(module) or not self._own.follows(module, root):
+                continue
+            seen.add(module)
+            queue.append(module.rpartition(".")[0] or module)  # an import runs the packages around it first
+            place = self._finder.place(module)
+            if place is None:
+                continue
+            if place.trouble:
+                missing[module] = place
+                continue
+            source = self._source(place, fields_of if module == root else "")
+            if source is None:
+                continue
+            code.files[place.label] = source.digest
+            code.files |= _files_beside(place, source)
+            code.packages |= {name: package_version(name) or NOT_INSTALLED for name in source.packages}
+            queue += source.names
+            if source.dynamic and module.partition(".")[0] != OURS:
+                queue += self._finder.below(module.partition(".")[0])
+        for module, place in missing.items():
+            if module == root or not code.packages.keys() & set(packages_of(module.partition(".")[0])):
+                raise InputError(_refusal(owner, module, str(place.trouble)))
+        return code
+
+    def _source(self, place: Place, fields_of: str) -> Source | None:
+        if place.path is not None:
+            if fields_of:
+                return read_source(place.path, place.module, place.is_package, fields_of)
+            if place.module not in self._sources:
+                self._sources[place.module] = read_source(place.path, place.module, place.is_package)
+            return self._sources[place.module]
+        if place.text is not None:
+            return parse_source(place.text.encode(), place.module, place.is_package, place.module, fields_of)
+        return None  # a namespace package runs nothing
+
+
+def is_wall(module: str) -> bool:
+    """Return whether a module is outside of what counts as work."""
+    if any(module == work or module.startswith(f"{work}.") for work in WORK):
+        return False
+    return any(module == wall or module.startswith(f"{wall}.") for wall in WALLS)
+
+
+def _refusal(owner: str, module: str, why: str) -> str:
+    return (
+        f"{owner}: no Python source of {module!r} ({why}): a change of it would go unseen and old results be shown as "
+        f"its own; install it with its .py files, or name its package in {DECLARATION} of the module that imports it"
+    )
+
+
+def _files_beside(place: Place, source: Source) -> dict[str, str]:
+    """Return the files of data that a third-party module reads from its package, as far as its text names them."""
+    if place.path is None or not source.strings or place.module.partition(".")[0] == OURS:
+        return {}
+    depth = place.module.count(".") + place.is_package
+    folders = [place.path.parents[level] for level in range(max(depth, 1))]
+    found: dict[str, str] = {}
+    for text in source.strings:
+        if not 0 < len(text) < MAX_NAME or "\0" in text or text.startswith(("/", ".")) or ".." in text:
+            continue
+        for folder in folders:
+            named = folder / text
+            for path in sorted(named.rglob("*")) if named.is_dir() else [named]:
+                if path.is_file() and path.suffix not in CODE_SUFFIXES:
+                    found[f"{folders[-1].name}/{path.relative_to(folders[-1]).as_posix()}"] = file_digest(path)
+    return found

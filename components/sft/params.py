@@ -1,0 +1,19 @@
+"""Parameters of the sft stage."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from components.modeling.lora import LoraConfig
+from components.modeling.training_config import SupervisedConfig
+
+
+class SftParams(SupervisedConfig):
+    """Parameters of supervised fine-tuning."""
+
+    epochs: float | None = 3.0
+    """Passes over the demonstrations, rounded up to whole steps; steps may be given instead."""
+    lora: LoraConfig | None = None
+    """Train low-rank adapters instead of all weights; the output model has them merged."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+    """Precision of the weights while they are trained."""
