@@ -107,7 +107,7 @@ def _input_models(stage: Stage, models: dict[str, Any]) -> Iterator[Any]:
 
 def _outside(reference: UriRef) -> Any:
     """Return the sizes of a model folder on this machine, or of a Hugging Face model that its cache holds."""
-    from components.modeling.memory_needs import ModelSizes
+    from components.modeling.model_sizes import ModelSizes
 
     scheme, _, rest = reference.uri.partition(":")
     path = _cached_config(rest) if scheme == "hf" else Path(rest if scheme == "file" else reference.uri) / "config.json"

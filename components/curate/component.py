@@ -10,7 +10,7 @@ from components.contract.job import Resources
 from components.contract.memory import MemoryEstimate
 from components.contract.operators import Bound
 from components.curate.params import CurateParams
-from components.modeling.memory_needs import ModelSizes
+from components.modeling.model_sizes import ModelSizes
 from components.modeling.sampling_memory import sampling_memory
 from components.tasks.modules import verifier_modules
 from components.tasks.source import SourceConfig

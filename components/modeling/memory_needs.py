@@ -6,15 +6,12 @@ do not replace a measurement. Shares of ZeRO: Rajbhandari et al. 2020 (arXiv:191
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
 
 from components.contract.job import Resources
 from components.contract.memory import GIB, Moment, Need
-from components.modeling.generation.gpus import tensor_parallel_size
 from components.modeling.lora import LoraConfig
-from components.modeling.model_config import ModelConfig
+from components.modeling.model_sizes import ModelSizes
 
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 PROCESS = 0.55 * GIB
@@ -34,104 +31,6 @@ SHORT_ATTENTION = 256
 """Sequences up to here keep their attention matrix on a CPU (components/modeling/attention.py)."""
 PADDING = 1.25
 """Padded queries, keys and values over unpadded ones."""
-TINY_VOCABULARY = 128
-"""Tokens of a tokenizer that is built from the corpus, which only the run can count."""
-
-
-@dataclass(frozen=True)
-class ModelSizes:
-    """The sizes of a decoder that memory depends on."""
-
-    vocab: int
-    width: int
-    layers: int
-    heads: int
-    kv_heads: int
-    head_width: int
-    mlp_width: int
-    tied: bool
-
-    @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> ModelSizes | None:
-        """Return the sizes in a config.json of transformers; None where it names them otherwise."""
-        text = config.get("text_config") or config
-        try:
-            heads = text["num_attention_heads"]
-            return cls(
-                vocab=text["vocab_size"],
-                width=text["hidden_size"],
-                layers=text["num_hidden_layers"],
-                heads=heads,
-                kv_heads=text.get("num_key_value_heads") or heads,
-                head_width=text.get("head_dim") or text["hidden_size"] // heads,
-                mlp_width=text["intermediate_size"],
-                tied=bool(text.get("tie_word_embeddings", config.get("tie_word_embeddings", False))),
-            )
-        except (KeyError, TypeError):
-            return None
-
-    @classmethod
-    def new(cls, config: ModelConfig) -> ModelSizes:
-        """Return the sizes of a new model."""
-        return cls(
-            vocab=config.vocab_size or TINY_VOCABULARY,
-            width=config.width,
-            layers=config.layers,
-            heads=config.heads,
-            kv_heads=config.kv_heads or config.heads,
-            head_width=config.width // config.heads,
-            mlp_width=config.mlp_width,
-            tied=config.tie_embeddings,
-        )
-
-    @property
-    def projections(self) -> int:
-        """Return the features of fused queries, keys and values."""
-        return (self.heads + 2 * self.kv_heads) * self.head_width
-
-    @property
-    def parameters(self) -> int:
-        """Return the number of weights; biases and norms of heads are left out."""
-        inner = self.heads * self.head_width
-        layer = self.width * (self.projections + inner + 3 * self.mlp_width + 2)
-        return self.vocab * self.width * (1 if self.tied else 2) + self.layers * layer + self.width
-
-    def adapters(self, lora: LoraConfig) -> int:
-        """Return the number of weights of LoRA adapters on all target modules."""
-        inner, kv = self.heads * self.head_width, self.kv_heads * self.head_width
-        sides = {
-            "q_proj": (self.width, inner),
-            "k_proj": (self.width, kv),
-            "v_proj": (self.width, kv),
-            "o_proj": (inner, self.width),
-            "gate_proj": (self.width, self.mlp_width),
-            "up_proj": (self.width, self.mlp_width),
-            "down_proj": (self.mlp_width, self.width),
-        }
-        return self.layers * lora.rank * sum(sum(sides[name]) for name in lora.target_modules if name in sides)
-
-    def activations_per_token(self, longest: int, *, cpu: bool, recompute: bool = False) -> float:
-        """Return the numbers that training keeps of each token for its backward pass.
-
-        With `recompute`: what enters each layer, and all of the one that is computed again.
-        """
-        kept = self.layer_per_token(longest, cpu=cpu)
-        layers = self.layers * self.width + kept if recompute else self.layers * kept
-        return layers + 2 * self.width
-
-    def layer_per_token(self, longest: int, *, cpu: bool) -> float:
-        """Return the numbers that one layer makes of each token."""
-        inner = self.heads * self.head_width
-        made = 4 * self.width + (1 + PADDING) * self.projections + 2 * inner + 3 * self.mlp_width
-        return made + (PADDING * self.heads * longest if cpu and longest <= SHORT_ATTENTION else 0)
-
-    def most_gpus(self, gpus: int) -> int:
-        """Return the most GPUs, up to `gpus`, that vLLM splits the model over."""
-        return tensor_parallel_size(gpus, heads=self.heads, kv_heads=self.kv_heads, mlp_width=self.mlp_width)
-
-    def cache_per_token(self) -> int:
-        """Return the numbers that generation keeps of each token: keys and values of all layers."""
-        return 2 * self.layers * self.kv_heads * self.head_width
 
 
 def training_needs(
@@ -160,7 +59,7 @@ def training_needs(
     yield Need("optimiser states", states, on_host=resources.offload != "none")
     if stage and resources.gpus:  # on a CPU what is not written takes nothing
         yield Need("DeepSpeed's bucket", size * BUCKET, moment=None if stage == 3 else Moment.PASS)
-    held = sizes.activations_per_token(longest, cpu=not resources.gpus, recompute=resources.recompute)
+    held = activations_per_token(sizes, longest, cpu=not resources.gpus, recompute=resources.recompute)
     yield Need("activations", size * held * pass_tokens, moment=Moment.PASS)
     yield logits_need(sizes, pass_tokens, Moment.PASS)
     yield from process_needs(resources)
@@ -197,3 +96,20 @@ def state_bytes(optimizer: str, size: int, *, sharded: bool = False) -> int:
     """
     copies = 1 if sharded or size < 4 else 0
     return 4 * (copies + (1 if optimizer == "muon" else 2))
+
+
+def activations_per_token(sizes: ModelSizes, longest: int, *, cpu: bool, recompute: bool = False) -> float:
+    """Return the numbers that training keeps of each token for its backward pass.
+
+    With `recompute`: what enters each layer, and all of the one that is computed again.
+    """
+    kept = layer_per_token(sizes, longest, cpu=cpu)
+    layers = sizes.layers * sizes.width + kept if recompute else sizes.layers * kept
+    return layers + 2 * sizes.width
+
+
+def layer_per_token(sizes: ModelSizes, longest: int, *, cpu: bool) -> float:
+    """Return the numbers that one layer makes of each token."""
+    inner = sizes.heads * sizes.head_width
+    made = 4 * sizes.width + (1 + PADDING) * sizes.projections + 2 * inner + 3 * sizes.mlp_width
+    return made + (PADDING * sizes.heads * longest if cpu and longest <= SHORT_ATTENTION else 0)

@@ -12,7 +12,8 @@ from components.contract.job import Resources
 from components.contract.memory import GIB, MemoryEstimate, Moment, Need
 from components.modeling.generation.gpus import gpu_memory_share
 from components.modeling.memory_knobs import knobs
-from components.modeling.memory_needs import BYTES, ModelSizes, logits_need, process_needs
+from components.modeling.memory_needs import BYTES, layer_per_token, logits_need, process_needs
+from components.modeling.model_sizes import ModelSizes
 from components.modeling.sampling_config import SamplingConfig
 
 ENGINE = 0.7 * GIB
@@ -48,7 +49,7 @@ def drawing_needs(
     if resources.sampler == "native":
         yield Need("key-value cache", 2 * BYTES[dtype] * sizes.cache_per_token() * cached, moment=Moment.BETWEEN)
         return
-    layer = BYTES[dtype] * sizes.layer_per_token(cached, cpu=not resources.gpus)
+    layer = BYTES[dtype] * layer_per_token(sizes, cached, cpu=not resources.gpus)
     yield Need("passes that score", layer * min(cached, SCORED_TOKENS), moment=Moment.BETWEEN)
     yield logits_need(sizes, min(cached, SCORED_TOKENS), Moment.BETWEEN)
     yield Need("vLLM", ENGINE, on_host=True)

@@ -9,7 +9,8 @@ from typing import Any
 from components.contract.job import Resources
 from components.contract.memory import MemoryEstimate, Need
 from components.modeling.memory_knobs import knobs
-from components.modeling.memory_needs import ModelSizes, training_needs
+from components.modeling.memory_needs import training_needs
+from components.modeling.model_sizes import ModelSizes
 
 
 def supervised_memory(params: Any, model: ModelSizes | None, resources: Resources) -> MemoryEstimate | None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from components.contract.job import Resources
 from components.contract.memory import MemoryEstimate, Moment, Need
 from components.modeling.memory_knobs import knobs
-from components.modeling.memory_needs import BYTES, ModelSizes, state_bytes, training_needs
+from components.modeling.memory_needs import BYTES, state_bytes, training_needs
+from components.modeling.model_sizes import ModelSizes
 from components.modeling.sampling_memory import DEFAULT_BATCH, PROMPT_TOKENS, drawing_needs, engine_share
 from components.rl.presets import bind
 

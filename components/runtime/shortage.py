@@ -63,7 +63,7 @@ def what_to_turn(job: Job, component: Component, params: Params, store: Store, i
 
 def _model_sizes(component: Component, store: Store, inputs: Resolved) -> Any:
     """Return the sizes of the first input model, by its config.json alone: weights may be large and far away."""
-    from components.modeling.memory_needs import ModelSizes
+    from components.modeling.model_sizes import ModelSizes
 
     of_models = (port for port in inputs if component.inputs[port].type in MODELS)
     with suppress(PosttrainError):  # a store that is away must not hide the shortage

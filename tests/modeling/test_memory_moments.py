@@ -7,7 +7,7 @@ import pytest
 from components.contract.job import Resources
 from components.contract.memory import GIB, SPARED, MemoryEstimate, Moment, Place
 from components.evaluate.params import EvaluateParams
-from components.modeling.memory_needs import ModelSizes
+from components.modeling.model_sizes import ModelSizes
 from components.modeling.sampling_memory import choosing_memory, sampling_memory
 from components.modeling.supervised_memory import supervised_memory
 from components.rl.memory import rl_memory

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from components.contract.job import Resources
 from components.contract.memory import GIB, MemoryEstimate, Moment, Place
 from components.modeling.lora import LoraConfig
-from components.modeling.memory_needs import ModelSizes, training_needs
+from components.modeling.memory_needs import training_needs
 from components.modeling.model_config import ModelConfig
+from components.modeling.model_sizes import ModelSizes
 from components.modeling.supervised_memory import supervised_memory
 from components.pretrain.params import PretrainParams
 from components.rl.memory import rl_memory

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from components.modeling.generation.frames import Arrays, Header
-from components.modeling.memory_needs import ModelSizes
+from components.modeling.model_sizes import ModelSizes
 
 WORKER = "components.modeling.generation.worker.WeightLoader"
 
