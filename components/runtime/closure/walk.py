@@ -104,7 +104,7 @@ def is_wall(module: str) -> bool:
 def _refusal(owner: str, module: str, why: str) -> str:
     return (
         f"{owner}: no Python source of {module!r} ({why}): a change of it would go unseen and old results be shown as "
-        f"its own; install it with its .py files, or name its package in {DECLARATION} of the module that imports it"
+        f"its own; install it with its .py files, or import it in a .py file that names its package in {DECLARATION}"
     )
 
 
