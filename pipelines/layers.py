@@ -106,9 +106,9 @@ def _apply(root: Node, override: str) -> Node:
 
 
 def _put(node: Node, path: list[str], value: Node, mark: Mark, above: tuple[str, ...]) -> Node:
-    """Return `node` with `value` at `path`; stages must exist, other mappings are made on the way."""
+    """Return `node` with `value` laid on `path` as `extends` does; stages must exist, other mappings are made."""
     if not path:
-        return merge(node, value, above) if above[0] == "params" else value
+        return merge(node, value, above)
     step, rest = path[0], path[1:]
     here = ".".join(above) or "the recipe"
     if isinstance(node.value, list):
@@ -122,8 +122,11 @@ def _put(node: Node, path: list[str], value: Node, mark: Mark, above: tuple[str,
         raise _refuse(mark, f"unknown stage {shown(step)}{meant(step, entries)}")
     if node.value is not None and not isinstance(node.value, dict):
         raise _refuse(mark, f"{here} is {shown(node.plain())} and has no part {shown(step)}")
-    child = entries.get(step, Node(None, mark, mark))
-    entries[step] = _put(child, rest, value, mark, (*above, step))
+    if not rest and value.value is None and step in entries and above[:1] != ("params",):
+        del entries[step]  # a parameter of the recipe stays, with null as its value: others may refer to it
+    else:
+        child = entries.get(step, Node(None, mark, mark))
+        entries[step] = _put(child, rest, value, mark, (*above, step))
     return mapping(entries, node.mark, node.key)
 
 

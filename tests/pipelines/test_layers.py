@@ -8,7 +8,7 @@ import pytest
 
 from pipelines.problems import RecipeErrors
 from pipelines.recipe import load_recipe
-from tests.pipelines.writing import load, messages, stages, with_stages, write
+from tests.pipelines.writing import load, messages, sources, stages, with_stages, write
 
 pytestmark = pytest.mark.usefixtures("toy_catalog")
 
@@ -94,6 +94,19 @@ def test_overrides(tmp_path: Path) -> None:
     assert found["data-seed-1"].params["sources"] == [{"name": "counting", "count": 2}]
     assert found["ev-seed-1"].pool == "l4x1"
     assert recipe.overrides[0] == "steps=8"
+
+
+def test_a_mapping_that_is_set_merges_and_null_makes_room_for_another(tmp_path: Path) -> None:
+    kept = load(tmp_path, PARENT, "stages.sft.with.notes={b: w, c: v}", "stages.sft.in={dataset: data.heldout}")
+    assert stages(kept)["sft"].params["notes"] == {"a": "x", "b": "w", "c": "v"}
+    assert sources(stages(kept)["sft"]) == {"model": ["base.model"], "dataset": ["data.heldout"]}
+
+    whole = load(tmp_path, PARENT, "stages.sft.with.notes=null", "stages.sft.with.notes={c: v}")
+    assert stages(whole)["sft"].params["notes"] == {"c": "v"}
+    removed = load(tmp_path, PARENT, "stages.sft.with.optimizer=null", "stages.ev=null")
+    assert "optimizer" not in stages(removed)["sft"].params and "ev" not in stages(removed)
+    another = load(tmp_path, PARENT, "stages.sft.with.optimizer={name: adamw}")
+    assert stages(another)["sft"].params["optimizer"] == {"name": "adamw"}  # another operator, not this one's settings
 
 
 def test_overrides_that_lead_nowhere(tmp_path: Path) -> None:
