@@ -1,7 +1,9 @@
 """The lineage graph, read from the store alone: what made an artifact, and what was made of it.
 
 Nodes are artifacts, the stages between them, registered versions, and the URIs where data came in from outside. Edges
-point the way the data went. A stage that was reused from the cache appears once, as the work that really ran.
+point the way the data went. A stage that was reused from the cache appears once, as the work that really ran. What
+stages handed on as they got it (adopt) appears once for each of them: the id of the first is the digest, of the others
+"digest@run/stage".
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import InputError
 from components.runtime.lineage.ledger import Ledger
+from components.runtime.lineage.producers import Entry, Producers, handed_on, made, stage_id
 from components.runtime.lineage.references import Reference, resolve_reference
 from components.runtime.lineage.registry import aliases_of, model_names, versions
 
@@ -23,7 +26,6 @@ if TYPE_CHECKING:
 
 ANCESTORS, DESCENDANTS = "ancestors", "descendants"
 Node = dict[str, Any]
-Entry = dict[str, Any]
 
 
 @dataclass
@@ -87,7 +89,26 @@ def descendants(store: Store, reference: str) -> Graph:
     """Return everything that was made of an artifact, in any run; `reference` as for `ancestors`."""
     ledger = Ledger(store)
     start = resolve_reference(ledger, reference)
-    return _forward(ledger, start)
+    return _Forward(ledger).walk(start)
+
+
+class _Occurrences:
+    """The artifacts of a graph: one node for each place that bytes came from, since a stage may hand on its input."""
+
+    def __init__(self, ledger: Ledger, graph: Graph) -> None:
+        self._ledger, self._graph = ledger, graph
+        self._ids: dict[tuple[str, str | None], str] = {}
+
+    def add(self, digest: str, place: Entry | None, type: str | None = None) -> str:
+        """Return the node of an artifact from a stage; the first of a digest has that as its id."""
+        key = digest, stage_id(place) if place else None
+        if key not in self._ids:
+            where = f"{place['run_id']}/{place['stage']}" if place else "outside"
+            node = _artifact(self._ledger, digest, type)
+            self._ids[key] = self._graph.add(
+                node if digest not in self._graph.nodes else node | {"id": f"{digest}@{where}"}
+            )
+        return self._ids[key]
 
 
 class _Backward:
@@ -96,102 +117,108 @@ class _Backward:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._graph = Graph("", ANCESTORS)
+        self._producers = Producers(ledger)
+        self._artifacts = _Occurrences(ledger, self._graph)
 
     def walk(self, start: Reference) -> Graph:
         """Return the graph of everything behind `start`."""
         graph = self._graph
-        graph.root = graph.add(_artifact(self._ledger, start.digest))
+        maker = self._producers.named(start.digest, start.run_id, start.stage)
+        graph.root = first = self._artifacts.add(start.digest, maker)
         if start.registered:
             version = graph.add(_registered(self._ledger, start.registered))
             graph.connect(graph.root, version)
             graph.root = version
-        queue = deque([(start.digest, start.run_id, start.stage)])
+        queue = deque([(first, start.digest, maker)])
         done: set[str] = set()
         while queue:
-            digest, run_id, stage = queue.popleft()
-            if digest in done:
+            artifact, digest, maker = queue.popleft()
+            if maker is None:
                 continue
-            done.add(digest)
-            maker = self._maker(digest, run_id, stage)
-            if maker:
-                queue.extend(self._add_stage(digest, maker))
+            node = graph.add(_stage(self._ledger, maker))
+            for port in made(maker)[digest]:
+                graph.connect(node, artifact, port)
+            if node not in done:
+                done.add(node)
+                queue.extend(self._add_inputs(node, maker))
         return graph
 
-    def _maker(self, digest: str, run_id: str | None, stage: str | None) -> Entry | None:
-        """Return the ledger entry of the stage that made an artifact: of the named run, or else the first ever."""
-        if run_id and stage:
-            entry = self._ledger.stage(run_id, stage)
-            if entry and digest in _made(entry):
-                return _origin(self._ledger, entry)
-        fingerprints = [
-            key.rpartition("/")[2].removesuffix(".json") for key in self._ledger.store.keys(f"producers/{digest}/")
-        ]
-        actions = [action for mark in fingerprints if (action := self._ledger.action(mark))]
-        entries = [self._ledger.stage(action["run_id"], action["stage"]) for action in actions]
-        made = [entry for entry in entries if entry and digest in _made(entry)]
-        return min(made, key=lambda entry: (entry["started"], entry["fingerprint"]), default=None)
-
-    def _add_stage(self, digest: str, entry: Entry) -> Iterator[tuple[str, str | None, str | None]]:
-        """Add the stage that made `digest` with its inputs; yield them as (digest, run, stage) to go on from."""
-        graph = self._graph
-        node = graph.add(_stage(self._ledger, entry))
-        for port in _made(entry)[digest]:
-            graph.connect(node, digest, port)
-        planned = {stage["name"] for stage in self._ledger.run_entry(entry["run_id"]).get("stages", ())}
+    def _add_inputs(self, node: str, entry: Entry) -> Iterator[tuple[str, str, Entry | None]]:
+        """Add the inputs of a stage; yield each as (node, digest, maker) to go on from."""
         for port, items in entry["inputs"].items():
             for item in items:
-                used = graph.add(_artifact(self._ledger, item["digest"], item["type"]))
-                graph.connect(used, node, port)
-                upstream = item["source"].rpartition(".")[0]
-                if upstream in planned:
-                    yield item["digest"], entry["run_id"], upstream
-                else:
-                    source = graph.add(_source(item["source"]))
-                    graph.connect(source, used)
-                    yield item["digest"], None, None
+                maker = self._producers.of_input(entry, item)
+                used = self._artifacts.add(item["digest"], maker, item["type"])
+                self._graph.connect(used, node, port)
+                if self._producers.upstream(entry, item) is None:
+                    self._graph.connect(self._graph.add(_source(item["source"])), used)
+                yield used, item["digest"], maker
 
 
-def _forward(ledger: Ledger, start: Reference) -> Graph:
-    graph = Graph("", DESCENDANTS)
-    graph.root = graph.add(_artifact(ledger, start.digest))
-    users: dict[str, list[Entry]] = {}
-    for entry in sorted(ledger.stages(), key=lambda entry: (entry["started"], entry["run_id"], entry["stage"])):
-        for digest in {item["digest"] for items in entry["inputs"].values() for item in items}:
-            users.setdefault(digest, []).append(entry)
-    registered = _registered_by_digest(ledger)
-    queue, done = deque([start.digest]), {start.digest}
-    while queue:
-        digest = queue.popleft()
-        for record in registered.get(digest, ()):
-            graph.connect(digest, graph.add(_registered(ledger, record)))
-        for entry in users.get(digest, ()):
-            node = graph.add(_stage(ledger, _origin(ledger, entry)))
-            for port, items in entry["inputs"].items():
-                if any(item["digest"] == digest for item in items):
-                    graph.connect(digest, node, port)
-            for made, ports in _made(entry).items():
-                graph.add(_artifact(ledger, made))
+class _Forward:
+    """Walks from an artifact to all that was made of it, in every run."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._graph = Graph("", DESCENDANTS)
+        self._producers = Producers(ledger)
+        self._artifacts = _Occurrences(ledger, self._graph)
+        self._users: dict[str, list[Entry]] = {}
+        self._handed_on: set[str] = set()
+        for entry in sorted(ledger.stages(), key=lambda entry: (entry["started"], entry["run_id"], entry["stage"])):
+            self._handed_on |= handed_on(entry)
+            for digest in {item["digest"] for items in entry["inputs"].values() for item in items}:
+                self._users.setdefault(digest, []).append(entry)
+        self._versions = _registered_by_digest(ledger)
+
+    def walk(self, start: Reference) -> Graph:
+        """Return the graph of everything that was made of `start`."""
+        graph = self._graph
+        place = self._place(start.digest, self._producers.named(start.digest, start.run_id, start.stage))
+        graph.root = self._artifacts.add(start.digest, place)
+        queue, done = deque([(graph.root, start.digest, place)]), {graph.root}
+        while queue:
+            artifact, digest, place = queue.popleft()
+            self._add_versions(artifact, digest, place)
+            for entry in self._users.get(digest, ()):
+                ports = [port for port, items in entry["inputs"].items() if self._takes(entry, items, digest, place)]
+                if not ports:
+                    continue
+                entry = self._producers.origin(entry)
+                node = graph.add(_stage(self._ledger, entry))
                 for port in ports:
-                    graph.connect(node, made, port)
-                if made not in done:
-                    done.add(made)
-                    queue.append(made)
-    return graph
+                    graph.connect(artifact, node, port)
+                for output, made_at in made(entry).items():
+                    giver = self._place(output, entry)
+                    target = self._artifacts.add(output, giver)
+                    for port in made_at:
+                        graph.connect(node, target, port)
+                    if target not in done:
+                        done.add(target)
+                        queue.append((target, output, giver))
+        return graph
+
+    def _place(self, digest: str, maker: Entry | None) -> Entry | None:
+        """Return the stage that handed an artifact on, or None: who makes the same bytes makes the same artifact."""
+        return maker if maker and digest in handed_on(maker) else None
+
+    def _takes(self, entry: Entry, items: list[dict[str, Any]], digest: str, place: Entry | None) -> bool:
+        """Return whether one of a port's inputs is the artifact as it came from `place`."""
+        found = [item for item in items if item["digest"] == digest]
+        if not found or digest not in self._handed_on:
+            return bool(found)
+        places = [self._place(digest, self._producers.of_input(entry, item)) for item in found]
+        return _place_id(place) in map(_place_id, places)
+
+    def _add_versions(self, artifact: str, digest: str, place: Entry | None) -> None:
+        for record in self._versions.get(digest, ()):
+            maker = self._producers.named(digest, record["run_id"], record["stage"])
+            if _place_id(self._place(digest, maker)) == _place_id(place):
+                self._graph.connect(artifact, self._graph.add(_registered(self._ledger, record)))
 
 
-def _origin(ledger: Ledger, entry: Entry) -> Entry:
-    """Return the entry of the work that really ran: for a cache hit, that of the run whose work it reuses."""
-    producer = entry.get("produced_by")
-    found = ledger.stage(producer["run_id"], producer["stage"]) if producer else None
-    return found if found and found["fingerprint"] == entry["fingerprint"] else entry
-
-
-def _made(entry: Entry) -> dict[str, list[str]]:
-    """Return digest -> output ports of a stage."""
-    made: dict[str, list[str]] = {}
-    for port, output in entry["outputs"].items():
-        made.setdefault(output["digest"], []).append(port)
-    return made
+def _place_id(place: Entry | None) -> str | None:
+    return stage_id(place) if place else None
 
 
 def _artifact(ledger: Ledger, digest: str, type: str | None = None) -> Node:
@@ -213,7 +240,7 @@ def _stage(ledger: Ledger, entry: Entry) -> Node:
         code["files"], params = action["parts"]["code"], action["parts"]["params"]
     kept = ("stage", "component", "fingerprint", "run_id", "recipe", "seed", "labels", "started", "seconds")
     return {
-        "id": f"stage:{mark or entry['run_id'] + '/' + entry['stage']}",
+        "id": stage_id(entry),
         "kind": "stage",
         **{name: entry[name] for name in kept},
         "params": params,

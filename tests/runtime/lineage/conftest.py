@@ -91,7 +91,7 @@ class Story:
             run_id=self.run_id,
             recipe=self.recipe,
             stage=stage,
-            component=stage.rstrip("0123456789"),
+            component=fields.pop("component", stage.rstrip("0123456789")),
             params=params or {},
             inputs={},
             seed=self.seed,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import time
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,8 @@ from components.runtime.lineage.ledger import load_run, show_json
 from components.runtime.lineage.registry import register_model
 from components.runtime.store import Store, open_store
 from tests.runtime.lineage.conftest import Story, tell
+
+CHAMPION = ("candidate", "measure", "champion")
 
 
 def edges(graph: Graph) -> set[tuple[str, str, str]]:
@@ -126,6 +130,77 @@ def test_equal_bytes_from_two_runs_keep_to_the_run_that_was_named(store: Store) 
         nodes = ancestors(store, f"{run_id}:sft.model").of_kind("stage")
         assert [node["run_id"] for node in nodes] == [run_id, run_id]
     assert {node["run_id"] for node in ancestors(store, story.made["sft.model"][1]).of_kind("stage")} == {"quick-1"}
+
+
+def adopted(story: Story, stage: str, source: str, digest: str) -> None:
+    """Let a stage take a model and give it on as it is, as adopt does, and register it."""
+    taken = Input(ArtifactType.MODEL, digest, Path(), {}, source)
+    text = (story.store.fetch(digest) / "content.json").read_text()
+    story.stage(stage, {"model": ("Model", text)}, inputs={"model": [taken]}, register_as="tiny", component="adopt")
+
+
+def crowned(store: Store, run_id: str, digest: str, later: float) -> Story:
+    """Tell a run of the champion recipe: a registered model is adopted, measured, and adopted again."""
+    story = Story(store, run_id, recipe="champion")
+    story.clock = time.time() + later
+    story.begin("candidate", "measure", "champion")
+    adopted(story, "candidate", "models:/tiny@candidate", digest)
+    story.stage("measure", {"metrics": ("Metrics", run_id)}, inputs=story.inputs(model="candidate.model"))
+    adopted(story, "champion", "candidate.model", digest)
+    return story
+
+
+def is_acyclic(graph: Graph) -> bool:
+    """Return whether the graph has an order."""
+    order = TopologicalSorter[str]()
+    for source, target, _ in graph.edges:
+        order.add(target, source)
+    try:
+        order.prepare()
+    except CycleError:
+        return False
+    return True
+
+
+def test_what_was_adopted_again_and_again_leads_back_to_the_training(store: Store) -> None:
+    digest = tell(store, "quick-1").made["rl.model"][1]
+    for number in (1, 2):
+        crowned(store, f"champion-{number}", digest, later=1000.0 * number)
+    graph = ancestors(store, "champion-2:champion.model")
+    trained = [("quick-1", stage) for stage in ("rl", "sft", "base", "prompts")]
+    adoptions = [(f"champion-{number}", stage) for number in (2, 1) for stage in ("champion", "candidate")]
+    walked = [(node["run_id"], node["stage"]) for node in graph.of_kind("stage")]
+    assert walked[0] == adoptions[0] and set(trained) < set(walked) and ("champion-2", "candidate") in walked
+    assert set(walked) <= {*trained, *adoptions} and is_acyclic(graph)
+    assert graph.root == digest and graph.to_json()["models"].count(digest) == 1
+
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(graph.tree())
+    assert [console.export_text(clear=False).count(f"{stage} run quick-1") for _, stage in trained] == [1] * 4
+
+
+def test_what_follows_an_adoption_is_told_apart_from_what_follows_the_training(store: Store) -> None:
+    story = tell(store, "quick-1")
+    digest = story.made["rl.model"][1]
+    crowned(store, "champion-1", digest, later=1000.0)
+    everything = descendants(store, "quick-1:rl.model")
+    reached = [(node["run_id"], node["stage"]) for node in everything.of_kind("stage")]
+    assert sorted(reached) == sorted([("quick-1", "evaluate"), *(("champion-1", name) for name in CHAMPION)])
+    assert is_acyclic(everything)
+    after = [node["stage"] for node in descendants(store, "champion-1:candidate.model").of_kind("stage")]
+    assert after == ["measure", "champion"]
+
+
+def test_a_selection_that_keeps_the_model_it_was_given_is_no_circle(store: Store) -> None:
+    story = Story(store, "quick-1")
+    story.begin("base", "select", "sft")
+    story.stage("base", {"model": ("Model", "kept")})
+    story.stage("select", {"model": ("Model", "kept")}, inputs=story.inputs(model="base.model"))
+    story.stage("sft", {"model": ("Model", "after")}, inputs=story.inputs(model="select.model"))
+    graph = ancestors(store, "quick-1:sft.model")
+    assert [node["stage"] for node in graph.of_kind("stage")] == ["sft", "select", "base"]
+    assert is_acyclic(graph)
+    assert [node["stage"] for node in descendants(store, "quick-1:base.model").of_kind("stage")] == ["select", "sft"]
 
 
 def test_a_removed_artifact_keeps_its_place(store: Store) -> None:
