@@ -71,7 +71,7 @@ class Graph:
         return lineage_tree(self)
 
     def _digests(self, type: str) -> list[str]:
-        return sorted(node["digest"] for node in self.of_kind("artifact") if node["type"] == type)
+        return sorted({node["digest"] for node in self.of_kind("artifact") if node["type"] == type})
 
 
 def ancestors(store: Store, reference: str) -> Graph:

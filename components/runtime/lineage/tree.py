@@ -11,6 +11,8 @@ from components.runtime.lineage.graph import ANCESTORS, Graph, Node
 from components.runtime.lineage.names import flatten
 
 MAX_PARAMS = 6
+MAX_VALUE = 32
+"""Characters of a parameter's value; --json has the whole."""
 SHORT = 12
 
 
@@ -56,7 +58,15 @@ def _name(node: Node, port: str) -> str:
 def _stage_facts(node: Node) -> str:
     code: dict[str, Any] = node["code"]
     version = f"{str(code['version'])[:SHORT]}{'+changes' if code['dirty'] else ''}"
-    params = [f"{name}={value}" for name, value in flatten(node["given_params"])]
+    params = [f"{name}={_short(value)}" for name, value in flatten(node["given_params"])]
     more = [f"and {len(params) - MAX_PARAMS} more"] if len(params) > MAX_PARAMS else []
     facts = [f"run {node['run_id']}", f"seed {node['seed']}", f"code {version}"]
     return " | ".join([*facts, ", ".join([*params[:MAX_PARAMS], *more])] if params else facts)
+
+
+def _short(value: Any) -> str:
+    """Return a parameter's value as a person reads it at a glance."""
+    text = " ".join(str(value).split())
+    if len(text) <= MAX_VALUE:
+        return text
+    return f"[{len(value)} items]" if isinstance(value, list) else f"{text[: MAX_VALUE - 3]}..."

@@ -268,6 +268,20 @@ def test_the_tree_names_every_stage_once(store: Store) -> None:
     assert "tiny/1 @candidate" in text
 
 
+def test_the_tree_shows_what_a_person_reads_of_long_parameters(store: Store) -> None:
+    story = Story(store, "quick-1")
+    story.begin("prompts")
+    sources = [{"domain": f"d{number}", "source": {"name": "reasoning_gym"}} for number in range(4)]
+    params = {"sources": sources, "text": "word " * 40, "split": [0.0, 0.5]}
+    story.stage("prompts", {"prompts": ("Dataset", "rows")}, params=params)
+    graph = ancestors(store, "quick-1:prompts.prompts")
+    console = Console(width=400, record=True, file=io.StringIO())
+    console.print(graph.tree())
+    text = console.export_text()
+    assert "sources=[4 items], text=word word word word word word..., split=[0.0, 0.5]" in text
+    assert graph.to_json()["nodes"][1]["given_params"] == params
+
+
 def test_a_bucket_answers_like_a_folder(store: Store, s3_uri: str) -> None:
     bucket = open_store(s3_uri)
     for place in (store, bucket):
