@@ -278,7 +278,7 @@ def test_the_tree_shows_what_a_person_reads_of_long_parameters(store: Store) -> 
     console = Console(width=400, record=True, file=io.StringIO())
     console.print(graph.tree())
     text = console.export_text()
-    assert "sources=[4 items], text=word word word word word word..., split=[0.0, 0.5]" in text
+    assert "sources=[4 items], split=[0.0, 0.5], text=word word word word word word..." in text
     assert graph.to_json()["nodes"][1]["given_params"] == params
 
 
