@@ -92,6 +92,7 @@ class Closing:
                     stage=self.job.stage,
                     metrics=action["metrics"],
                     aliases=self.job.register_aliases,
+                    reused=cache == "hit",
                 )
         hit = {"produced_by": {"run_id": action["run_id"], "stage": action["stage"]}} if cache == "hit" else {}
         return self._close(

@@ -104,6 +104,14 @@ class RunData:
         """Return the domains that were evaluated, in order of appearance."""
         return list(dict.fromkeys(domain for item in self.evaluations for domain in item.domains))
 
+    @property
+    def repeated(self) -> list[str]:
+        """Return the runs whose work this one repeats with none of its own; empty if it did some or has not ended."""
+        succeeded = self.end is not None and self.end["status"] == "succeeded"
+        if not succeeded or any(stage.status not in ("cached", "skipped") for stage in self.stages):
+            return []
+        return sorted({stage.entry["produced_by"]["run_id"] for stage in self.stages if stage.status == "cached"})
+
 
 @dataclass
 class Evaluation:

@@ -22,12 +22,16 @@ def build_report(store: Store, run_id: str) -> Manifest:
 
 
 def commit_report(store: Store, data: RunData) -> Manifest:
-    """Store the page of a collected run."""
+    """Store the page of a collected run.
+
+    Runs that took all from the cache have one page together: it says whose work it shows, and not which run looked.
+    """
     page = render(data)
+    about = {"repeats": data.repeated} if data.repeated else {"run_id": data.run["run_id"]}
     told = disk_errors(f"report of run {data.run['run_id']}", "write")
     with told, tempfile.TemporaryDirectory(prefix="posttrain-report-") as name:
         Path(name, "index.html").write_text(page, encoding="utf-8")
-        return store.commit(ArtifactType.REPORT, Path(name), {"run_id": data.run["run_id"]})
+        return store.commit(ArtifactType.REPORT, Path(name), about)
 
 
 def render(data: RunData) -> str:
@@ -44,17 +48,18 @@ def render(data: RunData) -> str:
         work.lineage(data),
         work.reproduce(data),
     ]
+    title = f"the work of {', '.join(data.repeated)}, from the cache" if data.repeated else run["run_id"]
     facts = [
         f'<span class="status {escape(end["status"])}">{escape(end["status"])}</span>',
-        escape(run["run_id"]),
+        escape(title),
         f"engine {escape(run['engine'])}",
         f"seed {run['seed']}",
-        duration(end["seconds"]),
-        f"started {escape(run['started'][:19].replace('T', ' '))} UTC",
     ]
+    if not data.repeated:
+        facts += [duration(end["seconds"]), f"started {escape(run['started'][:19].replace('T', ' '))} UTC"]
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{escape(run["run_id"])}</title>'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{escape(title)}</title>'
         f"<style>{STYLE.read_text()}</style></head><body><header><h1>{escape(run['recipe'])}</h1>"
         f"<p class=summary>{escape(run['summary'])}</p><p class=facts>{' · '.join(facts)}</p></header>"
         f"<main>{''.join(sections)}</main>"

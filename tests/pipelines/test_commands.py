@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from components.runtime.store import open_store
 from tests.support.toy_command import RECIPE, ROOT, Command, toy_command
 
 
@@ -69,6 +70,20 @@ def test_another_run_is_compared(posttrain: Command) -> None:
     assert {"stage": "train", "name": "factor", "a": 3, "b": 60} in compared["params"]
     assert posttrain("show", first).stdout.startswith(f"{first}: succeeded")
     assert first in posttrain("list", "runs").stdout
+
+
+def test_a_cached_rerun_adds_neither_a_version_nor_a_report(posttrain: Command, tmp_path: Path) -> None:
+    posttrain = toy_command(tmp_path / "store")
+    first = read(posttrain("run", RECIPE, "--json"))
+    pages = set()
+    for _ in range(2):
+        again = read(posttrain("run", RECIPE, "--json", "--new"))
+        assert {stage["cache"] for stage in again["stages"]} == {"hit", "none"}
+        pages.add(read(posttrain("report", again["run_id"], "--json"))["page"])
+    (page,) = pages
+    assert first["run_id"] in Path(page).read_text() and again["run_id"] not in Path(page).read_text()
+    versions = list(open_store(str(tmp_path / "store")).keys("models/toy/0"))
+    assert versions == ["models/toy/000001.json"]
 
 
 def test_a_failure_is_told_and_gone_on_with(posttrain: Command) -> None:

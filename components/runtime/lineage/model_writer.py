@@ -15,6 +15,7 @@ from components.runtime.lineage.names import flatten, mlflow_name, mlflow_value
 
 RUN_ID = "posttrain.run_id"
 DIGEST = "posttrain.digest"
+VERSION = "posttrain.version"
 REGISTERED = "posttrain.registered"
 EXTERNAL = "mlflow.model.isExternal"
 """Tells MLflow that the weights are not in its own artifact store."""
@@ -92,7 +93,10 @@ class ModelWriter:
         return model.model_id
 
     def _version(self, event: ModelRegistered) -> ModelVersion | None:
-        """Return the version that this event stands for, or None: one run registers a model under a name once."""
+        """Return the version that this event stands for, or None: one run registers a model under a name once.
+
+        A run that reused another's model speaks of the version that the other one registered.
+        """
         try:
             self._client.create_registered_model(event.name)
         except MlflowException as error:
@@ -101,7 +105,8 @@ class ModelWriter:
         found = [
             version
             for version in self._client.search_model_versions(f"name = '{event.name}'")
-            if version.tags.get(RUN_ID) == event.run_id and version.tags.get(DIGEST) == event.digest
+            if version.tags.get(DIGEST) == event.digest
+            and (version.tags.get(RUN_ID) == event.run_id or version.tags.get(VERSION) == str(event.version))
         ]
         found.sort(key=lambda version: int(version.version))
         for extra in found[1:]:
@@ -113,7 +118,7 @@ class ModelWriter:
             RUN_ID: event.run_id,
             DIGEST: event.digest,
             "posttrain.stage": event.stage,
-            "posttrain.version": str(event.version),
+            VERSION: str(event.version),
             REGISTERED: str(event.milliseconds),
             "posttrain.metrics": mlflow_value(event.metrics),
         }

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import InputError, UnknownName
 from components.runtime.lineage.spool import Spool
+from components.runtime.records import run_key
 
 if TYPE_CHECKING:
     from components.runtime.store import Store
@@ -34,21 +35,26 @@ def register_model(
     stage: str,
     metrics: Mapping[str, float],
     aliases: Iterable[str] = (),
+    reused: bool = False,
 ) -> int:
     """Give a model the next version under `name`, point `aliases` to it, and return the version.
 
     A run registers a model under a name once: calling it again returns the same version, which gets the aliases that it
-    lacks. An alias only moves forward, to the newest version that asked for it. Raises InputError for a name or alias
+    lacks. So does a rerun whose stage was `reused` from the cache: the version of the recipe's earlier run stays the
+    one. An alias only moves forward, to the newest version that asked for it. Raises InputError for a name or alias
     that no registry takes.
     """
     aliases = list(aliases)
     _check(name, aliases)
     with store.lock(f"models-{name}", wait_seconds=LOCK_WAIT_SECONDS):
-        record = next((found for found in versions(store, name) if _is(found, digest, run_id)), None)
+        known = list(versions(store, name))
+        record = next((found for found in known if _is(found, digest, run_id)), None)
+        if record is None and reused:
+            record = next((found for found in reversed(known) if _repeats(store, found, digest, run_id, stage)), None)
         if record is None:
             record = {
                 "name": name,
-                "version": max((found["version"] for found in versions(store, name)), default=0) + 1,
+                "version": max((found["version"] for found in known), default=0) + 1,
                 "digest": digest,
                 "run_id": run_id,
                 "stage": stage,
@@ -128,6 +134,14 @@ def _check(name: str, aliases: Iterable[str]) -> None:
 
 def _is(record: Mapping[str, Any], digest: str, run_id: str) -> bool:
     return record["digest"] == digest and record["run_id"] == run_id
+
+
+def _repeats(store: Store, record: Mapping[str, Any], digest: str, run_id: str, stage: str) -> bool:
+    """Return whether a version is the same model from the same stage of another run of the same recipe."""
+    if record["digest"] != digest or record["stage"] != stage:
+        return False
+    recipes = [(store.get(run_key(run)) or {}).get("recipe") for run in (record["run_id"], run_id)]
+    return recipes[0] == recipes[1]
 
 
 def _number(text: str) -> int | None:

@@ -332,3 +332,11 @@ def test_a_version_is_registered_once_for_a_run(store: Store, database: Path) ->
     assert register_model(store, "tiny", digest, **again) == 1
     deliver(store, "quick-1", uri_of(database))
     assert rows_of(database, "select name, version from model_versions") == [("tiny", 1)]
+
+    rerun = Story(store, "quick-2")  # all from the cache
+    rerun.begin("rl")
+    rerun.stage("rl", {"model": ("Model", "rl")}, cache="hit")
+    assert register_model(store, "tiny", digest, **again | {"run_id": "quick-2", "aliases": ["kept"]}, reused=True) == 1
+    deliver(store, "quick-2", uri_of(database))
+    assert rows_of(database, "select name, version from model_versions") == [("tiny", 1)]
+    assert ("kept", 1) in rows_of(database, "select alias, version from registered_model_aliases")

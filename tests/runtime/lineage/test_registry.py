@@ -11,6 +11,7 @@ from components.contract.errors import InputError
 from components.runtime.inputs import import_uri, uri_digest
 from components.runtime.lineage.registry import aliases_of, find_version, register_model
 from components.runtime.lineage.watch import Watcher
+from components.runtime.records import run_key
 from components.runtime.store import Store, open_store
 
 
@@ -38,6 +39,24 @@ def test_a_version_gets_an_alias_later_and_both_are_told_once(store: Store, tmp_
     assert aliases_of(store, "m") == {"candidate": 1, "champion": 1}
     told = {key.rpartition("/")[2]: store.get(key)["aliases"] for key in store.keys("spool/r/models/m/")}
     assert told == {"000001.json": ["candidate"], "000001-champion.json": ["champion"]}
+
+
+def test_a_cached_rerun_registers_no_further_version(store: Store, tmp_path: Path) -> None:
+    digest, other = model(store, tmp_path / "a", "1"), model(store, tmp_path / "b", "2")
+    for run, recipe in (("r1", "quick"), ("r2", "quick"), ("r3", "quick"), ("c1", "champion")):
+        store.put(run_key(run), {"recipe": recipe})
+
+    def rerun(digest: str, run: str, *aliases: str, stage: str = "s") -> int:
+        return register_model(
+            store, "m", digest, run_id=run, stage=stage, metrics={}, aliases=aliases, reused=run != "r1"
+        )
+
+    assert [rerun(digest, "r1", "candidate"), rerun(other, "r1", "candidate")] == [1, 2]
+    assert [rerun(digest, "r2", "candidate"), rerun(other, "r2", "candidate")] == [1, 2]
+    assert aliases_of(store, "m") == {"candidate": 2}
+    assert rerun(digest, "r3", "tried") == 1 and aliases_of(store, "m") == {"candidate": 2, "tried": 1}
+    assert rerun(digest, "c1", "champion") == 3, "another recipe promotes it: that is a version of its own"
+    assert rerun(digest, "r2", stage="t") == 4, "and so is what another stage registers"
 
 
 def test_an_alias_moves_forward_only(store: Store, tmp_path: Path) -> None:
