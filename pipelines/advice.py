@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from components.contract.job import StageRef
+from collections.abc import Iterator
+
+from components.contract.job import FirstOf, StageRef, alternatives, reference_text
+from components.runtime.choice import State, choose
 from pipelines.local_files import missing_files
 from pipelines.memory import memory_warnings
 from pipelines.recipe import Recipe
@@ -16,16 +19,40 @@ def advice(recipe: Recipe) -> list[str]:
         if stage.component.advice is None:
             continue
         makers = {
-            port: [made_by[ref.stage] for ref in refs if isinstance(ref, StageRef) and ref.stage in made_by]
+            port: [made_by[r.stage] for r in alternatives(refs) if isinstance(r, StageRef) and r.stage in made_by]
             for port, refs in stage.inputs.items()
         }
         for line in stage.component.advice(stage.config, makers):
             about.setdefault(line, []).append(stage.name)
+    for stage, line in needless_fallbacks(recipe):
+        about.setdefault(line, []).append(stage)
     for stage, line in missing_files(recipe):
         about.setdefault(line, []).append(stage.name)
     for name, line in memory_warnings(recipe):
         about.setdefault(line, []).append(name)
     return [f"{_named(stages)}: {line}" for line, stages in about.items()]
+
+
+def needless_fallbacks(recipe: Recipe) -> Iterator[tuple[str, str]]:
+    """Yield (stage, remark) for what stands in a fallback behind an input that is there in any case."""
+    stages = {stage.name: stage for stage in recipe.stages}
+    may_be_skipped: set[str] = set()
+
+    def state(ref: StageRef) -> State:
+        is_sure = ref.stage not in may_be_skipped and not stages[ref.stage].component.outputs[ref.port].optional
+        return State.THERE if is_sure else State.OPEN
+
+    for stage in recipe.stages:
+        if stage.conditional or choose(stage.inputs, stage.component, state).may_be_skipped:
+            may_be_skipped.add(stage.name)
+        for port, references in stage.inputs.items():
+            for fallback in (ref for ref in references if isinstance(ref, FirstOf)):
+                sure = [not isinstance(ref, StageRef) or state(ref) is State.THERE for ref in fallback.first_of]
+                reached = sure.index(True) if True in sure else len(sure) - 1
+                never = [*map(reference_text, fallback.first_of[reached + 1 :]), *["none"][: fallback.or_none]]
+                if sure[reached] and never:
+                    always = reference_text(fallback.first_of[reached])
+                    yield stage.name, f"input {port}: {always} is always made, so {', '.join(never)} is never taken"
 
 
 def _named(stages: list[str]) -> str:

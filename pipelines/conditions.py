@@ -10,7 +10,7 @@ from components.contract.errors import InputError, UnknownName
 from components.contract.expressions import Expression, ExpressionError, literal
 from components.contract.job import Expectation
 from components.runtime.gates.known import check_expectation
-from pipelines.connect import Connector, several
+from pipelines.connect import Connector, FirstFound, several
 from pipelines.draft import Draft
 from pipelines.grammar import ExpectationWords, metric_fits
 from pipelines.nodes import UNKNOWN, Node
@@ -76,6 +76,8 @@ class Conditions:
             self._problems.add(node.mark, f"when: {name!r} is not known; expected stage.metric or params.name{hint}")
             return None
         found = self._connector.follow(Node(name, node.mark), draft.cell)
+        if isinstance(found, str | FirstFound):
+            self._problems.add(node.mark, f"when: {name!r} is no metric of one stage, which a condition needs")
         if not isinstance(found, list) or not found:
             return None
         if len(found) > 1:

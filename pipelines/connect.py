@@ -21,6 +21,8 @@ from pipelines.uris import check_uri, is_uri
 
 _REFERENCE = re.compile(r"(?P<stage>[^\s.\[\]]+)(?:\[(?P<cell>[^\[\]]*)\])?(?:\.(?P<port>[^\s.\[\]]+))?", re.ASCII)
 _SELECTOR = re.compile(r"\s*([a-z0-9_-]+)\s*=\s*([^,=]+?)\s*", re.ASCII)
+NONE = "none"
+"""The last word of a fallback that may come to nothing."""
 FILE_ENDINGS = ("jsonl", "json", "parquet", "csv", "txt", "safetensors")
 
 
@@ -30,6 +32,19 @@ class Source:
 
     cell: Cell
     port: str
+
+
+@dataclass(frozen=True)
+class FirstFound:
+    """A fallback: what each of its references leads to, in the order in which they are tried."""
+
+    alternatives: list[list[Source] | str]
+    places: list[Node]
+    """Where each of them is written."""
+    or_none: bool = False
+
+
+Found = list[Source] | str | FirstFound | None
 
 
 @dataclass(frozen=True)
@@ -53,16 +68,23 @@ class Connector:
         self._folders = folders
         self.outputs: dict[str, list[str]] = {}
         """Stage of the file -> its outputs, for hints."""
+        self._handed: dict[tuple[int, str, int], Found] = {}
+        """What a carry or yield means to a cell: rounds that hand on fallbacks would ask for it again and again."""
 
-    def follow(self, node: Node, cell: Cell, namespace: Namespace | None = None) -> list[Source] | str | None:
-        """Return what `node`, a resolved text, means to `cell`: sources, an absolute URI, or None if that is noted.
+    def follow(self, node: Node, cell: Cell, namespace: Namespace | None = None) -> Found:
+        """Return what `node`, resolved, means to `cell`: sources, an absolute URI or a fallback; None if that is noted.
 
         `namespace` is where the reference is written, by default beside the cell's own stage.
         """
         if node.value is UNKNOWN:
             return None
+        if isinstance(node.value, list):
+            return self._first_of(node, cell, namespace)
         if not isinstance(node.value, str):
             return self._note(node.mark, f"got {shown(node.plain())}, expected stage.port or a URI")
+        if node.value == NONE:
+            instead = f"[stage.port, {NONE}] may end with it; else leave the input out"
+            return self._note(node.mark, f"{NONE!r} alone is no reference: {instead}")
         if is_uri(node.value):
             try:
                 return check_uri(node.value, self._folders.get(node.file))
@@ -70,6 +92,29 @@ class Connector:
                 return self._note(node.mark, str(error))
         wanted = self._parse(node)
         return self._find(wanted, cell, namespace or cell.template.namespace) if wanted else None
+
+    def _first_of(self, node: Node, cell: Cell, namespace: Namespace | None) -> FirstFound | None:
+        """Return what a list of alternatives leads to; one of them may come to a fallback itself, which is put in."""
+        items = node.value
+        or_none = bool(items) and items[-1].value == NONE
+        items = items[:-1] if or_none else items
+        if not items or any(isinstance(item.value, list) or item.value == NONE for item in items):
+            expected = f"expected references, the one to be preferred first; {NONE!r} may be the last of them"
+            return self._note(node.mark, f"got {shown(node.plain())}, {expected}")
+        alternatives: list[list[Source] | str] = []
+        places: list[Node] = []
+        for item in items:
+            found = self.follow(item, cell, namespace)
+            if found is None:
+                return None
+            if isinstance(item.value, str) and is_uri(item.value) and (or_none or item is not items[-1]):
+                return self._note(item.mark, f"{shown(item.value)} is always there: nothing after it is ever taken")
+            or_none |= item is items[-1] and isinstance(found, FirstFound) and found.or_none
+            more = found.alternatives if isinstance(found, FirstFound) else [found]
+            more = [other for other in more if other not in alternatives]
+            alternatives += more
+            places += [item] * len(more)
+        return FirstFound(alternatives, places, or_none)
 
     def follow_stages(self, node: Node, cell: Cell) -> list[Cell]:
         """Return the stages that `node`, the name of a stage or repeat, means to `cell`; none if that is noted."""
@@ -111,7 +156,7 @@ class Connector:
             selector[pair[1]] = pair[2]
         return _Wanted(node, node.value, found["stage"], found["port"] or "", selector)
 
-    def _find(self, wanted: _Wanted, cell: Cell, namespace: Namespace) -> list[Source] | str | None:
+    def _find(self, wanted: _Wanted, cell: Cell, namespace: Namespace) -> Found:
         if wanted.stage == "carry":
             return self._carried(wanted, cell, namespace)
         try:
@@ -131,7 +176,7 @@ class Connector:
             return self._yielded(wanted, cell, target)
         return self._cells(wanted, cell, target)
 
-    def _carried(self, wanted: _Wanted, cell: Cell, namespace: Namespace) -> list[Source] | str | None:
+    def _carried(self, wanted: _Wanted, cell: Cell, namespace: Namespace) -> Found:
         inside: Namespace | None = namespace
         while inside is not None and inside.group is None:
             inside = inside.parent
@@ -145,7 +190,7 @@ class Connector:
         assert inside.parent is not None
         return self._through(group.carry[wanted.port], cell, inside.parent)
 
-    def _yielded(self, wanted: _Wanted, cell: Cell, group: Group) -> list[Source] | str | None:
+    def _yielded(self, wanted: _Wanted, cell: Cell, group: Group) -> Found:
         selector = dict(wanted.selector)
         text = selector.pop("round", str(len(group.rounds)))
         if not (text.isdecimal() and 1 <= int(text) <= len(group.rounds)):
@@ -158,8 +203,11 @@ class Connector:
             )
         return self._through(group.yields[wanted.port], cell, group.rounds[int(text) - 1])
 
-    def _through(self, node: Node, cell: Cell, namespace: Namespace) -> list[Source] | str | None:
-        return self.follow(self._resolver.resolve(node, cell.scope), cell, namespace)
+    def _through(self, node: Node, cell: Cell, namespace: Namespace) -> Found:
+        key = id(node), cell.name, id(namespace)
+        if key not in self._handed:
+            self._handed[key] = self.follow(self._resolver.resolve(node, cell.scope), cell, namespace)
+        return self._handed[key]
 
     def _cells(self, wanted: _Wanted, cell: Cell, template: Template) -> list[Source] | None:
         axes = dict.fromkeys(axis for other in template.cells for axis in other.labels if axis)
@@ -196,6 +244,11 @@ class Connector:
 def cell_label(cell: Cell) -> str:
     """Return a cell as a reference selects it: "method=dapo, seed=1"."""
     return ", ".join(f"{axis}={value}" for axis, value in cell.labels.items())
+
+
+def agree(cell: Cell, other: Cell) -> bool:
+    """Return whether two cells have the same values on the axes that both have."""
+    return all(slug(cell.labels[axis]) == slug(other.labels[axis]) for axis in cell.labels if axis in other.labels)
 
 
 def several(sources: list[Source], taker: str) -> str:

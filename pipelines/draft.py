@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from components.contract.component import Component, Params
 from components.contract.errors import InputError, UnknownName
-from components.contract.job import StageRef, UriRef
+from components.contract.job import InputRef
 from components.contract.registry import components
 from pipelines.grammar import DEFAULT_KEYS, StageWords
 from pipelines.layers import merge
@@ -34,7 +34,7 @@ class Draft:
     component: Component | None
     params: dict[str, Any] = field(default_factory=dict)
     config: Params | None = None
-    inputs: dict[str, list[StageRef | UriRef]] = field(default_factory=dict)
+    inputs: dict[str, list[InputRef]] = field(default_factory=dict)
     when: str | None = None
     gate: list[str] = field(default_factory=list)
     needs: dict[str, Mark] = field(default_factory=dict)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import InputError
 from components.contract.expressions import Expression
-from components.contract.job import Job, StageRef
+from components.contract.job import FirstOf, InputRef, Job, StageRef
+from components.runtime.choice import Choice, State, choose
 from components.runtime.closure.rows import union
 from components.runtime.closure.walk import Closures
 from components.runtime.fingerprint import Fingerprint, fingerprint
@@ -48,6 +49,10 @@ class StageForecast:
     """The record that a cached stage reuses."""
     seconds: float | None = None
     """How long it may run, from earlier runs; None where there is no basis."""
+    inputs: Mapping[str, Sequence[InputRef]] = field(default_factory=dict)
+    """Port -> what it will take, as far as that is known: fallbacks that the run will decide are left as they are."""
+    may_be_skipped: bool = False
+    """Whether conditions that only the run decides may skip the stage."""
 
     @property
     def gpu_hours(self) -> float | None:
@@ -87,22 +92,23 @@ class _Forecaster:
 
     def _forecast(self, job: Job, stage: Stage) -> StageForecast:
         pool = self._plan.recipe.pools[stage.pool]
-        if reason := self._skip_reason(job, stage):
+        choice = choose(job.inputs, stage.component, self._state)
+        if reason := self._skip_reason(job, choice):
             return StageForecast(job, pool, Outlook.SKIP, reason)
-        digests, pending = self._digests(job, stage)
+        digests, pending = self._digests(stage, choice.left)
         mark = fingerprint(
             stage.component,
             stage.config,
             digests,
             stage.seed,
             job.resources,
-            verifiers=self._verifiers(job, stage, pending=bool(pending)),
+            verifiers=self._verifiers(stage, choice.left, pending=bool(pending)),
             closures=self._closures,
         )
         action = None if pending else self._store.get(action_key(mark.digest))
         if action and is_stored(self._store, action):
             reason = f"made by {action['stage']} of run {action['run_id']}"
-            return StageForecast(job, pool, Outlook.CACHED, reason, mark.digest, action, 0.0)
+            return StageForecast(job, pool, Outlook.CACHED, reason, mark.digest, action, 0.0, inputs=choice.left)
         return StageForecast(
             job,
             pool,
@@ -110,16 +116,15 @@ class _Forecaster:
             self._miss_reason(job, mark, pending),
             None if pending else mark.digest,
             seconds=self._history.seconds(job.stage, job.component),
+            inputs=choice.left,
+            may_be_skipped=choice.may_be_skipped or self._is_open(job),
         )
 
-    def _skip_reason(self, job: Job, stage: Stage) -> str | None:
+    def _skip_reason(self, job: Job, choice: Choice) -> str | None:
         """Return why the stage will be skipped, as far as cached metrics tell already."""
-        for port, references in job.inputs.items():
-            declared = stage.component.inputs[port]
-            for ref in references:
-                gone = isinstance(ref, StageRef) and self._done[ref.stage].outlook is Outlook.SKIP
-                if gone and isinstance(ref, StageRef) and not (declared.optional or declared.many):
-                    return f"input {port}: {ref.stage} will be skipped"
+        if choice.skipped_by:
+            port, stages = choice.skipped_by
+            return f"input {port}: {' and '.join(stages)} will be skipped"
         if job.when is None:
             return None
         condition = Expression(job.when)
@@ -139,30 +144,45 @@ class _Forecaster:
 
         return None if condition.holds(metric) else f"when {job.when} does not hold"
 
-    def _digests(self, job: Job, stage: Stage) -> tuple[dict[str, list[str]], list[str]]:
+    def _is_open(self, job: Job) -> bool:
+        """Return whether metrics that are not there yet decide about the stage."""
+        names = Expression(job.when).names if job.when else ()
+        return any(self._done[name.partition(".")[0]].action is None for name in names)
+
+    def _state(self, ref: StageRef) -> State:
+        """Return what is known of an output before the run."""
+        upstream = self._done[ref.stage]
+        if upstream.outlook is Outlook.SKIP:
+            return State.SKIPPED
+        if upstream.action is not None:
+            return State.THERE if ref.port in upstream.action["outputs"] else State.MISSING
+        may_be_absent = self._stages[ref.stage].component.outputs[ref.port].optional
+        return State.OPEN if upstream.may_be_skipped or may_be_absent else State.THERE
+
+    def _digests(self, stage: Stage, left: Mapping[str, Sequence[InputRef]]) -> tuple[dict[str, list[str]], list[str]]:
         """Return the digests of each port that are known, and in words those that are not."""
         digests: dict[str, list[str]] = {}
         pending: list[str] = []
-        for port, references in job.inputs.items():
+        for port, references in left.items():
             digests[port] = []
             for ref in references:
-                if not isinstance(ref, StageRef):
+                if isinstance(ref, FirstOf):
+                    pending.append(f"input {port} is not decided")
+                elif not isinstance(ref, StageRef):
                     digest = uri_digest(self._store, ref.uri, stage.component.inputs[port].type)
                     if digest is None:
                         pending.append(f"input {port}: {ref.uri} is read when the stage runs")
                     else:
                         digests[port].append(digest)
-                    continue
-                upstream = self._done[ref.stage]
-                if upstream.outlook is Outlook.SKIP:
-                    continue
-                if upstream.action is None:
+                elif (action := self._done[ref.stage].action) is None:
                     pending.append(f"input {port}: made by {ref.stage}, which will run")
-                elif output := upstream.action["outputs"].get(ref.port):
+                elif output := action["outputs"].get(ref.port):
                     digests[port].append(output["digest"])
+                else:
+                    pending.append(f"input {port}: {ref.stage} made no {ref.port}, and the stage will stop there")
         return digests, pending
 
-    def _verifiers(self, job: Job, stage: Stage, *, pending: bool) -> list[str] | None:
+    def _verifiers(self, stage: Stage, left: Mapping[str, Sequence[InputRef]], *, pending: bool) -> list[str] | None:
         """Return the verifiers that the rows of the inputs name; None where not all of them are known.
 
         Of inputs that are still to be made nobody knows: there they are taken to be those of the last time.
@@ -170,11 +190,11 @@ class _Forecaster:
         if stage.component.verifies is None:
             return None
         if pending:
-            last = self._history.last_action(job.stage)
+            last = self._history.last_action(stage.name)
             return last["parts"].get("verifiers") if last else None
         found: list[list[str] | None] = []
         for port in stage.component.verifies(stage.config):
-            for ref in job.inputs.get(port, ()):
+            for ref in left.get(port, ()):  # nothing is pending, so no fallback is open
                 if not isinstance(ref, StageRef):
                     found.append(uri_verifiers(ref.uri))
                 elif output := (self._done[ref.stage].action or {"outputs": {}})["outputs"].get(ref.port):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from graphlib import CycleError, TopologicalSorter
 
-from components.contract.job import StageRef
+from components.contract.component import Component
+from components.contract.job import InputRef, StageRef
+from components.runtime.choice import State, choose, stages_of
 from pipelines.draft import Draft
 from pipelines.problems import Problems
 
@@ -36,7 +38,7 @@ def refuse_cycles(drafts: Mapping[str, Draft], problems: Problems) -> None:
 def leave_out(drafts: Mapping[str, Draft]) -> dict[str, str]:
     """Return stage -> reason for those whose condition is false before the run, and those that cannot do without.
 
-    A stage loses what the left-out ones would have given to optional ports and to lists.
+    An input that a left-out stage would have given leaves the asking stage out, too, unless its fallback has another.
     """
     left_out = {name: f"when is false: {draft.words.when}" for name, draft in drafts.items() if not draft.included}
     changed = bool(left_out)
@@ -45,15 +47,35 @@ def leave_out(drafts: Mapping[str, Draft]) -> dict[str, str]:
         for name, draft in drafts.items():
             if name in left_out or draft.component is None:
                 continue
-            if gone := draft.conditions & left_out.keys():
-                left_out[name] = f"when: {min(gone)} is left out"
+            reason = _reason(draft, draft.component, left_out)
+            if reason is not None:
+                left_out[name] = reason
                 changed = True
-                continue
-            for port, references in draft.inputs.items():
-                kept = [r for r in references if not (isinstance(r, StageRef) and r.stage in left_out)]
-                if references and not kept and not draft.component.inputs[port].optional:
-                    producer = next(r.stage for r in references if isinstance(r, StageRef))
-                    left_out[name] = f"input {port}: {producer} is left out"
-                    changed = True
-                    break
     return left_out
+
+
+def _reason(draft: Draft, component: Component, left_out: Mapping[str, str]) -> str | None:
+    """Return why a stage cannot run without those that are left out, or None if it can."""
+    if gone := draft.conditions & left_out.keys():
+        return f"when: {min(gone)} is left out"
+    skipped = choose(draft.inputs, component, _state(left_out)).skipped_by
+    if skipped is None:
+        return None
+    port, stages = skipped
+    return f"input {port}: {' and '.join(stages)} {'is' if len(stages) == 1 else 'are'} left out"
+
+
+def remaining(draft: Draft, left_out: Mapping[str, str]) -> dict[str, list[InputRef]]:
+    """Return the inputs of a stage that runs, without what those that are left out would have given."""
+    assert draft.component is not None
+    return choose(draft.inputs, draft.component, _state(left_out)).left
+
+
+def replaced(draft: Draft, left_out: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return port -> left-out stages whose place a fallback of it takes, or leaves empty."""
+    gone = {port: [stage for stage in stages_of(refs) if stage in left_out] for port, refs in draft.inputs.items()}
+    return {port: stages for port, stages in gone.items() if stages}
+
+
+def _state(left_out: Mapping[str, str]) -> Callable[[StageRef], State]:
+    return lambda ref: State.SKIPPED if ref.stage in left_out else State.OPEN

@@ -19,7 +19,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from components.contract.expressions import Expression, ExpressionError
-from pipelines.connect import Connector, several
+from pipelines.connect import Connector, FirstFound, several
 from pipelines.draft import Draft
 from pipelines.grammar import MAX_SUMMARY_LENGTH, metric_fits
 from pipelines.nodes import Node
@@ -179,7 +179,9 @@ class _Reader:
                 self._problems.add(node.mark, f"hallmark: {name!r} is not known; expected stage.metric")
                 continue
             found = self._connector.follow(Node(name, node.mark), cell)
-            if isinstance(found, list) and len(found) > 1:
+            if isinstance(found, str | FirstFound):
+                self._problems.add(node.mark, f"hallmark: {name!r} is no metric of one stage")
+            elif isinstance(found, list) and len(found) > 1:
                 self._problems.add(node.mark, several(found, "a hallmark"))
             elif isinstance(found, list) and found:
                 self._check_metric(found[0].port, self._drafts[found[0].cell.name], node)

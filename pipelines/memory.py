@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from components.contract.artifacts import ArtifactType
-from components.contract.job import StageRef, UriRef
+from components.contract.job import StageRef, UriRef, alternatives
 from components.contract.memory import GIB, SPARED, MemoryEstimate, Place
 from pipelines.pools import Pool
 from pipelines.recipe import Recipe
@@ -101,7 +101,7 @@ def _input_models(stage: Stage, models: dict[str, Any]) -> Iterator[Any]:
     for port, references in stage.inputs.items():
         if stage.component.inputs[port].type not in MODELS:
             continue
-        for reference in references:
+        for reference in alternatives(references):
             yield models.get(reference.stage) if isinstance(reference, StageRef) else _outside(reference)
 
 

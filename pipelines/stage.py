@@ -10,8 +10,9 @@ from typing import Any
 
 from components.contract.backends import Backends
 from components.contract.component import Component, Params
-from components.contract.job import Approval, Expectation, Retry, StageRef, UriRef
+from components.contract.job import Approval, Expectation, InputRef, Retry
 from pipelines.draft import Draft
+from pipelines.graph import remaining, replaced
 from pipelines.matrix import Label
 from pipelines.problems import Mark
 
@@ -26,7 +27,9 @@ class Stage:
     """As written, without references; what the job is given."""
     config: Params
     """The same, validated, with the component's defaults."""
-    inputs: dict[str, list[StageRef | UriRef]]
+    inputs: dict[str, list[InputRef]]
+    without: dict[str, list[str]]
+    """Port -> stages that it asks for and that are left out; a fallback stands in for them."""
     seed: int
     pool: str
     backend: Backends | None
@@ -34,6 +37,8 @@ class Stage:
     retry: Retry
     timeout_seconds: float | None
     when: str | None
+    conditional: bool
+    """Whether the recipe gives it a condition, be it one that is decided before the run."""
     gate: list[str]
     expect: list[Expectation]
     approve: Approval | None
@@ -66,23 +71,21 @@ def stage_of(draft: Draft, left_out: Mapping[str, str]) -> Stage:
     """Return the stage of a draft without problems; what is left out is no input of it."""
     assert draft.component is not None and draft.config is not None
     words, cell = draft.words, draft.cell
-    kept = {
-        port: [r for r in references if not (isinstance(r, StageRef) and r.stage in left_out)]
-        for port, references in draft.inputs.items()
-    }
     labels: dict[str, Label] = {**cell.template.rounds, **cell.labels}
     return Stage(
         name=cell.name,
         component=draft.component,
         params=draft.params,
         config=draft.config,
-        inputs={port: references for port, references in kept.items() if references},
+        inputs=remaining(draft, left_out),
+        without=replaced(draft, left_out),
         seed=cell.seed if words.seed is None else words.seed,
         pool=words.pool,
         backend=words.backend,
         retry=Retry(retries=words.retries, backoff_seconds=words.backoff),
         timeout_seconds=words.timeout,
         when=draft.when,
+        conditional=words.when is not None,
         gate=draft.gate,
         expect=[Expectation(port=e.port, type=e.type, kwargs=e.kwargs) for e in words.expect],
         approve=words.approve

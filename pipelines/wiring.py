@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from components.contract.component import Component, Port
-from components.contract.job import StageRef, UriRef
-from pipelines.connect import Connector, Source, several
+from components.contract.job import FirstOf, InputRef, StageRef, UriRef
+from pipelines.connect import NONE, Connector, FirstFound, Source, agree, several
 from pipelines.draft import Draft
 from pipelines.nodes import UNKNOWN, Node
 from pipelines.problems import Problems, shown
@@ -52,25 +52,54 @@ class Wiring:
             place = node.where if node is not None else draft.node.where
             self._problems.add(place, f"stage {path!r}: {component.name} needs the input {ports}")
 
-    def _input(self, draft: Draft, name: str, port: Port, node: Node) -> list[StageRef | UriRef]:
+    def _input(self, draft: Draft, name: str, port: Port, node: Node) -> list[InputRef]:
         path = draft.cell.template.path
         taker = f"input {name!r} of stage {path!r}"
-        items = node.value if isinstance(node.value, list) else [node]
-        if isinstance(node.value, list) and (not items or not port.many):
-            expected = "a list of at least one reference" if port.many else "one reference, not a list"
-            self._problems.add(node.mark, f"{taker}: got {shown(node.plain())}, expected {expected}")
+        items = node.value if isinstance(node.value, list) and port.many else [node]
+        if not items or node.value == []:  # of a port that takes one, the list is a fallback
+            expected = "a list of at least one reference" if port.many else "a reference, or several to fall back on"
+            self._problems.add(node.mark, f"{taker}: got [], expected {expected}")
             return []
-        references: list[StageRef | UriRef] = []
+        references: list[InputRef] = []
         for item in items:
             found = self._connector.follow(item, draft.cell)
             if isinstance(found, str):
                 references.append(UriRef(uri=found))
+            elif isinstance(found, FirstFound):
+                references += self._fallbacks(draft, port, taker, item, found)
             elif found and len(found) > 1 and not port.many:
                 self._problems.add(item.mark, several(found, taker))
             for source in found if isinstance(found, list) else ():
-                draft.needs.setdefault(source.cell.name, item.mark)
-                references.append(StageRef(stage=source.cell.name, port=source.port))
-                self._port(item, source, port, taker, self._drafts[source.cell.name].component)
+                references.append(self._reference(draft, port, taker, item, source))
+        return references
+
+    def _reference(self, draft: Draft, port: Port, taker: str, node: Node, source: Source) -> StageRef:
+        draft.needs.setdefault(source.cell.name, node.mark)
+        self._port(node, source, port, taker, self._drafts[source.cell.name].component)
+        return StageRef(stage=source.cell.name, port=source.port)
+
+    def _fallbacks(self, draft: Draft, port: Port, taker: str, node: Node, found: FirstFound) -> list[InputRef]:
+        """Return a fallback, or one for each cell that its first reference means where the port takes many."""
+        if found.or_none and not (port.optional or port.many):
+            self._problems.add(node.mark, f"{taker} is needed: its fallback cannot end with {NONE!r}")
+            return []
+        first = found.alternatives[0]
+        anchors: list[Source | None] = [*first] if isinstance(first, list) and port.many else [None]
+        references: list[InputRef] = []
+        for anchor in anchors:
+            plain: list[StageRef | UriRef] = []
+            for other, place in zip(found.alternatives, found.places, strict=True):
+                if isinstance(other, str):
+                    plain.append(UriRef(uri=other))
+                    continue
+                sources = _beside(anchor, other, is_first=other is first)
+                if len(sources) != 1:
+                    if other:  # else what it names is broken, and that is noted
+                        self._problems.add(place.mark, several(other, taker))
+                    return []
+                plain.append(self._reference(draft, port, taker, place, sources[0]))
+            needs_choice = len(plain) > 1 or found.or_none
+            references.append(FirstOf(first_of=plain, or_none=found.or_none) if needs_choice else plain[0])
         return references
 
     def _port(self, node: Node, source: Source, port: Port, taker: str, producer: Component | None) -> None:
@@ -94,3 +123,10 @@ class Wiring:
             assert item is not None
             for other in self._connector.follow_stages(Node(text, item.mark), draft.cell):
                 draft.needs.setdefault(other.name, item.mark)
+
+
+def _beside(anchor: Source | None, sources: list[Source], *, is_first: bool) -> list[Source]:
+    """Return those of a fallback's sources that may stand in for `anchor`, a cell of its first reference."""
+    if anchor is None:
+        return sources
+    return [anchor] if is_first else [source for source in sources if agree(source.cell, anchor.cell)]

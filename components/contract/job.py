@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
@@ -25,6 +25,30 @@ class UriRef(_Frozen):
     """An input that exists before the run: `artifact:<digest>`, or a path or URI (file, s3, hf)."""
 
     uri: str
+
+
+class FirstOf(_Frozen):
+    """A fallback: of several inputs, the first that is there."""
+
+    first_of: list[StageRef | UriRef] = Field(min_length=1)
+    or_none: bool = False
+    """Whether the stage goes on without this input where none of them is there."""
+
+
+InputRef = StageRef | UriRef | FirstOf
+
+
+def alternatives(references: Iterable[InputRef]) -> Iterator[StageRef | UriRef]:
+    """Yield all that references may come to, those of a fallback one by one."""
+    for reference in references:
+        yield from reference.first_of if isinstance(reference, FirstOf) else (reference,)
+
+
+def reference_text(reference: InputRef) -> str:
+    """Return a reference as people read it: "rl.model", a URI, or "rl.model or else sft.model or else none"."""
+    words = [f"{ref.stage}.{ref.port}" if isinstance(ref, StageRef) else ref.uri for ref in alternatives([reference])]
+    ends = ["none"] if isinstance(reference, FirstOf) and reference.or_none else []
+    return " or else ".join([*words, *ends])
 
 
 class Resources(Backends):
@@ -113,8 +137,8 @@ class Job(_Frozen):
     component: str
     params: dict[str, Any]
     """Resolved parameters, as written in the recipe: no `${...}` left."""
-    inputs: dict[str, list[StageRef | UriRef]]
-    """Port name to its references; a port that takes one has a list of one."""
+    inputs: dict[str, list[StageRef | UriRef | FirstOf]]
+    """Port name to its references; a port that takes one has a list of one. The launcher decides fallbacks."""
     seed: int
     store: str
     """Store URI: a directory path, or s3://bucket/prefix."""

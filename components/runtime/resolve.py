@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ from components.contract.component import Component
 from components.contract.context import Input
 from components.contract.errors import InputError, StageFailed
 from components.contract.expressions import Expression, Value
-from components.contract.job import Job, StageRef
+from components.contract.job import FirstOf, Job, StageRef, UriRef
+from components.runtime.choice import Choice, State, choose
 from components.runtime.closure.rows import named_verifiers, union
 from components.runtime.inputs import import_uri, is_outside
 from components.runtime.records import stage_key
@@ -28,12 +30,10 @@ class Upstream:
 
     def skip_reason(self) -> str | None:
         """Return why the job does not run in this run: a skipped input, or a `when` that does not hold."""
-        for port, refs in self.job.inputs.items():
-            declared = self.component.inputs[port]
-            for ref in refs:
-                needed = isinstance(ref, StageRef) and not (declared.optional or declared.many)
-                if needed and self._entry(ref.stage)["status"] == "skipped":
-                    return f"its input {port} comes from {ref.stage}, which was skipped"
+        if skipped := self._choice.skipped_by:
+            port, stages = skipped
+            which = "which was skipped" if len(stages) == 1 else "none of which gave it"
+            return f"its input {port} comes from {' or '.join(stages)}, {which}"
         if self.job.when is None:
             return None
         condition = Expression(self.job.when)
@@ -44,15 +44,26 @@ class Upstream:
 
     def imports(self) -> bool:
         """Return whether an input is brought in from outside of the store."""
-        refs = [ref for refs in self.job.inputs.values() for ref in refs]
+        refs = [ref for refs in self.chosen().values() for ref in refs]
         return any(not isinstance(ref, StageRef) and is_outside(ref.uri) for ref in refs)
 
-    def resolve(self) -> Resolved:
-        """Return the digests behind each port; what a URI names is brought into the store.
+    def chosen(self) -> dict[str, list[StageRef | UriRef]]:
+        """Return what each port takes, fallbacks decided by the run's ledger; ports that take nothing are left out.
 
-        Raises StageFailed when an earlier stage has not ended, or made nothing for a port that needs it.
+        Raises StageFailed when an earlier stage has not ended, InputError where one ran and made nothing for a port.
         """
-        return {port: self._port(port, refs) for port, refs in self.job.inputs.items()}
+        if self._choice.missing:
+            port, ref = self._choice.missing
+            raise InputError(
+                f"stage {self.job.stage!r}: {ref.stage} ran and made no {ref.port} for the input {port}; a fallback in "
+                f"the recipe, [{ref.stage}.{ref.port}, none] where it can do without, says what to take then"
+            )
+        left = self._choice.left.items()  # all has ended: nothing of it is open
+        return {port: [ref for ref in refs if not isinstance(ref, FirstOf)] for port, refs in left}
+
+    def resolve(self) -> Resolved:
+        """Return the digests behind each port; what a URI names is brought into the store. Raises as `chosen` does."""
+        return {port: [self._resolved(port, ref) for ref in refs] for port, refs in self.chosen().items()}
 
     def verifiers(self, resolved: Resolved, ports: Iterable[str]) -> list[str] | None:
         """Return the verifiers that the rows behind these ports name; None where not all of them are known."""
@@ -70,22 +81,23 @@ class Upstream:
             for port, found in resolved.items()
         }
 
-    def _port(self, port: str, refs: list[Any]) -> list[tuple[str, str]]:
-        declared = self.component.inputs[port]
-        found = []
-        for ref in refs:
-            if isinstance(ref, StageRef):
-                output = self._entry(ref.stage)["outputs"].get(ref.port)
-                if output:
-                    found.append((output["digest"], f"{ref.stage}.{ref.port}"))
-            else:
-                found.append((import_uri(self.store, ref.uri, declared.type), ref.uri))
-        if not found and not (declared.optional or declared.many):
-            raise StageFailed(f"stage {self.job.stage!r}: nothing was made for its input {port!r}")
-        return found
+    @cached_property
+    def _choice(self) -> Choice:
+        return choose(self.job.inputs, self.component, self._state)
+
+    def _state(self, ref: StageRef) -> State:
+        entry = self._entry(ref.stage)
+        if entry["status"] == "skipped":
+            return State.SKIPPED
+        return State.THERE if ref.port in entry["outputs"] else State.MISSING
+
+    def _resolved(self, port: str, ref: StageRef | UriRef) -> tuple[str, str]:
+        if isinstance(ref, StageRef):
+            return self._entry(ref.stage)["outputs"][ref.port]["digest"], f"{ref.stage}.{ref.port}"
+        return import_uri(self.store, ref.uri, self.component.inputs[port].type), ref.uri
 
     def _named(self, digest: str, source: str) -> list[str] | None:
-        refs = [ref for refs in self.job.inputs.values() for ref in refs if isinstance(ref, StageRef)]
+        refs = [ref for refs in self.chosen().values() for ref in refs if isinstance(ref, StageRef)]
         if made := next((ref for ref in refs if f"{ref.stage}.{ref.port}" == source), None):
             return self._entry(made.stage)["outputs"][made.port].get("verifiers")
         return named_verifiers(self.store.fetch(digest)) if is_outside(source) else None

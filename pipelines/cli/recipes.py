@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import InputError
+from components.contract.job import FirstOf, reference_text
 from components.contract.memory import GIB, Place
 from pipelines.advice import advice
 from pipelines.cli.output import print_json, print_table, problems_json, seconds_text
@@ -21,6 +22,7 @@ from pipelines.recipe import Recipe, load_recipe
 if TYPE_CHECKING:
     from pipelines.forecast import StageForecast
     from pipelines.plan import Plan
+    from pipelines.stage import Stage
 
 
 def validate(arguments: argparse.Namespace) -> int:
@@ -109,6 +111,8 @@ def _stage_json(stage: StageForecast) -> dict[str, Any]:
         "seed": job.seed,
         "when": job.when,
         "needs_approval": job.approve is not None,
+        "inputs": {port: [reference_text(ref) for ref in refs] for port, refs in stage.inputs.items()},
+        "may_be_skipped": stage.may_be_skipped,
         "seconds": stage.seconds,
         "gpu_hours": stage.gpu_hours,
         "price": stage.price,
@@ -127,7 +131,7 @@ def _print_plan(planned: Plan, stages: Sequence[StageForecast]) -> None:
             job.component,
             job.resources.pool,
             stage.outlook.value,
-            _conditions(stage) + stage.reason,
+            _conditions(stage) + "; ".join([stage.reason, *_fallbacks(stage, planned.stage(stage.job.stage))]),
             seconds_text(stage.seconds) if stage.outlook.value == "run" else "",
             ", ".join(job.after) or "-",
         ]
@@ -166,7 +170,22 @@ def _print_notes(recipe: Recipe) -> None:
 def _conditions(stage: StageForecast) -> str:
     job = stage.job
     parts = [f"if {job.when}: "] if job.when and stage.outlook.value == "run" else []
+    parts += ["unless an input is skipped: "] if stage.may_be_skipped and not job.when else []
     return "".join([*parts, "after approval: " if job.approve and stage.outlook.value == "run" else ""])
+
+
+def _fallbacks(forecast: StageForecast, stage: Stage) -> list[str]:
+    """Return what a stage takes in the place of another, as far as that is known."""
+    found = []
+    for port, references in forecast.job.inputs.items():
+        left = forecast.inputs.get(port, ())
+        is_open = any(isinstance(ref, FirstOf) for ref in left)
+        takes = ", ".join(map(reference_text, left)) or "nothing"
+        replaced = port in stage.without or any(isinstance(ref, FirstOf) for ref in references)
+        if replaced and forecast.outlook.value != "skip":
+            found.append(f"input {port} takes {takes}" + (", the first that is made" if is_open else ""))
+    found += [f"input {port} takes nothing" for port in stage.without if port not in forecast.job.inputs]
+    return found
 
 
 def _totals(stages: Sequence[StageForecast]) -> str:

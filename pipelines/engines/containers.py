@@ -21,6 +21,7 @@ from components.contract.errors import InputError
 from components.contract.job import Job, UriRef
 from components.contract.registry import components
 from components.runtime.inputs import import_uri, is_outside
+from components.runtime.resolve import Upstream
 from components.runtime.store import open_store
 from pipelines.engines.attempt import Ended, ended, timed_out
 
@@ -150,7 +151,8 @@ class _Told:
 def _with_inputs_in_store(job: Job) -> Job:
     """Bring files and downloads into the store first: a container sees nothing of this machine but the store."""
     store = open_store(job.store)
-    ports = components().get(job.component).inputs
+    component = components().get(job.component)
+    ports = component.inputs
     inputs = {
         port: [
             UriRef(uri=f"artifact:{import_uri(store, ref.uri, ports[port].type)}")
@@ -158,7 +160,7 @@ def _with_inputs_in_store(job: Job) -> Job:
             else ref
             for ref in refs
         ]
-        for port, refs in job.inputs.items()
+        for port, refs in Upstream(job, component, store).chosen().items()
     }
     return job.model_copy(update={"inputs": inputs})
 

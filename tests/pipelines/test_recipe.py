@@ -173,20 +173,24 @@ def test_a_condition_known_before_the_run_leaves_stages_out(tmp_path: Path, when
         sft: {{uses: sft, in: {{model: base.model, dataset: data.dataset}}, when: "{when}"}}
         gone: {{uses: evaluate, in: {{model: sft.model, dataset: data.heldout}}}}
         later: {{uses: rl, in: {{model: base.model, dataset: data.dataset}}, when: gone.pass_at_1 > 0.5}}
-        ev: {{uses: evaluate, in: {{model: base.model, dataset: data.heldout, against: [sft.model, base.model]}}}}
+        ev:
+          uses: evaluate
+          in: {{model: base.model, dataset: data.heldout, against: [base.model, [sft.model, none]]}}
+        asks: {{uses: evaluate, in: {{model: base.model, dataset: data.heldout, against: [sft.model, base.model]}}}}
         """,
         "params: {go: false, steps: 10, mode: x}",
     )
     recipe = load(tmp_path, text)
     kept = [stage.name for stage in recipe.stages]
     if "sft" in names:
-        assert kept == ["base", "data", "sft", "gone", "later", "ev"]
+        assert kept == ["base", "data", "sft", "gone", "later", "ev", "asks"]
         return
     assert kept == names
     assert {left.name: left.reason for left in recipe.left_out} == {
         "sft": f"when is false: {when}",
         "gone": "input model: sft is left out",
         "later": "when: gone is left out",
+        "asks": "input against: sft is left out",
     }
     assert sources(stages(recipe)["ev"])["against"] == ["base.model"]
 

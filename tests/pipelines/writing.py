@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
-from components.contract.job import StageRef
+from components.contract.job import reference_text
 from pipelines.problems import RecipeErrors
 from pipelines.recipe import Recipe, load_recipe
 from pipelines.stage import Stage
@@ -51,7 +51,4 @@ def stages(recipe: Recipe) -> dict[str, Stage]:
 
 def sources(stage: Stage) -> dict[str, list[str]]:
     """Return port -> references as text."""
-    return {
-        port: [f"{r.stage}.{r.port}" if isinstance(r, StageRef) else r.uri for r in references]
-        for port, references in stage.inputs.items()
-    }
+    return {port: [reference_text(reference) for reference in references] for port, references in stage.inputs.items()}

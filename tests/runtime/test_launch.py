@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from components.contract.errors import GateFailed, InputError, StageFailed
-from components.contract.job import Job, StageRef
+from components.contract.job import FirstOf, Job, StageRef
 from components.contract.registry import components
 from components.runtime.launch import Launch
 from components.runtime.records import failure_key, stage_key
@@ -137,9 +137,51 @@ def test_a_condition_that_does_not_hold_skips_the_stage_and_what_needs_it(job: M
     needs = {"inputs": {"before": [StageRef(stage="skipped", port="model")]}, "steps": 5}
     needy = launch(job("needy", component="needy-for-test", **needs))
     assert (needy["status"], needy["error"]) == ("skipped", "its input before comes from skipped, which was skipped")
-    assert launch(job("free", **needs))["metrics"] == {"total": 15.0}
+    asks = launch(job("asks", **needs))  # an input that may be left out, but was asked for
+    assert (asks["status"], asks["error"]) == ("skipped", "its input before comes from skipped, which was skipped")
     with pytest.raises(InputError, match="count measured no 'totl'"):
         launch(job("typo", when="count.totl > 1", steps=6))
+
+
+def test_a_fallback_takes_the_first_that_ran(job: MakeJob, store: Store) -> None:
+    launch(job())
+    launch(job("skipped", when="count.total > 10", steps=3))
+
+    def asks(name: str, *stages: str, port: str = "model", **more: Any) -> dict[str, Any]:
+        refs = [StageRef(stage=stage, port=port) for stage in stages]
+        component = more.pop("component", "count-for-test")
+        fallback = {"before": [FirstOf(first_of=refs, **more)]}
+        return launch(job(name, component=component, inputs=fallback, steps=5))
+
+    plain = launch(job("plain", inputs={"before": [StageRef(stage="count", port="model")]}, steps=5))
+    taken = asks("taken", "skipped", "count")
+    assert taken["inputs"]["before"] == plain["inputs"]["before"], "lineage names the one taken"
+    assert plain["inputs"]["before"][0]["source"] == "count.model"
+    assert (taken["fingerprint"], taken["cache"]) == (plain["fingerprint"], "hit"), (
+        "the same work, however it was named"
+    )
+    assert asks("first", "count", "taken")["fingerprint"] == plain["fingerprint"]
+
+    alone = launch(job("alone", steps=5))
+    assert asks("without", "skipped", or_none=True)["fingerprint"] == alone["fingerprint"] != plain["fingerprint"]
+    neither = asks("neither", "skipped")
+    assert (neither["status"], neither["error"]) == (
+        "skipped",
+        "its input before comes from skipped, which was skipped",
+    )
+    needy = asks("needy", "skipped", or_none=True, component="needy-for-test")
+    assert needy["status"] == "skipped"
+
+
+def test_what_ran_and_did_not_make_what_was_asked_for_stops_with_one_line(job: MakeJob, store: Store) -> None:
+    launch(job())
+    with pytest.raises(
+        InputError, match=r"'asks': count ran and made no other for the input before; .*\[count.other, none\]"
+    ):
+        launch(job("asks", inputs={"before": [StageRef(stage="count", port="other")]}, steps=5))
+    other = [StageRef(stage="count", port="other"), StageRef(stage="count", port="model")]
+    taken = launch(job("takes", inputs={"before": [FirstOf(first_of=other)]}, steps=5))
+    assert taken["inputs"]["before"][0]["source"] == "count.model"
 
 
 def test_a_gate_names_the_value_that_broke_it_and_commits_nothing(job: MakeJob, store: Store) -> None:

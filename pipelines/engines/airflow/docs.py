@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from components.contract.job import StageRef
+from components.contract.job import reference_text
 from pipelines.grammar import format_duration
 from pipelines.recipe import Recipe
 from pipelines.stage import Stage
@@ -22,8 +22,7 @@ def stage_docs(stage: Stage) -> str:
     """Return Markdown on a stage: what it does, with what, and under which conditions."""
     lines = [f"**{stage.component.name}**: {stage.summary or stage.component.summary}", ""]
     for port, references in stage.inputs.items():
-        names = [f"{ref.stage}.{ref.port}" if isinstance(ref, StageRef) else ref.uri for ref in references]
-        lines.append(f"- in `{port}`: {', '.join(f'`{name}`' for name in names)}")
+        lines.append(f"- in `{port}`: {', '.join(f'`{reference_text(ref)}`' for ref in references)}")
     lines += [f"- `{name}` = `{value}`" for name, value in stage.params.items()]
     lines += [f"- only if `{stage.when}`"] if stage.when else []
     lines += [f"- afterwards `{text}` must hold" for text in stage.gate]

@@ -14,7 +14,7 @@ from typing import Any
 from kfp import dsl
 
 from components.contract.artifacts import ArtifactType
-from components.contract.job import StageRef
+from components.contract.job import FirstOf, StageRef, alternatives
 from components.runtime.ranks import ranks_of
 from pipelines.engines.attempt import ENVIRONMENT
 from pipelines.engines.kubeflow.bundle import Bundle
@@ -30,6 +30,7 @@ from pipelines.engines.kubeflow.names import (
     approval_task,
     identifier,
     many_input,
+    numbered_port,
     task_name,
 )
 from pipelines.engines.kubeflow.placement import OWN_RETRY, place_driver, place_small, place_stage, retry
@@ -130,10 +131,10 @@ class _Drawing:
         """Return input -> the output of an earlier task; what lies outside of the run is in the job alone."""
         wired: dict[str, Any] = {}
         for port, references in stage.inputs.items():
-            many = stage.component.inputs[port].many
-            for number, reference in enumerate(references, 1):
+            numbered = stage.component.inputs[port].many or any(isinstance(ref, FirstOf) for ref in references)
+            for number, reference in enumerate(alternatives(references), 1):
                 if isinstance(reference, StageRef):
-                    name = many_input(port, number) if many else identifier(port)
+                    name = many_input(port, number) if numbered else identifier(port)
                     wired[name] = self._tasks[reference.stage].outputs[identifier(reference.port)]
         return wired
 
@@ -172,8 +173,7 @@ def _container(stage: Stage, image: str, module: str, more: list[Argument], wire
         arguments += ["--pointer", port, path_of(identifier(port))]
     types: dict[str, ArtifactType] = {}
     for port, info in component.inputs.items():
-        named = {identifier(port), *(name for name in wired if info.many and name.startswith(f"{identifier(port)}_"))}
-        types |= {name: info.type for name in wired if name in named}
+        types |= {name: info.type for name in wired if identifier(port) in (name, numbered_port(name))}
     return Container(
         task_name(stage.name),
         image,

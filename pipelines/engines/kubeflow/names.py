@@ -37,8 +37,14 @@ def identifier(name: str) -> str:
 
 
 def many_input(port: str, number: int) -> str:
-    """Return the input for one of the references of a port that takes several; they are counted from 1."""
+    """Return the input for one of the references of a port that has several; they are counted from 1."""
     return f"{identifier(port)}_{number}"
+
+
+def numbered_port(name: str) -> str | None:
+    """Return the port, as an identifier, of an input that `many_input` named; None for another."""
+    port, _, number = name.rpartition("_")
+    return port if number.isdecimal() else None
 
 
 def run_key(kubeflow_run: str) -> str:

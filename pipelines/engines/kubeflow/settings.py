@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from components.contract.component import Component
 from components.contract.errors import InputError
-from components.contract.job import UriRef
+from components.contract.job import UriRef, alternatives
 from pipelines.engines.pod import IMAGES, NAMESPACE, SERVICE_ACCOUNT, PodSettings
 from pipelines.local_files import local_files
 from pipelines.pools import Pool, object_name, pinned_image
@@ -88,7 +88,11 @@ def raise_refusals(found: Mapping[str, Sequence[str]]) -> None:
 
 def _local_inputs(stage: Stage) -> Iterable[str]:
     references = [reference for port in stage.inputs.values() for reference in port]
-    return [item.uri for item in references if isinstance(item, UriRef) and item.uri.startswith(("/", "file:"))]
+    return [
+        item.uri
+        for item in alternatives(references)
+        if isinstance(item, UriRef) and item.uri.startswith(("/", "file:"))
+    ]
 
 
 def _image_problem(kind: str, image: str | None) -> str | None:
