@@ -15,6 +15,7 @@ from components.tasks.answers import extract_answer
 from components.tasks.item import Item
 from components.tasks.seeds import derive_seed
 from components.tasks.verify import Outcome, Verdict, verify_all
+from components.tasks.wording import item_wording
 
 if TYPE_CHECKING:
     import torch
@@ -125,7 +126,7 @@ def sample_block(sampler: Sampler, items: Sequence[Item], sampling: SamplingConf
     policy = sampler.policy
     prompts = encode_prompts(policy.tokenizer, [item.prompt for item in items], policy.ends)
     samples = sampler.sample(prompts, sampling, generator=_generator(seed, items))
-    responses = _decode(policy, samples)
+    responses = _decode(policy, samples, items)
     size = sampling.num_samples
     verdicts = _verify_distinct(items, responses, size)
     lengths = samples.lengths.tolist()
@@ -173,14 +174,12 @@ def by_domain(outcomes: Iterable[ItemOutcomes]) -> dict[str, list[ItemOutcomes]]
     return dict(sorted(groups.items()))
 
 
-def _decode(policy: Policy, samples: Samples) -> list[str]:
-    """Return the text of each response; equal ones are decoded once."""
+def _decode(policy: Policy, samples: Samples, items: Sequence[Item]) -> list[str]:
+    """Return the text of each response."""
     from components.modeling.prompting import decode_responses
 
-    responses = list(map(tuple, samples.responses()))
-    distinct = list(dict.fromkeys(responses))
-    texts = dict(zip(distinct, decode_responses(policy.tokenizer, distinct, policy.ends), strict=True))
-    return [texts[tokens] for tokens in responses]
+    wordings = [item_wording(item) for item in items for _ in range(samples.num_samples)]
+    return decode_responses(policy.tokenizer, samples.responses(), policy.ends, wordings=wordings)
 
 
 def _verify_distinct(items: Sequence[Item], responses: Sequence[str], num_samples: int) -> list[Verdict]:

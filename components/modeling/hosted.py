@@ -52,7 +52,7 @@ class TransformersPolicy(Policy):
         self.max_positions = getattr(self.config, "max_position_embeddings", None) or sys.maxsize
         self.generation = generation
         self.ends = find_turn_ends(tokenizer, config, generation)
-        check_vocabulary(self.ends, self.vocab_size)
+        check_vocabulary(self.ends, tokenizer, self.vocab_size)
         self.pad_id = padding_id(self.config.to_dict(), tokenizer)
         self.module: nn.Module = model.eval() if lora is None else add_adapters(model, lora)
         self._recompute = False

@@ -45,7 +45,7 @@ class NativePolicy(Policy):
         self.max_positions = module.config.max_positions
         self.generation = generation
         self.ends = find_turn_ends(tokenizer, config, generation)
-        check_vocabulary(self.ends, self.vocab_size)
+        check_vocabulary(self.ends, tokenizer, self.vocab_size)
         self.pad_id = padding_id(config, tokenizer)
 
     @classmethod

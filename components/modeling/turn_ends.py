@@ -8,7 +8,7 @@ and generation_config; Gemma's `<end_of_turn>` is no eos_token. A response ends 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 TEXT_MARKS = frozenset({THINK, "</think>", ANSWER, "</answer>"})
 """Marks that verifiers and metrics read: text, although some tokenizers hold them as special tokens."""
 QUESTION, PROBE = "What is six times seven?", "forty-two"
+TODAY = "26 Jul 2024"
+"""The date for Llama 3's templates, which else write that of the day: a recipe gives the same prompts on any."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +31,10 @@ class TurnEnds:
 
     ids: tuple[int, ...]
     """Tokens that end a response, each once; training writes the first. Empty where nothing names one."""
-    hidden: frozenset[int] = frozenset()
-    """Tokens that are no part of a response's text: padding and control tokens."""
+    padding: frozenset[int] = frozenset()
+    """Tokens that stand for nothing."""
+    control: Mapping[int, str] = field(default_factory=dict)
+    """Special tokens with their texts: no part of what a response says, but where the recipe names them."""
 
     @property
     def trained(self) -> int:
@@ -41,6 +45,11 @@ class TurnEnds:
                 "names an end: no response could ever end; set eos_token in tokenizer_config.json"
             )
         return self.ids[0]
+
+    def named_in(self, text: str) -> frozenset[int]:
+        """Return the control tokens that a text names, such as a prompt that asks for an answer between two of them."""
+        plain = text.replace("\\", "")  # patterns escape
+        return frozenset(token for token, mark in self.control.items() if mark in plain)
 
 
 class TemplateEnd(NamedTuple):
@@ -71,12 +80,18 @@ def find_turn_ends(
         found.append(tokenizer.eos_token_id)
     found += [*_listed(config), *_listed((config or {}).get("text_config")), *_listed(generation)]
     ids = tuple(dict.fromkeys(token for token in found if token is not None))
-    return TurnEnds(ids, frozenset() if tokenizer is None else _hidden(tokenizer))
+    if tokenizer is None:
+        return TurnEnds(ids)
+    # The unknown token stands for text, and so do the marks of answers.
+    special = {token: text for token, text in _added(tokenizer, special=True) if text not in TEXT_MARKS}
+    others = (*ids, tokenizer.pad_token_id, tokenizer.unk_token_id)
+    control = {token: text for token, text in special.items() if token not in others}
+    return TurnEnds(ids, frozenset({tokenizer.pad_token_id} - {None}), control)
 
 
-def check_vocabulary(ends: TurnEnds, vocab_size: int) -> None:
+def check_vocabulary(ends: TurnEnds, tokenizer: PreTrainedTokenizerBase | None, vocab_size: int) -> None:
     """Raise InputError when the end that training writes is no token of the model."""
-    if ends.ids and ends.ids[0] >= vocab_size:
+    if tokenizer is not None and ends.ids and ends.ids[0] >= vocab_size:
         raise InputError(
             f"turns end with token {ends.ids[0]}, but the model has {vocab_size} tokens: its tokenizer is of another "
             "model, or a mark was added without resizing the embeddings"
@@ -111,7 +126,9 @@ def render_chat(tokenizer: PreTrainedTokenizerBase, prompt: str, response: str |
     if response is not None:
         messages.append({"role": "assistant", "content": response})
     try:
-        return tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=response is None)
+        return tokenizer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=response is None, date_string=TODAY
+        )
     # A template is a program of the model's authors: whatever it raises is a fault of the model folder.
     except (TemplateError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
         turns = "a user turn" if response is None else "a user and an assistant turn"
@@ -143,12 +160,6 @@ def _try_template(tokenizer: PreTrainedTokenizerBase) -> TemplateEnd:
                 "response could stop there; add it as a special token, or use a template whose mark the tokenizer has"
             )
     return TemplateEnd(token, tail)
-
-
-def _hidden(tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
-    """Return padding and special tokens. The unknown token stands for text, and so do the marks of answers."""
-    special = {token for token, text in _added(tokenizer, special=True) if text not in TEXT_MARKS}
-    return frozenset((special - {tokenizer.unk_token_id}) | ({tokenizer.pad_token_id} - {None}))
 
 
 def _added(tokenizer: PreTrainedTokenizerBase, *, special: bool = False) -> Iterator[tuple[int, str]]:

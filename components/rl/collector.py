@@ -22,6 +22,7 @@ from components.rl.ledger import PassRates
 from components.rl.scoring import frozen_entropies, frozen_logprobs
 from components.rl.slots import StepSettings
 from components.tasks.verify import Outcome, verify
+from components.tasks.wording import item_wording
 
 COUNTED = {RIGHT: "right", WRONG: "wrong", FAILED: "failed"}
 CODES = {Outcome.WRONG: WRONG, Outcome.RIGHT: RIGHT, Outcome.FAILED: FAILED}
@@ -96,7 +97,7 @@ class Collector:
             prefixes=prefixes,
             processor=processor,
         )
-        batch = batch_of_samples(prompts, samples, self._texts(samples.responses()))
+        batch = batch_of_samples(prompts, samples, self._texts(prompts, samples.responses()))
         if prefixes is not None:
             batch = batch.with_extras(drawn_n=samples.flat(samples.sampled))
         if is_own:
@@ -124,7 +125,7 @@ class Collector:
         tokens = [prompt.tokens for prompt in ordered.prompts]
         samples = self._sampler.scored(tokens, ordered.drawing.samples(), temperature=sampling.temperature)
         self.gap.add(samples)
-        return batch_of_samples(ordered.prompts, samples, self._texts(samples.responses()))
+        return batch_of_samples(ordered.prompts, samples, self._texts(ordered.prompts, samples.responses()))
 
     def _sampling(self, num_samples: int, temperature: float | None = None) -> SamplingConfig:
         return SamplingConfig(
@@ -147,7 +148,7 @@ class Collector:
         num_tokens = sum(map(len, rows))
         batch = new_batch(
             prompts,
-            self._texts(rows),
+            self._texts(prompts, rows),
             group=torch.arange(len(rows)),
             lengths=torch.tensor([len(row) for row in rows]),
             finished=torch.tensor([row[-1] in ends for row in rows]),
@@ -237,6 +238,9 @@ class Collector:
                 rows.append(response)
         return rows
 
-    def _texts(self, rows: Sequence[Sequence[int]]) -> list[str]:
+    def _texts(self, prompts: Sequence[Prompt], rows: Sequence[Sequence[int]]) -> list[str]:
+        """Return the texts of responses, equally many to each prompt and in the order of the prompts."""
         assert self.policy.tokenizer is not None
-        return decode_responses(self.policy.tokenizer, rows, self.policy.ends)
+        wordings = [item_wording(prompt.item) for prompt in prompts]
+        repeated = [text for text in wordings for _ in range(len(rows) // len(prompts))]
+        return decode_responses(self.policy.tokenizer, rows, self.policy.ends, wordings=repeated)

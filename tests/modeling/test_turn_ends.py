@@ -116,11 +116,21 @@ def test_control_tokens_are_no_text_and_marks_of_answers_are() -> None:
     assert decode_response(tokenizer, tokens) == "1<tool_call><answer>42</answer>"
 
 
+def test_control_tokens_that_an_item_names_are_part_of_the_answers_to_it() -> None:
+    tokenizer = tokenizer_with(QWEN_BASE.template)
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<|box|>", "<|other|>"]})
+    ends = find_turn_ends(tokenizer)
+    rows = [tokenizer.encode("<|other|><|box|>4<|im_end|>", add_special_tokens=False)] * 3
+    wordings = ["Answer behind <|box|>, and then <|im_end|>.", "Say 4.", r'{"pattern": "<\|box\|>\\d+"}']
+    assert decode_responses(tokenizer, rows, ends, wordings=wordings) == ["<|box|>4", "4", "<|box|>4"]
+    assert decode_responses(tokenizer, rows, ends, wordings=["Say 4."] * 3) == ["4"] * 3
+
+
 def test_the_tiny_tokenizer_writes_what_it_wrote() -> None:
     tokens = TINY.encode(f"{THINK}1{UNKNOWN}{ANSWER}7<|eos|>9")
     assert decode_response(TINY, [TINY.pad_token_id, *tokens]) == f"{THINK}1{UNKNOWN}{ANSWER}7"
     ends = find_turn_ends(TINY, {"eos_token_id": TINY.eos_token_id})
-    assert ends == TurnEnds((TINY.eos_token_id,), frozenset({TINY.pad_token_id, TINY.eos_token_id}))
+    assert ends == TurnEnds((TINY.eos_token_id,), frozenset({TINY.pad_token_id}))
 
 
 def test_many_responses_are_decoded_as_each_alone() -> None:
@@ -152,6 +162,13 @@ def test_a_template_that_cannot_be_used_is_refused_in_one_line(template: str, me
         with pytest.raises(InputError, match=message) as caught:
             attempt()
         assert "\n" not in str(caught.value)
+
+
+def test_prompts_are_the_same_on_any_day() -> None:
+    date = "{%- if not date_string is defined %}{%- set date_string = strftime_now('%d %b %Y') %}{%- endif %}"
+    tokenizer = tokenizer_with(f"{date}Today Date: {{{{ date_string }}}}\n{QWEN_BASE.template}")
+    (prompt,) = encode_prompts(tokenizer, ["Say 1."])
+    assert tokenizer.decode(prompt).startswith("Today Date: 26 Jul 2024<|im_start|>")
 
 
 def test_named_templates_are_used_by_their_default() -> None:

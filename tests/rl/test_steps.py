@@ -63,8 +63,8 @@ class Scripted(Collector):
 
     def draw(self, prompts: Any, num_samples: int, *, prefixes: Any = None, **_: Any) -> Batch:
         rows = []
-        for prefix in prefixes:
-            (text,) = self._texts([prefix])
+        for row, prefix in enumerate(prefixes):
+            (text,) = self._texts([prompts[row // num_samples]], [prefix])
             rows.append(text + self.script[text].pop(0))
         return regroup([self.responses([prompts[i // num_samples]], [row]) for i, row in enumerate(rows)])
 

@@ -121,3 +121,27 @@ def test_the_end_that_was_drawn_is_in_the_batch_once_and_given_texts_get_it(name
     given = made.score(made.responses(prompts, ANSWERS[:4]))
     assert given.rewards.tolist() == [1.0] * 4
     check(given)
+
+
+def test_a_mark_that_the_prompt_names_is_seen_by_the_verifier(tmp_path: Path) -> None:
+    """A special token of the tokenizer as the mark of answers: measured and rewarded with it, not without."""
+    save_model(LAYOUTS["qwen2.5-base"], tmp_path)
+    policy = load_policy(tmp_path)
+    assert policy.tokenizer is not None
+    mark = "<|im_start|>"
+    base = {"domain": "say", "answer": "", "verifier": "regex"}
+    asked = Item(**base, id="asked", prompt=f"Answer behind {mark}.", data={"pattern": r"<\|im_start\|>4"})
+    plain = Item(**base, id="plain", prompt="Answer.", data={"pattern": "4"})
+    tokens = encode_prompts(policy.tokenizer, [asked.prompt, plain.prompt], policy.ends)
+    prompts = [Prompt(item, tuple(ids)) for item, ids in zip((asked, plain), tokens, strict=True)]
+    made = Collector(
+        policy,
+        StepSettings(prompts_per_step=2, group_size=1, max_new_tokens=24, temperature=1.0),
+        generator=torch.Generator().manual_seed(0),
+        ledger=PassRates(),
+        reward=lambda batch: (batch.outcomes == RIGHT).float(),
+        max_tokens=4096,
+    )
+    batch = made.score(made.responses(prompts, [f"{mark}4", f"{mark}4"]))
+    assert batch.texts == (f"{mark}4", "4")
+    assert batch.rewards.tolist() == [1.0, 1.0]
