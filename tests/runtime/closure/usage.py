@@ -1,0 +1,129 @@
+"""What the stages of all recipes use, told without the code under test: from their text, and from import lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from components.catalog import OPERATORS
+from components.contract.job import StageRef
+from pipelines.recipe import load_recipe
+from pipelines.stage import Stage
+
+ROOT = Path(__file__).parents[3]
+NOT_HERE = ("gsm8k",)
+"""Its data are files of the user's."""
+MAKES = {"reasoning_gym": "reasoning_gym", "rules": "exact", "continuations": "exact"}
+"""Source -> the verifier of its rows."""
+NESTED = {
+    "guided": {"source": ("source", None), "expert": ("demonstrator", "gold")},
+    "demonstrations": {"demonstrator": ("demonstrator", "gold")},
+    "reformulate": {"expert": ("demonstrator", "gold")},
+}
+"""Operator -> field -> slot of the operator in it, and the one that stands there by default."""
+_IMPORT = re.compile(r"^ *from (components[\w.]*) import (?:\(([^)]*)\)|([\w, ]+))", re.MULTILINE)
+Chosen = set[tuple[str, str]]
+"""Slot and name of each operator."""
+
+
+@cache
+def all_stages() -> dict[str, tuple[Stage, Chosen, frozenset[str]]]:
+    """Return "recipe/stage" -> stage, the operators that it uses, and the verifiers that rows of its inputs name."""
+    found = {}
+    folder = ROOT / "pipelines" / "recipes"
+    for path in sorted(folder.rglob("*.yaml")):
+        name = path.relative_to(folder).with_suffix("").as_posix()
+        if name in NOT_HERE:
+            continue
+        rows: dict[str, frozenset[str]] = {}
+        for stage in load_recipe(name).stages:
+            given = frozenset().union(
+                *(rows[ref.stage] for refs in stage.inputs.values() for ref in refs if isinstance(ref, StageRef))
+            )
+            rows[stage.name] = _verifiers_of_rows(stage, given)
+            chosen = set(_chosen(stage))
+            if _verifies(stage):
+                chosen |= {("verifier", verifier) for verifier in (_reads(stage, rows) | _own_verifiers(stage))}
+            found[f"{name}/{stage.name}"] = stage, chosen, frozenset(_reads(stage, rows))
+    return found
+
+
+def files_of(chosen: Chosen) -> set[str]:
+    """Return the files of operators and all that these import."""
+    roots = [OPERATORS[slot][name].partition(":")[0] for slot, name in chosen]
+    return set().union(*(reach(root) for root in roots))
+
+
+@cache
+def reach(module: str) -> frozenset[str]:
+    """Return the files that a module reaches by its import lines, those for type checkers left out."""
+    done: set[str] = set()
+    queue = [module]
+    while queue:
+        name = queue.pop()
+        base = ROOT / name.replace(".", "/")
+        path = base / "__init__.py" if base.is_dir() else base.with_suffix(".py")
+        label = path.relative_to(ROOT).as_posix()
+        if label in done or not path.is_file() or name.startswith(("components.contract", "components.runtime.")):
+            continue
+        done.add(label)
+        text = path.read_text(encoding="utf-8")
+        text = re.sub(r"^if TYPE_CHECKING:\n(?:(?: +.*)?\n)+", "", text, flags=re.MULTILINE)
+        for base_name, *names in _IMPORT.findall(text):
+            queue += [base_name, *(f"{base_name}.{item}" for item in re.findall(r"\w+", " ".join(names)))]
+    return frozenset(done)
+
+
+def _chosen(stage: Stage) -> Iterator[tuple[str, str]]:
+    params = stage.config.model_dump(mode="json")
+    if stage.component.name == "curate":
+        for share in params["sources"]:
+            yield from _with_nested("source", share["source"])
+            for choice in share["demonstrators"]:
+                yield from _with_nested("demonstrator", choice["demonstrator"])
+    if stage.component.name == "rl":
+        preset = yaml.safe_load((ROOT / "components/rl/methods" / f"{params['method']}.yaml").read_text())["slots"]
+        for phase in params["phases"] or [{}]:
+            for slot in {**preset, "replay": 0, "critic": 0}:
+                levels = (phase.get("slots", {}).get(slot), params[slot], preset.get(slot, "none"))
+                specs = next(level for level in levels if level is not None)
+                for spec in specs if isinstance(specs, list) else [specs]:
+                    yield from _with_nested(slot.removesuffix("s"), {"name": spec} if isinstance(spec, str) else spec)
+
+
+def _with_nested(slot: str, spec: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    yield slot, spec["name"]
+    for field, (inner, default) in NESTED.get(spec["name"], {}).items():
+        given = spec.get(field, default)
+        yield from _with_nested(inner, {"name": given} if isinstance(given, str) else given)
+
+
+def _verifies(stage: Stage) -> bool:
+    if stage.component.name == "curate":
+        return bool(stage.config.verifiability or stage.config.difficulty)  # type: ignore[attr-defined]
+    return stage.component.name in ("rl", "evaluate", "select", "replay")
+
+
+def _own_verifiers(stage: Stage) -> set[str]:
+    """Return the verifiers of the rows that a stage draws from sources."""
+    return {MAKES[name] for slot, name in _chosen(stage) if slot == "source" and name in MAKES}
+
+
+def _reads(stage: Stage, rows: dict[str, frozenset[str]]) -> set[str]:
+    ports = {"curate": ("dataset",), "replay": ("datasets", "rollouts")}.get(stage.component.name, ("dataset",))
+    refs = [ref for port in ports for ref in stage.inputs.get(port, ()) if isinstance(ref, StageRef)]
+    return set().union(*(rows[ref.stage] for ref in refs))
+
+
+def _verifiers_of_rows(stage: Stage, given: frozenset[str]) -> frozenset[str]:
+    """Return the verifiers of the rows that a stage makes: none of plain text, those of its sources or inputs else."""
+    if stage.component.name == "curate":
+        if stage.config.kind == "corpus":  # type: ignore[attr-defined]
+            return frozenset()
+        return frozenset(_own_verifiers(stage)) | (given if ("source", "artifact") in _chosen(stage) else frozenset())
+    return given
