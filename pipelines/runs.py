@@ -118,6 +118,8 @@ def run_entry(plan: Plan, *, engine: str) -> dict[str, Any]:
                 "labels": job.labels,
                 "pool": job.resources.pool,
                 "needs_approval": job.approve is not None,
+                "params": job.params,
+                "seed": job.seed,
             }
             for job in plan.jobs
         ],
@@ -165,7 +167,8 @@ class RunWriter:
         from pipelines.report.page import build_report
 
         ended = time.time()
-        record = {"status": status, "ended": utc(ended), "seconds": round(ended - self._started, 3)}
+        seconds = ended - self._started + self._earlier_seconds()
+        record = {"status": status, "ended": utc(ended), "seconds": round(seconds, 3)}
         self.store.put(end_key(self.run_id), record, overwrite=True)
         try:
             report = build_report(self.store, self.run_id)
@@ -173,6 +176,11 @@ class RunWriter:
         finally:  # a report that cannot be made, such as of a damaged artifact, leaves no run open in MLflow
             self._spool.run_finished(status, ended=ended, seconds=record["seconds"])
         return self.store.fetch(report.digest) / "index.html"
+
+    def _earlier_seconds(self) -> float:
+        """Return how long the run had gone on before it went on with this beginning; pauses between do not count."""
+        last = self.store.get(end_key(self.run_id))
+        return float(last["seconds"]) if last and last["ended"] <= utc(self._started) else 0.0
 
 
 def begin_run(store: Store, plan: Plan, *, engine: str, **facts: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -71,7 +72,7 @@ class Closing:
             "metrics": stage.headlines,
             "gates": gated,
             "expect": expectations(self.job),
-            "seconds": round(time.time() - self.started, 3),
+            "seconds": round(stage.seconds, 3),
             "run_id": self.job.run_id,
             "stage": self.job.stage,
         }
@@ -104,6 +105,7 @@ class Closing:
             metrics=action["metrics"],
             gates=action["gates"],
             **hit,
+            **({} if hit else {"seconds": action["seconds"]}),
         )
 
     def skipped(self, reason: str) -> dict[str, Any]:
@@ -117,10 +119,17 @@ class Closing:
         self.progress.send("finished", **shown)
         return entry
 
-    def failed(self, error: Exception, mark: str, *, died: bool = False) -> PosttrainError:
-        """Record a failure of the work with this fingerprint; return what to raise.
+    def failed(
+        self,
+        error: Exception,
+        mark: str | None,
+        metrics: Mapping[str, float] | None = None,
+        *,
+        died: bool = False,
+    ) -> PosttrainError:
+        """Record a failure of the work with this fingerprint (None: not known yet) and what it had measured by then.
 
-        `died` says that the job's process ended from outside: killed, or out of time.
+        `died` says that the job's process ended from outside: killed, or out of time. Returns what to raise.
         """
         message = str(error) if isinstance(error, PosttrainError) else one_line(error)
         record = {
@@ -129,6 +138,7 @@ class Closing:
             "fingerprint": mark,
             "error": message,
             "cause": Cause.OUTSIDE if died else self._cause(error, message, mark),
+            "metrics": dict(metrics or {}),
             "time": time.time(),
         }
         self.store.put(failure_key(self.job.run_id, self.job.stage), record, overwrite=True)
@@ -136,7 +146,7 @@ class Closing:
         self.progress.send("failed", error=message)
         return error if isinstance(error, PosttrainError) else StageFailed(f"stage {self.job.stage!r}: {message}")
 
-    def _cause(self, error: Exception, message: str, mark: str) -> Cause:
+    def _cause(self, error: Exception, message: str, mark: str | None) -> Cause:
         """Return what made the work fail, as far as that tells whether another try may help."""
         if isinstance(error, InputError | GateFailed):
             return Cause.REFUSED

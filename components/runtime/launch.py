@@ -49,6 +49,7 @@ class Launch:
         self.component: Component = components().get(job.component)
         self.params = _parameters(self.component, job)
         self.upstream = Upstream(job, self.component, self.store)
+        self.measured: dict[str, float] = {}
 
     def reuse(self, *, here: bool = True) -> dict[str, Any] | None:
         """Settle the job without running anything, if it is done, skipped or cached; return its ledger entry.
@@ -59,13 +60,16 @@ class Launch:
         done = self.store.get(stage_key(self.job.run_id, self.job.stage))
         if done and is_stored(self.store, done):
             return self.closing.again(done)
-        skip = self.upstream.skip_reason()
-        if skip:
-            return self.closing.skipped(skip)
-        if not here and self.upstream.imports():
-            return None
-        digests = self.upstream.resolve()
-        mark = self._fingerprint(digests)
+        try:
+            skip = self.upstream.skip_reason()
+            if skip:
+                return self.closing.skipped(skip)
+            if not here and self.upstream.imports():
+                return None
+            digests = self.upstream.resolve()
+            mark = self._fingerprint(digests)
+        except InputError as error:  # no try can help: whoever shows the run says why
+            raise self.closing.failed(error, None) from error
         if not here and mark.incomplete:
             return None
         action = self.store.get(action_key(mark.digest))
@@ -91,7 +95,7 @@ class Launch:
             try:
                 return self._execute(mark, digests)
             except Exception as error:  # the process boundary: whatever a stage raises becomes a recorded failure
-                raise self.closing.failed(error, mark.digest) from error
+                raise self.closing.failed(error, mark.digest, self.measured) from error
 
     def record_death(self, message: str) -> str:
         """Record a failure that the job's process could not record itself: it was killed, or took too long.
@@ -131,6 +135,7 @@ class Launch:
                 progress=self.progress,
                 scratch=scratch,
             )
+            self.measured = stage.headlines
             self.progress.send("started", fingerprint=mark.digest, resumed_from=stage.resumed_from)
             with GateProcess(needed=needs_data_gates(self.component), here=self.gates_here) as gates:
                 self._run_component(stage, mark, digests)
@@ -192,7 +197,7 @@ class Launch:
         try:
             action = {**action, "gates": self._recheck(action)}
         except PosttrainError as error:
-            raise self.closing.failed(error, mark.digest) from error
+            raise self.closing.failed(error, mark.digest, action["metrics"]) from error
         mine = action["run_id"] == self.job.run_id and action["stage"] == self.job.stage
         if not mine:  # a kill between action record and ledger entry is this run's own work, not a cache hit
             self.spool.stage_started(self.job, mark, inputs)

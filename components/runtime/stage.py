@@ -6,6 +6,7 @@ import json
 import math
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
@@ -55,6 +56,7 @@ class RunningStage:
         self._fingerprint, self._inputs = fingerprint, inputs
         self._store, self._spool, self._progress = store, spool, progress
         self._resume = scratch / "resume"
+        self._began, self._earlier_seconds = time.monotonic(), 0.0
         self.scratch.mkdir(parents=True)
         self.outputs.mkdir()
         self.resumed_from = self._restore()
@@ -67,6 +69,11 @@ class RunningStage:
         import torch
 
         return "cuda" if torch.cuda.is_available() else "cpu"
+
+    @property
+    def seconds(self) -> float:
+        """Return how long the work has taken so far, what earlier tries had done up to their checkpoint included."""
+        return self._earlier_seconds + time.monotonic() - self._began
 
     def input(self, port: str) -> Input:
         """Return the one artifact of `port`; raise KeyError if an optional port is not connected."""
@@ -137,6 +144,7 @@ class RunningStage:
                 "chunks": chunks,
                 "headlines": self.headlines,
                 "metadata": self.metadata,
+                "seconds": round(self.seconds, 3),
             }
             (folder / STATE).write_text(json.dumps(state))
             self._store.save_partial(self._fingerprint, step, folder)
@@ -171,6 +179,7 @@ class RunningStage:
         state = json.loads((self._resume / STATE).read_text())
         self._rows = state["rows"]
         self.headlines, self.metadata = state["headlines"], state["metadata"]
+        self._earlier_seconds = state.get("seconds", 0.0)
         shutil.copytree(self._resume / "outputs", self.outputs, dirs_exist_ok=True)
         self._emit_chunks(state["chunks"])  # a kill may have come between the checkpoint and its chunk
         return step

@@ -40,7 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
     view = choose_view(recipe.name, list(plan.jobs), quiet_stdout=arguments.json)
     result = _on_engine(plan, store, view, arguments)
     if arguments.json:
-        from components.runtime.lineage.ledger import load_run, show_json
+        from components.runtime.lineage.ledger import load_run
+        from components.runtime.lineage.shown import show_json
 
         print_json(show_json(load_run(store, result.run_id)))
     else:
@@ -145,7 +146,8 @@ def _print_runs(runs: list[dict[str, Any]]) -> None:
 
 def show(arguments: argparse.Namespace) -> int:
     """Show one run: its stages, their metrics and where their outputs lie."""
-    from components.runtime.lineage.ledger import load_run, show_json
+    from components.runtime.lineage.ledger import load_run
+    from components.runtime.lineage.shown import show_json
 
     store = store_of(arguments)
     record = load_run(store, run_of(store, arguments.run))
@@ -169,6 +171,9 @@ def show(arguments: argparse.Namespace) -> int:
         for stage in shown["stages"]
     ]
     print_table(["stage", "component", "status", "cache", "took", "metrics", "outputs"], rows)
+    for stage in shown["stages"]:
+        if stage["reason"]:
+            print(f"\n{stage['name']} was skipped: {stage['reason']}")
     for name, failure in record.failures.items():
         print(f"\n{name} failed: {failure['error']}")
     for name, text in record.damaged.items():

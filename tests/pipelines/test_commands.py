@@ -93,7 +93,8 @@ def test_a_failure_is_told_and_gone_on_with(posttrain: Command) -> None:
     assert done.stdout.splitlines()[-1] == "next    the same command tries again from here"
     assert "Traceback" not in done.stdout + done.stderr
     shown = read(posttrain("show", "toy-run", "--json"))
-    assert [stage["status"] for stage in shown["stages"]] == ["done", "failed", "pending", "pending"]
+    assert [stage["status"] for stage in shown["stages"]] == ["done", "failed", "blocked", "blocked"]
+    assert shown["stages"][1]["error"].endswith("told to fail") and shown["stages"][1]["params"]["fail"] is True
 
 
 def test_going_on_is_promised_only_where_it_may_help(posttrain: Command) -> None:

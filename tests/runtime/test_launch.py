@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -143,6 +145,17 @@ def test_a_condition_that_does_not_hold_skips_the_stage_and_what_needs_it(job: M
         launch(job("typo", when="count.totl > 1", steps=6))
 
 
+def test_seconds_are_those_of_the_work_before_and_after_an_interruption(
+    job: MakeJob, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = count(step=10.0)  # ten seconds from one look at it to the next
+    monkeypatch.setattr("components.runtime.stage.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    with pytest.raises(StageFailed):
+        launch(job(fail_at=3))
+    # 20 s up to the checkpoint of step 2; then the checkpoints of steps 3 and 4, and the end
+    assert launch(job(fail_at=3))["seconds"] == 50.0
+
+
 def test_a_fallback_takes_the_first_that_ran(job: MakeJob, store: Store) -> None:
     launch(job())
     launch(job("skipped", when="count.total > 10", steps=3))
@@ -179,14 +192,19 @@ def test_what_ran_and_did_not_make_what_was_asked_for_stops_with_one_line(job: M
         InputError, match=r"'asks': count ran and made no other for the input before; .*\[count.other, none\]"
     ):
         launch(job("asks", inputs={"before": [StageRef(stage="count", port="other")]}, steps=5))
+    failure = store.get(failure_key("run-1", "asks"))
+    assert failure is not None and failure["error"].endswith("says what to take then")
     other = [StageRef(stage="count", port="other"), StageRef(stage="count", port="model")]
     taken = launch(job("takes", inputs={"before": [FirstOf(first_of=other)]}, steps=5))
     assert taken["inputs"]["before"][0]["source"] == "count.model"
 
 
 def test_a_gate_names_the_value_that_broke_it_and_commits_nothing(job: MakeJob, store: Store) -> None:
-    with pytest.raises(GateFailed, match=r"gate 'total > 10' does not hold: total = 10"):
-        launch(job(gate=["total > 10"]))
+    for _ in range(2):
+        with pytest.raises(GateFailed, match=r"gate 'total > 10' does not hold: total = 10"):
+            launch(job(gate=["total > 10"]))
+        failure = store.get(failure_key("run-1", "count"))
+        assert failure is not None and failure["metrics"] == {"total": 10.0}
     assert list(store.digests()) == []
     assert launch(job(gate=["total >= 10"]))["gates"]["total >= 10"]["success"]
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import CorruptArtifact, InputError, UnknownName
-from components.runtime.records import action_key
+from components.runtime.records import action_key, approval_key, asked_key, utc
 
 if TYPE_CHECKING:
     from components.runtime.store import Store
@@ -38,6 +38,9 @@ class RunRecord:
     """end.json, or None while the run has not ended."""
     damaged: dict[str, str] = field(default_factory=dict)
     """Stage -> what is wrong with its record; "" stands for the run itself."""
+    approvals: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Stage -> {"message", "asked", "approved", "by", "decided"}, as far as a person was asked and has decided; times
+    are ISO 8601."""
 
     @property
     def status(self) -> str:
@@ -47,9 +50,14 @@ class RunRecord:
         return UNREADABLE if "" in self.damaged else RUNNING
 
     @property
+    def planned(self) -> dict[str, dict[str, Any]]:
+        """Return what the run was to do, by stage, in the order of the recipe."""
+        return {stage["name"]: stage for stage in self.entry.get("stages", ())}
+
+    @property
     def stage_names(self) -> list[str]:
         """Return all stages, ended or not: as planned, then any that the plan does not name."""
-        planned = [stage["name"] for stage in self.entry.get("stages", ())]
+        planned = list(self.planned)
         return planned + sorted((set(self.stages) | set(self.failures) | set(self.damaged)) - {*planned, ""})
 
 
@@ -122,7 +130,21 @@ class Ledger:
             {name: record for name, record in failures.items() if name not in stages},
             records.get(f"{folder}/end.json"),
             {_stage_of(key): text for key, text in damaged.items() if "/jobs/" not in key},
+            self._approvals(run_id, entry),
         )
+
+    def _approvals(self, run_id: str, entry: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        """Return what persons were asked and have decided; only of stages that ask are there records to look for."""
+        found: dict[str, dict[str, Any]] = {}
+        for name in (stage["name"] for stage in entry.get("stages", ()) if stage.get("needs_approval")):
+            asked, decision = asked_key(run_id, name), approval_key(run_id, name)
+            records = self.read([asked, decision])
+            told = records.get(asked, {})
+            found[name] = {"message": told.get("message"), "asked": utc(told["time"])} if told else {}
+            if given := records.get(decision):
+                decided = {"approved": given["approved"], "by": given["by"], "decided": utc(given["time"])}
+                found[name] |= decided
+        return found
 
     def record(self, key: str) -> dict[str, Any] | None:
         """Return one record, or None; raise CorruptArtifact if it is damaged."""
@@ -191,41 +213,3 @@ def list_runs(store: Store) -> list[dict[str, Any]]:
             }
         )
     return sorted(runs, key=lambda run: (str(run["started"] or ""), run["run_id"]), reverse=True)
-
-
-def show_json(run: RunRecord) -> dict[str, Any]:
-    """Return a run as scripts read it.
-
-    A stage that has not ended is `pending`, or `failed` after its last try; one whose record is damaged `unreadable`.
-    """
-    return {
-        "run_id": run.run_id,
-        "recipe": run.entry.get("recipe"),
-        "status": run.status,
-        "started": run.entry.get("started"),
-        "seconds": run.end["seconds"] if run.end else None,
-        "stages": [_show_stage(run, name) for name in run.stage_names],
-    }
-
-
-def _show_stage(run: RunRecord, name: str) -> dict[str, Any]:
-    entry = run.stages.get(name)
-    if entry is None:
-        planned = {stage["name"]: stage.get("component") for stage in run.entry.get("stages", ())}
-        failure = run.failures.get(name)
-        return {
-            "name": name,
-            "component": planned.get(name),
-            "status": UNREADABLE if name in run.damaged else "failed" if failure else "pending",
-            "cache": "none",
-            "fingerprint": failure["fingerprint"] if failure else None,
-            "seconds": None,
-            "metrics": {},
-            "outputs": {},
-        }
-    outputs = {
-        port: {"type": output["type"], "digest": output["digest"], "uri": output["uri"]}
-        for port, output in entry["outputs"].items()
-    }
-    kept = ("component", "status", "cache", "fingerprint", "seconds", "metrics")
-    return {"name": name, **{field: entry[field] for field in kept}, "outputs": outputs}

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import io
 import json
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from components.contract.artifacts import ArtifactType
 from components.contract.errors import InputError, UnknownName
+from components.contract.job import Job
 from components.runtime.lineage.compare import compare_runs
-from components.runtime.lineage.ledger import list_runs, load_run, show_json
-from components.runtime.records import failure_key
+from components.runtime.lineage.ledger import list_runs, load_run
+from components.runtime.lineage.shown import show_json
+from components.runtime.records import approval_key, asked_key, failure_key, run_key, stage_entry, stage_key
 from components.runtime.store import Store
 from tests.runtime.lineage.conftest import Story, tell
 
@@ -20,11 +23,15 @@ from tests.runtime.lineage.conftest import Story, tell
 def test_a_run_as_scripts_read_it(store: Store) -> None:
     story = tell(store, "quick-1")
     told = json.loads(json.dumps(show_json(load_run(store, "quick"))))
-    assert list(told) == ["run_id", "recipe", "status", "started", "seconds", "stages"]
+    first = ["run_id", "recipe", "status", "started", "seconds", "stages"]
+    assert list(told) == [*first, "ended", "engine", "seed", "params", "overrides", "command"]
+    assert (told["engine"], told["seed"], told["command"]) == ("local", 7, "posttrain run quick")
     assert (told["run_id"], told["recipe"], told["status"], told["seconds"]) == ("quick-1", "quick", "succeeded", 51.0)
     assert [stage["name"] for stage in told["stages"]] == ["base", "prompts", "sft", "rl", "evaluate"]
     rl = told["stages"][3]
-    assert list(rl) == ["name", "component", "status", "cache", "fingerprint", "seconds", "metrics", "outputs"]
+    first = ["name", "component", "status", "cache", "fingerprint", "seconds", "metrics", "outputs"]
+    assert list(rl) == [*first, "error", "reason", "params", "seed", "labels", "approval"]
+    assert (rl["params"]["method"], rl["seed"], rl["approval"]) == ("grpo", 7, None)
     assert (rl["status"], rl["cache"], rl["seconds"], rl["metrics"]) == ("done", "miss", 10.0, {"pass@1": 0.5})
     digest = story.made["rl.model"][1]
     assert rl["outputs"]["model"] == {"type": "Model", "digest": digest, "uri": store.artifact_uri(digest)}
@@ -39,6 +46,48 @@ def test_stages_that_have_not_ended_are_pending_or_failed(store: Store) -> None:
     run = load_run(store, "quick-1")
     assert [stage["status"] for stage in show_json(run)["stages"]] == ["done", "failed", "pending"]
     assert run.status == "unfinished" and run.failures["sft"]["error"] == "no memory"
+
+
+def test_what_has_not_ended_says_why(store: Store) -> None:
+    story = Story(store, "quick-1")
+    names = ("base", "asked", "after", "gated", "blocked", "deeper", "rejected", "extra")
+    after = {"after": ["asked"], "blocked": ["gated"], "deeper": ["blocked"]}
+    story.begin(*names)
+    entry = store.get(run_key("quick-1"))
+    for stage in entry["stages"]:
+        stage |= {"after": after.get(stage["name"], []), "params": {"of": stage["name"]}, "seed": 3}
+        stage["needs_approval"] = stage["name"] in ("asked", "rejected")
+    store.put(run_key("quick-1"), entry, overwrite=True)
+    for name in ("asked", "rejected"):
+        store.put(asked_key("quick-1", name), {"message": "Go on?", "time": 1.0})
+    store.put(approval_key("quick-1", "rejected"), {"approved": False, "by": "ann", "time": 2.0})
+    gate = {"run_id": "quick-1", "stage": "gated", "fingerprint": "f" * 64, "error": "gate 'x > 1' does not hold"}
+    store.put(failure_key("quick-1", "gated"), gate | {"metrics": {"x": 0.5}, "time": 1.0})
+    reason = "its input a comes from b, which was skipped"
+    store.put(stage_key("quick-1", "extra"), skipped(story.job("extra"), reason))
+    told = {stage["name"]: stage for stage in show_json(load_run(store, "quick-1"))["stages"]}
+    assert {name: stage["status"] for name, stage in told.items()} == {
+        "base": "pending",
+        "asked": "waiting",
+        "after": "pending",
+        "gated": "failed",
+        "blocked": "blocked",
+        "deeper": "blocked",
+        "rejected": "failed",
+        "extra": "skipped",
+    }
+    assert (told["gated"]["error"], told["gated"]["metrics"]) == ("gate 'x > 1' does not hold", {"x": 0.5})
+    assert (told["extra"]["reason"], told["extra"]["error"]) == (reason, None)
+    assert (told["after"]["params"], told["after"]["seed"]) == ({"of": "after"}, 3)
+    asked = {"message": "Go on?", "asked": "1970-01-01T00:00:01.000+00:00"}
+    assert told["asked"]["approval"] == {**asked, "approved": None, "by": None, "decided": None}
+    decided = {"approved": False, "by": "ann", "decided": "1970-01-01T00:00:02.000+00:00"}
+    assert told["rejected"]["approval"] == asked | decided
+
+
+def skipped(job: Job, reason: str) -> dict[str, Any]:
+    """Return the ledger entry of a stage that was skipped."""
+    return stage_entry(job, status="skipped", cache="none", started=1.0, ended=1.0, inputs={}, error=reason)
 
 
 def test_one_damaged_record_does_not_hide_the_others(store: Store) -> None:

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from components.runtime.lineage.ledger import load_run, show_json
+from components.runtime.lineage.ledger import load_run
+from components.runtime.lineage.shown import show_json
 from components.runtime.records import approval_key, run_key, save_job
 from components.runtime.store import open_store
 from pipelines.engines.approvals import record_decision
