@@ -11,7 +11,7 @@ from typing import Protocol
 from components.contract.artifacts import FileEntry, hash_file
 from components.contract.errors import CorruptArtifact, StoreUnavailable
 
-MADE_ANEW = "Delete it and run again: what is missing is made anew."
+MADE_ANEW = "posttrain verify --repair sets it aside; what is missing is made anew by the next run."
 
 
 class StoreLocked(StoreUnavailable):
@@ -20,17 +20,22 @@ class StoreLocked(StoreUnavailable):
 
 @dataclass(frozen=True)
 class Blob:
-    """One stored file: its key, size in bytes and when it was stored (seconds since the epoch)."""
+    """One stored file: its key, size in bytes and two times in seconds since the epoch, by the storage's clock."""
 
     key: str
     size: int
     stored: float
+    """When it came here, or was touched."""
+    modified: float
+    """When its bytes last changed."""
 
 
 class Blobs(Protocol):
     """Files by key. Every write is atomic and durable: a reader sees the old bytes, the new ones or none."""
 
     uri: str
+    decays: bool
+    """Whether bytes may change without their times: a disk's may, a bucket checks its own."""
 
     def read(self, key: str) -> bytes | None:
         """Return the bytes of `key`, or None if there is no such blob."""
@@ -67,6 +72,18 @@ class Blobs(Protocol):
         """Remove blobs; those that are not there are passed over."""
         ...
 
+    def hash(self, key: str) -> tuple[int, str] | None:
+        """Return size and SHA-256 of the stored bytes of `key`, read in chunks; None if there is no such blob."""
+        ...
+
+    def touch(self, key: str, *, changed: bool = False) -> bool:
+        """Date `key` now: `stored`, and with `changed` also `modified`. False if there is no such blob."""
+        ...
+
+    def move(self, source: str, target: str) -> None:
+        """Move a blob, or all blobs of a tree (manifest.json first), to new keys; nothing there is passed over."""
+        ...
+
     def address(self, key: str) -> str:
         """Return where people find `key`: an absolute path or an s3:// URI."""
         ...
@@ -75,8 +92,16 @@ class Blobs(Protocol):
         """Hold `name` exclusively; free again when the holder ends, however it ends. Raises StoreLocked."""
         ...
 
-    def sweep(self, older_than: float) -> int:
-        """Remove the backend's own leftovers from before `older_than` (epoch seconds); return how many."""
+    def locks(self) -> set[str]:
+        """Return the names of the locks that are held now."""
+        ...
+
+    def leftovers(self, older_than: float) -> list[Blob]:
+        """Return what killed writers and lock holders left of the backend's own before `older_than` (epoch)."""
+        ...
+
+    def drop_leftovers(self, found: Sequence[Blob]) -> None:
+        """Remove what `leftovers` found."""
         ...
 
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import stat
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
-from components.contract.artifacts import FileEntry
-from components.runtime.store.blobs import Blob, corrupt, disk_errors, first_damage
-from components.runtime.store.flock import acquire, release
+from components.contract.artifacts import FileEntry, hash_file
+from components.runtime.store.blobs import Blob, StoreLocked, corrupt, disk_errors, first_damage
+from components.runtime.store.flock import acquire, is_held, release
 
 T = TypeVar("T")
-TEMPORARY = "tmp"
+TEMPORARY, LOCKS, SCRATCH = "tmp", "locks", "scratch"
 READ_ONLY = 0o444
 WRITE_BITS = 0o222
 NO_LINK = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP)
@@ -28,6 +29,7 @@ class DirectoryBlobs:
     """Blobs as files below `root`, made at the first write. Needs a POSIX file system with hard links."""
 
     def __init__(self, root: Path) -> None:
+        self.decays = True
         self.root = root.expanduser().absolute()
         self.uri = str(self.root)
 
@@ -52,7 +54,7 @@ class DirectoryBlobs:
     def upload(self, prefix: str, folder: Path, entries: Sequence[FileEntry]) -> None:
         """Link files of `folder` in, or copy them where a link is not possible, and make them read-only."""
         with self._told(f"write {prefix}"):
-            (self.root / prefix).mkdir(parents=True, exist_ok=True)
+            make_folders(self.root / prefix)
         for entry in entries:
             key = f"{prefix}/{entry.path}"
             with self._told(f"write {key}"), self._linked(folder / entry.path) as temporary:
@@ -80,9 +82,9 @@ class DirectoryBlobs:
             if not key.startswith(prefix):
                 continue
             with suppress(FileNotFoundError):
-                stat = (self.root / key).stat()
+                found = (self.root / key).stat()
                 # a linked file keeps the mtime of its source; ctime is when it came here
-                yield Blob(key, stat.st_size, stat.st_ctime)
+                yield Blob(key, found.st_size, found.st_ctime, found.st_mtime)
 
     def delete(self, keys: Iterable[str]) -> None:
         """Remove blobs, and folders that become empty."""
@@ -93,6 +95,38 @@ class DirectoryBlobs:
                     path.unlink()
                 self._prune(path.parent)
 
+    def hash(self, key: str) -> tuple[int, str] | None:
+        """Return size and SHA-256 of a file, or None if there is none."""
+        path = self.root / key
+        with self._told(f"read {key}"):
+            try:
+                return path.stat().st_size, hash_file(path)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
+    def touch(self, key: str, *, changed: bool = False) -> bool:
+        """Date a file now: its ctime, and with `changed` its mtime. False if there is none."""
+        path = self.root / key
+        with self._told(f"touch {key}"):
+            try:
+                # by the kernel's clock, as every write is; a change of mode, even to the same one, renews the ctime
+                os.utime(path) if changed else path.chmod(stat.S_IMODE(path.stat().st_mode))
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+        return True
+
+    def move(self, source: str, target: str) -> None:
+        """Move a file or a folder by one rename; what is not there is passed over."""
+        old, new = self.root / source, self.root / target
+        with self._told(f"move {source}"):
+            make_folders(new.parent)
+            with suppress(FileNotFoundError):
+                old.rename(new)
+                sync_folder(new.parent)
+                sync_folder(old.parent)
+            self._prune(new.parent)
+            self._prune(old.parent)
+
     def address(self, key: str) -> str:
         """Return the absolute path of `key`."""
         return str(self.root / key)
@@ -100,7 +134,7 @@ class DirectoryBlobs:
     @contextmanager
     def lock(self, name: str, wait_seconds: float) -> Iterator[None]:
         """Hold a file lock (flock), which the kernel frees when its holder dies. Raises StoreLocked."""
-        path = self.root / "locks" / f"{name}.lock"
+        path = self.root / LOCKS / f"{name}.lock"
         with self._told(f"lock {name}"):
             descriptor = acquire(path, wait_seconds)
         try:
@@ -108,11 +142,24 @@ class DirectoryBlobs:
         finally:
             release(path, descriptor)
 
-    def sweep(self, older_than: float) -> int:
-        """Remove temporary files that killed writers left, and return how many."""
-        dead = [blob.key for blob in self.list(f"{TEMPORARY}/") if blob.stored < older_than]
-        self.delete(dead)
-        return len(dead)
+    def locks(self) -> set[str]:
+        """Return the names of the locks that are held now."""
+        return {path.stem for path in (self.root / LOCKS).glob("*.lock") if is_held(path)}
+
+    def leftovers(self, older_than: float) -> list[Blob]:
+        """Return temporary files and lock files that killed processes left, and scratch files of jobs that ended."""
+        held = self.locks()
+        found = [*self.list(f"{TEMPORARY}/"), *self.list(f"{LOCKS}/")]
+        found += [blob for blob in self.list(f"{SCRATCH}/") if f"job-{_mark(blob.key)}" not in held]
+        return [blob for blob in found if blob.stored < older_than and Path(blob.key).stem not in held]
+
+    def drop_leftovers(self, found: Sequence[Blob]) -> None:
+        """Remove what `leftovers` found; a lock is only removed by its holder."""
+        for blob in found:
+            if blob.key.startswith(f"{LOCKS}/"):
+                with suppress(StoreLocked):
+                    release(self.root / blob.key, acquire(self.root / blob.key, 0))
+        self.delete(blob.key for blob in found if not blob.key.startswith(f"{LOCKS}/"))
 
     def _walk(self, start: Path) -> Iterator[str]:
         for folder, names, files in os.walk(start):
@@ -148,14 +195,14 @@ class DirectoryBlobs:
     def _linked(self, source: Path) -> Iterator[Path]:
         """Give `source` a durable read-only temporary name in the store."""
         path = self._new_temporary()
-        stat = source.stat()
+        found = source.stat()
         # a writable file with a second name could be changed through it later: such a one is copied
-        shared = stat.st_nlink > 1 and bool(stat.st_mode & WRITE_BITS)
+        shared = found.st_nlink > 1 and bool(found.st_mode & WRITE_BITS)
         try:
             if shared or not _link(source, path):
                 shutil.copyfile(source, path)
             path.chmod(READ_ONLY)
-            _sync(path)
+            sync_folder(path)
             yield path
         finally:
             path.unlink(missing_ok=True)  # still there when it was a second name of the target itself
@@ -164,15 +211,20 @@ class DirectoryBlobs:
         """Make a temporary file visible as `key` and return what `move` returns."""
         target = self.root / key
         for _ in range(RACES_WITH_DELETE):  # a folder that `delete` pruned meanwhile is made again
-            target.parent.mkdir(parents=True, exist_ok=True)
             with suppress(FileNotFoundError):
+                make_folders(target.parent)
                 result = move(target)
-                _sync(target.parent)
+                sync_folder(target.parent)
                 return result
         raise FileNotFoundError(errno.ENOENT, "the folder or the temporary file keeps vanishing", str(target))
 
     def _told(self, verb: str) -> AbstractContextManager[None]:
         return disk_errors(f"store {self.root}", verb)
+
+
+def _mark(key: str) -> str:
+    """Return the fingerprint that a scratch file's folder is named after."""
+    return key.split("/")[1]
 
 
 def _link_if_free(source: Path, target: Path) -> bool:
@@ -193,7 +245,19 @@ def _link(source: Path, target: Path) -> bool:
     return True
 
 
-def _sync(path: Path) -> None:
+def make_folders(path: Path) -> None:
+    """Make a folder with its parents, each durable: a file is lost with the name of a folder above it."""
+    missing = []
+    while not path.is_dir():
+        missing.append(path)
+        path = path.parent
+    for folder in reversed(missing):
+        folder.mkdir(exist_ok=True)
+        sync_folder(folder.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Make the content of a file, or the names in a folder, survive a loss of power."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -33,6 +33,21 @@ def release(path: Path, descriptor: int) -> None:
     os.close(descriptor)
 
 
+def is_held(path: Path) -> bool:
+    """Return whether some process holds the lock at `path`; the lock is not taken from anyone, nor its file made."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def _try(path: Path) -> int | None:
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)

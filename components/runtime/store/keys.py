@@ -10,7 +10,7 @@ from components.contract.errors import InputError
 SEGMENT = re.compile(r"^(?!\.{1,2}$)[!-.0-\[\]-~]{1,200}$")  # printable ASCII without space, '/' and '\'
 DIGEST = re.compile(r"^[0-9a-f]{64}$")
 RECORD_SUFFIX = ".json"
-RESERVED = ("objects", "partial", "locks", "tmp", "scratch")
+RESERVED = ("objects", "partial", "locks", "tmp", "scratch", "quarantine", "collecting")
 MAX_KEY_LENGTH = 900
 """S3 allows 1024 bytes, the store's prefix included."""
 

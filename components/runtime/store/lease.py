@@ -113,6 +113,12 @@ class Lease:
         return True
 
 
+def lease_is_held(calls: S3Calls, key: str, lease_seconds: float = LEASE_SECONDS) -> bool:
+    """Return whether the lease at `key` is young enough that its holder may live."""
+    seen = Lease(calls, key, lease_seconds).look()
+    return seen is not None and seen.age_seconds <= lease_seconds
+
+
 @contextmanager
 def hold_lease(
     calls: S3Calls, key: str, name: str, wait_seconds: float, lease_seconds: float = LEASE_SECONDS

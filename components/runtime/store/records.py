@@ -9,17 +9,14 @@ from typing import Any
 from components.contract.artifacts import canonical_json
 from components.runtime.store.blobs import MADE_ANEW
 
-KEPT_ONCE = {
-    "ledger": "Put a copy of it back, or delete it: what the run made stays, and only this record of it is lost.",
-    "models": "Put a copy of it back, or delete it: the model stays, and only its place in the registry is lost.",
-    "spool": "Put a copy of it back, or delete it: only MLflow, to which it was on its way, goes without it.",
-}
-"""First segment of a key -> what to do about damage to a record that no run makes anew."""
+KEPT_ONCE = {"ledger", "models", "spool", "approvals"}
+"""First segments of the keys of records that no stage makes anew."""
+HEALED = "posttrain verify --repair sets it aside, and makes it again from its copies where there are any."
 
 
 def advice(key: str) -> str:
     """Return what to do about a damaged record."""
-    return KEPT_ONCE.get(key.partition("/")[0], MADE_ANEW)
+    return HEALED if key.partition("/")[0] in KEPT_ONCE else MADE_ANEW
 
 
 def seal(value: dict[str, Any]) -> bytes:

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from components.contract.artifacts import CHUNK_BYTES, FileEntry, hash_file
 from components.runtime.store.blobs import Blob, corrupt, disk_errors, first_damage
-from components.runtime.store.lease import hold_lease
+from components.runtime.store.lease import hold_lease, lease_is_held
 from components.runtime.store.s3_calls import MISSING, TAKEN, DamagedBody, S3Calls, code_of
+from components.runtime.store.s3_uploads import abort_upload, is_upload, unfinished_uploads
 
 if TYPE_CHECKING:
     from boto3.s3.transfer import TransferConfig
@@ -28,6 +29,7 @@ KEYS_IN_A_DELETE = 1000
 KEYS_IN_A_PAGE = 1000
 READ_ONLY = 0o444
 WRITER = "writer"
+LOCKS, MANIFEST = "locks", "manifest.json"
 DIGEST = "sha256"
 
 
@@ -35,6 +37,7 @@ class S3Blobs:
     """Blobs as objects of a bucket below a prefix; trees that are read are cached on this machine."""
 
     def __init__(self, bucket: str, prefix: str, calls: S3Calls | None = None) -> None:
+        self.decays = False
         self.bucket = bucket
         self.prefix = f"{prefix}/" if prefix else ""
         self.uri = f"s3://{bucket}/{prefix}".rstrip("/")
@@ -122,7 +125,8 @@ class S3Blobs:
             page = self.calls.run(lambda client: client.list_objects_v2(**request))
             for item in page.get("Contents", []):
                 key = item["Key"].removeprefix(self.prefix)
-                yield Blob(key, item["Size"], item["LastModified"].timestamp())
+                stored = item["LastModified"].timestamp()
+                yield Blob(key, item["Size"], stored, stored)
             if not page.get("IsTruncated"):
                 return
             request["ContinuationToken"] = page["NextContinuationToken"]
@@ -138,23 +142,68 @@ class S3Blobs:
             for key in batch:
                 (self.cache / key).unlink(missing_ok=True)
 
+    def hash(self, key: str) -> tuple[int, str] | None:
+        """Return size and SHA-256 of an object's bytes as they are read now, or None if there is none."""
+        from botocore.exceptions import ClientError
+
+        def read(client: Any) -> tuple[int, str]:
+            body, size, found = client.get_object(**self._at(key))["Body"], 0, hashlib.sha256()
+            for chunk in iter(lambda: body.read(CHUNK_BYTES), b""):
+                size += len(chunk)
+                found.update(chunk)
+            return size, found.hexdigest()
+
+        try:
+            return self.calls.run(read)
+        except ClientError as error:
+            if code_of(error) in MISSING:
+                return None
+            raise
+
+    def touch(self, key: str, *, changed: bool = False) -> bool:
+        """Write a small object again, which dates it now; both times of an object are one. False if there is none."""
+        data = self.read(key)
+        if data is not None:
+            self.write(key, data)
+        return data is not None
+
+    def move(self, source: str, target: str) -> None:
+        """Copy objects on the server, all of them, then remove them at their old place."""
+        found = [blob for blob in self.list(source) if blob.key == source or blob.key.startswith(f"{source}/")]
+        found.sort(key=lambda blob: not blob.key.endswith(f"/{MANIFEST}"))  # a tree without it is no longer seen
+        for blob in found:
+            place = self._at(target + blob.key.removeprefix(source))
+            self.calls.run(lambda client, at=place, blob=blob: client.copy(self._at(blob.key), at["Bucket"], at["Key"]))
+        for blob in found:
+            self.delete([blob.key])
+
     def address(self, key: str) -> str:
         """Return the s3:// URI of `key`."""
         return f"{self.uri}/{key}"
 
     def lock(self, name: str, wait_seconds: float) -> AbstractContextManager[None]:
         """Hold a lease that is renewed while this process lives and expires after it. Raises StoreLocked."""
-        return hold_lease(self.calls, f"{self.prefix}locks/{name}.json", name, wait_seconds)
+        return hold_lease(self.calls, f"{self.prefix}{LOCKS}/{name}.json", name, wait_seconds)
 
-    def sweep(self, older_than: float) -> int:
-        """Abort multipart uploads that were never completed, and return how many."""
-        everything = {"Bucket": self.bucket, "Prefix": self.prefix}
-        page = self.calls.run(lambda client: client.list_multipart_uploads(**everything))
-        dead = [item for item in page.get("Uploads", []) if item["Initiated"].timestamp() < older_than]
-        for item in dead:
-            request = {"Bucket": self.bucket, "Key": item["Key"], "UploadId": item["UploadId"]}
-            self.calls.run(lambda client, request=request: client.abort_multipart_upload(**request))
-        return len(dead)
+    def locks(self) -> set[str]:
+        """Return the names of the leases that are renewed, or so young that they may be."""
+        return {name for key, name in self._leases() if lease_is_held(self.calls, self.prefix + key)}
+
+    def leftovers(self, older_than: float) -> list[Blob]:
+        """Return leases that nobody renews, and multipart uploads that were never completed."""
+        held = {f"{LOCKS}/{name}.json" for name in self.locks()}
+        found = [*(blob for blob in self.list(f"{LOCKS}/") if blob.key not in held)]
+        return [blob for blob in found + unfinished_uploads(self.calls, self.prefix) if blob.stored < older_than]
+
+    def drop_leftovers(self, found: Sequence[Blob]) -> None:
+        """Remove what `leftovers` found."""
+        self.delete(blob.key for blob in found if not is_upload(blob))
+        for blob in filter(is_upload, found):
+            abort_upload(self.calls, blob)
+
+    def _leases(self) -> list[tuple[str, str]]:
+        keys = [blob.key for blob in self.list(f"{LOCKS}/")]
+        return [(key, key.removeprefix(f"{LOCKS}/").removesuffix(".json")) for key in keys]
 
     def _at(self, key: str) -> dict[str, str]:
         return {"Bucket": self.bucket, "Key": self.prefix + key}

@@ -3,6 +3,8 @@
 - objects/<digest>/: immutable artifacts
 - partial/<fingerprint>/<step>-<digest>/: checkpoints for resume
 - locks/<name>: who works on what
+- quarantine/<time>-<random>/: what was damaged, with the reason
+- collecting/<digest>: what the collector deletes at this moment
 - <any other key>.json: records, written once
 """
 
@@ -11,23 +13,26 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from components.contract.artifacts import ArtifactType, Manifest, describe_folder
-from components.contract.errors import CorruptArtifact, InputError
-from components.runtime.store.blobs import Blobs, corrupt
-from components.runtime.store.directory import DirectoryBlobs
+from components.contract.errors import CorruptArtifact, InputError, StoreUnavailable
+from components.runtime.store.blobs import Blob, Blobs, corrupt
+from components.runtime.store.collecting import collect_tree, wait_for_collector
 from components.runtime.store.keys import check_digest, check_key, check_name, is_record
+from components.runtime.store.looks import DAY_SECONDS, Look, look_at
+from components.runtime.store.quarantine import Tell, set_aside
 from components.runtime.store.records import advice, seal, unseal
 from components.runtime.store.trees import (
     FILES,
     MANIFEST,
     delete_tree,
     fetch_tree,
+    has_manifest,
     orphans,
     read_manifest,
     write_tree,
@@ -36,47 +41,11 @@ from components.runtime.store.trees import (
 OBJECTS = "objects"
 PARTIAL = "partial"
 STEP_DIGITS = 12
-DAY_SECONDS = 86_400.0
 READS_OF_A_BAD_RECORD = 3
+TRIES_OF_A_COMMIT = 5
+BAD_SEAL = "its content does not match its own SHA-256"
 
 logger = logging.getLogger(__name__)
-
-
-def open_store(uri: str) -> Store:
-    """Open the store at a directory path, file:// or s3://bucket/prefix; nothing is read or made yet.
-
-    Raises InputError for what cannot be a store, such as a path to a file or through one.
-    S3 takes endpoint and credentials from the usual AWS variables (AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, ...).
-    """
-    parts = urlsplit(uri)
-    if parts.scheme == "s3":
-        from components.runtime.store.s3 import S3Blobs
-
-        if not parts.netloc:
-            raise InputError(f"store {uri!r}: names no bucket (s3://bucket/prefix)")
-        return Store(S3Blobs(parts.netloc, parts.path.strip("/")))
-    if parts.scheme == "file":
-        return Store(_directory(uri, Path(unquote(parts.path))))
-    if "://" in uri:
-        raise InputError(f"store {uri!r}: unknown scheme {parts.scheme!r} (known: a path, file://, s3://)")
-    if not uri:
-        raise InputError("store: an empty string is no place (a path, file:// or s3://bucket/prefix)")
-    return Store(_directory(uri, Path(uri)))
-
-
-def _directory(uri: str, path: Path) -> DirectoryBlobs:
-    blobs = DirectoryBlobs(path)
-    try:
-        blobs.uri.encode()
-    except UnicodeEncodeError:  # the locale has no UTF-8, so Python could not read the argument
-        raise InputError(f"store {uri!r}: not readable in this locale; set PYTHONUTF8=1 or LC_ALL=C.UTF-8") from None
-    try:
-        there = next((folder for folder in (blobs.root, *blobs.root.parents) if folder.exists()), blobs.root)
-        if not there.exists() or there.is_dir():
-            return blobs
-    except OSError as error:  # a name that is too long, a folder that may not be looked into
-        raise InputError(f"store {uri!r}: {error.strerror}") from None
-    raise InputError(f"store {uri!r}: {there} is a file; a store is a folder (a path, file:// or s3://bucket/prefix)")
 
 
 class Store:
@@ -98,8 +67,16 @@ class Store:
         On a directory the files are linked, not copied, and become read-only: treat `folder` as consumed.
         """
         manifest = describe_folder(folder, type, metadata)
-        write_tree(self.blobs, f"{OBJECTS}/{manifest.digest}", folder, manifest)
-        return manifest
+        prefix = f"{OBJECTS}/{manifest.digest}"
+        for _ in range(TRIES_OF_A_COMMIT):
+            write_tree(self.blobs, prefix, folder, manifest)
+            wait_for_collector(self.blobs, prefix)
+            seen = look_at(self.blobs, prefix, manifest.digest)
+            if seen.manifest and not seen.damage:
+                return manifest
+            if seen.damage:
+                set_aside(self.blobs, prefix, seen.damage, logger.warning)
+        raise StoreUnavailable(f"{self.blobs.address(prefix)}: something else changes it all the time; run again")
 
     def has(self, digest: str) -> bool:
         """Return whether the artifact is there; its files are not verified."""
@@ -111,6 +88,41 @@ class Store:
         if manifest is None:
             raise InputError(f"artifact {digest}: not in {self.uri} (removed, or made in another store)")
         return manifest
+
+    def look(self, digest: str, *, every_byte: bool = False) -> Look:
+        """Return whether an artifact is whole as far as sizes and times tell, or as its every byte does."""
+        return look_at(self.blobs, f"{OBJECTS}/{check_digest(digest)}", digest, every_byte=every_byte)
+
+    def use(self, digest: str, tell: Tell = logger.warning) -> bool:
+        """Return whether an artifact is there and whole, as far as a look tells; the collector then spares it for long.
+
+        One that is damaged is told of and set aside.
+        """
+        prefix = f"{OBJECTS}/{check_digest(digest)}"
+        seen = look_at(self.blobs, prefix, digest, sample=True)
+        if seen.damage:
+            set_aside(self.blobs, prefix, seen.damage, tell)
+        if seen.damage or not seen.manifest or seen.is_young:
+            return not seen.damage and seen.manifest is not None
+        if not self.blobs.touch(f"{prefix}/{MANIFEST}"):
+            return False
+        wait_for_collector(self.blobs, prefix)
+        seen = look_at(self.blobs, prefix, digest)
+        return seen.manifest is not None and not seen.damage
+
+    def fetch_or_set_aside(self, digest: str, tell: Tell = logger.warning) -> Path:
+        """Return an artifact's verified files as `fetch` does; one that is damaged is set aside before it raises."""
+        try:
+            return self.fetch(digest)
+        except CorruptArtifact as error:
+            self.set_aside(f"{OBJECTS}/{digest}", str(error).partition(": ")[2].partition(". ")[0], tell)
+            raise CorruptArtifact(
+                f"{self.artifact_uri(digest)} is damaged and was set aside; run again: it is made anew"
+            ) from error
+
+    def set_aside(self, key: str, reason: str, tell: Tell = logger.warning) -> bool:
+        """Move a damaged record, artifact or partial into quarantine/ with the reason; tell of it in one line."""
+        return set_aside(self.blobs, key, reason, tell)
 
     def fetch(self, digest: str) -> Path:
         """Return a local read-only folder with the artifact's files, every one verified by its SHA-256."""
@@ -136,18 +148,31 @@ class Store:
             if parts[2:] == [MANIFEST]:
                 yield parts[1]
 
-    def delete(self, digest: str) -> int:
-        """Remove an artifact and return the number of bytes freed; records that name it stay."""
-        return delete_tree(self.blobs, f"{OBJECTS}/{check_digest(digest)}")
+    def delete(
+        self, digest: str, *, grace_seconds: float = 0.0, agreed: Callable[[list[Blob]], bool] = lambda found: True
+    ) -> int | None:
+        """Remove an artifact and return the bytes freed; None if it was used within the grace, or is not `agreed` on.
+
+        Records that name it stay. Beside running jobs only the holder of the lock `gc` may do so, with a grace.
+        """
+        return collect_tree(self.blobs, f"{OBJECTS}/{check_digest(digest)}", grace_seconds, agreed)
 
     # Records
 
     def put(self, key: str, value: dict[str, Any], *, overwrite: bool = False) -> bool:
-        """Store a JSON object. The first writer wins and gets True, unless `overwrite`."""
+        """Store a JSON object. The first writer wins and gets True, unless `overwrite`; a damaged record never wins."""
         if overwrite:
             self.blobs.write(check_key(key), seal(value))
             return True
-        return self.blobs.create(check_key(key), seal(value))
+        while not self.blobs.create(check_key(key), seal(value)):
+            try:
+                if self.get(key) is not None:
+                    return False
+            except CorruptArtifact:
+                if not self.set_aside(key, BAD_SEAL):
+                    self.blobs.write(key, seal(value))
+                    return True
+        return True
 
     def get(self, key: str) -> dict[str, Any] | None:
         """Return the record, or None if there is none; raise CorruptArtifact if it is not what was stored."""
@@ -159,7 +184,7 @@ class Store:
             value = unseal(data)
             if value is not None:
                 return value
-        raise corrupt(self.blobs.address(key), "its content does not match its own SHA-256", advice(key))
+        raise corrupt(self.blobs.address(key), BAD_SEAL, advice(key))
 
     def keys(self, prefix: str) -> Iterator[str]:
         """Yield the keys of all records that start with `prefix`, sorted."""
@@ -184,7 +209,7 @@ class Store:
     def load_partial(self, fingerprint: str) -> tuple[int, Path] | None:
         """Return step and read-only folder of the newest whole and verified partial, or None.
 
-        A damaged one is reported, removed and passed over for the one before it.
+        A damaged one is told of, set aside and passed over for the one before it.
         """
         for tree in self._partials(fingerprint):
             step, _, digest = tree.rpartition("/")[2].partition("-")
@@ -193,8 +218,7 @@ class Store:
                 if manifest is not None:
                     return int(step), fetch_tree(self.blobs, tree, manifest)
             except CorruptArtifact as error:
-                logger.warning("partial checkpoint of step %d is damaged and left out: %s", int(step), error)
-                delete_tree(self.blobs, tree)
+                self.set_aside(tree, f"the partial checkpoint of step {int(step)} is left out: {error}")
         return None
 
     def drop_partial(self, fingerprint: str) -> None:
@@ -216,13 +240,27 @@ class Store:
         """
         return self.blobs.lock(check_name(name, "lock"), wait_seconds)
 
-    def sweep(self, *, min_age_seconds: float = DAY_SECONDS) -> int:
-        """Remove what interrupted commits left behind, if old enough, and return the number of files removed.
-
-        Never touches an artifact, a record or a whole partial. `min_age_seconds` must exceed every upload.
-        """
+    def leftovers(self, min_age_seconds: float) -> tuple[dict[str, list[Blob]], list[Blob]]:
+        """Return what interrupted work left behind: the trees that never became whole, and the backend's own."""
         older_than = time.time() - min_age_seconds
-        dead = orphans(self.blobs.list(f"{OBJECTS}/"), 2, older_than)
-        dead += orphans(self.blobs.list(f"{PARTIAL}/"), 3, older_than)
-        self.blobs.delete(blob.key for blob in dead)
-        return len(dead) + self.blobs.sweep(older_than)
+        trees = orphans(self.blobs.list(f"{OBJECTS}/"), 2, older_than)
+        trees |= orphans(self.blobs.list(f"{PARTIAL}/"), 3, older_than)
+        return trees, self.blobs.leftovers(older_than)
+
+    def sweep(self, *, min_age_seconds: float = DAY_SECONDS) -> int:
+        """Remove what interrupted work left behind, if old enough, and return the number of files removed.
+
+        Never touches an artifact, a record or a whole partial. Whoever sweeps beside running jobs holds the lock `gc`.
+        """
+        trees, own = self.leftovers(min_age_seconds)
+        count = len(own)
+        for prefix, members in trees.items():
+            still = partial(_is_orphan, prefix)
+            gone = collect_tree(self.blobs, prefix, min_age_seconds, still)
+            count += len(members) if gone is not None else 0
+        self.blobs.drop_leftovers(own)
+        return count
+
+
+def _is_orphan(prefix: str, found: list[Blob]) -> bool:
+    return not has_manifest(prefix, found)

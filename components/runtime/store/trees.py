@@ -19,14 +19,19 @@ MANIFEST = "manifest.json"
 FILES = "files"
 
 
-def write_tree(blobs: Blobs, prefix: str, folder: Path, manifest: Manifest) -> None:
-    """Store `folder` at `prefix`; a tree that is there whole is left alone, a damaged one is mended."""
+def write_tree(blobs: Blobs, prefix: str, folder: Path, manifest: Manifest) -> bool:
+    """Store `folder` at `prefix`, or date what is there whole already; return whether it was there.
+
+    What is there and damaged has to be set aside first: a file that does not belong would stay.
+    """
     data = manifest.canonical()
     key = f"{prefix}/{MANIFEST}"
     if blobs.read(key) == data and blobs.holds(f"{prefix}/{FILES}", manifest.files):
-        return
+        blobs.touch(key)
+        return True
     blobs.upload(f"{prefix}/{FILES}", folder, manifest.files)
     blobs.write(key, data)
+    return False
 
 
 def read_manifest(blobs: Blobs, prefix: str, digest: str) -> Manifest | None:
@@ -60,18 +65,21 @@ def delete_tree(blobs: Blobs, prefix: str) -> int:
     return sum(blob.size for blob in found)
 
 
-def orphans(found: Iterable[Blob], depth: int, older_than: float) -> list[Blob]:
-    """Return the blobs of trees without a manifest that were last added to before `older_than` (epoch).
+def orphans(found: Iterable[Blob], depth: int, older_than: float) -> dict[str, list[Blob]]:
+    """Return prefix -> blobs of the trees without a manifest that were last added to before `older_than` (epoch).
 
     `depth` is the number of key segments that make a tree's prefix.
     """
     trees: dict[str, list[Blob]] = {}
     for blob in found:
         trees.setdefault("/".join(blob.key.split("/")[:depth]), []).append(blob)
-    return [
-        blob
+    return {
+        prefix: members
         for prefix, members in trees.items()
-        if all(member.key != f"{prefix}/{MANIFEST}" for member in members)
-        and max(member.stored for member in members) < older_than
-        for blob in members
-    ]
+        if not has_manifest(prefix, members) and max(member.stored for member in members) < older_than
+    }
+
+
+def has_manifest(prefix: str, members: Iterable[Blob]) -> bool:
+    """Return whether the blobs of a tree are a whole tree's."""
+    return any(member.key == f"{prefix}/{MANIFEST}" for member in members)

@@ -117,7 +117,7 @@ def test_one_flipped_byte_is_seen_and_named(backend, folder, name):
     digest = backend.store.commit(ArtifactType.MODEL, folder({**FILES, "empty": b"!"})).digest
     backend.flip(f"objects/{digest}/" + (f"files/{name}" if name else "manifest.json"))
 
-    with pytest.raises(CorruptArtifact, match=f"{digest}.*{name or 'manifest.json'}.*Delete"):
+    with pytest.raises(CorruptArtifact, match=f"{digest}.*{name or 'manifest.json'}.*--repair"):
         backend.store.fetch(digest)
 
 

@@ -1,0 +1,64 @@
+"""How the collector and those that use artifacts keep out of each other's way, without a lock for every commit.
+
+The collector marks a tree, then looks at its age, then deletes it, then removes the mark. Whoever uses a tree dates it
+anew (a commit does so by writing the manifest), then waits while there is a mark, then looks whether the tree is whole,
+and makes it again if it is not. Either the collector sees the new date and lets go, or the user sees the mark. All of
+it is by the storage's own clock, and a directory and S3 both show a write to every later read.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from components.runtime.store.blobs import Blob, Blobs, StoreLocked
+
+COLLECTING = "collecting"
+LOCK = "gc"
+"""Held by a collector as long as it works."""
+WAIT_SECONDS = 0.05
+
+
+def wait_for_collector(blobs: Blobs, prefix: str) -> None:
+    """Return once no collector is deleting the tree at `prefix`; the mark of one that was killed is removed."""
+    mark = _mark(prefix)
+    while blobs.read(mark) is not None:
+        try:
+            with blobs.lock(LOCK, 0):
+                blobs.delete([mark])
+        except StoreLocked:
+            time.sleep(WAIT_SECONDS * random.uniform(1, 2))
+
+
+@contextmanager
+def marked(blobs: Blobs, prefix: str) -> Iterator[float]:
+    """Mark a tree while it is being deleted; yields the storage's time of the mark. The caller holds the lock."""
+    mark = _mark(prefix)
+    blobs.write(mark, b"")
+    yield next(blob.stored for blob in blobs.list(mark) if blob.key == mark)
+    # not in a `finally`: where deleting failed halfway the mark stays, for whoever uses the tree to see
+    blobs.delete([mark])
+
+
+def collect_tree(blobs: Blobs, prefix: str, grace_seconds: float, agreed: Callable[[list[Blob]], bool]) -> int | None:
+    """Delete a tree unless it was used within the grace, or `agreed` says no to its files; return the bytes freed."""
+    with marked(blobs, prefix) as now:
+        found = list(blobs.list(f"{prefix}/"))
+        young = any(now - blob.stored < grace_seconds for blob in found)
+        if young or not agreed(found):
+            return None
+        found.sort(key=lambda blob: not blob.key.endswith("/manifest.json"))
+        blobs.delete(blob.key for blob in found[:1])
+        blobs.delete(blob.key for blob in found[1:])
+    return sum(blob.size for blob in found)
+
+
+def drop_marks(blobs: Blobs) -> None:
+    """Remove the marks of a collector that was killed; the caller holds the lock."""
+    blobs.delete([blob.key for blob in blobs.list(f"{COLLECTING}/")])
+
+
+def _mark(prefix: str) -> str:
+    return f"{COLLECTING}/{prefix.rpartition('/')[2]}"
