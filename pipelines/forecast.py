@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from components.contract.errors import InputError
+from components.contract.errors import CorruptArtifact, InputError
 from components.contract.expressions import Expression
 from components.contract.job import FirstOf, InputRef, Job, StageRef
 from components.runtime.choice import Choice, State, choose
@@ -105,7 +106,7 @@ class _Forecaster:
             verifiers=self._verifiers(stage, choice.left, pending=bool(pending)),
             closures=self._closures,
         )
-        action = None if pending else self._store.get(action_key(mark.digest))
+        action = None if pending else self._action(mark)
         if action and is_stored(self._store, action):
             reason = f"made by {action['stage']} of run {action['run_id']}"
             return StageForecast(job, pool, Outlook.CACHED, reason, mark.digest, action, 0.0, inputs=choice.left)
@@ -119,6 +120,12 @@ class _Forecaster:
             inputs=choice.left,
             may_be_skipped=choice.may_be_skipped or self._is_open(job),
         )
+
+    def _action(self, mark: Fingerprint) -> Mapping[str, Any] | None:
+        """Return what a fingerprint made; a damaged record is as good as none: the run sets it aside."""
+        with suppress(CorruptArtifact):
+            return self._store.get(action_key(mark.digest))
+        return None
 
     def _skip_reason(self, job: Job, choice: Choice) -> str | None:
         """Return why the stage will be skipped, as far as cached metrics tell already."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from difflib import SequenceMatcher
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -35,7 +36,8 @@ class History:
         """Return the action record behind the newest ended execution of a stage."""
         for run_id, stages in self._runs.items():
             if stage in stages and (entry := self._entry(run_id, stage)) and entry["fingerprint"]:
-                return self._store.get(action_key(entry["fingerprint"]))
+                with suppress(CorruptArtifact):
+                    return self._store.get(action_key(entry["fingerprint"]))
         return None
 
     def seconds(self, stage: str, component: str) -> float | None:

@@ -18,6 +18,7 @@ from typing import Any
 from components.contract.errors import InputError, PosttrainError
 from components.runtime.code import code_version
 from components.runtime.lineage.deliver import delivery_state
+from components.runtime.lineage.heal import read_or_heal
 from components.runtime.lineage.spool import Spool
 from components.runtime.lineage.target import tracking_uri, unreachable
 from components.runtime.records import end_key, run_key, save_job, utc
@@ -28,6 +29,8 @@ from pipelines.plan import Plan
 from pipelines.recipe import Recipe
 
 LEASE_PATIENCE_SECONDS = 45.0
+LOCK_PATIENCE_SECONDS = 0.5
+"""Whoever asks whether a lock of a directory is held, holds it for an instant."""
 DELIVERY_PATIENCE_SECONDS = 30.0
 QUICK_PROBE_SECONDS = 1.0
 LINEAGE = "POSTTRAIN_LINEAGE"
@@ -71,10 +74,10 @@ def new_run_id(recipe: str) -> str:
 
 def unfinished_run(store: Store, plan_digest: str) -> str | None:
     """Return the newest run of the very same plan if it has not succeeded: killed, stopped, failed or waiting."""
-    newest = store.get(plan_key(plan_digest))
+    newest = read_or_heal(store, plan_key(plan_digest))
     if newest is None:
         return None
-    end = store.get(end_key(newest["run_id"]))
+    end = read_or_heal(store, end_key(newest["run_id"]))
     return newest["run_id"] if end is None or end["status"] != "succeeded" else None
 
 
@@ -85,7 +88,9 @@ def exclusive(store: Store, run_id: str) -> Iterator[None]:
     A bucket cannot see that a holder was killed, only that its lease ran out, so there is some patience.
     """
     with ExitStack() as stack:
-        lock = store.lock(f"run-{run_id}", wait_seconds=LEASE_PATIENCE_SECONDS if "://" in store.uri else 0)
+        lock = store.lock(
+            f"run-{run_id}", wait_seconds=LEASE_PATIENCE_SECONDS if "://" in store.uri else LOCK_PATIENCE_SECONDS
+        )
         try:
             stack.enter_context(lock)
         except StoreLocked as error:
@@ -153,13 +158,14 @@ class RunWriter:
         }
         newest = {"run_id": self.run_id, "recipe": entry["recipe"]}
         self.store.put(plan_key(entry["plan_digest"]), newest, overwrite=True)  # first: a killed run must be found
+        read_or_heal(self.store, run_key(self.run_id))
         if self.store.put(run_key(self.run_id), entry):
             self._spool.run_started(entry)
             return
         first = self.store.get(run_key(self.run_id))
         assert first is not None
         self._spool.run_started(first)  # a kill may have come between the record and its event
-        if self.store.get(end_key(self.run_id)):
+        if read_or_heal(self.store, end_key(self.run_id)):
             self._spool.run_resumed()
 
     def end(self, status: str) -> Path:
@@ -188,7 +194,7 @@ def begin_run(store: Store, plan: Plan, *, engine: str, **facts: Any) -> None:
 
     Raises InputError if the run began with another plan. `facts` say what the engine itself calls the run.
     """
-    known = store.get(run_key(plan.run_id))
+    known = read_or_heal(store, run_key(plan.run_id))
     if known is not None and known["plan_digest"] != plan.digest:
         raise InputError(
             f"run {plan.run_id} began with another plan: its recipe or its pools were edited since; start a new run"

@@ -172,6 +172,8 @@ class LiveView:
     def event(self, event: dict[str, Any]) -> None:
         """Take one event; the next redraw shows it."""
         self._states[event["stage"]].take(event)
+        if event["event"] == "warning" and event.get("kept") and self._console:
+            self._console.print(f"{event['stage']}: {event['text']}", markup=False, highlight=False)
 
     def ask(self, job: Job) -> bool | None:
         """Ask at the terminal, the tree standing still meanwhile."""

@@ -23,10 +23,11 @@ from components.runtime.closing import Closing, one_line
 from components.runtime.fingerprint import Fingerprint, fingerprint
 from components.runtime.gates import GateProcess
 from components.runtime.gating import Written, needs_data_gates, pass_data_gates, pass_metric_gates
+from components.runtime.lineage.heal import read_or_heal
 from components.runtime.lineage.spool import Spool
 from components.runtime.progress import Progress, Sink
 from components.runtime.ranks import leading
-from components.runtime.records import action_key, expectations, is_stored, stage_key
+from components.runtime.records import action_key, can_be_used, expectations, stage_key
 from components.runtime.resolve import Resolved, Upstream
 from components.runtime.scratch import scratch_folder
 from components.runtime.shortage import is_out_of_memory, means_shortage, what_to_turn
@@ -57,8 +58,8 @@ class Launch:
         Returns None when the component has to run. Engines call it before they pay for a process or a pod; one whose
         environment has no stage's libraries says so by `here`, and gets None, too, where settling would need them.
         """
-        done = self.store.get(stage_key(self.job.run_id, self.job.stage))
-        if done and is_stored(self.store, done):
+        done = read_or_heal(self.store, stage_key(self.job.run_id, self.job.stage), self._warn)
+        if done and can_be_used(self.store, done, self._warn):
             return self.closing.again(done)
         try:
             skip = self.upstream.skip_reason()
@@ -72,10 +73,10 @@ class Launch:
             raise self.closing.failed(error, None) from error
         if not here and mark.incomplete:
             return None
-        action = self.store.get(action_key(mark.digest))
+        action = self._action(mark)
         if not here and action and self._asks_for_more(action):
             return None
-        return self._record_hit(mark, digests, action) if action and is_stored(self.store, action) else None
+        return self._record_hit(mark, digests, action) if action else None
 
     def run(self) -> dict[str, Any]:
         """Take the job through all eight steps and return its ledger entry.
@@ -89,8 +90,8 @@ class Launch:
         digests = self.upstream.resolve()
         mark = self._fingerprint(digests)
         with self.store.lock(f"job-{mark.digest}", wait_seconds=LOCK_WAIT_SECONDS):
-            action = self.store.get(action_key(mark.digest))
-            if action and is_stored(self.store, action):
+            action = self._action(mark)
+            if action:
                 return self._record_hit(mark, digests, action)
             try:
                 return self._execute(mark, digests)
@@ -108,6 +109,18 @@ class Launch:
         self.closing.failed(StageFailed(message), self._fingerprint(digests).digest, died=True)
         return message
 
+    def _action(self, mark: Fingerprint) -> dict[str, Any] | None:
+        """Return what the action cache has for a fingerprint, if all of it can be used."""
+        key = action_key(mark.digest)
+        action = read_or_heal(self.store, key, self._warn)
+        if not action or not can_be_used(self.store, action, self._warn):
+            return None
+        self.store.blobs.touch(key)  # the collector spares what was used lately
+        return action
+
+    def _warn(self, text: str) -> None:
+        self.progress.send("warning", text=text, kept=True)
+
     def _fingerprint(self, digests: Resolved) -> Fingerprint:
         plain = {port: [digest for digest, _ in found] for port, found in digests.items()}
         ports = self.component.verifies(self.params) if self.component.verifies else ()
@@ -121,7 +134,7 @@ class Launch:
         )
 
     def _execute(self, mark: Fingerprint, digests: Resolved) -> dict[str, Any]:
-        inputs = self.upstream.fetch(digests)
+        inputs = self.upstream.fetch(digests, self._warn)
         self.spool.stage_started(self.job, mark, inputs)
         with scratch_folder(self.store, mark.digest) as scratch:
             stage = RunningStage(

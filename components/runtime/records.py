@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +86,7 @@ def save_job(store: Store, job: Job) -> None:
 
 def load_job(store: Store, run_id: str, stage: str) -> Job | None:
     """Return the job of a stage of a run, or None if the run has no such stage."""
-    record = store.get(job_key(run_id, stage))
+    record = store.recover(job_key(run_id, stage))
     return Job.model_validate(record) if record else None
 
 
@@ -105,8 +106,17 @@ def output_record(store: Store, manifest: Manifest, verifiers: list[str] | None 
 
 
 def is_stored(store: Store, record: dict[str, Any]) -> bool:
-    """Return whether all outputs of an action or ledger entry are there; a person may have deleted a damaged one."""
+    """Return whether all outputs of an action or ledger entry are there; a damaged one may have been set aside."""
     return all(store.has(output["digest"]) for output in record["outputs"].values())
+
+
+def can_be_used(store: Store, record: dict[str, Any], tell: Callable[[str], None]) -> bool:
+    """Return whether all outputs of an action or ledger entry are there and whole, as far as a look tells.
+
+    Damaged ones are set aside, which is told; whole ones are spared by the collector from now on for long.
+    """
+    found = [store.use(output["digest"], tell) for output in record["outputs"].values()]  # all are told of at once
+    return all(found)
 
 
 def stage_entry(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from components.contract.artifacts import ArtifactType
 from components.contract.component import Component
 from components.contract.context import Input
 from components.contract.errors import InputError, StageFailed
@@ -15,6 +16,7 @@ from components.contract.job import FirstOf, Job, StageRef, UriRef
 from components.runtime.choice import Choice, State, choose
 from components.runtime.closure.rows import named_verifiers, union
 from components.runtime.inputs import import_uri, is_outside
+from components.runtime.lineage.heal import read_or_heal
 from components.runtime.records import stage_key
 from components.runtime.store import Store
 
@@ -74,10 +76,10 @@ class Upstream:
         """Return the inputs for lineage, their files not fetched."""
         return {port: [self._input(*item, Path()) for item in found] for port, found in resolved.items()}
 
-    def fetch(self, resolved: Resolved) -> dict[str, list[Input]]:
-        """Return the inputs with their verified files on local disk."""
+    def fetch(self, resolved: Resolved, tell: Callable[[str], None]) -> dict[str, list[Input]]:
+        """Return the inputs with their verified files on local disk; a damaged one is set aside before it raises."""
         return {
-            port: [self._input(digest, source, self.store.fetch(digest)) for digest, source in found]
+            port: [self._input(digest, source, self.store.fetch_or_set_aside(digest, tell)) for digest, source in found]
             for port, found in resolved.items()
         }
 
@@ -94,7 +96,7 @@ class Upstream:
     def _resolved(self, port: str, ref: StageRef | UriRef) -> tuple[str, str]:
         if isinstance(ref, StageRef):
             return self._entry(ref.stage)["outputs"][ref.port]["digest"], f"{ref.stage}.{ref.port}"
-        return import_uri(self.store, ref.uri, self.component.inputs[port].type), ref.uri
+        return self._outside(ref.uri, self.component.inputs[port].type), ref.uri
 
     def _named(self, digest: str, source: str) -> list[str] | None:
         refs = [ref for refs in self.chosen().values() for ref in refs if isinstance(ref, StageRef)]
@@ -102,8 +104,14 @@ class Upstream:
             return self._entry(made.stage)["outputs"][made.port].get("verifiers")
         return named_verifiers(self.store.fetch(digest)) if is_outside(source) else None
 
+    def _outside(self, uri: str, type: ArtifactType) -> str:
+        digest = import_uri(self.store, uri, type)
+        if not self.store.use(digest):
+            raise InputError(f"input {uri}: its artifact {digest[:12]} is damaged or gone; make it again by its recipe")
+        return digest
+
     def _entry(self, stage: str) -> dict[str, Any]:
-        entry = self.store.get(stage_key(self.job.run_id, stage))
+        entry = read_or_heal(self.store, stage_key(self.job.run_id, stage))
         if entry is None:
             raise StageFailed(f"stage {self.job.stage!r} needs {stage!r}, which has not ended in run {self.job.run_id}")
         return entry

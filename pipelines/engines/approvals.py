@@ -38,7 +38,7 @@ def decide(job: Job, store: Store, ask: Callable[[Job], bool | None]) -> Decisio
         return Decision.APPROVED
     asked = asked_key(job.run_id, job.stage)
     store.put(asked, {"message": job.approve.message, "time": time.time()})
-    recorded = store.get(approval_key(job.run_id, job.stage))
+    recorded = store.recover(approval_key(job.run_id, job.stage))
     if recorded is None:
         answer = ask(job)
         if answer is not None:
@@ -53,5 +53,5 @@ def decide(job: Job, store: Store, ask: Callable[[Job], bool | None]) -> Decisio
 
 def _late(job: Job, store: Store, key: str) -> bool:
     limit = job.approve.timeout_seconds if job.approve else None
-    asked = store.get(key)
+    asked = store.recover(key)
     return limit is not None and asked is not None and time.time() - asked["time"] > limit

@@ -5,18 +5,24 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from components.contract.errors import PosttrainError
+from components.contract.job import Job
 from components.contract.registry import components
 from components.runtime.code import VARIABLE, code_version
 from components.runtime.gates.process import GATE_LIBRARY
 from components.runtime.gating import needs_data_gates
+from components.runtime.lineage.heal import read_or_copy
+from components.runtime.records import is_stored, stage_key
 from components.runtime.store import Store, open_store
 from pipelines.engines.attempt import ENVIRONMENT
 from pipelines.engines.containers import Containers
 from pipelines.engines.job_process import preload, run_attempt
-from pipelines.engines.scheduler import Scheduler
+from pipelines.engines.scheduler import Ending, Scheduler
 from pipelines.plan import Plan
 from pipelines.runs import (
     DELIVERY_PATIENCE_SECONDS,
@@ -30,6 +36,9 @@ from pipelines.runs import (
     wait_delivered,
 )
 from pipelines.view import RunView
+
+ROUNDS_AFTER_DAMAGE = 5
+"""How often a run goes back to a stage whose finished output was damaged."""
 
 
 def run_plan(
@@ -51,7 +60,8 @@ def run_plan(
         writer = RunWriter(store, plan.run_id)
         writer.begin(run_entry(plan, engine="local"))
         deliverer = start_deliverer(store, plan.run_id)
-        scheduler = Scheduler(
+        schedule = partial(
+            Scheduler,
             plan.jobs,
             store=store,
             view=view,
@@ -61,7 +71,7 @@ def run_plan(
             attempt=containers.run_attempt if containers else run_attempt,
         )
         with view.showing():
-            ending = scheduler.run()
+            ending = _run_whole(schedule, plan, store)
         page, trouble = end_with_report(writer, ending.status)
         patience = DELIVERY_PATIENCE_SECONDS if ending.executed else 0.0  # what is cached comes at once
         problem, waiting = wait_delivered(deliverer, store, plan.run_id, patience=patience)
@@ -76,6 +86,24 @@ def run_plan(
         report_problem=trouble,
         refused=frozenset(ending.refused),
     )
+
+
+def _run_whole(schedule: Callable[[], Scheduler], plan: Plan, store: Store) -> Ending:
+    """Run all jobs; again where one failed because an earlier stage's output turned out damaged and was set aside."""
+    ending = schedule().run()
+    executed = ending.executed
+    for _ in range(ROUNDS_AFTER_DAMAGE):
+        if ending.stopped or not any(_lacks_input(store, job) for job in plan.jobs if job.stage in ending.failed):
+            break
+        ending = schedule().run()
+        executed += ending.executed
+    return replace(ending, executed=executed)
+
+
+def _lacks_input(store: Store, job: Job) -> bool:
+    """Return whether what an earlier stage made for a job is no longer in the store."""
+    entries = [read_or_copy(store, stage_key(job.run_id, name)) for name in job.after]
+    return any(entry is not None and not is_stored(store, entry) for entry in entries)
 
 
 def end_with_report(writer: RunWriter, status: str) -> tuple[Path | None, str | None]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from components.contract.errors import CorruptArtifact
 from components.runtime.lineage.target import database_path, without_credentials
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ class Cursor:
         target = hashlib.sha256(public.encode()).hexdigest()[:16]
         cursor = cls(store, f"delivered/{run_id}/{target}.json", public)
         database = database_path(tracking_uri)
-        record = None if database and not database.exists() else store.get(cursor.key)
+        record = None if database and not database.exists() else _read(store, cursor.key)
         if record:
             cursor.delivered = set(record["delivered"])
             cursor.refused, cursor.problem = record["refused"], record["problem"]
@@ -59,3 +60,11 @@ class Cursor:
             "problem": self.problem,
         }
         self.store.put(self.key, record, overwrite=True)
+
+
+def _read(store: Store, key: str) -> dict[str, Any] | None:
+    """Return the record; a damaged one is as good as none, and the next one replaces it."""
+    try:
+        return store.get(key)
+    except CorruptArtifact:
+        return None

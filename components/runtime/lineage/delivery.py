@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from components.contract.errors import CorruptArtifact, PosttrainError, StoreUnavailable
 from components.runtime.lineage.cursor import Cursor
 from components.runtime.lineage.events import Event, RunStarted, parse_event
+from components.runtime.lineage.heal import read_or_heal
 from components.runtime.lineage.order import delivery_order, is_closed
 from components.runtime.lineage.spool import run_started_key, spooled_keys
 from components.runtime.lineage.target import (
@@ -130,9 +131,9 @@ class Delivery:
         return keys
 
     def _event(self, key: str) -> Event | None:
-        """Return the event of a spool key; one whose record is damaged counts as refused."""
+        """Return the event of a spool key; a damaged one is made again from the ledger, or counts as refused."""
         try:
-            record = self._store.get(key)
+            record = read_or_heal(self._store, key, only_with_copies=True)
             return parse_event(record) if record else None
         except (CorruptArtifact, ValidationError) as error:
             self._cursor.refused[key] = str(error)

@@ -50,10 +50,15 @@ class Producer(_Frozen):
 
 
 class PlannedStage(_Frozen):
-    """A stage that the run has, and the stages that it waits for."""
+    """A stage that the run has, and the stages that it waits for; the rest is what the ledger says of it, too."""
 
     name: str
     after: list[str] = Field(default_factory=list)
+    component: str = ""
+    group: str | None = None
+    labels: dict[str, Any] = Field(default_factory=dict)
+    pool: str = ""
+    needs_approval: bool = False
 
 
 class _Event(_Frozen):
@@ -73,6 +78,7 @@ class RunStarted(_Event):
     kind: Literal["run_started"] = "run_started"
     recipe: str
     summary: str | None = None
+    recipe_path: str | None = None
     recipe_text: str | None = None
     recipe_digest: str | None = None
     plan_digest: str | None = None

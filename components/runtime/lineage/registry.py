@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import InputError, UnknownName
+from components.runtime.lineage.heal import read_or_copy, read_or_heal
 from components.runtime.lineage.spool import Spool
 from components.runtime.records import run_key
 
@@ -47,6 +48,8 @@ def register_model(
     aliases = list(aliases)
     _check(name, aliases)
     with store.lock(f"models-{name}", wait_seconds=LOCK_WAIT_SECONDS):
+        for key in list(store.keys(f"{ROOT}/{name}/")):
+            read_or_heal(store, key)
         known = list(versions(store, name))
         record = next((found for found in known if _is(found, digest, run_id)), None)
         if record is None and reused:
@@ -82,7 +85,7 @@ def register_model(
 def versions(store: Store, name: str) -> Iterator[dict[str, Any]]:
     """Yield the versions of a registered model, oldest first."""
     for key in store.keys(f"{ROOT}/{name}/"):
-        if VERSION.search(key) and (record := store.get(key)):
+        if VERSION.search(key) and (record := read_or_copy(store, key)):
             yield record
 
 
@@ -95,7 +98,7 @@ def aliases_of(store: Store, name: str) -> dict[str, int]:
     """Return alias -> version of a registered model."""
     found = {}
     for key in store.keys(f"{ROOT}/{name}/aliases/"):
-        record = store.get(key)
+        record = read_or_copy(store, key)
         if record:
             found[key.rpartition("/")[2].removesuffix(".json")] = record["version"]
     return found

@@ -186,6 +186,14 @@ class Store:
                 return value
         raise corrupt(self.blobs.address(key), BAD_SEAL, advice(key))
 
+    def recover(self, key: str, tell: Tell = logger.warning) -> dict[str, Any] | None:
+        """Return the record, or None if there is none; a damaged one is set aside, and then there is none."""
+        try:
+            return self.get(key)
+        except CorruptArtifact:
+            self.set_aside(key, BAD_SEAL, tell)
+            return None
+
     def keys(self, prefix: str) -> Iterator[str]:
         """Yield the keys of all records that start with `prefix`, sorted."""
         return (blob.key for blob in self.blobs.list(prefix) if is_record(blob.key))

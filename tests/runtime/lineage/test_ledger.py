@@ -97,7 +97,7 @@ def test_one_damaged_record_does_not_hide_the_others(store: Store) -> None:
     run = load_run(store, "quick-1")
     assert [stage["status"] for stage in show_json(run)["stages"]] == ["done", "done", "unreadable", "done", "done"]
     assert list(run.damaged) == ["sft"]
-    assert "only this record of it is lost" in run.damaged["sft"] and "made anew" not in run.damaged["sft"]
+    assert "posttrain verify --repair" in run.damaged["sft"] and "made anew" not in run.damaged["sft"]
     store.blobs.write("ledger/quick-1/run.json", b"{}")
     store.blobs.write("ledger/quick-1/end.json", b"{}")
     run = load_run(store, "quick-1")
