@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
+from pipelines.cli.damage import damage_lines
 from pipelines.cli.output import print_json, print_rich
 from pipelines.cli.stores import run_of, store_of
 
@@ -24,13 +25,17 @@ def lineage(arguments: argparse.Namespace) -> int:
         reference = f"{run_of(store, run)}:{output}"
     walk = descendants if arguments.descendants else ancestors
     graph = walk(store, reference)
+    stored = [node for node in graph.of_kind("artifact") if node["stored"]]
+    damaged = damage_lines(store, {node["digest"]: str(node["type"]) for node in stored})
     if arguments.json:
-        print_json(graph.to_json())
-        return 0
+        print_json(graph.to_json() | ({"damage": damaged} if damaged else {}))
+        return int(bool(damaged))
     from components.runtime.lineage.tree import lineage_tree
 
     print_rich(lineage_tree(graph))
-    return 0
+    for line in damaged:
+        print(line)
+    return int(bool(damaged))
 
 
 def _sync(arguments: argparse.Namespace) -> int:

@@ -58,6 +58,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
     _recipe_commands(commands)
     _run_commands(commands)
+    _upkeep_commands(commands)
     _catalog_commands(commands)
     _method_commands(commands)
     _airflow_commands(commands)
@@ -126,6 +127,31 @@ def _run_commands(commands: Any) -> None:
     approve.add_argument("stage", metavar="STAGE")
     approve.add_argument("--reject", action="store_true", help="refuse it instead")
     _store(approve)
+
+
+def _upkeep_commands(commands: Any) -> None:
+    gc = _command(commands, "gc", "show what nothing in the store needs any more, or delete it", "upkeep:gc")
+    gc.add_argument("--delete", action="store_true", help="delete it; without this nothing is deleted")
+    gc.add_argument("--older-than", type=_duration, metavar="AGE", help="runs that ended longer ago go, too (30d, 12h)")
+    gc.add_argument("--keep-last", type=_count, metavar="N", help="all but the newest N runs of each recipe go, too")
+    gc.add_argument("--undelivered", action="store_true", help="also runs whose lineage is not in MLflow yet")
+    gc.add_argument("--without-mlflow", action="store_true", help="do not ask MLflow which models it has registered")
+    gc.add_argument(
+        "--grace", type=_grace, default=86_400.0, metavar="AGE", help="spare what is younger (default: 24h)"
+    )
+    pin = _command(commands, "pin", "keep a run or an artifact from gc, or list what is kept", "upkeep:pin")
+    pin.add_argument(
+        "what", nargs="?", metavar="RUN|MODEL", help="a run, a registered model, RUN:stage.port or a digest"
+    )
+    pin.add_argument("--note", default="", metavar="TEXT", help="why")
+    unpin = _command(commands, "unpin", "let gc have a run or an artifact again", "upkeep:unpin")
+    unpin.add_argument("what", metavar="RUN|MODEL", help="what was pinned")
+    verify = _command(commands, "verify", "read every byte of a run, or of the whole store", "upkeep:verify")
+    verify.add_argument("run", nargs="?", metavar="RUN", help="id of a run, its beginning, a recipe's name, or latest")
+    verify.add_argument("--repair", action="store_true", help="set aside what is damaged, so that it is made anew")
+    for command in (gc, pin, unpin, verify):
+        _store(command)
+        _json(command)
 
 
 def _catalog_commands(commands: Any) -> None:
@@ -241,3 +267,16 @@ def _port(text: str) -> int:
     if _count(text) > 65_535:
         raise argparse.ArgumentTypeError("expected a port up to 65535")
     return int(text)
+
+
+def _duration(text: str) -> float:
+    units = {"m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+    if text[-1:] not in units or not text[:-1].isdecimal() or len(text) > 7:
+        raise argparse.ArgumentTypeError(f"got {text[:40]!r}, expected a time such as 30d, 12h or 90m")
+    return int(text[:-1]) * units[text[-1]]
+
+
+def _grace(text: str) -> float:
+    if _duration(text) < 3600:
+        raise argparse.ArgumentTypeError("expected at least 1h: running jobs rely on it")
+    return _duration(text)

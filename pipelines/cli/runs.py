@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import InputError
+from pipelines.cli.damage import damage_lines
 from pipelines.cli.output import print_json, print_rich, print_table, seconds_text
 from pipelines.cli.stopping import terminate_like_interrupt
 from pipelines.cli.stores import run_of, store_of
@@ -152,9 +153,15 @@ def show(arguments: argparse.Namespace) -> int:
     store = store_of(arguments)
     record = load_run(store, run_of(store, arguments.run))
     shown = show_json(record)
+    made = {
+        output["digest"]: f"{stage['name']}.{port}"
+        for stage in shown["stages"]
+        for port, output in stage["outputs"].items()
+    }
+    damaged = damage_lines(store, made)
     if arguments.json:
-        print_json(shown)
-        return int(bool(record.damaged))
+        print_json(shown | ({"damage": damaged} if damaged else {}))
+        return int(bool(record.damaged or damaged))
     took = seconds_text(shown["seconds"])
     about = f"recipe {shown['recipe'] or '-'}, started {shown['started'] or '-'}, took {took}"
     print(f"{shown['run_id']}: {shown['status']}, {about}\n")
@@ -178,9 +185,11 @@ def show(arguments: argparse.Namespace) -> int:
         print(f"\n{name} failed: {failure['error']}")
     for name, text in record.damaged.items():
         print(f"\n{name or 'the run'}: its record cannot be read: {text}")
+    for line in damaged:
+        print(f"\n{line}")
     if command := record.entry.get("command"):
         print(f"\nreproduce: {command}")
-    return int(bool(record.damaged))
+    return int(bool(record.damaged or damaged))
 
 
 def _metrics(metrics: dict[str, float]) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -148,14 +148,12 @@ class Store:
             if parts[2:] == [MANIFEST]:
                 yield parts[1]
 
-    def delete(
-        self, digest: str, *, grace_seconds: float = 0.0, agreed: Callable[[list[Blob]], bool] = lambda found: True
-    ) -> int | None:
-        """Remove an artifact and return the bytes freed; None if it was used within the grace, or is not `agreed` on.
+    def delete(self, digest: str, *, grace_seconds: float = 0.0) -> int | None:
+        """Remove an artifact and return the bytes freed; None if it was stored or used within the grace.
 
         Records that name it stay. Beside running jobs only the holder of the lock `gc` may do so, with a grace.
         """
-        return collect_tree(self.blobs, f"{OBJECTS}/{check_digest(digest)}", grace_seconds, agreed)
+        return collect_tree(self.blobs, f"{OBJECTS}/{check_digest(digest)}", grace_seconds, lambda found: True)
 
     # Records
 

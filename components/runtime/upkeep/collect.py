@@ -1,0 +1,182 @@
+"""The collector: deletes what no run, registered model, pin or running job reaches.
+
+Order: records of runs that go, then actions, partial checkpoints and artifacts that nothing reaches, then leftovers of
+interrupted work. A kill between any two deletions leaves a whole store, and the next collection goes on: a run goes
+last with its run.json, an artifact first with its manifest.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from components.contract.errors import InputError
+from components.runtime.lineage.heal import read_or_copy
+from components.runtime.store import StoreLocked
+from components.runtime.store.collecting import LOCK, drop_marks
+from components.runtime.store.quarantine import QUARANTINE
+from components.runtime.upkeep import garbage
+from components.runtime.upkeep.inventory import take_inventory
+from components.runtime.upkeep.reach import DIGEST, reached
+from components.runtime.upkeep.selection import Rules, Selection, select_runs
+
+if TYPE_CHECKING:
+    from components.runtime.store import Store
+    from components.runtime.store.blobs import Blob
+
+KINDS = ("runs", "actions", "partial checkpoints", "artifacts", "leftovers")
+THREADS = 8
+BATCH = 200
+"""Artifacts that are deleted between two looks at what was begun meanwhile."""
+LOCK_WAIT_SECONDS = 60.0
+SAYS_WHAT_IS_USED = ("ledger/", "spool/", "models/", "pins/")
+
+
+@dataclass
+class Heap:
+    """What of one kind goes: unit (a run, a fingerprint, a digest ...) -> its blobs."""
+
+    units: dict[str, list[Blob]] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Return the bytes of all blobs."""
+        return sum(blob.size for blobs in self.units.values() for blob in blobs)
+
+
+@dataclass
+class Collection:
+    """What a collection would delete, or has deleted."""
+
+    heaps: dict[str, Heap]
+    """Kind (KINDS) -> what goes."""
+    selection: Selection
+    known: set[str]
+    """Keys that say what is used, as they were when this was found."""
+    set_aside: int = 0
+    """Bytes in quarantine, which no collection touches."""
+    freed: dict[str, int] = field(default_factory=dict)
+    """Kind -> bytes that were deleted."""
+    spared: int = 0
+    """Units that came into use meanwhile."""
+
+
+@contextmanager
+def only_collector(store: Store) -> Iterator[None]:
+    """Hold the store's collector lock; raise InputError when another process collects."""
+    lock = store.lock(LOCK, wait_seconds=LOCK_WAIT_SECONDS)
+    try:
+        lock.__enter__()
+    except StoreLocked as error:
+        raise InputError(f"a collection is going on already: {error}") from error
+    try:
+        yield
+    finally:
+        lock.__exit__(None, None, None)
+
+
+def find_garbage(store: Store, rules: Rules, registered: Iterable[str] = ()) -> Collection:
+    """Return what nothing reaches, by kind; nothing is changed. `registered` as `registered_digests` gives it."""
+    known = _saying(store)  # before anything is read: what comes later is looked at again
+    inventory = take_inventory(store)
+    selection = select_runs(store, inventory, rules)
+    reach = reached(store, inventory, selection.gone, registered)
+    heaps = {
+        "runs": Heap(garbage.runs(store, inventory, selection, reach, rules.grace_seconds)),
+        "actions": Heap(garbage.actions(store, reach, rules.grace_seconds)),
+        "partial checkpoints": Heap(garbage.partials(store, inventory, reach, rules.grace_seconds)),
+        "artifacts": Heap(garbage.artifacts(store, reach, rules.grace_seconds)),
+        "leftovers": Heap(garbage.leftovers(store, rules.grace_seconds)),
+    }
+    aside = sum(blob.size for blob in store.blobs.list(f"{QUARANTINE}/"))
+    return Collection(heaps, selection, known, aside)
+
+
+def delete_garbage(store: Store, found: Collection, rules: Rules) -> None:
+    """Delete what `find_garbage` found, but what came into use since; notes in `found` what was freed and spared.
+
+    The caller holds `only_collector`, since before the finding.
+    """
+    drop_marks(store.blobs)
+    for kind, delete in (("runs", _delete_run), ("actions", _delete_action), ("partial checkpoints", _delete_partial)):
+        heap, freed = found.heaps[kind], 0
+        for unit, blobs in heap.units.items():
+            gone = delete(store, unit, blobs, rules.grace_seconds)
+            freed += sum(blob.size for blob in blobs) if gone else 0
+            found.spared += not gone
+        found.freed[kind] = freed
+    found.freed["artifacts"] = _delete_artifacts(store, found, rules.grace_seconds)
+    store.sweep(min_age_seconds=rules.grace_seconds)
+    found.freed["leftovers"] = found.heaps["leftovers"].size
+
+
+def _saying(store: Store) -> set[str]:
+    return {key for first in SAYS_WHAT_IS_USED for key in store.keys(first)}
+
+
+def _used_since(store: Store, known: set[str]) -> set[str]:
+    """Return the artifacts that records name which came since; `known` grows by them."""
+    fresh = _saying(store) - known
+    known |= fresh
+    found: set[str] = set()
+    for key in fresh:
+        found.update(DIGEST.findall(f"{key} {read_or_copy(store, key)}"))  # more than its artifacts, which does no harm
+    return found
+
+
+def _delete_run(store: Store, run_id: str, blobs: list[Blob], grace_seconds: float) -> bool:
+    """Delete a run's records, that of its beginning last; False if an engine goes on with it, or just did."""
+    try:
+        with store.lock(f"run-{run_id}", wait_seconds=0):
+            if _came_to_life(store, [f"ledger/{run_id}/", f"spool/{run_id}/"], grace_seconds):
+                return False
+            first, last = [], []
+            for blob in blobs:
+                (last if blob.key == f"ledger/{run_id}/run.json" else first).append(blob.key)
+            store.blobs.delete(first)
+            store.blobs.delete(last)
+    except StoreLocked:
+        return False
+    return True
+
+
+def _delete_action(store: Store, mark: str, blobs: list[Blob], grace_seconds: float) -> bool:
+    """Delete an action, then what leads to it; False if it was used since. What is lost at worst is a cached result."""
+    if _came_to_life(store, [f"actions/{mark}.json"], grace_seconds):
+        return False
+    store.blobs.delete(sorted(blob.key for blob in blobs))
+    return True
+
+
+def _delete_partial(store: Store, mark: str, blobs: list[Blob], grace_seconds: float) -> bool:
+    """Delete the partial checkpoints of a fingerprint; False if a job works on it."""
+    try:
+        with store.lock(f"job-{mark}", wait_seconds=0):
+            if _came_to_life(store, [f"partial/{mark}/"], grace_seconds):
+                return False
+            store.drop_partial(mark)
+    except StoreLocked:
+        return False
+    return True
+
+
+def _came_to_life(store: Store, prefixes: Iterable[str], grace_seconds: float) -> bool:
+    now = time.time()
+    return any(now - blob.stored < grace_seconds for prefix in prefixes for blob in store.blobs.list(prefix))
+
+
+def _delete_artifacts(store: Store, found: Collection, grace_seconds: float) -> int:
+    """Delete artifacts side by side; return the bytes freed."""
+    digests, freed = list(found.heaps["artifacts"].units), 0
+    for start in range(0, len(digests), BATCH):
+        used = _used_since(store, found.known)
+        batch = [digest for digest in digests[start : start + BATCH] if digest not in used]
+        with ThreadPoolExecutor(THREADS) as pool:
+            sizes = list(pool.map(lambda digest: store.delete(digest, grace_seconds=grace_seconds), batch))
+        freed += sum(size or 0 for size in sizes)
+        found.spared += len(digests[start : start + BATCH]) - len(batch) + sizes.count(None)
+    return freed

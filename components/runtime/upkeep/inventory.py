@@ -1,0 +1,97 @@
+"""Inventory: the ledger and the spool of a store as the collector reads them, each listed once and read once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from components.contract.errors import InputError
+from components.runtime.lineage.ledger import Ledger
+from components.runtime.lineage.spool import NO_FINGERPRINT
+
+if TYPE_CHECKING:
+    from components.runtime.store import Store
+    from components.runtime.store.blobs import Blob
+
+Record = dict[str, Any]
+OF_A_RUN = ("ledger", "spool", "delivered", "approvals")
+"""First segments of keys whose second one is a run."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """A stage of a run that began to work on a fingerprint."""
+
+    run_id: str
+    stage: str
+    fingerprint: str
+
+
+@dataclass
+class Inventory:
+    """What a store says of its runs."""
+
+    records: dict[str, Record]
+    """Ledger key -> record, of runs, ends and stages."""
+    blobs: dict[str, list[Blob]]
+    """Run -> all of its blobs, under any first segment."""
+    held: set[str]
+    """Names of the locks that are held."""
+    started: list[Started] = field(default_factory=list)
+
+    @property
+    def run_ids(self) -> list[str]:
+        """Return the runs that the ledger has, and those of which other traces are left."""
+        return sorted(self.blobs)
+
+    def entry(self, run_id: str) -> Record:
+        """Return a run's run.json; empty if it has none."""
+        return self.records.get(f"ledger/{run_id}/run.json", {})
+
+    def end(self, run_id: str) -> Record | None:
+        """Return how a run ended, or None."""
+        return self.records.get(f"ledger/{run_id}/end.json")
+
+    def stages(self, run_id: str) -> dict[str, Record]:
+        """Return the stages of a run that ended: name -> entry."""
+        prefix = f"ledger/{run_id}/stages/"
+        keys = (blob.key for blob in self.blobs[run_id] if blob.key.startswith(prefix))
+        return {record["stage"]: record for key in keys if (record := self.records.get(key))}
+
+    def all_stages(self) -> Iterator[Record]:
+        """Yield the entries of all stages of all runs."""
+        yield from (record for key, record in self.records.items() if "/stages/" in key)
+
+    def keys(self, run_id: str, prefix: str) -> list[str]:
+        """Return the keys of a run below prefix/<run>/."""
+        return [blob.key for blob in self.blobs[run_id] if blob.key.startswith(f"{prefix}/{run_id}/")]
+
+    def last_activity(self, run_id: str) -> float:
+        """Return when anything of a run was last written, by the storage's clock (epoch seconds)."""
+        return max(blob.stored for blob in self.blobs[run_id])
+
+    def is_at_work(self, run_id: str) -> bool:
+        """Return whether an engine holds the run, or a job one of its stages."""
+        works = any(f"job-{item.fingerprint}" in self.held for item in self.started if item.run_id == run_id)
+        return works or f"run-{run_id}" in self.held
+
+
+def take_inventory(store: Store) -> Inventory:
+    """Read what the store says of its runs; raise InputError where a record is damaged: who knows what it reaches."""
+    ledger = Ledger(store)
+    records = ledger.read(key for key in ledger.keys if "/jobs/" not in key and "/failures/" not in key)
+    if ledger.damaged:
+        key, count = next(iter(ledger.damaged)), len(ledger.damaged)
+        raise InputError(
+            f"{count} damaged record{'s' if count > 1 else ''} in the ledger, such as {key}: what it reaches cannot be "
+            "told, so nothing is collected; posttrain verify --repair first"
+        )
+    found = Inventory(records, {}, store.blobs.locks())
+    for first in OF_A_RUN:
+        for blob in store.blobs.list(f"{first}/"):
+            parts = blob.key.split("/")
+            found.blobs.setdefault(parts[1], []).append(blob)
+            if first == "spool" and parts[2] == "stages" and parts[-1] == "started.json" and parts[4] != NO_FINGERPRINT:
+                found.started.append(Started(parts[1], parts[3], parts[4]))
+    return found

@@ -1,0 +1,49 @@
+"""What a tracking server's model registry names: people register versions in MLflow's own pages, too."""
+
+from __future__ import annotations
+
+import re
+
+from components.contract.errors import InputError
+from components.runtime.lineage.target import configure_client, database_errors, database_path, unreachable
+
+DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
+TAG = "posttrain.digest"
+PAGE = 200
+
+
+def registered_digests(uri: str) -> set[str]:
+    """Return the digests of ours behind all registered versions at a tracking URI; empty where no database is yet.
+
+    Raises InputError when the server is away: what it names cannot be told then.
+    """
+    database = database_path(uri)
+    if database is not None and not database.exists():
+        return set()
+    if reason := unreachable(uri):
+        raise InputError(f"what MLflow's registry names cannot be told ({reason}); --without-mlflow goes without it")
+    configure_client()
+    from mlflow.exceptions import MlflowException
+    from mlflow.tracking import MlflowClient
+
+    client = MlflowClient(uri, registry_uri=uri)
+    found: set[str] = set()
+    token = None
+    try:
+        with database_errors(uri):
+            while True:
+                page = client.search_model_versions(max_results=PAGE, page_token=token)
+                for version in page:
+                    tags = dict(version.tags)
+                    if TAG not in tags and version.model_id:
+                        tags = dict(client.get_logged_model(version.model_id).tags)
+                    found.update(
+                        DIGEST.findall(f"{tags.get(TAG, '')} {version.source} {tags.get('posttrain.uri', '')}")
+                    )
+                token = page.token
+                if not token:
+                    return found
+    except MlflowException as error:
+        raise InputError(
+            f"what MLflow's registry names cannot be told ({error}); --without-mlflow goes without it"
+        ) from error
