@@ -55,7 +55,9 @@ def import_uri(store: Store, uri: str, type: ArtifactType) -> str:
             if not folder.is_relative_to(scratch):  # a commit may move files, and the user's stay where they are
                 folder = Path(shutil.copytree(folder, Path(scratch) / "copy"))
         elif scheme == "s3":
-            _download_s3(uri, folder)
+            from components.runtime.s3_input import download_input
+
+            download_input(uri, folder)
         else:
             _download_hf(rest, type, folder)
         return store.commit(type, folder, {}).digest
@@ -104,25 +106,6 @@ def _stage_local(path: str, type: ArtifactType, empty: Path) -> Path:
         raise InputError(f"input {path}: a {type} is a folder (or, for rows, one {ROWS_SUFFIX} file)")
     shutil.copyfile(source, empty / f"rows{ROWS_SUFFIX}")
     return empty
-
-
-def _download_s3(uri: str, folder: Path) -> None:
-    import boto3
-
-    parts = urlsplit(uri)
-    bucket = boto3.resource("s3").Bucket(parts.netloc)
-    prefix = parts.path.strip("/")
-    found = 0
-    for item in bucket.objects.filter(Prefix=prefix):
-        relative = item.key[len(prefix) :].strip("/") or f"rows{ROWS_SUFFIX}"
-        target = (folder / relative).resolve()
-        if item.key.endswith("/") or not target.is_relative_to(folder.resolve()):
-            continue
-        target.parent.mkdir(parents=True, exist_ok=True)
-        bucket.download_file(item.key, str(target))
-        found += 1
-    if not found:
-        raise InputError(f"input {uri}: nothing is stored there")
 
 
 def _download_hf(name: str, type: ArtifactType, folder: Path) -> None:

@@ -10,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from components.contract.errors import InputError, StoreUnavailable
+from components.runtime.store.s3_advice import what_to_do
 
 if TYPE_CHECKING:
     from botocore.exceptions import ClientError
@@ -46,11 +47,14 @@ class S3Calls:
         bucket: str,
         uri: str,
         *,
+        what: str = "store",
         patience_seconds: float = PATIENCE_SECONDS,
         read_seconds: float = READ_SECONDS,
     ) -> None:
+        """`what` lies at `uri`, for messages."""
         self.bucket = bucket
         self.uri = uri
+        self.what = what
         self.patience_seconds = patience_seconds
         self.read_seconds = read_seconds
         self._clients: dict[tuple[int, int], Any] = {}
@@ -93,10 +97,10 @@ class S3Calls:
 
     def _unavailable(self, error: Exception) -> StoreUnavailable:
         endpoint = self.client.meta.endpoint_url
+        told = " ".join(str(error).split())
         return StoreUnavailable(
-            f"store {self.uri}: bucket {self.bucket!r} at {endpoint} could not be used: {error}. "
-            "Check that the endpoint (AWS_ENDPOINT_URL) is up, that the bucket exists and that the credentials "
-            "(AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY or a profile) may read and write it, then run again."
+            f"{self.what} {self.uri}: bucket {self.bucket!r} at {endpoint} could not be used: {told.rstrip('.')}. "
+            f"{what_to_do(error)}"
         )
 
 

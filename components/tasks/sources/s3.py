@@ -5,15 +5,18 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from pydantic import field_validator
 
 from components.contract.errors import InputError
+from components.runtime.store.s3_advice import what_to_do
 from components.tasks.source import SourceRequest, SourceRows
 from components.tasks.tables import JSONL_SUFFIXES, PARQUET_SUFFIXES, FileConfig, open_files
 
+SCHEME = "s3://"
 MAX_ATTEMPTS = 8
+MAX_NAME_BYTES = 255
+SHOWN_OF_A_KEY = 120
 CHUNK_BYTES = 1 << 20
 
 
@@ -35,10 +38,18 @@ def s3(request: SourceRequest, *, config: S3Config) -> SourceRows:
 
 def is_s3(path: str) -> bool:
     """Return whether a path names an object or a prefix of a bucket. Raises InputError for half of such a name."""
-    parts = urlsplit(path)
-    if parts.scheme == "s3" and not (parts.netloc and parts.path.strip("/")):
+    if not path.startswith(SCHEME):
+        return False
+    bucket, key = _split(path)
+    if not (bucket and key.strip("/")):
         raise InputError(f"expected s3://bucket/key, found {path!r}")
-    return parts.scheme == "s3"
+    return True
+
+
+def _split(path: str) -> tuple[str, str]:
+    """Return bucket and key; a key may hold '?' and '#', which are no parts of a query here."""
+    bucket, _, key = path.removeprefix(SCHEME).partition("/")
+    return bucket, key.lstrip("/")
 
 
 def read_objects(request: SourceRequest, config: FileConfig) -> SourceRows:
@@ -48,12 +59,13 @@ def read_objects(request: SourceRequest, config: FileConfig) -> SourceRows:
     from botocore.exceptions import BotoCoreError, ClientError
 
     client = boto3.client("s3", config=Config(retries={"mode": "standard", "max_attempts": MAX_ATTEMPTS}))
-    parts = urlsplit(config.path)
+    bucket, path = _split(config.path)
     try:
-        keys = _keys(client, parts.netloc, parts.path.lstrip("/"))
-        files = [_download(client, parts.netloc, key, request.scratch / f"{n:05d}") for n, key in enumerate(keys)]
+        keys = _keys(client, bucket, path)
+        files = [_download(client, bucket, key, request.scratch / f"{n:05d}") for n, key in enumerate(keys)]
     except (BotoCoreError, ClientError) as error:
-        raise InputError(f"source s3: cannot read {config.path}: {error}") from error
+        told = " ".join(str(error).split()).rstrip(".")
+        raise InputError(f"source s3: cannot read {config.path}: {told}. {what_to_do(error)}") from error
     return open_files(files, config, {"source": "s3", "name": config.path})
 
 
@@ -71,7 +83,10 @@ def _keys(client: Any, bucket: str, path: str) -> list[str]:
 def _download(client: Any, bucket: str, key: str, folder: Path) -> Path:
     """Download one object and check size and, where the server gives a plain one, its MD5."""
     folder.mkdir(parents=True)
-    path = folder / key.rpartition("/")[2]
+    name = key.rpartition("/")[2]
+    if len(name.encode()) > MAX_NAME_BYTES or name in (".", "..") or "\0" in name:
+        raise InputError(f"source s3: key {ascii(key[:SHOWN_OF_A_KEY])} of bucket {bucket} cannot be a file's name")
+    path = folder / name
     reply = client.get_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED")
     md5 = hashlib.md5(usedforsecurity=False)
     with path.open("wb") as stream:
