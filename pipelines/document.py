@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from components.contract.small_files import read_small_file
 from pipelines.nodes import Node, mapping, sequence
 from pipelines.problems import Mark, Problem, RecipeErrors, printable, shown
 
@@ -57,12 +58,9 @@ def read_document(path: Path) -> Document:
     """Read and parse a YAML file whose root is a mapping; raise RecipeErrors with the place of what is wrong."""
     label = display_path(path)
     try:
-        with path.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise RecipeErrors([Problem(Mark(label), f"cannot be read: {error.strerror}")]) from None
-    if len(data) > MAX_BYTES:
-        raise RecipeErrors([Problem(Mark(label), f"the file is larger than {MAX_BYTES >> 20} MiB, no recipe is")])
+        data = read_small_file(path, MAX_BYTES)
+    except ValueError as error:
+        raise RecipeErrors([Problem(Mark(label), f"cannot be read: {error}")]) from None
     text = _decode(data, label)
     root = parse(text, label)
     if root.value is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -28,7 +29,9 @@ def uri_digest(store: Store, uri: str, type: ArtifactType) -> str | None:
         return _stored(store, uri, type)
     if scheme == "file":
         with tempfile.TemporaryDirectory() as folder:
-            return describe_folder(_stage_local(rest, type, Path(folder)), type).digest
+            staged = _stage_local(rest, type, Path(folder))
+            # an import copies what links lead to, such as those of the hub's cache, and only then has a digest
+            return None if _holds_links(staged) else describe_folder(staged, type).digest
     return None
 
 
@@ -99,6 +102,7 @@ def _stage_local(path: str, type: ArtifactType, empty: Path) -> Path:
     """Return a folder in the artifact's layout: the user's own folder, or `empty` with a single rows file put in."""
     source = Path(path).expanduser()
     if source.is_dir():
+        _refuse_what_is_no_file(source)
         return source
     if not source.is_file():
         raise InputError(f"input {path}: no such file or folder")
@@ -106,6 +110,24 @@ def _stage_local(path: str, type: ArtifactType, empty: Path) -> Path:
         raise InputError(f"input {path}: a {type} is a folder (or, for rows, one {ROWS_SUFFIX} file)")
     shutil.copyfile(source, empty / f"rows{ROWS_SUFFIX}")
     return empty
+
+
+def _refuse_what_is_no_file(source: Path) -> None:
+    """Raise InputError for a folder that holds what cannot be copied, such as a device, or has no end."""
+
+    def stop(error: OSError) -> None:
+        raise InputError(f"input {source}: {error.filename}: {error.strerror}") from None
+
+    for folder, folders, files in os.walk(source, onerror=stop):
+        for path in (Path(folder) / name for name in (*files, *folders)):
+            if path.is_symlink() and not path.is_file():
+                raise InputError(f"input {source}: {path} is a link to no file; an artifact holds files of its own")
+            if not (path.is_file() or path.is_dir()):
+                raise InputError(f"input {source}: {path} is a device or a pipe; an artifact holds plain files only")
+
+
+def _holds_links(folder: Path) -> bool:
+    return any(path.is_symlink() for path in folder.rglob("*"))
 
 
 def _download_hf(name: str, type: ArtifactType, folder: Path) -> None:

@@ -24,6 +24,7 @@ from typing import Any
 from components.contract.errors import GateFailed, InputError, PosttrainError
 from components.contract.job import Job
 from components.runtime.gates.process import GATE_LIBRARY
+from components.runtime.job_file import read_job
 from components.runtime.launch import Launch
 from components.runtime.meeting import Place
 from components.runtime.parent import die_with_parent
@@ -123,7 +124,7 @@ def main() -> int:
         if os.getppid() != arguments.parent:  # it was gone before it could be watched
             return FAILED
     try:
-        job = _stored(*by_key) if arguments.job is None else _read(arguments.job)
+        job = _stored(*by_key) if arguments.job is None else read_job(str(arguments.job))
     except PosttrainError as error:
         print(f"posttrain: {error}", file=sys.stderr)
         return REFUSED if isinstance(error, InputError) else FAILED
@@ -132,10 +133,6 @@ def main() -> int:
     sink = text_lines()
     _end_in_time(job, sink)
     return execute(job, sink)
-
-
-def _read(path: Path) -> Job:
-    return Job.model_validate_json(sys.stdin.read() if str(path) == "-" else path.read_text())
 
 
 def _stored(uri: str, run_id: str, stage: str) -> Job:

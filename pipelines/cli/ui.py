@@ -17,6 +17,7 @@ from pipelines.cli.stopping import terminate_like_interrupt
 from pipelines.cli.stores import store_of
 
 HOST = "127.0.0.1"
+BACKEND = "MLFLOW_BACKEND_STORE_URI"
 START_SECONDS = 60.0
 POLL_SECONDS = 0.2
 
@@ -29,11 +30,8 @@ def ui(arguments: argparse.Namespace) -> int:
         print(f"MLflow runs at {without_credentials(uri)}")
         return 0
     port = arguments.port or _free_port()
-    command = [sys.executable, "-m", "mlflow", "server", "--host", HOST, "--port", str(port), "--workers", "1"]
-    command += ["--backend-store-uri", uri]
-    if root := artifact_root(uri):
-        command += ["--default-artifact-root", root]
-    server = subprocess.Popen(command, env={**os.environ, **DEFAULTS}, stdout=subprocess.DEVNULL)
+    command, environment = server_process(uri, port)
+    server = subprocess.Popen(command, env={**os.environ, **environment}, stdout=subprocess.DEVNULL)
     try:
         _wait(server, port)
         print(f"MLflow: http://{HOST}:{port}{newest_experiment(port)}  (Ctrl-C ends it)", flush=True)
@@ -41,6 +39,17 @@ def ui(arguments: argparse.Namespace) -> int:
     finally:
         server.terminate()
         server.wait()
+
+
+def server_process(uri: str, port: int) -> tuple[list[str], dict[str, str]]:
+    """Return the command of MLflow's server and the variables that it needs.
+
+    Every user of the machine can read a command line, and the address of a database may hold its password.
+    """
+    command = [sys.executable, "-m", "mlflow", "server", "--host", HOST, "--port", str(port), "--workers", "1"]
+    if root := artifact_root(uri):
+        command += ["--default-artifact-root", root]
+    return command, {**DEFAULTS, BACKEND: uri}
 
 
 def newest_experiment(port: int) -> str:

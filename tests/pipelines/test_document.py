@@ -83,7 +83,7 @@ def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
 
 
 def test_unreadable_files_are_named(tmp_path: Path) -> None:
-    with pytest.raises(RecipeErrors, match="Is a directory"):
+    with pytest.raises(RecipeErrors, match="a folder, not a file"):
         read_document(tmp_path)
     with pytest.raises(RecipeErrors, match="No such file"):
         read_document(tmp_path / "none.yaml")

@@ -60,7 +60,7 @@ def test_an_import_holds_what_the_uri_means_and_nothing_else(put: Any, tmp_path:
 
 def test_an_object_and_a_folder_of_one_name_are_told_apart(put: Any, tmp_path: Path) -> None:
     uri = put("m", "m/config.json")
-    with pytest.raises(InputError, match="an object .* and a folder of that name; end the URI with /"):
+    with pytest.raises(InputError, match=r"an object .* and a folder of that name; end the URI with /"):
         brought(f"{uri}/m", tmp_path / "a")
     assert brought(f"{uri}/m/", tmp_path / "b") == {"config.json": "m/config.json"}
 

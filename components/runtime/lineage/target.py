@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -27,6 +28,8 @@ PROBE_SECONDS = 3.0
 SCHEMES = ("", "file", "sqlite", "postgresql", "mysql", "mssql", "http", "https", "databricks", "databricks-uc", "uc")
 """Of tracking URIs that MLflow understands by itself; a database's driver may follow after a plus sign."""
 SQLITE_HEAD = b"SQLite format 3\0"
+SECRET = re.compile(r"pass|pwd|secret|token|key", re.IGNORECASE)
+"""Names of settings of a database's address that hold a secret."""
 MOVE_AWAY = "move it away and run posttrain lineage sync"
 
 # A request that the server carried out, but whose answer was lost, must not be sent again by the HTTP layer: runs and
@@ -112,11 +115,13 @@ def _not_a_database(uri: str) -> str | None:
 
 
 def without_credentials(uri: str) -> str:
-    """Return a URI without the user and password that it may hold."""
+    """Return a URI without the user and password that it may hold, before the host or among its settings."""
     parts = urlsplit(uri)
-    if "@" not in parts.netloc:
+    settings = parts.query.split("&")
+    public = [setting for setting in settings if not SECRET.search(setting.partition("=")[0])]
+    if "@" not in parts.netloc and public == settings:
         return uri
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="&".join(public)))
 
 
 @contextmanager

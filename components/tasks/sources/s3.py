@@ -85,7 +85,7 @@ def _download(client: Any, bucket: str, key: str, folder: Path) -> Path:
     folder.mkdir(parents=True)
     name = key.rpartition("/")[2]
     if len(name.encode()) > MAX_NAME_BYTES or name in (".", "..") or "\0" in name:
-        raise InputError(f"source s3: key {ascii(key[:SHOWN_OF_A_KEY])} of bucket {bucket} cannot be a file's name")
+        raise InputError(f"source s3: key {key[:SHOWN_OF_A_KEY]!a} of bucket {bucket} cannot be a file's name")
     path = folder / name
     reply = client.get_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED")
     md5 = hashlib.md5(usedforsecurity=False)
