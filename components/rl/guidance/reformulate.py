@@ -105,7 +105,7 @@ def _reformulated(
     ]
     guided = [
         Prompt(prompt.item, tuple(tokens))
-        for prompt, tokens in zip(prompts, encode_prompts(tokenizer, texts), strict=True)
+        for prompt, tokens in zip(prompts, encode_prompts(tokenizer, texts, collector.policy.ends), strict=True)
     ]
     drawn = collector.draw(guided, config.num_samples)
     answers = replace(drawn, prompts=tuple(prompts), external=torch.ones_like(drawn.external))
