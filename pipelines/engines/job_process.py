@@ -23,6 +23,7 @@ from pipelines.engines.attempt import SHOWN_OF_A_LOG, Ended, ended, timed_out
 POLL_SECONDS = 0.1
 GRACE_SECONDS = 5.0
 DEAF = "pipelines.engines.deaf"
+KEEPS_SOURCE = "components.runtime.closure.preloaded"
 READ_OF_A_LOG = 4 * SHOWN_OF_A_LOG
 _CHILDREN = Lock()
 """Held to start and to reap: a start in one thread asks after all children, and of two that read how a process ended,
@@ -31,7 +32,7 @@ one gets nothing and makes exit code 255 of it."""
 
 def preload(modules: Iterable[str]) -> None:
     """Name what the fork server imports before it forks; takes effect if no job has started yet."""
-    multiprocessing.get_context("forkserver").set_forkserver_preload([DEAF, *sorted(modules)])
+    multiprocessing.get_context("forkserver").set_forkserver_preload([DEAF, *sorted(modules), KEEPS_SOURCE])
 
 
 def run_attempt(

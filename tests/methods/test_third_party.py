@@ -49,7 +49,6 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Shell:
         path = folder / "project" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    (folder / "project" / "posttrain_shrunk" / "__init__.py").touch()
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     offline = ["--no-index", "--no-deps", "--no-build-isolation", "--target", str(folder / "site")]
     subprocess.run([*pip, *offline, str(folder / "project")], check=True, timeout=300)
@@ -78,10 +77,21 @@ def test_it_runs_and_its_code_is_in_the_fingerprint(shell: Shell) -> None:
     shown = shell("run", *command)
     assert shown["status"] == "succeeded"
     operator = shell.folder / "site" / "posttrain_shrunk" / "shrunk_mean.py"
-    operator.write_text(operator.read_text().replace("A_i = R_i", "A_i  = R_i"))
+    text = operator.read_text()
+    operator.write_text(
+        text.replace("A_i = R_i", "A_i  = R_i").replace("import annotations", "import annotations  # as usual")
+    )
+    assert all(stage["cached"] for stage in shell("plan", *command)["stages"])
+    operator.write_text(text.replace("return batch.rewards - ", "return 2 * batch.rewards - "))
     planned = {stage["name"]: stage for stage in shell("plan", *command)["stages"]}
     assert {name for name, stage in planned.items() if not stage["cached"]} == {
         "rl-seed-0-arm-method",
         "evaluate-seed-0-arm-method",
     }
-    assert "shrunk_mean.py" in planned["rl-seed-0-arm-method"]["reason"]
+    assert planned["rl-seed-0-arm-method"]["reason"] == "code changed: posttrain_shrunk/shrunk_mean.py"
+    again = shell("run", *command)
+    assert again["status"] == "succeeded"
+    before, after = (
+        {stage["name"]: stage for stage in run["stages"]}["rl-seed-0-arm-method"] for run in (shown, again)
+    )
+    assert after["cache"] == "miss" and after["outputs"]["model"]["digest"] != before["outputs"]["model"]["digest"]

@@ -12,6 +12,7 @@ from typing import Any
 
 from components.contract.artifacts import hash_file
 from components.contract.errors import InputError
+from components.runtime.closure import loaded
 
 DECLARATION = "VERSIONED_PACKAGES"
 """A module's constant: a tuple with the names of installed packages whose version is part of its fingerprint."""
@@ -53,12 +54,15 @@ def file_digest(path: Path) -> str:
 def read_source(path: Path, module: str, is_package: bool, fields_of: str = "") -> Source:
     """Return what a file says as `module`; it is read again when its time or size changes.
 
+    Of a file that this process runs as a fork server loaded it, that is what it said then.
     Of the class `fields_of` the fields do not count: their values are in the fingerprint themselves.
     """
     stamp, key = _stamp(path), (path, module, fields_of)
     known = _read.get(key)
     if known is None or known[0] != stamp:
-        known = _read[key] = stamp, parse_source(path.read_bytes(), module, is_package, str(path), fields_of)
+        text = loaded.TEXTS.get(path)
+        text = path.read_bytes() if text is None else text
+        known = _read[key] = stamp, parse_source(text, module, is_package, str(path), fields_of)
     return known[1]
 
 

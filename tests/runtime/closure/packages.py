@@ -101,7 +101,7 @@ class Installed:
             (lies / "__init__.py").touch()
         text = textwrap.dedent(PROJECT).format(reward=self.modules[0], layout=self.layout.setting)
         (self.project / "pyproject.toml").write_text(text)
-        self._install(folder, *WAYS[way])
+        self.environment = build_and_unpack(folder, way)
         inside = self.site / self.layout.package.replace(".", "/") if way == "regular" else lies
         self.reward, self.helper = (inside / f"{module.rpartition('.')[2]}.py" for module in self.modules)
 
@@ -117,18 +117,17 @@ class Installed:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """Return the variables under which the package is installed."""
-        return {**os.environ, "PYTHONPATH": f"{self.site}{os.pathsep}{ROOT}"}
 
-    def _install(self, folder: Path, editable: bool, mode: str) -> None:
-        wheels = folder / "wheels"
-        wheels.mkdir()
-        code = BUILD.format(mode=mode, editable=editable, wheels=str(wheels))
-        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, cwd=self.project, timeout=120)
-        (wheel,) = wheels.glob("*.whl")
-        with zipfile.ZipFile(wheel) as archive:
-            archive.extractall(self.site)
-        # a folder of PYTHONPATH is none whose .pth files are read, unless somebody asks for it
-        (self.site / "sitecustomize.py").write_text(f"import site\nsite.addsitedir({str(self.site)!r})\n")
+def build_and_unpack(folder: Path, way: str) -> dict[str, str]:
+    """Install folder/project into folder/site; return the variables under which an interpreter has it installed."""
+    editable, mode = WAYS[way]
+    wheels, site = folder / "wheels", folder / "site"
+    wheels.mkdir()
+    code = BUILD.format(mode=mode, editable=editable, wheels=str(wheels))
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, cwd=folder / "project", timeout=120)
+    (wheel,) = wheels.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    # a folder of PYTHONPATH is none whose .pth files are read, unless somebody asks for it
+    (site / "sitecustomize.py").write_text(f"import site\nsite.addsitedir({str(site)!r})\n")
+    return {**os.environ, "PYTHONPATH": f"{site}{os.pathsep}{ROOT}"}

@@ -1,0 +1,78 @@
+"""A user edits the formula of an own operator in a file of its own: plan says so, and run prints the new numbers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.runtime.closure.packages import build_and_unpack
+
+SOURCE = """
+from components.tasks.source import SourceConfig, SourceRow, SourceRows
+
+
+class OwnConfig(SourceConfig):
+    kinds: int = 5
+    '''How many different prompts there are.'''
+
+
+def own(request, *, config: OwnConfig):
+    rows = (SourceRow(f"own[{i}]", prompt=f"say {i % config.kinds * 1}", answer=f"{i % config.kinds}") for i in range(9))
+    return SourceRows(rows, {"source": "own"})
+"""
+PROJECT = """
+[build-system]
+requires = ["setuptools>=77"]
+build-backend = "setuptools.build_meta"
+[project]
+name = "own-rows"
+version = "1.0"
+[project.entry-points."posttrain.operators"]
+"source.own" = "own_rows:own"
+[tool.setuptools]
+py-modules = ["own_rows"]
+"""
+RECIPE = """
+name: own
+summary: Rows of an own source
+stages:
+  data: {uses: curate, with: {sources: [{source: own, domain: own}]}}
+"""
+
+
+@pytest.mark.parametrize("way", ["regular", "editable"])
+def test_edit_plan_run(tmp_path: Path, way: str) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "own_rows.py").write_text(SOURCE)
+    (project / "pyproject.toml").write_text(PROJECT)
+    (tmp_path / "own.yaml").write_text(RECIPE)
+    environment = build_and_unpack(tmp_path, way)
+
+    def posttrain(command: str) -> dict[str, Any]:
+        done = subprocess.run(
+            [sys.executable, "-m", "pipelines.cli", command, "own.yaml", "--store", "store", "--json"],
+            cwd=tmp_path,
+            env={**environment, "POSTTRAIN_LINEAGE": "later"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)["stages"][0]
+
+    assert posttrain("run")["metrics"]["num_rows"] == 5
+    assert posttrain("plan")["cached"]
+    module = (tmp_path / "site" if way == "regular" else project) / "own_rows.py"
+    module.write_text(SOURCE.replace("# ", "").replace("How many different", "Number of"))
+    assert posttrain("plan")["cached"]
+    module.write_text(SOURCE.replace("i % config.kinds", "i % (config.kinds + 2)"))
+    planned = posttrain("plan")
+    assert (planned["cached"], planned["reason"]) == (False, "code changed: own_rows.py")
+    ran = posttrain("run")
+    assert (ran["cache"], ran["metrics"]["num_rows"]) == ("miss", 7)
