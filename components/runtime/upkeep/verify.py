@@ -62,7 +62,7 @@ class Verified:
 
 
 def verify(
-    store: Store, run_id: str | None = None, *, repair: bool = False, progress: Progress | None = None
+    store: Store, run_id: str | None = None, *, repair: bool = False, progress: Progress = lambda done, total: None
 ) -> Verified:
     """Read every byte of a store, or of what a run used and made; with `repair` set aside what is damaged."""
     records = sorted(_records_of(store, run_id) if run_id else _all_records(store))
