@@ -167,10 +167,13 @@ class RunningStage:
         self._chunks = chunks
 
     def _restore(self) -> int | None:
-        partial = self._store.load_partial(self._fingerprint)
-        if partial is None:
+        def tell(text: str) -> None:
+            self._progress.send("warning", text=text, kept=True)
+
+        found = self._store.load_partial(self._fingerprint, tell)
+        if found is None:
             return None
-        step, folder = partial
+        step, folder = found
         for part in ("stage", "outputs"):  # an artifact holds files only, so a folder that was empty is not in it
             (self._resume / part).mkdir(parents=True)
         shutil.copytree(folder, self._resume, dirs_exist_ok=True)

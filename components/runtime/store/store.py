@@ -212,7 +212,7 @@ class Store:
             if tree not in (saved, *earlier[:1]):
                 delete_tree(self.blobs, tree)
 
-    def load_partial(self, fingerprint: str) -> tuple[int, Path] | None:
+    def load_partial(self, fingerprint: str, tell: Tell = logger.warning) -> tuple[int, Path] | None:
         """Return step and read-only folder of the newest whole and verified partial, or None.
 
         A damaged one is told of, set aside and passed over for the one before it.
@@ -224,7 +224,7 @@ class Store:
                 if manifest is not None:
                     return int(step), fetch_tree(self.blobs, tree, manifest)
             except CorruptArtifact as error:
-                self.set_aside(tree, f"the partial checkpoint of step {int(step)} is left out: {error}")
+                self.set_aside(tree, f"the partial checkpoint of step {int(step)} is left out: {error}", tell)
         return None
 
     def drop_partial(self, fingerprint: str) -> None:
