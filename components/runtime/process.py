@@ -28,11 +28,13 @@ from components.runtime.job_file import read_job
 from components.runtime.launch import Launch
 from components.runtime.meeting import Place
 from components.runtime.parent import die_with_parent
-from components.runtime.progress import Sink, json_lines, text_lines
+from components.runtime.progress import Progress, Sink, json_lines, text_lines
 from components.runtime.ranks import check_place, follow, releasing
 from components.runtime.records import load_job
 from components.runtime.store import open_store
 
+READY = "ready"
+"""First event of a process that an engine watches: the stage's timeout counts from here."""
 FAILED = 1
 REFUSED = 2
 """A retry cannot help: bad input, or a gate that does not hold."""
@@ -71,7 +73,9 @@ def run_forked(job_json: str, events: Connection, log: str, environment: dict[st
         def sink(event: dict[str, Any]) -> None:
             events.send_bytes(json.dumps(event).encode())
 
-        code = execute(Job.model_validate_json(job_json), sink)
+        job = Job.model_validate_json(job_json)
+        Progress(job.stage, sink).send(READY)
+        code = execute(job, sink)
     events.close()
     sys.exit(code)
 
@@ -112,6 +116,7 @@ def main() -> int:
     parser.add_argument(
         "--alone", action="store_true", help="no engine watches: keep the job's timeout, log for people"
     )
+    parser.add_argument("--keep-timeout", action="store_true", help="end when the job has had its time")
     # the launcher of DeepSpeed says it to every process; it is in the environment, too
     parser.add_argument("--local_rank", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--parent", type=int, metavar="PID", help="end when this process, the parent, does")
@@ -128,10 +133,11 @@ def main() -> int:
     except PosttrainError as error:
         print(f"posttrain: {error}", file=sys.stderr)
         return REFUSED if isinstance(error, InputError) else FAILED
-    if not arguments.alone:
-        return execute(job, json_lines())
-    sink = text_lines()
-    _end_in_time(job, sink)
+    sink = text_lines() if arguments.alone else json_lines()
+    if arguments.alone or arguments.keep_timeout:
+        _end_in_time(job, sink)
+    if not arguments.alone and Place.of_environment() is None:
+        Progress(job.stage, sink).send(READY)
     return execute(job, sink)
 
 

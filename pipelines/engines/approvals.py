@@ -36,22 +36,22 @@ def decide(job: Job, store: Store, ask: Callable[[Job], bool | None]) -> Decisio
     """Return the decision on `job`: recorded, asked for now, or made by its time limit."""
     if job.approve is None:
         return Decision.APPROVED
-    asked = asked_key(job.run_id, job.stage)
-    store.put(asked, {"message": job.approve.message, "time": time.time()})
+    store.put(asked_key(job.run_id, job.stage), {"message": job.approve.message, "time": time.time()})
     recorded = store.recover(approval_key(job.run_id, job.stage))
     if recorded is None:
         answer = ask(job)
         if answer is not None:
             record_decision(store, job.run_id, job.stage, approved=answer)
-        elif _late(job, store, asked):
+        elif (deadline := due(job, store)) is not None and time.time() > deadline:
             record_decision(store, job.run_id, job.stage, approved=job.approve.on_timeout == "approve", by="time limit")
-        recorded = store.get(approval_key(job.run_id, job.stage))
+        recorded = store.recover(approval_key(job.run_id, job.stage))
     if recorded is None:
         return Decision.WAITING
     return Decision.APPROVED if recorded["approved"] else Decision.REJECTED
 
 
-def _late(job: Job, store: Store, key: str) -> bool:
+def due(job: Job, store: Store) -> float | None:
+    """Return when the time limit of a question that was asked decides, in seconds since the epoch; None without one."""
     limit = job.approve.timeout_seconds if job.approve else None
-    asked = store.recover(key)
-    return limit is not None and asked is not None and time.time() - asked["time"] > limit
+    asked = store.recover(asked_key(job.run_id, job.stage))
+    return None if limit is None or asked is None else asked["time"] + limit

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from components.runtime.ends import cause_of_end
 from components.runtime.process import FAILED, REFUSED
 
+STARTUP_SECONDS = 1800
+"""What a process, a container or a pod has for starting, such as for pulling an image of many gigabytes onto a fresh
+node, beside the stage's own limit; what Airflow would allow is two minutes."""
 SHOWN_OF_A_LOG = 300
 """Characters of a log's last line in a message."""
 ENVIRONMENT = {
@@ -32,6 +36,24 @@ class Ended:
     retryable: bool = False
     silent: bool = False
     """Whether the process ended without recording its failure: it was killed, or ran out of time."""
+
+
+class Limit:
+    """The time that a stage may take, from when its process is ready; starting one has its own, generous time."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = seconds or 0.0
+        self._end = time.monotonic() + STARTUP_SECONDS + seconds if seconds else None
+
+    def begin(self) -> None:
+        """Count from now on: the process is there."""
+        if self._end is not None:
+            self._end = time.monotonic() + self.seconds
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether the time is up; never, where there is no limit."""
+        return self._end is not None and time.monotonic() > self._end
 
 
 def ended(code: int, *, finished: bool, failure: str | None, last_line: str = "", log: str = "") -> Ended:

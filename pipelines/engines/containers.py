@@ -21,9 +21,10 @@ from components.contract.errors import InputError
 from components.contract.job import Job, UriRef
 from components.contract.registry import components
 from components.runtime.inputs import import_uri, is_outside
+from components.runtime.process import READY
 from components.runtime.resolve import Upstream
 from components.runtime.store import open_store
-from pipelines.engines.attempt import Ended, ended, timed_out
+from pipelines.engines.attempt import Ended, Limit, ended, timed_out
 
 TOOLS = ("podman", "docker")
 IMAGES = {"cpu": "POSTTRAIN_IMAGE_CPU", "gpu": "POSTTRAIN_IMAGE_GPU"}
@@ -71,14 +72,13 @@ class Containers:
                 self.command(job, name, environment), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output
             )
         assert process.stdin is not None and process.stdout is not None
-        told = _Told(on_event)
+        told = _Told(on_event, Limit(job.timeout_seconds))
         reader = Thread(target=told.read, args=(process.stdout,), daemon=True)
         reader.start()
         process.stdin.write(job.model_dump_json().encode())
         process.stdin.close()
-        deadline = time.monotonic() + job.timeout_seconds if job.timeout_seconds else None
         while process.poll() is None:
-            late = deadline is not None and time.monotonic() > deadline
+            late = told.limit.is_over
             if late or stop.is_set():
                 self._end(name, process)
                 return timed_out(job.timeout_seconds or 0) if late else Ended(130, "stopped")
@@ -134,8 +134,8 @@ class Containers:
 class _Told:
     """What a container's launcher told on its standard output."""
 
-    def __init__(self, on_event: Callable[[dict[str, Any]], None]) -> None:
-        self._on_event = on_event
+    def __init__(self, on_event: Callable[[dict[str, Any]], None], limit: Limit) -> None:
+        self._on_event, self.limit = on_event, limit
         self.failure: str | None = None
         self.finished = False
 
@@ -143,6 +143,9 @@ class _Told:
         """Relay events until the stream ends."""
         for line in stream:
             event = json.loads(line)
+            if event["event"] == READY:
+                self.limit.begin()
+                continue
             self.failure = event["error"] if event["event"] == "failed" else self.failure
             self.finished = self.finished or event["event"] == "finished"
             self._on_event(event)

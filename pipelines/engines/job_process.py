@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import multiprocessing
 import multiprocessing.forkserver
-import time
 from collections.abc import Callable, Iterable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -17,8 +16,8 @@ from threading import Event, Lock
 from typing import Any
 
 from components.contract.job import Job
-from components.runtime.process import run_forked
-from pipelines.engines.attempt import SHOWN_OF_A_LOG, Ended, ended, timed_out
+from components.runtime.process import READY, run_forked
+from pipelines.engines.attempt import SHOWN_OF_A_LOG, Ended, Limit, ended, timed_out
 
 POLL_SECONDS = 0.1
 GRACE_SECONDS = 5.0
@@ -38,7 +37,7 @@ def preload(modules: Iterable[str]) -> None:
 def run_attempt(
     job: Job, log: Path, environment: dict[str, str], on_event: Callable[[dict[str, Any]], None], stop: Event
 ) -> Ended:
-    """Run one attempt to its end; kills it when `stop` is set or its timeout passes."""
+    """Run one attempt to its end; kills it when `stop` is set or its timeout passes, counted from when it is ready."""
     context = multiprocessing.get_context("forkserver")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(
@@ -47,22 +46,25 @@ def run_attempt(
     with _CHILDREN:
         process.start()
     sender.close()
-    deadline = time.monotonic() + job.timeout_seconds if job.timeout_seconds else None
+    limit = Limit(job.timeout_seconds)
     failure: str | None = None
     finished = False
     while True:
         if stop.is_set():
             _end(process)
             return Ended(130, "stopped", retryable=False)
-        if deadline and time.monotonic() > deadline:
+        if limit.is_over:
             _end(process)
-            return timed_out(job.timeout_seconds or 0)
+            return timed_out(limit.seconds)
         if not receiver.poll(POLL_SECONDS):
             continue
         try:
             event = json.loads(receiver.recv_bytes())
         except EOFError:
             break
+        if event["event"] == READY:
+            limit.begin()
+            continue
         failure = event["error"] if event["event"] == "failed" else failure
         finished = finished or event["event"] == "finished"
         on_event(event)

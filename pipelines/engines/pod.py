@@ -15,14 +15,12 @@ from typing import Any
 from components.contract.errors import InputError
 from components.contract.job import Job
 from components.contract.registry import components
-from pipelines.engines.attempt import ENVIRONMENT
+from pipelines.engines.attempt import ENVIRONMENT, STARTUP_SECONDS
 from pipelines.pools import Pool, object_name, pinned_image
 
 CONTAINER = "stage"
 USER = 10001
 """Of the images in infra/images; a pod does not run as root."""
-STARTUP_SECONDS = 1800
-"""For pulling an image of many gigabytes onto a fresh node; what Airflow would allow is two minutes."""
 SCHEDULE_SECONDS = 6 * 3600
 """How long a pod may wait for a node: the autoscaler brings one up, or another job's GPUs become free."""
 IMAGES = {"cpu": "POSTTRAIN_IMAGE_CPU", "gpu": "POSTTRAIN_IMAGE_GPU"}

@@ -17,11 +17,13 @@ from components.contract.job import Job
 from components.runtime.launch import Launch
 from components.runtime.process import REFUSED
 from components.runtime.store import Store
-from pipelines.engines.approvals import Decision, decide
+from pipelines.engines.approvals import Decision, decide, due
 from pipelines.engines.attempt import Ended
 from pipelines.engines.job_process import run_attempt
 from pipelines.view import RunView
 
+LOOK_AGAIN_SECONDS = 5.0
+"""How soon a person's decision is seen by a run that has other work."""
 Attempt = Callable[[Job, Path, dict[str, str], Callable[[dict[str, Any]], None], Event], Ended]
 
 
@@ -71,6 +73,8 @@ class Scheduler:
         self.ending = Ending()
         self._free = cores  # a job of a pool with more cores than this machine gets what there is
         self._queued: set[str] = set()
+        self._asking: list[Job] = []
+        self._told: set[str] = set()
         self._running: dict[Future[Ended], Job] = {}
 
     def run(self) -> Ending:
@@ -82,16 +86,15 @@ class Scheduler:
             try:
                 while order.is_active():
                     ready += [self.jobs[name] for name in order.get_ready()]
+                    ready += self._answered()
                     settled = [job for job in ready if self._settle(job)]
-                    ready = [job for job in ready if job not in settled]
-                    for job in settled:
-                        order.done(job.stage)
+                    ready = [job for job in ready if job not in settled and job not in self._asking]
                     self._start(ready, pool)
-                    if settled:
-                        continue
-                    if not self._running:
+                    if self._running and not settled:
+                        settled = self._finish()
+                    elif not settled and not (settled := self._unanswered()):
                         break
-                    for job in self._finish():
+                    for job in settled:
                         order.done(job.stage)
             except KeyboardInterrupt:
                 self.ending.stopped = True
@@ -115,9 +118,11 @@ class Scheduler:
         except PosttrainError as error:
             return self._fail(job, str(error), refused=isinstance(error, InputError | GateFailed))
         if decision is Decision.WAITING:
-            self.view.event({"event": "approval", "stage": job.stage, "time": time.time(), "run_id": job.run_id})
-            self.ending.waiting.add(job.stage)
-            return True
+            if job.stage not in self._told:
+                self._told.add(job.stage)
+                self.view.event({"event": "approval", "stage": job.stage, "time": time.time(), "run_id": job.run_id})
+            self._asking.append(job)
+            return False
         if decision is Decision.REJECTED:
             error = "rejected by a person or by its time limit; that stands, and --new starts a run that asks again"
             self._record_death(job, error)  # the view hears of it too
@@ -125,6 +130,16 @@ class Scheduler:
             return True
         self._queued.add(job.stage)
         return False
+
+    def _answered(self) -> list[Job]:
+        """Return the jobs that wait for a person, to be looked at again: other work goes on, and answers may come."""
+        asking, self._asking = self._asking, []
+        return asking
+
+    def _unanswered(self) -> list[Job]:
+        """Give up on the jobs that a person has not decided on by the end of all other work; return them."""
+        self.ending.waiting |= {job.stage for job in self._asking}
+        return self._answered()
 
     def _start(self, ready: list[Job], pool: ThreadPoolExecutor) -> None:
         for job in list(ready):
@@ -136,8 +151,8 @@ class Scheduler:
                 self._running[pool.submit(self._attempts, job)] = job
 
     def _finish(self) -> list[Job]:
-        """Wait for at least one running job to end and return those that did."""
-        ended, _ = wait(self._running, return_when=FIRST_COMPLETED)
+        """Wait for a running job to end, or for a question to be looked at again; return the jobs that ended."""
+        ended, _ = wait(self._running, timeout=self._patience(), return_when=FIRST_COMPLETED)
         jobs = []
         for future in ended:
             job = self._running.pop(future)
@@ -149,6 +164,13 @@ class Scheduler:
                 self._fail(job, result.error or "failed", refused=result.code == REFUSED)
             jobs.append(job)
         return jobs
+
+    def _patience(self) -> float | None:
+        """Return the seconds until a question that is open should be looked at again; None if none is."""
+        if not self._asking:
+            return None
+        deadlines = [deadline for job in self._asking if (deadline := due(job, self.store)) is not None]
+        return max(0.0, min([LOOK_AGAIN_SECONDS, *(deadline - time.time() for deadline in deadlines)]))
 
     def _attempts(self, job: Job) -> Ended:
         """Run a job with its retries; the pause doubles each time."""

@@ -31,6 +31,7 @@ from pipelines.engines.airflow.pools import slots_of_a_job
 from pipelines.engines.airflow.run_tasks import PlanTask, ReportTask
 from pipelines.engines.airflow.stage_run import STORE
 from pipelines.engines.airflow.stage_task import StageTask
+from pipelines.engines.attempt import STARTUP_SECONDS
 from pipelines.engines.pod import PodSettings
 from pipelines.find import recipe_files
 from pipelines.plan import stage_job
@@ -160,7 +161,8 @@ def _work(stage: Stage, recipe: Recipe, **operator: Any) -> BaseOperator:
     """Return the task that runs a stage where its pool says: a process of the worker, or a pod."""
     pool = recipe.pools[stage.pool]
     if pool.runs_on == "worker":
-        limit = _seconds(stage.timeout_seconds)
+        # the process keeps the limit by itself, from when it is there; this is for one that cannot
+        limit = _seconds(stage.timeout_seconds and stage.timeout_seconds + STARTUP_SECONDS)
         return StageTask(recipe=recipe.name, stage=stage.name, execution_timeout=limit, **operator)
     from pipelines.engines.airflow.pod_task import StagePod  # takes a second that recipes without pods need not spend
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from components.contract.job import Job
 from components.runtime.code import ROOT, VARIABLE, code_version
+from components.runtime.process import READY
 from pipelines.engines.attempt import ENVIRONMENT, Ended, ended
 
 PYTHON = "POSTTRAIN_PYTHON"
@@ -43,7 +44,7 @@ def stage_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]
 def stage_command(job: Job) -> list[str]:
     """Return the command that runs a job which the store holds; it ends when this process does."""
     where = ["--store", job.store, "--run", job.run_id, "--stage", job.stage]
-    return [stage_python(), "-m", "components.runtime.process", *where, "--parent", str(os.getpid())]
+    return [stage_python(), "-m", "components.runtime.process", *where, "--keep-timeout", "--parent", str(os.getpid())]
 
 
 class StageProcess:
@@ -73,6 +74,8 @@ class StageProcess:
             if event is None:
                 last = line if line.strip() else last
                 on_line(line)
+                continue
+            if event["event"] == READY:
                 continue
             finished = finished or event["event"] == "finished"
             failure = event["error"] if event["event"] == "failed" else failure

@@ -65,9 +65,9 @@ def dag_shape(dag: DAG, jobs: dict[str, Job]) -> dict[str, StageShape]:
 
 
 def timeout_of(task: StageTask | StagePod) -> float | None:
-    """Return a stage's time limit: the process's, or the pod's without what it has for starting."""
+    """Return a stage's time limit: the task's or the pod's without what it has for starting."""
     if isinstance(task, StageTask):
-        return task.execution_timeout and task.execution_timeout.total_seconds()
+        return task.execution_timeout and task.execution_timeout.total_seconds() - STARTUP_SECONDS
     deadline = task.pod_template_dict["spec"].get("activeDeadlineSeconds")
     return deadline and deadline - STARTUP_SECONDS
 
