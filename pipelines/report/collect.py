@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from components.contract.errors import CorruptArtifact, InputError
+from components.runtime.lineage.names import flatten
 from components.runtime.records import end_key, failure_key, run_key, stage_key
 from components.runtime.store import Store
 
 HEADLINE = "pass_at_1_"
+MAX_DIFFERING, MAX_LABEL = 2, 40
+"""Settings, and characters of them, that a row's label names."""
 T = TypeVar("T")
 
 
@@ -97,7 +100,9 @@ class RunData:
         groups: dict[str, list[Stage]] = {}
         for stage in self.of("evaluate"):
             groups.setdefault(group_name(stage), []).append(stage)
-        return [Evaluation(name, stages) for name, stages in groups.items()]
+        found = [Evaluation(name, stages) for name, stages in groups.items()]
+        _tell_apart(found)
+        return found
 
     @property
     def domains(self) -> list[str]:
@@ -119,9 +124,24 @@ class Evaluation:
 
     name: str
     stages: list[Stage]
+    differs: str = ""
+    """What tells it from other evaluations of the same model."""
 
     @property
     def model(self) -> str:
+        """Return which stage's model was evaluated, with the evaluation's labels but its seed, and what differs."""
+        return self.measured + (f" ({self.differs})" if self.differs else "")
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """Return what may differ between evaluations of a model: parameters as written, and the other inputs."""
+        entry = self.stages[0].entry or {"params": {}, "inputs": {}}
+        inputs = {port: items for port, items in entry["inputs"].items() if port != "model"}
+        sources = {port: "+".join(item["source"] for item in items) for port, items in inputs.items()}
+        return {name: str(value) for name, value in flatten(entry["params"])} | sources
+
+    @property
+    def measured(self) -> str:
         """Return which stage's model was evaluated, with the evaluation's labels but its seed."""
         first = self.stages[0]
         entry = first.entry
@@ -167,6 +187,20 @@ def group_name(stage: Stage) -> str:
 def _shared_labels(stage: Stage) -> str:
     others = [f"{axis}={value}" for axis, value in stage.labels.items() if axis != "seed"]
     return f" [{', '.join(others)}]" if others else ""
+
+
+def _tell_apart(evaluations: list[Evaluation]) -> None:
+    """Say of evaluations of the same model in what they differ: settings where few do, else the stages' names."""
+    alike: dict[str, list[Evaluation]] = {}
+    for item in evaluations:
+        alike.setdefault(item.measured, []).append(item)
+    for items in (items for items in alike.values() if len(items) > 1):
+        names = dict.fromkeys(name for item in items for name in item.facts)
+        differing = [name for name in names if len({item.facts.get(name) for item in items}) > 1]
+        told = [", ".join(f"{name}={item.facts.get(name, 'default')}" for name in differing) for item in items]
+        clear = len(set(told)) == len(items) and len(differing) <= MAX_DIFFERING
+        for item, text in zip(items, told, strict=True):
+            item.differs = text if clear and len(text) <= MAX_LABEL else item.stages[0].group
 
 
 def over_seeds(values: list[float]) -> Estimate:

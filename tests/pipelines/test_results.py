@@ -42,3 +42,33 @@ def test_the_screen_shows_the_names_whole(tmp_path: Path) -> None:
         console.print(table)
     assert "eval [arm=x]" in shown.get()
     assert "eval [arm=y]" in shown.get()
+
+
+def measured(stage: str, params: dict[str, object], dataset: str = "heldout.dataset") -> Stage:
+    """Return an evaluation of rl's model."""
+    inputs = {"model": [{"source": "rl.model"}], "dataset": [{"source": dataset}]}
+    entry = {"inputs": inputs, "params": params, "metrics": {"pass_at_1_sums": 0.5}, "status": "done", "cache": "miss"}
+    return Stage(stage, "evaluate", stage, {}, [], entry, files={"none": Path("/nowhere")})
+
+
+@pytest.mark.parametrize(
+    ("stages", "expected"),
+    [
+        ([measured("hot", {"temperature": 1.0, "k": 8}), measured("cold", {"temperature": 0.2, "k": 8})],
+         ["rl (temperature=1.0)", "rl (temperature=0.2)"]),
+        ([measured("plain", {}), measured("cold", {"sampler": {"temperature": 0.2}})],
+         ["rl (sampler.temperature=default)", "rl (sampler.temperature=0.2)"]),
+        ([measured("one", {}), measured("two", {}, "other.dataset")],
+         ["rl (dataset=heldout.dataset)", "rl (dataset=other.dataset)"]),
+        ([measured("one", {}), measured("two", {})], ["rl (one)", "rl (two)"]),
+        ([measured("one", dict.fromkeys("abc", 1)), measured("two", dict.fromkeys("abc", 2))], ["rl (one)", "rl (two)"]),
+        ([measured("only", {"temperature": 1.0})], ["rl"]),
+    ],
+)  # fmt: skip
+def test_rows_of_one_model_say_in_what_they_differ(stages: list[Stage], expected: list[str]) -> None:
+    data = RunData({}, None, stages)
+    assert [item.model for item in data.evaluations] == expected
+    console = Console(width=120)
+    with console.capture() as shown:
+        console.print(results_table(data))
+    assert all(name in shown.get() for name in expected)
