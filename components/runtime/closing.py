@@ -116,6 +116,7 @@ class Closing:
         """Tell of a job that was closed before: a kill may have come between the ledger entry and its event."""
         self.spool.stage_finished(entry)
         shown = {name: entry[name] for name in ("status", "cache", "metrics", "seconds")}
+        shown |= {"reason": entry["error"]} if entry["status"] == "skipped" else {}
         self.progress.send("finished", **shown)
         return entry
 

@@ -125,14 +125,21 @@ def test_a_person_decides(posttrain: Command) -> None:
     assert waiting.returncode == 3
     run_id = read(posttrain("show", "toy-run", "--json"))["run_id"]
     assert waiting.stdout.splitlines()[-1] == f"next    posttrain approve {run_id} score"
+    waited = read(posttrain("show", "toy-run", "--json"))
+    assert [stage["status"] for stage in waited["stages"]] == ["done", "done", "skipped", "waiting"]
+    assert waited["stages"][-1]["approval"]["message"] == "Continue?"
     unknown = posttrain("approve", "toy-run", "scroe")
     assert (unknown.returncode, "did you mean 'score'?" in unknown.stderr) == (2, True)
     assert posttrain("approve", "toy-run", "score").returncode == 0
     again = posttrain("approve", "toy-run", "score", "--reject")
     assert (again.returncode, "that decision stands" in again.stderr) == (2, True)
-    assert posttrain(*command).returncode == 0
+    gone_on = posttrain(*command)
+    assert gone_on.returncode == 0
     shown = read(posttrain("show", "toy-run", "--json"))
     assert [stage["status"] for stage in shown["stages"]] == ["done", "done", "skipped", "done"]
+    assert shown["seconds"] > waited["seconds"], "both times at it count, the pause between them does not"
+    assert shown["stages"][-1]["approval"]["approved"] is True
+    assert "when 'train.number > 100' does not hold" in gone_on.stdout
 
 
 def test_a_stage_that_waits_for_nobody_cannot_be_approved(posttrain: Command) -> None:

@@ -61,7 +61,8 @@ def measured(stage: str, params: dict[str, object], dataset: str = "heldout.data
         ([measured("one", {}), measured("two", {}, "other.dataset")],
          ["rl (dataset=heldout.dataset)", "rl (dataset=other.dataset)"]),
         ([measured("one", {}), measured("two", {})], ["rl (one)", "rl (two)"]),
-        ([measured("one", dict.fromkeys("abc", 1)), measured("two", dict.fromkeys("abc", 2))], ["rl (one)", "rl (two)"]),
+        ([measured("one", {"a": 1, "b": 1, "c": 1}), measured("two", {"a": 2, "b": 2, "c": 2})],
+         ["rl (one)", "rl (two)"]),
         ([measured("only", {"temperature": 1.0})], ["rl"]),
     ],
 )  # fmt: skip
