@@ -204,7 +204,9 @@ class Connector:
         return self._through(group.yields[wanted.port], cell, group.rounds[int(text) - 1])
 
     def _through(self, node: Node, cell: Cell, namespace: Namespace) -> Found:
-        key = id(node), cell.name, id(namespace)
+        # cells of all rounds share what they may, so that a round need not look further back than the one before it
+        own = cell.name if "${" in str(node.plain()) else repr(dict(cell.labels))
+        key = id(node), own, id(namespace)
         if key not in self._handed:
             self._handed[key] = self.follow(self._resolver.resolve(node, cell.scope), cell, namespace)
         return self._handed[key]

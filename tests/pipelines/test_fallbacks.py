@@ -160,6 +160,30 @@ def test_rounds_that_hand_on_in_each_others_place_are_read_in_no_time(tmp_path: 
     assert sources(stages(load(tmp_path, text))["loop-60-rl"])["model"][0].startswith("base.model or else loop-1-rl")
 
 
+def test_repeats_in_repeats_hand_on_to_any_depth(tmp_path: Path) -> None:
+    text = with_stages(
+        """
+        outer:
+          repeat: 12
+          carry: {model: base.model}
+          yield: {model: inner.model}
+          stages:
+            inner:
+              repeat: 12
+              carry: {model: carry.model}
+              yield: {model: [rl.model, carry.model]}
+              stages:
+                rl: {uses: rl, in: {model: carry.model, dataset: data.dataset}, when: params.more > round}
+        final: {uses: evaluate, in: {model: outer.model, dataset: data.heldout}}
+        """,
+        "params: {more: 2}",
+    )
+    recipe = load(tmp_path, text)
+    assert len(recipe.stages) == 15
+    newest = [f"outer-{number}-inner-1-rl.model" for number in range(12, 0, -1)]
+    assert sources(stages(recipe)["final"])["model"] == [" or else ".join([*newest, "base.model"])]
+
+
 def test_cells_of_a_matrix_fall_back_one_by_one(tmp_path: Path, store: Store) -> None:
     text = with_stages(
         """

@@ -44,6 +44,7 @@ class Producers:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
+        self._planned: dict[str, set[str]] = {}
 
     def named(self, digest: str, run_id: str | None, stage: str | None, before: str | None = None) -> Entry | None:
         """Return what made an artifact in the named stage of a run, or else the first stage ever that made it.
@@ -72,9 +73,11 @@ class Producers:
 
     def upstream(self, entry: Entry, item: Item) -> str | None:
         """Return the stage of the same run that an input came from, or None."""
-        planned = {stage["name"] for stage in self._ledger.run_entry(entry["run_id"]).get("stages", ())}
+        run = entry["run_id"]
+        if run not in self._planned:
+            self._planned[run] = {stage["name"] for stage in self._ledger.run_entry(run).get("stages", ())}
         stage = item["source"].rpartition(".")[0]
-        return stage if stage in planned else None
+        return stage if stage in self._planned[run] else None
 
     def origin(self, entry: Entry) -> Entry:
         """Return the entry of the work that really ran: for a cache hit, that of the run whose work it reuses."""
