@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import CorruptArtifact, InputError
@@ -84,6 +85,7 @@ class _Forecaster:
         self._stages = {stage.name: stage for stage in plan.recipe.stages}
         self._history = History(store, plan.recipe.name)
         self._closures = Closures()
+        self._outside = cache(partial(uri_digest, store))
         self._done: dict[str, StageForecast] = {}
 
     def all(self) -> list[StageForecast]:
@@ -176,7 +178,7 @@ class _Forecaster:
                 if isinstance(ref, FirstOf):
                     pending.append(f"input {port} is not decided")
                 elif not isinstance(ref, StageRef):
-                    digest = uri_digest(self._store, ref.uri, stage.component.inputs[port].type)
+                    digest = self._outside(ref.uri, stage.component.inputs[port].type)
                     if digest is None:
                         pending.append(f"input {port}: {ref.uri} is read when the stage runs")
                     else:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from components.contract.artifacts import canonical_json
 from components.contract.errors import CorruptArtifact
+from components.runtime.lineage.sequence import in_order
 from components.runtime.records import action_key, stage_key
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ class History:
         for name in self._store.keys(f"ledger/{self._recipe}-"):
             if match := key.fullmatch(name):
                 found.setdefault(match[1], []).append(match[2])
-        return {run_id: found[run_id] for run_id in sorted(found, reverse=True)[:MAX_RUNS]}
+        newest = in_order(self._store, list(found))[::-1]
+        return {run_id: found[run_id] for run_id in newest[:MAX_RUNS]}
 
     @cached_property
     def _component_seconds(self) -> dict[str, float]:

@@ -16,6 +16,8 @@ from pipelines.recipe import Recipe
 from pipelines.stage import Stage
 
 MODELS = (ArtifactType.MODEL, ArtifactType.CHECKPOINTS)
+FITS = "memory fits"
+"""Where a recipe keeps its own."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,13 @@ class Fit:
 
 def memory_fits(recipe: Recipe) -> dict[str, list[Fit]]:
     """Return by stage what is known of its memory: one entry, or two where a host serves GPUs."""
+    known = vars(recipe)  # a plan asks several times, and hundreds of stages take their time
+    if FITS not in known:
+        known[FITS] = _estimated(recipe)
+    return known[FITS]
+
+
+def _estimated(recipe: Recipe) -> dict[str, list[Fit]]:
     models: dict[str, Any] = {}
     found: dict[str, list[Fit]] = {}
     for stage in recipe.stages:

@@ -19,6 +19,7 @@ from components.contract.errors import InputError, PosttrainError
 from components.runtime.code import code_version
 from components.runtime.lineage.deliver import delivery_state
 from components.runtime.lineage.heal import read_or_heal
+from components.runtime.lineage.sequence import number_run
 from components.runtime.lineage.spool import Spool
 from components.runtime.lineage.target import tracking_uri, unreachable
 from components.runtime.records import end_key, run_key, save_job, utc
@@ -159,6 +160,7 @@ class RunWriter:
         newest = {"run_id": self.run_id, "recipe": entry["recipe"]}
         self.store.put(plan_key(entry["plan_digest"]), newest, overwrite=True)  # first: a killed run must be found
         read_or_heal(self.store, run_key(self.run_id))
+        number_run(self.store, self.run_id)
         if self.store.put(run_key(self.run_id), entry):
             self._spool.run_started(entry)
             return

@@ -21,7 +21,7 @@ KINDS = {
 def read_small_file(file: str | Path, max_bytes: int) -> bytes:
     """Return the bytes of a file, or of standard input for "-".
 
-    Raises ValueError with what is wrong, to be set behind the file's name and a colon: missing, no plain file, or larger than
+    Raises ValueError with what is wrong, for a message that names the file: missing, no plain file, or larger than
     `max_bytes`. Never waits for a named pipe to be written to, nor reads more than it must.
     """
     if str(file) == "-":

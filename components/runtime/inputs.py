@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from components.contract.artifacts import ArtifactType, describe_folder
+from components.contract.artifacts import ArtifactType, FileEntry, Manifest, describe_folder, hash_file
 from components.contract.errors import InputError
 from components.runtime.closure.rows import named_verifiers
 from components.runtime.lineage.registry import find_version
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from components.runtime.store import Store
 
 ROWS_SUFFIX = ".jsonl"
+ROWS = f"rows{ROWS_SUFFIX}"
 STORED = ("artifact", "models")
 """Schemes of what lies in the store already."""
 
@@ -27,12 +28,17 @@ def uri_digest(store: Store, uri: str, type: ArtifactType) -> str | None:
     scheme, rest = _split(uri)
     if scheme in STORED:
         return _stored(store, uri, type)
-    if scheme == "file":
-        with tempfile.TemporaryDirectory() as folder:
-            staged = _stage_local(rest, type, Path(folder))
-            # an import copies what links lead to, such as those of the hub's cache, and only then has a digest
-            return None if _holds_links(staged) else describe_folder(staged, type).digest
-    return None
+    return _local_digest(rest, type) if scheme == "file" else None
+
+
+def _local_digest(path: str, type: ArtifactType) -> str | None:
+    source = Path(path).expanduser()
+    if not source.is_dir():
+        rows = FileEntry(path=ROWS, sha256=hash_file(_rows_file(path, type)), size=source.stat().st_size)
+        return Manifest(type=type, files=(rows,)).digest
+    _refuse_what_is_no_file(source)
+    # an import copies what links lead to, such as those of the hub's cache, and only then has a digest
+    return None if _holds_links(source) else describe_folder(source, type).digest
 
 
 def uri_verifiers(uri: str) -> list[str] | None:
@@ -104,12 +110,18 @@ def _stage_local(path: str, type: ArtifactType, empty: Path) -> Path:
     if source.is_dir():
         _refuse_what_is_no_file(source)
         return source
+    shutil.copyfile(_rows_file(path, type), empty / ROWS)
+    return empty
+
+
+def _rows_file(path: str, type: ArtifactType) -> Path:
+    """Return a user's file of rows; raise InputError for what cannot be one."""
+    source = Path(path).expanduser()
     if not source.is_file():
         raise InputError(f"input {path}: no such file or folder")
     if type not in (ArtifactType.DATASET, ArtifactType.ROLLOUTS) or source.suffix != ROWS_SUFFIX:
         raise InputError(f"input {path}: a {type} is a folder (or, for rows, one {ROWS_SUFFIX} file)")
-    shutil.copyfile(source, empty / f"rows{ROWS_SUFFIX}")
-    return empty
+    return source
 
 
 def _refuse_what_is_no_file(source: Path) -> None:

@@ -32,6 +32,7 @@ from components.runtime.progress import Progress, Sink, json_lines, text_lines
 from components.runtime.ranks import check_place, follow, releasing
 from components.runtime.records import load_job
 from components.runtime.store import open_store
+from components.runtime.store.access import access_below, top_of, writing_below
 
 READY = "ready"
 """First event of a process that an engine watches: the stage's timeout counts from here."""
@@ -48,7 +49,7 @@ def execute(job: Job, sink: Sink) -> int:
         check_place(job, place)
         if place is not None and place.rank:
             return follow(job, place)
-        with releasing(job, place):
+        with writing_below(top_of(job.store)), releasing(job, place):
             Launch(job, sink, gates_here=GATE_LIBRARY in sys.modules).run()
     except (InputError, GateFailed) as error:
         print(f"posttrain: {error}", file=sys.stderr)
@@ -65,6 +66,8 @@ def run_forked(job_json: str, events: Connection, log: str, environment: dict[st
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the engine's to handle, once
     os.environ.update(environment)
+    job = Job.model_validate_json(job_json)
+    os.umask(access_below(top_of(job.store)).umask)
     with Path(log).open("a", buffering=1) as stream:
         os.dup2(stream.fileno(), 1)
         os.dup2(stream.fileno(), 2)
@@ -73,7 +76,6 @@ def run_forked(job_json: str, events: Connection, log: str, environment: dict[st
         def sink(event: dict[str, Any]) -> None:
             events.send_bytes(json.dumps(event).encode())
 
-        job = Job.model_validate_json(job_json)
         Progress(job.stage, sink).send(READY)
         code = execute(job, sink)
     events.close()

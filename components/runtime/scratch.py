@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from components.runtime.store import Store
+from components.runtime.store.access import make_folder, temporary_top
 
 
 @contextmanager
@@ -18,10 +17,10 @@ def scratch_folder(store: Store, mark: str) -> Iterator[Path]:
 
     It lies inside a directory store, so that a commit can link files instead of copying them.
     """
-    base = Path(tempfile.gettempdir()) / f"posttrain-{os.getuid()}" if "://" in store.uri else Path(store.uri)
+    base = temporary_top() if "://" in store.uri else Path(store.uri)
     folder = base / "scratch" / mark
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    make_folder(folder, base)
     try:
         yield folder
     finally:

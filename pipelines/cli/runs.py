@@ -81,7 +81,7 @@ def list_all(arguments: argparse.Namespace) -> int:
     found: dict[str, list[dict[str, Any]]] = {}
     if arguments.what != "runs":
         found["recipes"] = _recipes()
-    if arguments.what != "recipes":
+    if arguments.json and arguments.what != "recipes":
         from components.runtime.lineage.ledger import list_runs
 
         found["runs"] = list_runs(store_of(arguments))
@@ -90,10 +90,12 @@ def list_all(arguments: argparse.Namespace) -> int:
         return 0
     if "recipes" in found:
         _print_recipes(found["recipes"])
-    if len(found) == 2:
+    if arguments.what is None:
         print()
-    if "runs" in found:
-        _print_runs(found["runs"])
+    if arguments.what != "recipes":
+        from components.runtime.lineage.ledger import newest_runs
+
+        _print_runs(*newest_runs(store_of(arguments), MAX_LISTED_RUNS))
     return 0
 
 
@@ -125,7 +127,7 @@ def _print_recipes(recipes: list[dict[str, Any]]) -> None:
     print_table(["recipe", "summary", "file"], rows)
 
 
-def _print_runs(runs: list[dict[str, Any]]) -> None:
+def _print_runs(runs: list[dict[str, Any]], total: int) -> None:
     if not runs:
         print("no runs yet: posttrain run RECIPE")
         return
@@ -138,11 +140,11 @@ def _print_runs(runs: list[dict[str, Any]]) -> None:
             (entry["started"] or "-")[:19],
             seconds_text(entry["seconds"]),
         ]
-        for entry in runs[:MAX_LISTED_RUNS]
+        for entry in runs
     ]
     print_table(["run", "recipe", "status", "stages", "started", "took"], rows)
-    if len(runs) > MAX_LISTED_RUNS:
-        print(f"and {len(runs) - MAX_LISTED_RUNS} older ones (--json lists all)")
+    if total > len(runs):
+        print(f"and {total - len(runs)} older ones (--json lists all)")
 
 
 def show(arguments: argparse.Namespace) -> int:

@@ -6,10 +6,11 @@ import argparse
 import os
 from typing import TYPE_CHECKING
 
-from components.contract.errors import InputError, did_you_mean
+from components.contract.errors import CorruptArtifact, InputError, did_you_mean
 from pipelines.cli.parser import DEFAULT_STORE, STORE_VARIABLE
 
 if TYPE_CHECKING:
+    from components.runtime.lineage.ledger import Ledger
     from components.runtime.store import Store
 
 LATEST = "latest"
@@ -29,18 +30,32 @@ def run_of(store: Store, text: str) -> str:
 
     Raises InputError with near misses.
     """
-    from components.runtime.lineage.ledger import list_runs
+    from components.runtime.lineage.ledger import Ledger, list_runs
 
-    runs = list_runs(store)
-    if not runs:
+    ledger = Ledger(store)
+    ids = ledger.newest
+    if not ids:
         raise InputError(f"there are no runs in {store.uri} yet; start one with 'posttrain run RECIPE'")
-    ids = [run["run_id"] for run in runs]
-    newest = ids if text == LATEST else [run["run_id"] for run in runs if run["recipe"] == text]
-    if newest:
-        return newest[0]
+    if text == LATEST:
+        return ids[0]
+    if text in ids:
+        return text
     found = [run_id for run_id in ids if text and run_id.startswith(text)]
+    # a run's id begins with its recipe; a look at the records of all is for ids that some other program gave
+    newest = next((run_id for run_id in found if _recipe(ledger, run_id) == text), None)
+    if newest is None and not found:
+        newest = next((run["run_id"] for run in list_runs(store) if run["recipe"] == text), None)
+    if newest:
+        return newest
     if len(found) == 1:
         return found[0]
     if found:
         raise InputError(f"run {text!r} means several: {', '.join(found[:10])}")
     raise InputError(f"unknown run {text!r}{did_you_mean(text, ids[:20])}")
+
+
+def _recipe(ledger: Ledger, run_id: str) -> str | None:
+    try:
+        return ledger.run_entry(run_id).get("recipe")
+    except CorruptArtifact:
+        return None

@@ -13,6 +13,7 @@ import urllib.request
 
 from components.contract.errors import PosttrainError
 from components.runtime.lineage.target import DEFAULTS, artifact_root, tracking_uri, without_credentials
+from components.runtime.store.access import access_below, top_of
 from pipelines.cli.stopping import terminate_like_interrupt
 from pipelines.cli.stores import store_of
 
@@ -25,13 +26,15 @@ POLL_SECONDS = 0.2
 def ui(arguments: argparse.Namespace) -> int:
     """Start the MLflow server in the foreground, print its address when it answers, and end with it."""
     terminate_like_interrupt()
-    uri = tracking_uri(store_of(arguments))
+    store = store_of(arguments)
+    uri = tracking_uri(store)
     if uri.startswith(("http://", "https://")):
         print(f"MLflow runs at {without_credentials(uri)}")
         return 0
     port = arguments.port or _free_port()
     command, environment = server_process(uri, port)
-    server = subprocess.Popen(command, env={**os.environ, **environment}, stdout=subprocess.DEVNULL)
+    umask = access_below(top_of(store.uri)).umask
+    server = subprocess.Popen(command, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, umask=umask)
     try:
         _wait(server, port)
         print(f"MLflow: http://{HOST}:{port}{newest_experiment(port)}  (Ctrl-C ends it)", flush=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -19,6 +18,7 @@ from components.runtime.gating import needs_data_gates
 from components.runtime.lineage.heal import read_or_copy
 from components.runtime.records import is_stored, stage_key
 from components.runtime.store import Store, open_store
+from components.runtime.store.access import folder_beside, make_folder, top_of
 from pipelines.engines.attempt import ENVIRONMENT
 from pipelines.engines.containers import Containers
 from pipelines.engines.job_process import preload, run_attempt
@@ -122,8 +122,5 @@ def heavy_modules(plan: Plan) -> set[str]:
 
 
 def log_folder(store: Store, run_id: str) -> Path:
-    """Return the folder of a run's stage logs: beside a directory store, else in the temporary folder."""
-    base = Path(tempfile.gettempdir()) / "posttrain" if "://" in store.uri else Path(store.uri).parent
-    folder = base / "logs" / run_id
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    """Return the folder of a run's stage logs: beside a directory store, else in the user's temporary one."""
+    return make_folder(folder_beside(store.uri) / "logs" / run_id, top_of(store.uri))

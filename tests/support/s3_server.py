@@ -62,3 +62,12 @@ def make_bucket(endpoint: str, name: str) -> None:
     answer = connection.getresponse()
     assert answer.status == 200, answer.read()
     connection.close()
+
+
+def in_memory_writer(bucket: str, prefix: str) -> Callable[[str, bytes], object]:
+    """Return a function that puts objects below a prefix into the server of this process, without requests."""
+    from moto.backends import get_backend
+
+    (account,) = get_backend("s3").values()
+    backend = account["aws"]
+    return lambda key, data: backend.put_object(bucket, f"{prefix}/{key}", data)

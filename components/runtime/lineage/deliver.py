@@ -23,6 +23,7 @@ from components.runtime.lineage.order import is_closed
 from components.runtime.lineage.spool import spooled_keys, spooled_runs
 from components.runtime.lineage.target import tracking_uri, unreachable
 from components.runtime.store import StoreLocked, open_store
+from components.runtime.store.access import top_of, writing_below
 
 if TYPE_CHECKING:
     from components.runtime.store import Store
@@ -47,7 +48,7 @@ def deliver(
     """
     while True:
         try:
-            with store.lock(f"lineage-{run_id}", wait_seconds=wait_seconds):
+            with store.lock(f"lineage-{run_id}", wait_seconds=wait_seconds), writing_below(top_of(store.uri)):
                 delivery = Delivery(store, run_id, uri)
                 delivery.follow(parent_pid) if follow else delivery.drain()
                 return delivery.result()

@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from components.contract.errors import InputError
+from components.contract.errors import InputError, PosttrainError
+from components.runtime.lineage.gather import gather_entries, gather_run
 from components.runtime.lineage.ledger import Ledger
 from components.runtime.lineage.producers import Entry, Producers, handed_on, made, stage_id
 from components.runtime.lineage.references import Reference, resolve_reference
@@ -123,6 +125,8 @@ class _Backward:
     def walk(self, start: Reference) -> Graph:
         """Return the graph of everything behind `start`."""
         graph = self._graph
+        if start.run_id:
+            gather_run(self._ledger, start.run_id)
         maker = self._producers.named(start.digest, start.run_id, start.stage)
         graph.root = first = self._artifacts.add(start.digest, maker)
         if start.registered:
@@ -135,6 +139,7 @@ class _Backward:
             artifact, digest, maker = queue.popleft()
             if maker is None:
                 continue
+            gather_run(self._ledger, maker["run_id"])
             node = graph.add(_stage(self._ledger, maker))
             for port in made(maker)[digest]:
                 graph.connect(node, artifact, port)
@@ -163,12 +168,8 @@ class _Forward:
         self._graph = Graph("", DESCENDANTS)
         self._producers = Producers(ledger)
         self._artifacts = _Occurrences(ledger, self._graph)
-        self._users: dict[str, list[Entry]] = {}
-        self._handed_on: set[str] = set()
-        for entry in sorted(ledger.stages(), key=lambda entry: (entry["started"], entry["run_id"], entry["stage"])):
-            self._handed_on |= handed_on(entry)
-            for digest in {item["digest"] for items in entry["inputs"].values() for item in items}:
-                self._users.setdefault(digest, []).append(entry)
+        self._naming = cache(ledger.mentioning)
+        self._is_handed_on = cache(self._anyone_hands_on)
         self._versions = _registered_by_digest(ledger)
 
     def walk(self, start: Reference) -> Graph:
@@ -180,7 +181,8 @@ class _Forward:
         while queue:
             artifact, digest, place = queue.popleft()
             self._add_versions(artifact, digest, place)
-            for entry in self._users.get(digest, ()):
+            gather_entries(self._ledger, self._naming(digest))
+            for entry in self._naming(digest):
                 ports = [port for port, items in entry["inputs"].items() if self._takes(entry, items, digest, place)]
                 if not ports:
                     continue
@@ -198,6 +200,9 @@ class _Forward:
                         queue.append((target, output, giver))
         return graph
 
+    def _anyone_hands_on(self, digest: str) -> bool:
+        return any(digest in handed_on(entry) for entry in self._naming(digest))
+
     def _place(self, digest: str, maker: Entry | None) -> Entry | None:
         """Return the stage that handed an artifact on, or None: who makes the same bytes makes the same artifact."""
         return maker if maker and digest in handed_on(maker) else None
@@ -205,7 +210,7 @@ class _Forward:
     def _takes(self, entry: Entry, items: list[dict[str, Any]], digest: str, place: Entry | None) -> bool:
         """Return whether one of a port's inputs is the artifact as it came from `place`."""
         found = [item for item in items if item["digest"] == digest]
-        if not found or digest not in self._handed_on:
+        if not found or not self._is_handed_on(digest):
             return bool(found)
         places = [self._place(digest, self._producers.of_input(entry, item)) for item in found]
         return _place_id(place) in map(_place_id, places)
@@ -224,10 +229,11 @@ def _place_id(place: Entry | None) -> str | None:
 def _artifact(ledger: Ledger, digest: str, type: str | None = None) -> Node:
     """Return an artifact's node; one that was removed from the store keeps its place in the graph."""
     node: Node = {"id": digest, "kind": "artifact", "type": type, "digest": digest, "stored": False}
-    try:
-        manifest = ledger.store.manifest(digest)
-    except InputError:
+    manifest = ledger.manifest(digest)
+    if isinstance(manifest, InputError):
         return node
+    if isinstance(manifest, PosttrainError):
+        raise manifest
     stored = {"type": str(manifest.type), "stored": True, "uri": ledger.store.artifact_uri(digest)}
     return node | stored | {"size": manifest.size, "metadata": manifest.metadata}
 

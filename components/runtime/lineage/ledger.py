@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from components.contract.errors import CorruptArtifact, InputError, UnknownName
+from components.contract.artifacts import Manifest
+from components.contract.errors import CorruptArtifact, InputError, PosttrainError, UnknownName
+from components.runtime.lineage.mentions import Mentions, mentions
+from components.runtime.lineage.run_index import indexed_runs
+from components.runtime.lineage.run_rows import READERS, RUNNING, UNREADABLE, run_rows
+from components.runtime.lineage.sequence import in_order
 from components.runtime.records import action_key, approval_key, asked_key, utc
 
 if TYPE_CHECKING:
     from components.runtime.store import Store
 
 ROOT = "ledger"
-READERS = 16
-"""Records of a bucket that are read at once: each costs a round trip."""
-RUNNING = "unfinished"
-"""Status of a run without an end: it goes on, or its engine was killed."""
-UNREADABLE = "unreadable"
-"""Status of a run or a stage whose record is damaged."""
+SHOWN_AS_THEY_ARE = 20
+"""Newest runs of a list that are read from the ledger even where an index knows them."""
 
 
 @dataclass(frozen=True)
@@ -67,29 +68,42 @@ class Ledger:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._records: dict[str, dict[str, Any] | None] = {}
+        self._keys: dict[str, list[str]] = {}
+        self._manifests: dict[str, Manifest | PosttrainError] = {}
         self.damaged: dict[str, CorruptArtifact] = {}
         """Key -> what is wrong with a record that was read."""
 
     @cached_property
-    def keys(self) -> list[str]:
-        """Return the keys of all ledger records, listed once."""
-        return list(self.store.keys(f"{ROOT}/"))
-
-    @cached_property
     def run_ids(self) -> list[str]:
         """Return all runs, sorted by name."""
-        return sorted({key.split("/")[1] for key in self.keys})
+        return [name for name in self.store.names(f"{ROOT}/") if not name.endswith(".json")]
+
+    @cached_property
+    def newest(self) -> list[str]:
+        """Return all runs, the one that began last first."""
+        return in_order(self.store, self.run_ids)[::-1]
 
     def find_run(self, text: str) -> str:
         """Return the run with this id, or the only one that starts so; raise UnknownName or InputError otherwise."""
-        if text in self.run_ids:
+        found = self._runs_beginning(text)
+        if text in found:
             return text
-        found = [run_id for run_id in self.run_ids if run_id.startswith(text)]
         if len(found) > 1:
             raise InputError(f"run {text!r} means several: {', '.join(found[:10])}")
-        if not text or not found:
+        if not found:
             raise UnknownName("run", text, self.run_ids)
         return found[0]
+
+    def _runs_beginning(self, text: str) -> list[str]:
+        if not text or "/" in text:
+            return []
+        return [name for name in self.store.names(f"{ROOT}/{text}") if not name.endswith(".json")]
+
+    def keys_of(self, run_id: str) -> list[str]:
+        """Return the keys of a run's records, listed once; those of its jobs are left out."""
+        if run_id not in self._keys:
+            self._keys[run_id] = [key for key in self.store.keys(f"{ROOT}/{run_id}/") if key.split("/")[2] != "jobs"]
+        return self._keys[run_id]
 
     def run_entry(self, run_id: str) -> dict[str, Any]:
         """Return a run's run.json; empty if the run has none."""
@@ -99,15 +113,27 @@ class Ledger:
         """Return the ledger entry of a stage, or None if it has not ended."""
         return self.record(f"{ROOT}/{run_id}/stages/{stage}.json")
 
-    def stages(self, run_ids: Iterable[str] | None = None) -> Iterator[dict[str, Any]]:
-        """Yield the ledger entries of all stages that ended, of some runs or of all."""
-        chosen = None if run_ids is None else set(run_ids)
-        keys = [key for key in self.keys if "/stages/" in key and (chosen is None or key.split("/")[1] in chosen)]
-        yield from self.read(keys).values()
+    def mentioning(self, digest: str) -> list[dict[str, Any]]:
+        """Return the ledger entries of all stages, of any run, that name an artifact; the damaged ones left out."""
+        entries = self.read(self._mentions.keys_of(digest)).values()
+        return sorted(entries, key=lambda entry: (entry["started"], entry["run_id"], entry["stage"]))
+
+    @cached_property
+    def _mentions(self) -> Mentions:
+        return mentions(self)
 
     def action(self, fingerprint: str) -> dict[str, Any] | None:
         """Return what a fingerprint made, or None."""
         return self.record(action_key(fingerprint))
+
+    def manifest(self, digest: str) -> Manifest | PosttrainError:
+        """Return an artifact's manifest, read once, or why there is none."""
+        if digest not in self._manifests:
+            try:
+                self._manifests[digest] = self.store.manifest(digest)
+            except (InputError, CorruptArtifact) as error:
+                self._manifests[digest] = error
+        return self._manifests[digest]
 
     def run(self, text: str) -> RunRecord:
         """Return everything that is on record of a run, given its id or a unique beginning of it.
@@ -115,7 +141,7 @@ class Ledger:
         Damaged records are left out and named.
         """
         run_id = self.find_run(text)
-        records = self.read(key for key in self.keys if key.split("/")[1] == run_id)
+        records = self.read(self.keys_of(run_id))
         folder = f"{ROOT}/{run_id}"
         entry = records.get(f"{folder}/run.json", {})
         stages = {record["stage"]: record for key, record in records.items() if "/stages/" in key}
@@ -129,7 +155,7 @@ class Ledger:
             dict(sorted(stages.items(), key=lambda item: (order.get(item[0], len(order)), item[0]))),
             {name: record for name, record in failures.items() if name not in stages},
             records.get(f"{folder}/end.json"),
-            {_stage_of(key): text for key, text in damaged.items() if "/jobs/" not in key},
+            {_stage_of(key): text for key, text in damaged.items()},
             self._approvals(run_id, entry),
         )
 
@@ -159,9 +185,10 @@ class Ledger:
         Those that are damaged are left out, and noted in `damaged`.
         """
         keys = list(keys)
-        if "://" in self.store.uri:
+        new = [key for key in keys if key not in self._records]
+        if "://" in self.store.uri and len(new) > 1:
             with ThreadPoolExecutor(READERS) as readers:
-                list(readers.map(self._read, keys))
+                list(readers.map(self._read, new))
         return {key: record for key in keys if (record := self._read(key)) is not None}
 
     def _read(self, key: str) -> dict[str, Any] | None:
@@ -185,31 +212,16 @@ def load_run(store: Store, run_id_or_prefix: str) -> RunRecord:
 
 
 def list_runs(store: Store) -> list[dict[str, Any]]:
-    """Return all runs, newest first: {run_id, recipe, status, started, seconds, engine, stages, ended_stages}."""
+    """Return all runs, the one that began last first, as `run_rows` describes them."""
     ledger = Ledger(store)
-    ended: dict[str, int] = {}
-    for key in ledger.keys:
-        if "/stages/" in key:
-            ended[key.split("/")[1]] = ended.get(key.split("/")[1], 0) + 1
-    records = ledger.read(key for key in ledger.keys if key.endswith(("/run.json", "/end.json")))
+    if "://" not in store.uri:
+        return run_rows(ledger, ledger.newest)
+    indexed = indexed_runs(ledger) if len(ledger.newest) > SHOWN_AS_THEY_ARE else {}
+    newest, others = ledger.newest[:SHOWN_AS_THEY_ARE], ledger.newest[SHOWN_AS_THEY_ARE:]
+    return run_rows(ledger, newest) + [indexed[run_id]["row"] for run_id in others]
 
-    def is_damaged(run_id: str) -> bool:
-        return any(f"{ROOT}/{run_id}/{name}.json" in ledger.damaged for name in ("run", "end"))
 
-    runs = []
-    for run_id in ledger.run_ids:
-        entry = records.get(f"{ROOT}/{run_id}/run.json", {})
-        end = records.get(f"{ROOT}/{run_id}/end.json")
-        runs.append(
-            {
-                "run_id": run_id,
-                "recipe": entry.get("recipe"),
-                "status": end["status"] if end else UNREADABLE if is_damaged(run_id) else RUNNING,
-                "started": entry.get("started"),
-                "seconds": end["seconds"] if end else None,
-                "engine": entry.get("engine"),
-                "stages": len(entry.get("stages", ())),
-                "ended_stages": ended.get(run_id, 0),
-            }
-        )
-    return sorted(runs, key=lambda run: (str(run["started"] or ""), run["run_id"]), reverse=True)
+def newest_runs(store: Store, most: int) -> tuple[list[dict[str, Any]], int]:
+    """Return the runs that began last, newest first and at most so many, and how many there are in all."""
+    ledger = Ledger(store)
+    return run_rows(ledger, ledger.newest[:most]), len(ledger.newest)

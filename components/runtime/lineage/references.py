@@ -49,7 +49,7 @@ def resolve_reference(ledger: Ledger, text: str) -> Reference:
             raise InputError(f"digest {text!r} is the beginning of several artifacts: {shown}")
         if found:
             return Reference(found[0])
-    known = [*model_names(ledger.store), *(f"{run_id}:<stage>.<port>" for run_id in ledger.run_ids[-3:])]
+    known = [*model_names(ledger.store), *(f"{run_id}:<stage>.<port>" for run_id in ledger.newest[:3])]
     raise UnknownName("artifact or registered model", text, known)
 
 
@@ -71,5 +71,5 @@ def _digests(ledger: Ledger, prefix: str) -> list[str]:
     """Return the artifacts whose digest begins so: those that stages made, or else those that were brought in."""
     if len(prefix) == DIGEST_LENGTH and ledger.store.has(prefix):
         return [prefix]
-    made = sorted({key.split("/")[1] for key in ledger.store.keys(f"producers/{prefix}")})
-    return made or sorted(digest for digest in ledger.store.digests() if digest.startswith(prefix))
+    made = ledger.store.names(f"producers/{prefix}")
+    return made or [digest for digest in ledger.store.names(f"objects/{prefix}") if ledger.store.has(digest)]

@@ -23,7 +23,7 @@ ROOT = "models"
 NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")
 ALIAS = re.compile(r"^[A-Za-z][A-Za-z0-9._-]{0,63}$")
 """An alias begins with a letter, so that it is never taken for a version."""
-VERSION = re.compile(r"/(\d+)\.json$")
+VERSION = re.compile(r"(\d+)\.json")
 LOCK_WAIT_SECONDS = 60.0
 
 
@@ -84,14 +84,21 @@ def register_model(
 
 def versions(store: Store, name: str) -> Iterator[dict[str, Any]]:
     """Yield the versions of a registered model, oldest first."""
-    for key in store.keys(f"{ROOT}/{name}/"):
-        if VERSION.search(key) and (record := read_or_copy(store, key)):
+    for key in _version_keys(store, name).values():
+        if record := read_or_copy(store, key):
             yield record
+
+
+def _version_keys(store: Store, name: str) -> dict[int, str]:
+    """Return version -> the key of its record, oldest first."""
+    folder = f"{ROOT}/{name}/"
+    found = (VERSION.fullmatch(entry) for entry in store.names(folder))
+    return {int(match[1]): f"{folder}{match[0]}" for match in found if match}
 
 
 def model_names(store: Store) -> list[str]:
     """Return all registered names, sorted."""
-    return sorted({key.split("/")[1] for key in store.keys(f"{ROOT}/")})
+    return store.names(f"{ROOT}/")
 
 
 def aliases_of(store: Store, name: str) -> dict[str, int]:
@@ -113,16 +120,19 @@ def find_version(store: Store, reference: str) -> dict[str, Any] | None:
     selector = reference[len(name) :]
     if not NAME.match(name):
         return None
-    known = {record["version"]: record for record in versions(store, name)}
+    known = _version_keys(store, name)
     if not known:
         return None
     if not selector:
-        return known[max(known)]
-    aliases = aliases_of(store, name)
-    chosen = aliases.get(selector[1:]) if selector[0] == "@" else _number(selector[1:])
-    if chosen not in known:
-        raise UnknownName(f"version of model {name!r}", selector[1:], [*map(str, known), *aliases])
-    return known[chosen]
+        chosen: int | None = max(known)
+    elif selector[0] == "@":
+        chosen = aliases_of(store, name).get(selector[1:])
+    else:
+        chosen = _number(selector[1:])
+    record = read_or_copy(store, known[chosen]) if chosen in known else None
+    if record is None:
+        raise UnknownName(f"version of model {name!r}", selector[1:], [*map(str, known), *aliases_of(store, name)])
+    return record
 
 
 def _check(name: str, aliases: Iterable[str]) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from components.contract.errors import PosttrainError
+from components.runtime.store.access import make_private
 
 if TYPE_CHECKING:
     from components.runtime.store import Store
@@ -147,7 +148,7 @@ def prepare_database(uri: str) -> None:
         return
     from mlflow.tracking import MlflowClient
 
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_private(path.parent)
     draft = path.with_name(f"{path.name}.{os.getpid()}.new")
     draft.unlink(missing_ok=True)
     MlflowClient(f"{SQLITE}{draft}").search_experiments(max_results=1)

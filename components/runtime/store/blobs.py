@@ -68,6 +68,14 @@ class Blobs(Protocol):
         """Yield every blob whose key starts with `prefix`, in the order of their keys."""
         ...
 
+    def keys(self, prefix: str) -> Iterator[str]:
+        """Yield every key that starts with `prefix`, sorted; cheaper than `list`."""
+        ...
+
+    def names(self, prefix: str) -> Iterator[str]:
+        """Yield the names of files and folders directly below a prefix's folder that begin as it ends, sorted."""
+        ...
+
     def delete(self, keys: Iterable[str]) -> None:
         """Remove blobs; those that are not there are passed over."""
         ...

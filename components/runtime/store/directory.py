@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import TypeVar
 
 from components.contract.artifacts import FileEntry, hash_file
+from components.runtime.store.access import PRIVATE, access_below, open_up
 from components.runtime.store.blobs import Blob, StoreLocked, corrupt, disk_errors, first_damage
 from components.runtime.store.flock import acquire, is_held, release
+from components.runtime.store.walk import file_keys, names_at
 
 T = TypeVar("T")
 TEMPORARY, LOCKS, SCRATCH = "tmp", "locks", "scratch"
-READ_ONLY = 0o444
 WRITE_BITS = 0o222
 NO_LINK = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP)
 """Another file system, or one without hard links: the file is copied."""
@@ -37,7 +38,8 @@ class DirectoryBlobs:
         """Return the bytes of `key`, or None if there is no such blob."""
         with self._told(f"read {key}"):
             try:
-                return (self.root / key).read_bytes()
+                with open(f"{self.uri}/{key}", "rb", buffering=0) as stream:  # noqa: PTH123 - twice as fast
+                    return stream.readall()
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
@@ -54,7 +56,7 @@ class DirectoryBlobs:
     def upload(self, prefix: str, folder: Path, entries: Sequence[FileEntry]) -> None:
         """Link files of `folder` in, or copy them where a link is not possible, and make them read-only."""
         with self._told(f"write {prefix}"):
-            make_folders(self.root / prefix)
+            self._make_folders(self.root / prefix)
         for entry in entries:
             key = f"{prefix}/{entry.path}"
             with self._told(f"write {key}"), self._linked(folder / entry.path) as temporary:
@@ -75,16 +77,23 @@ class DirectoryBlobs:
 
     def list(self, prefix: str) -> Iterator[Blob]:
         """Yield every blob whose key starts with `prefix`, in the order of their keys."""
-        start = self.root / prefix.rpartition("/")[0]
-        with self._told("list"):
-            keys = sorted(self._walk(start))
-        for key in keys:
-            if not key.startswith(prefix):
-                continue
+        for key in self.keys(prefix):
             with suppress(FileNotFoundError):
                 found = (self.root / key).stat()
                 # a linked file keeps the mtime of its source; ctime is when it came here
                 yield Blob(key, found.st_size, found.st_ctime, found.st_mtime)
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        """Yield every key that starts with `prefix`, sorted."""
+        with self._told("list"):
+            found = file_keys(self.uri, prefix, without=TEMPORARY)
+        return iter(found)
+
+    def names(self, prefix: str) -> Iterator[str]:
+        """Yield the names of files and folders directly below a prefix's folder that begin as it ends, sorted."""
+        with self._told("list"):
+            found = names_at(self.uri, prefix, without=TEMPORARY)
+        return iter(found)
 
     def delete(self, keys: Iterable[str]) -> None:
         """Remove blobs, and folders that become empty."""
@@ -119,7 +128,7 @@ class DirectoryBlobs:
         """Move a file or a folder by one rename; what is not there is passed over."""
         old, new = self.root / source, self.root / target
         with self._told(f"move {source}"):
-            make_folders(new.parent)
+            self._make_folders(new.parent)
             with suppress(FileNotFoundError):
                 old.rename(new)
                 sync_folder(new.parent)
@@ -161,12 +170,17 @@ class DirectoryBlobs:
                     release(self.root / blob.key, acquire(self.root / blob.key, 0))
         self.delete(blob.key for blob in found if not blob.key.startswith(f"{LOCKS}/"))
 
-    def _walk(self, start: Path) -> Iterator[str]:
-        for folder, names, files in os.walk(start):
-            relative = Path(folder).relative_to(self.root).as_posix()
-            if relative == ".":
-                names[:] = [name for name in names if name != TEMPORARY]
-            yield from (name if relative == "." else f"{relative}/{name}" for name in files)
+    def _make_folders(self, path: Path) -> None:
+        """Make a folder with its parents, each durable: a file is lost with the name of a folder above it."""
+        missing = []
+        while not path.is_dir():
+            missing.append(path)
+            path = path.parent
+        for folder in reversed(missing):
+            folder.mkdir(mode=PRIVATE, exist_ok=True)
+            if self.root in folder.parents:
+                open_up(folder, access_below(self.root).folder)
+            sync_folder(folder.parent)
 
     def _prune(self, folder: Path) -> None:
         with suppress(OSError):  # not empty, or gone
@@ -176,7 +190,7 @@ class DirectoryBlobs:
 
     def _new_temporary(self) -> Path:
         folder = self.root / TEMPORARY
-        folder.mkdir(parents=True, exist_ok=True)
+        self._make_folders(folder)
         return folder / uuid.uuid4().hex
 
     @contextmanager
@@ -184,6 +198,7 @@ class DirectoryBlobs:
         path = self._new_temporary()
         try:
             with path.open("xb") as stream:
+                open_up(stream.fileno(), access_below(self.root).file)
                 stream.write(data)
                 stream.flush()
                 os.fsync(stream.fileno())
@@ -201,7 +216,7 @@ class DirectoryBlobs:
         try:
             if shared or not _link(source, path):
                 shutil.copyfile(source, path)
-            path.chmod(READ_ONLY)
+            open_up(path, access_below(self.root).read_only)
             sync_folder(path)
             yield path
         finally:
@@ -212,7 +227,7 @@ class DirectoryBlobs:
         target = self.root / key
         for _ in range(RACES_WITH_DELETE):  # a folder that `delete` pruned meanwhile is made again
             with suppress(FileNotFoundError):
-                make_folders(target.parent)
+                self._make_folders(target.parent)
                 result = move(target)
                 sync_folder(target.parent)
                 return result
@@ -243,17 +258,6 @@ def _link(source: Path, target: Path) -> bool:
             raise
         return False
     return True
-
-
-def make_folders(path: Path) -> None:
-    """Make a folder with its parents, each durable: a file is lost with the name of a folder above it."""
-    missing = []
-    while not path.is_dir():
-        missing.append(path)
-        path = path.parent
-    for folder in reversed(missing):
-        folder.mkdir(exist_ok=True)
-        sync_folder(folder.parent)
 
 
 def sync_folder(path: Path) -> None:

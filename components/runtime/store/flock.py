@@ -8,6 +8,7 @@ import socket
 import time
 from pathlib import Path
 
+from components.runtime.store.access import access_below, make_folder, open_up
 from components.runtime.store.blobs import StoreLocked
 
 POLL_SECONDS = 0.05
@@ -49,8 +50,10 @@ def is_held(path: Path) -> bool:
 
 
 def _try(path: Path) -> int | None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    top = path.parent.parent
+    make_folder(path.parent, top)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    open_up(descriptor, access_below(top).file)
     locked = False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

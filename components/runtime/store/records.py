@@ -9,6 +9,10 @@ from typing import Any
 from components.contract.artifacts import canonical_json
 from components.runtime.store.blobs import MADE_ANEW
 
+HEAD, MIDDLE, TAIL = b'{"sha256":"', b'","value":', b"}\n"
+DIGEST_LENGTH = 64
+VALUE_AT = len(HEAD) + DIGEST_LENGTH + len(MIDDLE)
+"""Where the value begins in what `seal` writes: its bytes are hashed as they lie, without writing them anew."""
 KEPT_ONCE = {"ledger", "models", "spool", "approvals"}
 """First segments of the keys of records that no stage makes anew."""
 HEALED = "posttrain verify --repair sets it aside, and makes it again from its copies where there are any."
@@ -27,8 +31,13 @@ def seal(value: dict[str, Any]) -> bytes:
 
 def unseal(data: bytes) -> dict[str, Any] | None:
     """Return the value that `data` seals, or None if one byte differs from what `seal` wrote."""
-    try:
-        value = json.loads(data)["value"]
-    except (ValueError, KeyError, TypeError):
+    digest, value = data[len(HEAD) : len(HEAD) + DIGEST_LENGTH], data[VALUE_AT : -len(TAIL)]
+    if data[:VALUE_AT] != HEAD + digest + MIDDLE or not data.endswith(TAIL):
         return None
-    return value if isinstance(value, dict) and seal(value) == data else None
+    if hashlib.sha256(value).hexdigest().encode() != digest:
+        return None
+    try:
+        found = json.loads(value)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None

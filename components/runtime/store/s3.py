@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.contract.artifacts import CHUNK_BYTES, FileEntry, hash_file
+from components.runtime.store.access import access_below, make_folder, open_up
 from components.runtime.store.blobs import Blob, corrupt, disk_errors, first_damage
 from components.runtime.store.lease import hold_lease, lease_is_held
 from components.runtime.store.s3_calls import MISSING, TAKEN, DamagedBody, S3Calls, code_of
+from components.runtime.store.s3_listing import list_names, list_pages
 from components.runtime.store.s3_uploads import abort_upload, is_upload, unfinished_uploads
 
 if TYPE_CHECKING:
@@ -26,8 +28,6 @@ PART_BYTES = 64 << 20
 """Larger files go in parts of this size, several at once; smaller ones in one request each."""
 THREADS = 8
 KEYS_IN_A_DELETE = 1000
-KEYS_IN_A_PAGE = 1000
-READ_ONLY = 0o444
 WRITER = "writer"
 LOCKS, MANIFEST = "locks", "manifest.json"
 DIGEST = "sha256"
@@ -104,9 +104,9 @@ class S3Blobs:
         staging = self.cache / "tmp" / uuid.uuid4().hex
         try:
             with disk_errors(f"cache of {self.uri} in {self.cache}", "write"):
-                staging.mkdir(parents=True)
+                make_folder(staging, self.cache)
                 self._each(entries, lambda entry: self._download(prefix, staging, entry))
-                folder.parent.mkdir(parents=True, exist_ok=True)
+                make_folder(folder.parent, self.cache)
                 with suppress(OSError):
                     staging.rename(folder)
                     return folder
@@ -120,16 +120,18 @@ class S3Blobs:
 
     def list(self, prefix: str) -> Iterator[Blob]:
         """Yield every object whose key starts with `prefix`, in the order of their keys, page by page."""
-        request: dict[str, Any] = {"Bucket": self.bucket, "Prefix": self.prefix + prefix, "MaxKeys": KEYS_IN_A_PAGE}
-        while True:
-            page = self.calls.run(lambda client: client.list_objects_v2(**request))
+        for page in list_pages(self.calls, self.prefix + prefix):
             for item in page.get("Contents", []):
-                key = item["Key"].removeprefix(self.prefix)
                 stored = item["LastModified"].timestamp()
-                yield Blob(key, item["Size"], stored, stored)
-            if not page.get("IsTruncated"):
-                return
-            request["ContinuationToken"] = page["NextContinuationToken"]
+                yield Blob(item["Key"].removeprefix(self.prefix), item["Size"], stored, stored)
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        """Yield every key that starts with `prefix`, sorted."""
+        return (blob.key for blob in self.list(prefix))
+
+    def names(self, prefix: str) -> Iterator[str]:
+        """Yield the names directly below a prefix's folder that begin as it ends, page by page."""
+        return list_names(self.calls, self.prefix + prefix)
 
     def delete(self, keys: Iterable[str]) -> None:
         """Remove objects, a thousand a request, and their cached copies."""
@@ -238,7 +240,7 @@ class S3Blobs:
         from botocore.exceptions import ClientError
 
         path = folder / entry.path
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent, self.cache)
         source = self._at(f"{prefix}/{entry.path}")
         large = entry.size > PART_BYTES
 
@@ -262,7 +264,7 @@ class S3Blobs:
             if code_of(error) in MISSING:
                 raise corrupt(tree, f"{entry.path} is missing") from error
             raise
-        path.chmod(READ_ONLY)
+        open_up(path, access_below(self.cache).read_only)
 
     def _each(self, entries: Sequence[FileEntry], transfer: Callable[[FileEntry], None]) -> None:
         """Run `transfer` for every file: small ones side by side, large ones (threaded themselves) in turn."""

@@ -143,8 +143,8 @@ class Store:
 
     def digests(self) -> Iterator[str]:
         """Yield the digests of all artifacts."""
-        for blob in self.blobs.list(f"{OBJECTS}/"):
-            parts = blob.key.split("/")
+        for key in self.blobs.keys(f"{OBJECTS}/"):
+            parts = key.split("/")
             if parts[2:] == [MANIFEST]:
                 yield parts[1]
 
@@ -194,7 +194,14 @@ class Store:
 
     def keys(self, prefix: str) -> Iterator[str]:
         """Yield the keys of all records that start with `prefix`, sorted."""
-        return (blob.key for blob in self.blobs.list(prefix) if is_record(blob.key))
+        return (key for key in self.blobs.keys(prefix) if is_record(key))
+
+    def names(self, prefix: str) -> list[str]:
+        """Return what lies directly below a prefix's folder and begins as it ends, records and folders, sorted.
+
+        "ledger/" has all runs, "ledger/quick" those that begin so; what lies below each is not listed.
+        """
+        return list(self.blobs.names(prefix))
 
     # Partial checkpoints
 

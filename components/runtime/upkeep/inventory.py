@@ -80,7 +80,7 @@ class Inventory:
 def take_inventory(store: Store) -> Inventory:
     """Read what the store says of its runs; raise InputError where a record is damaged: who knows what it reaches."""
     ledger = Ledger(store)
-    records = ledger.read(key for key in ledger.keys if "/jobs/" not in key and "/failures/" not in key)
+    records = ledger.read(key for key in store.keys("ledger/") if "/jobs/" not in key and "/failures/" not in key)
     if ledger.damaged:
         key, count = next(iter(ledger.damaged)), len(ledger.damaged)
         raise InputError(

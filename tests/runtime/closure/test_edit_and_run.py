@@ -22,7 +22,8 @@ class OwnConfig(SourceConfig):
 
 
 def own(request, *, config: OwnConfig):
-    rows = (SourceRow(f"own[{i}]", prompt=f"say {i % config.kinds * 1}", answer=f"{i % config.kinds}") for i in range(9))
+    numbers = [(index, index % config.kinds) for index in range(9)]
+    rows = (SourceRow(f"own[{index}]", prompt=f"say {number * 1}", answer=f"{number}") for index, number in numbers)
     return SourceRows(rows, {"source": "own"})
 """
 PROJECT = """

@@ -48,7 +48,7 @@ def test_keys_come_sorted_by_prefix_and_hold_records_only(store, folder):
 
 
 def test_more_keys_than_fit_one_page(s3_uri, monkeypatch):
-    monkeypatch.setattr("components.runtime.store.s3.KEYS_IN_A_PAGE", 2)
+    monkeypatch.setattr("components.runtime.store.s3_listing.KEYS_IN_A_PAGE", 2)
     store = open_store(s3_uri)
     keys = [f"spool/run/{index}.json" for index in range(7)]
     assert all(store.put(key, {}) for key in keys)

@@ -1,0 +1,110 @@
+"""Who may read and write what posttrain keeps on a disk: one rule, the access of the top folder holds for all below it.
+
+A top folder (a store, the folder around it with logs and mlflow.db, the cache of a bucket) that posttrain makes is its
+owner's alone: 0700, files 0600, artifacts 0400. Whoever wants to share gives the top folder the access that everything
+is to have, for a team `chmod 2770 STORE`, and what is written from then on follows it, whatever the writer's umask is:
+here 2770, 0660 and 0440. What was there before keeps its own access.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from components.contract.errors import StoreUnavailable
+
+PRIVATE = 0o700
+
+
+@dataclass(frozen=True)
+class Access:
+    """Modes of what lies below a top folder."""
+
+    folder: int
+    file: int
+    read_only: int
+
+    @property
+    def umask(self) -> int:
+        """Return the umask of a process that writes there."""
+        return ~self.folder & 0o777
+
+
+def access_below(top: Path) -> Access:
+    """Return the modes that a top folder asks for; those of a private one where it is yet to be made."""
+    try:
+        mode = stat.S_IMODE(top.stat().st_mode)
+    except OSError:
+        mode = PRIVATE
+    bits = mode & 0o777 | PRIVATE
+    return Access(bits | mode & stat.S_ISGID, bits & 0o666, bits & 0o444)
+
+
+def make_private(top: Path) -> Path:
+    """Make a top folder, and the folders above it that are missing, for this user alone; return it."""
+    for folder in (*reversed(top.parents), top):
+        if not folder.is_dir():
+            folder.mkdir(mode=PRIVATE, exist_ok=True)
+    return top
+
+
+def make_folder(folder: Path, top: Path) -> Path:
+    """Make a folder below a top folder, with those between them, as the rule says; return it."""
+    make_private(top)
+    access = access_below(top)
+    for part in (*reversed(folder.parents), folder):
+        if not part.is_dir():
+            part.mkdir(mode=PRIVATE, exist_ok=True)
+            open_up(part, access.folder)
+    return folder
+
+
+def open_up(path: Path | int, mode: int) -> None:
+    """Give a file or folder, or an open file, its mode; on a file system without modes it stays as it is."""
+    try:
+        os.chmod(path, mode)  # noqa: PTH101 - an open file has no Path
+    except OSError:
+        return
+
+
+@contextmanager
+def writing_below(top: Path) -> Iterator[None]:
+    """Let what libraries write in this process for a while follow the rule of a top folder."""
+    before = os.umask(access_below(top).umask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def temporary_top() -> Path:
+    """Return this user's own folder among the temporary files, for what belongs to a bucket.
+
+    Raises StoreUnavailable when another user took its name.
+    """
+    top = Path(tempfile.gettempdir()) / f"posttrain-{os.getuid()}"
+    try:
+        make_private(top)
+        found = top.lstat()
+    except OSError as error:
+        raise StoreUnavailable(f"{top}: {error.strerror}; set TMPDIR to a folder of your own") from error
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise StoreUnavailable(f"{top} belongs to another user; set TMPDIR to a folder of your own")
+    open_up(top, PRIVATE)
+    return top
+
+
+def top_of(store_uri: str) -> Path:
+    """Return the top folder whose access holds for what lies beside a store."""
+    path = store_uri.removeprefix("file://")
+    return temporary_top() if "://" in path else Path(path)
+
+
+def folder_beside(store_uri: str) -> Path:
+    """Return where logs lie, and mlflow.db: beside a directory store, else among this user's temporary files."""
+    return temporary_top() if "://" in store_uri else Path(store_uri).parent
