@@ -1,0 +1,80 @@
+"""Which backend this machine allows: found out by starting one and running something in it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+
+from components.contract.errors import InputError
+from components.runtime.sandbox.fork_server import ForkServer, NoStart
+from components.runtime.sandbox.launch import BACKENDS, launch
+from components.runtime.sandbox.reply import Limits, NoSandbox
+
+SETTING = "POSTTRAIN_SANDBOX"
+"""Environment variable: `auto` (default), or one of the backends, which then has to work."""
+PROBE = "components.runtime.sandbox.inside.programs:echo"
+PROBE_SECONDS = 20.0
+
+_found: dict[str, str] = {}
+_lock = threading.Lock()
+
+
+def wanted_backends() -> tuple[str, ...]:
+    """Return the backends that may be tried, best first; InputError for a setting that names none."""
+    setting = os.environ.get(SETTING, "auto") or "auto"
+    if setting == "auto":
+        return BACKENDS
+    if setting not in BACKENDS:
+        raise InputError(f"{SETTING}={setting}: it is auto, {' or '.join(BACKENDS)}")
+    return (setting,)
+
+
+def usable_backend() -> str:
+    """Return the best backend that works here, tried once per process; NoSandbox where none does."""
+    wanted = wanted_backends()
+    with _lock:
+        key = ",".join(wanted)
+        if key not in _found:
+            _found[key] = _try(wanted)
+        return _found[key]
+
+
+def start(backend: str, modules: Sequence[str], tools: Sequence[str]) -> ForkServer:
+    """Start a server; NoStart with the reason when the backend does not work."""
+    try:
+        return ForkServer(launch(backend, modules, tools))
+    except FileNotFoundError as error:
+        raise NoStart(f"{error.args[-1] if error.filename is None else error.filename} is not installed") from None
+
+
+def _try(wanted: Sequence[str]) -> str:
+    reasons = []
+    for backend in wanted:
+        try:
+            _probe(backend)
+        except NoStart as error:
+            reasons.append(f"{backend}: {error}")
+            continue
+        return backend
+    raise NoSandbox(
+        "no sandbox for what a model wrote: install bubblewrap (apt-get install bubblewrap) and allow user namespaces "
+        "(sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone), or boot a kernel with Landlock "
+        f"(5.13 or newer, lsm=landlock); {'; '.join(reasons)}"
+    )
+
+
+def _probe(backend: str) -> None:
+    server = start(backend, (), ())
+    try:
+        server.load([])
+        limits = Limits(seconds=PROBE_SECONDS)
+        body = {"function": PROBE, "argument": backend, "limits": vars(limits)}
+        try:
+            head, value, _ = server.call(body, limits.seconds, limits.output_bytes)
+        except Exception as error:
+            raise NoStart(f"its server ended ({type(error).__name__})") from None
+        if head["status"] != "value" or value.decode() != f'"{backend}"':
+            raise NoStart(head["detail"] or "it gave no answer")
+    finally:
+        server.stop()

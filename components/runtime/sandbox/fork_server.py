@@ -1,0 +1,174 @@
+"""Our side of one fork server: started, asked, and ended as a whole."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import secrets
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from typing import Any
+
+from components.runtime.sandbox.channel import (
+    NONCE_BYTES,
+    ChannelClosed,
+    ChannelSilent,
+    ProtocolError,
+    frame,
+    read_reply,
+    write_all,
+)
+from components.runtime.sandbox.launch import Launch
+
+START_SECONDS = 120.0
+"""Until the server has imported what it is to preload, on a slow and busy machine."""
+GRACE_SECONDS = 1.5
+"""The server ends a run at its limit; this much later we end the server."""
+END_SECONDS = 5.0
+MAX_DETAIL = 4096
+
+
+class NoStart(Exception):
+    """A server that did not come up; the text says why."""
+
+
+class ForkServer:
+    """A running sandbox; not thread-safe."""
+
+    def __init__(self, launch: Launch) -> None:
+        self._launch = launch
+        self._errors = tempfile.TemporaryFile()
+        self._inside: int | None = None
+        try:
+            self._process = _start(launch, self._errors)
+        except OSError as error:
+            self._forget()
+            raise NoStart(str(error)) from None
+        finally:
+            if launch.info >= 0:
+                os.close(launch.info)
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._requests, self._replies = self._process.stdin.fileno(), self._process.stdout.fileno()
+        os.set_blocking(self._requests, False)
+
+    def load(self, modules: list[str]) -> str:
+        """Import modules inside; return why one cannot be, or nothing. NoStart when the server is not there."""
+        try:
+            if self._inside is None:
+                self._learn_process()
+            head, _, _ = self._ask({"do": "load", "modules": modules}, START_SECONDS, 1 << 16)
+        except (ChannelClosed, ChannelSilent, ProtocolError) as error:
+            raise NoStart(self._complaint() or f"{type(error).__name__} while it started") from None
+        return head["detail"]
+
+    def call(self, body: dict[str, Any], seconds: float, output_bytes: int) -> tuple[dict[str, Any], bytes, bytes]:
+        """Return a run's reply; ChannelClosed, ChannelSilent or ProtocolError when there is none: then stop the server."""
+        return self._ask({"do": "call", **body}, seconds + GRACE_SECONDS, max(output_bytes, MAX_DETAIL))
+
+    def stop(self) -> None:
+        """End everything in the sandbox; after this returns nothing of it runs."""
+        if self._process.poll() is None:
+            if self._inside is not None:
+                with contextlib.suppress(OSError):
+                    signal.pidfd_send_signal(self._inside, signal.SIGKILL)
+            else:
+                self._process.terminate()
+            try:
+                self._process.wait(END_SECONDS)
+            except subprocess.TimeoutExpired:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(END_SECONDS)
+        self._forget()
+
+    def _ask(self, body: dict[str, Any], seconds: float, most: int) -> tuple[dict[str, Any], bytes, bytes]:
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        deadline = time.monotonic() + seconds
+        write_all(self._requests, frame(body) + nonce, deadline)
+        return read_reply(self._replies, nonce, most, deadline)
+
+    def _learn_process(self) -> None:
+        """Get hold of the first process inside: with it ends everything in its PID namespace."""
+        if self._launch.info_reader < 0:
+            return
+        if select.select([self._launch.info_reader], [], [], START_SECONDS)[0]:
+            said = os.read(self._launch.info_reader, 4096)
+            with contextlib.suppress(ValueError, KeyError, OSError):
+                self._inside = os.pidfd_open(json.loads(said)["child-pid"])
+
+    def _complaint(self) -> str:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(1.0)
+        self._errors.seek(0)
+        lines = self._errors.read(1 << 16).decode("utf-8", "replace").strip().splitlines()
+        return lines[-1][:300] if lines else ""
+
+    def _forget(self) -> None:
+        self._errors.close()
+        for descriptor in (self._inside, self._launch.info_reader):
+            if descriptor is not None and descriptor >= 0:
+                with contextlib.suppress(OSError):
+                    os.close(descriptor)
+        if hasattr(self, "_process"):
+            for stream in (self._process.stdin, self._process.stdout):
+                with contextlib.suppress(OSError):
+                    stream.close()
+        if self._launch.scratch:
+            shutil.rmtree(self._launch.scratch, ignore_errors=True)
+
+
+class _Starter:
+    """A thread that starts servers and never ends: Linux ends them with the thread that started them."""
+
+    def __init__(self) -> None:
+        self.owner = os.getpid()
+        self._orders: queue.SimpleQueue = queue.SimpleQueue()
+        threading.Thread(target=self._work, name="sandbox-starter", daemon=True).start()
+
+    def start(self, launch: Launch, errors: Any) -> subprocess.Popen:
+        """Return the started process, or raise what starting it raised."""
+        answer: queue.SimpleQueue = queue.SimpleQueue()
+        self._orders.put((launch, errors, answer))
+        result = answer.get()
+        if isinstance(result, BaseException):
+            raise result
+        return result
+
+    def _work(self) -> None:
+        while True:
+            launch, errors, answer = self._orders.get()
+            try:
+                answer.put(
+                    subprocess.Popen(
+                        launch.command,
+                        stdin=subprocess.PIPE,
+                        stdout=subprocess.PIPE,
+                        stderr=errors,
+                        env=launch.environment,
+                        cwd="/",
+                        start_new_session=True,
+                        pass_fds=[launch.info] if launch.info >= 0 else [],
+                    )
+                )
+            except BaseException as error:
+                answer.put(error)
+
+
+_starter: _Starter | None = None
+_lock = threading.Lock()
+
+
+def _start(launch: Launch, errors: Any) -> subprocess.Popen:
+    global _starter
+    with _lock:
+        if _starter is None or _starter.owner != os.getpid():
+            _starter = _Starter()
+    return _starter.start(launch, errors)

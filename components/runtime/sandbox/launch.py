@@ -1,0 +1,91 @@
+"""How a sandbox is started by each backend."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from components.runtime.sandbox.visible import interpreter, links, search_path, visible_paths
+
+BACKENDS = ("bubblewrap", "landlock")
+BOOTSTRAP = (
+    "import sys; sys.path[len(sys.path):] = {path!r}\nfrom components.runtime.sandbox.inside.server import main\nmain()"
+)
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+ENVIRONMENT = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "LANG": "C.UTF-8",
+    "PYTHONHASHSEED": "0",  # what a program does with sets is the same on every run
+    "OMP_NUM_THREADS": "1",  # a server with threads could not be forked safely
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+PRIVATE = "/tmp"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A command to start, and the folder to remove when it has ended."""
+
+    command: Sequence[str]
+    environment: dict[str, str]
+    scratch: str = ""
+    info: int = -1
+    """Where bubblewrap says which process it started: the writing end, to be closed once it runs."""
+    info_reader: int = -1
+
+
+def launch(backend: str, modules: Sequence[str], tools: Sequence[str]) -> Launch:
+    """Return what starts a server with this backend; FileNotFoundError when a program for it is missing."""
+    readable = visible_paths(["components", *modules], tools)
+    if backend == "bubblewrap":
+        return _bubblewrap(readable, modules)
+    scratch = tempfile.mkdtemp(prefix="posttrain-sandbox-")
+    settings = {"backend": backend, "readable": readable, "scratch": scratch, "parent": os.getpid()}
+    return Launch(_python(settings, modules), _environment(scratch), scratch)
+
+
+def _bubblewrap(readable: Sequence[str], modules: Sequence[str]) -> Launch:
+    program = shutil.which("bwrap")
+    if program is None:
+        raise FileNotFoundError("bwrap")
+    reader, writer = os.pipe()
+    root = os.geteuid() == 0
+    command = [program, "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
+    if root:
+        # Root needs no user namespace here; the server gives up these few capabilities before it reads a request.
+        needed = ("CAP_SETUID", "CAP_SETGID", "CAP_SYS_ADMIN", "CAP_SETPCAP")
+        command += ["--cap-drop", "ALL", *(word for name in needed for word in ("--cap-add", name))]
+    else:
+        command += ["--unshare-user", "--cap-drop", "ALL"]
+    command += ["--die-with-parent", "--as-pid-1", "--new-session", "--hostname", "sandbox", "--info-fd", str(writer)]
+    for folder in _parents([*readable, *DEVICES]):
+        command += ["--perms", "0755", "--dir", folder]  # it would make them for root alone
+    for path in readable:
+        command += ["--ro-bind", path, path]
+    for target, link in links():
+        command += ["--symlink", target, link]
+    for device in DEVICES:
+        command += ["--dev-bind", device, device]
+    command += ["--proc", "/proc", "--tmpfs", PRIVATE, "--remount-ro", PRIVATE, "--remount-ro", "/", "--chdir", "/"]
+    command += _python({"backend": "bubblewrap"}, modules)
+    return Launch(command, _environment(PRIVATE), info=writer, info_reader=reader)
+
+
+def _parents(paths: Sequence[str]) -> list[str]:
+    return sorted({str(folder) for path in paths for folder in Path(path).parents} - {"/"})
+
+
+def _python(settings: dict[str, object], modules: Sequence[str]) -> list[str]:
+    bootstrap = BOOTSTRAP.format(path=search_path(modules))
+    return [interpreter(), "-S", "-s", "-P", "-B", "-X", "utf8", "-c", bootstrap, json.dumps(settings)]
+
+
+def _environment(home: str) -> dict[str, str]:
+    return {**ENVIRONMENT, "HOME": home, "TMPDIR": home}
