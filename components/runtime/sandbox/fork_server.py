@@ -8,7 +8,6 @@ import os
 import queue
 import secrets
 import select
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -25,6 +24,7 @@ from components.runtime.sandbox.channel import (
     read_reply,
     write_all,
 )
+from components.runtime.sandbox.inside.folder import empty
 from components.runtime.sandbox.launch import Launch
 
 START_SECONDS = 120.0
@@ -122,7 +122,9 @@ class ForkServer:
                 with contextlib.suppress(OSError):
                     stream.close()
         if self._launch.scratch:
-            shutil.rmtree(self._launch.scratch, ignore_errors=True)
+            with contextlib.suppress(OSError):  # the guard has removed it as a rule
+                empty(self._launch.scratch)
+                os.rmdir(self._launch.scratch)
 
 
 class _Starter:

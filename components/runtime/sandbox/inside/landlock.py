@@ -18,6 +18,7 @@ TRUNCATE = 1 << 14
 FILE_RIGHTS = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | 1 << 15
 MAKE_DEVICES = 1 << 6 | 1 << 11
 """Character and block devices: nobody gets these."""
+REMOVE = 1 << 4 | 1 << 5
 RIGHTS_OF_VERSION = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1, 5: (1 << 16) - 1}
 READ = EXECUTE | READ_FILE | READ_DIR
 TCP_RIGHTS = 3
@@ -33,6 +34,8 @@ class Domain:
     readable: Iterable[str]
     writable: Iterable[str] = field(default=())
     devices: Iterable[str] = field(default=())
+    removes: bool = False
+    """Whether it may delete and rename what is writable."""
 
 
 def version() -> int:
@@ -49,20 +52,38 @@ def restrict(domain: Domain, known: int) -> None:
     """Enter the domain for good; `known` is the kernel's version."""
     rights = RIGHTS_OF_VERSION[min(known, 5)]
     attributes = [rights, *([TCP_RIGHTS] if known >= 4 else []), *([SCOPES] if known >= FIRST_WITH_SCOPES else [])]
-    raw = struct.pack(f"{len(attributes)}Q", *attributes)
-    ruleset = kernel.check(kernel.syscall(CREATE_RULESET, raw, len(raw), 0), "landlock_create_ruleset")
+    writing = rights & ~MAKE_DEVICES & ~(0 if domain.removes else REMOVE)
+    ruleset = _create(attributes)
     try:
         for paths, allowed in (
             (domain.readable, READ),
-            (domain.writable, rights & ~MAKE_DEVICES),
+            (domain.writable, writing),
             (domain.devices, READ_FILE | WRITE_FILE),
         ):
             for path in paths:
                 _allow(ruleset, path, allowed & rights)
-        kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
-        kernel.check(kernel.syscall(RESTRICT_SELF, ruleset, 0), "landlock_restrict_self")
+        _enter(ruleset)
     finally:
         os.close(ruleset)
+
+
+def restrict_signals() -> None:
+    """Enter a domain that bounds signals and abstract sockets and nothing else."""
+    ruleset = _create([0, 0, SCOPES])
+    try:
+        _enter(ruleset)
+    finally:
+        os.close(ruleset)
+
+
+def _create(attributes: list[int]) -> int:
+    raw = struct.pack(f"{len(attributes)}Q", *attributes)
+    return kernel.check(kernel.syscall(CREATE_RULESET, raw, len(raw), 0), "landlock_create_ruleset")
+
+
+def _enter(ruleset: int) -> None:
+    kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+    kernel.check(kernel.syscall(RESTRICT_SELF, ruleset, 0), "landlock_restrict_self")
 
 
 def _allow(ruleset: int, path: str, allowed: int) -> None:

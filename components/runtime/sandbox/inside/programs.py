@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -69,5 +70,6 @@ def _give_stdin(text: str) -> None:
         file.write(text.encode("utf-8", "replace"))
         file.seek(0)
         os.dup2(file.fileno(), 0)
-    os.unlink("stdin")
+    with contextlib.suppress(OSError):  # under Landlock nothing can be deleted
+        os.unlink("stdin")
     sys.stdin = open(0, encoding="utf-8", closefd=False)

@@ -19,6 +19,7 @@ ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 X32_BIT = 0x40000000
 NEW_NAMESPACE_BITS = 0x7E020000
 CLONE_PARENT = 0x8000
+O_ACCMODE, O_TRUNC, O_TMPFILE = 0o3, 0o1000, 0o20000000
 
 FILE_MARKS = (
     "chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat utimensat "
@@ -72,8 +73,7 @@ def _rules(watches_files: bool, own_signals_of: int | None) -> dict[str, list[In
     }
     if watches_files:
         rules.update({name: [_refuse()] for name in FILE_MARKS})
-        rules["open"] = _masked_except(1, 0o1003, 0o1000)  # O_TRUNC without writing needs no right of Landlock 1 and 2
-        rules["openat"] = _masked_except(2, 0o1003, 0o1000)
+        rules["open"], rules["openat"] = _opening(1), _opening(2)
     if own_signals_of is not None:
         rules.update({name: _only(0, (own_signals_of,), errno.EPERM) for name in SIGNALS})
     return rules
@@ -123,5 +123,15 @@ def _masked_equal(place: int, mask: int, value: int) -> list[Instruction]:
     return [_load_argument(place), (AND, 0, 0, mask), (JUMP_EQUAL, 1, 0, value), _refuse(), _return(ALLOW)]
 
 
-def _masked_except(place: int, mask: int, value: int) -> list[Instruction]:
-    return [_load_argument(place), (AND, 0, 0, mask), (JUMP_EQUAL, 0, 1, value), _refuse(), _return(ALLOW)]
+def _opening(place: int) -> list[Instruction]:
+    """Refuse O_TRUNC without writing, which needs no right of Landlock 1 and 2, and files without a name."""
+    return [
+        _load_argument(place),
+        (AND, 0, 0, O_TRUNC | O_ACCMODE),
+        (JUMP_EQUAL, 0, 1, O_TRUNC),
+        _refuse(),
+        _load_argument(place),
+        (JUMP_BITS, 0, 1, O_TMPFILE),
+        _refuse(errno.EOPNOTSUPP),
+        _return(ALLOW),
+    ]

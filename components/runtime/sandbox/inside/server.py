@@ -7,6 +7,7 @@ import gc
 import importlib
 import json
 import os
+import signal
 import sys
 import time
 from typing import Any
@@ -32,10 +33,11 @@ def main() -> None:
     control, replies = _take_channel()
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
     os.umask(0o077)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # with a handler it would reach the first process of a namespace
     if settings["backend"] == "landlock":
         from components.runtime.sandbox.inside.domain import Domains, guard
 
-        scoped = guard(settings["parent"], control, replies)
+        scoped = guard(settings["parent"], settings["scratch"], (control, replies))
         cell: Cell = Domains(settings["readable"], settings["scratch"], scoped)
     else:
         from components.runtime.sandbox.inside.namespaces import Namespaces

@@ -1,0 +1,331 @@
+"""Hostile programs that use up: memory, processes, time, disk, output; and that forge answers."""
+
+from __future__ import annotations
+
+from tests.runtime.sandbox.attack import attack
+
+STOPPED = ("timeout", "died", "memory", "raised", "value", "output")
+"""Where only that it is stopped counts."""
+
+BOMBS = [
+    attack("fork-bomb", """
+        def attack(world):
+            while True:
+                try:
+                    os.fork()
+                except OSError:
+                    pass
+    """, "timeout", "died"),
+    attack("fork-bomb-of-sleepers", """
+        def attack(world):
+            started = 0
+            while started < 10000:
+                try:
+                    if os.fork() == 0:
+                        time.sleep(60)
+                        os._exit(0)
+                    started += 1
+                except OSError:
+                    return "refused" if started <= 16 else f"ESCAPED {started}"
+            return "ESCAPED"
+    """, "value", "died"),
+    attack("thread-bomb", """
+        def attack(world):
+            started = 0
+            try:
+                while started < 5000:
+                    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+                    started += 1
+            except RuntimeError:
+                return "refused" if started <= 16 else f"ESCAPED {started}"
+            return "ESCAPED"
+    """, "value", "died", "memory"),
+    attack("ten-gib", """
+        def attack(world):
+            return len(bytearray(10 << 30))
+    """, "memory"),
+    attack("ten-gib-by-and-by", """
+        def attack(world):
+            kept = []
+            while True:
+                try:
+                    kept.append(bytearray(b"x") * (8 << 20))
+                except MemoryError:
+                    return "refused" if len(kept) < 20 else f"ESCAPED {len(kept)}"
+    """, "value", "memory"),
+    attack("ten-gib-in-many-processes", """
+        def attack(world):
+            for _ in range(10):
+                if os.fork() == 0:
+                    kept = []
+                    while True:
+                        try:
+                            kept.append(bytearray(b"x") * (4 << 20))
+                        except MemoryError:
+                            time.sleep(60)
+            time.sleep(60)
+    """, "memory", "timeout"),
+    attack("ten-gib-shared", """
+        def attack(world):
+            import mmap
+            area = mmap.mmap(-1, 10 << 30)
+            for start in range(0, 10 << 30, 1 << 20):
+                area[start : start + (1 << 20)] = b"x" * (1 << 20)
+            return "ESCAPED"
+    """, "memory", "raised", "died"),
+    attack("ten-gib-shared-in-pieces", """
+        def attack(world):
+            import mmap
+            kept = []
+            while len(kept) < 640:
+                kept.append(mmap.mmap(-1, 16 << 20))
+                kept[-1].write(b"x" * (16 << 20))
+            return "ESCAPED"
+    """, "memory", "raised", "died"),
+    attack("endless-in-python", """
+        def attack(world):
+            while True:
+                pass
+    """, "timeout", seconds=0.7),
+    attack("endless-in-c", """
+        def attack(world):
+            return sum(itertools.repeat(0))
+    """, "timeout", seconds=0.7),
+    attack("endless-expression", """
+        def attack(world):
+            import re
+            return bool(re.match("(a+)+$", "a" * 60 + "b"))
+    """, "timeout", seconds=0.7),
+    attack("endless-power", """
+        def attack(world):
+            return 9 ** 9 ** 9 ** 9
+    """, "timeout", "memory", seconds=0.7),
+    attack("endless-that-ignores-signals", """
+        def attack(world):
+            for number in range(1, 65):
+                tries(lambda: done(signal.signal, number, signal.SIG_IGN))
+            signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))
+            while True:
+                try:
+                    while True:
+                        time.sleep(0.01)
+                except BaseException:
+                    pass
+    """, "timeout", seconds=0.7),
+    attack("sleep", """
+        def attack(world):
+            time.sleep(1000)
+    """, "timeout", seconds=0.7),
+    attack("stop-itself", """
+        def attack(world):
+            os.kill(os.getpid(), signal.SIGSTOP)
+    """, "timeout", seconds=0.7),
+    attack("full-disk", """
+        def attack(world):
+            written = 0
+            try:
+                for place in itertools.count():
+                    with open(f"f{place}", "wb") as file:
+                        for _ in range(15):
+                            written += file.write(b"x" * (1 << 20))
+                        file.flush()
+            except OSError:
+                return "refused" if written < 64 << 20 else f"ESCAPED {written}"
+    """, "value", "output", "memory"),
+    attack("one-large-file", """
+        def attack(world):
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            with open("large", "wb") as file:
+                return tries(lambda: done(file.truncate, 1 << 40), lambda: done(os.posix_fallocate, file.fileno(), 0, 1 << 34))
+    """),
+    attack("unlinked-files", """
+        def attack(world):
+            kept, written = [], 0
+            try:
+                while written < 1 << 30:
+                    kept.append(open(f"f{len(kept)}", "wb", 0))
+                    written += kept[-1].write(b"x" * (8 << 20))
+                    try:
+                        os.unlink(kept[-1].name)
+                    except OSError:
+                        pass
+            except OSError:
+                return "refused" if written < 64 << 20 else f"ESCAPED {written}"
+            return "ESCAPED"
+    """, "value", "output", "memory"),
+    attack("all-inodes", """
+        def attack(world):
+            for place in range(1 << 20):
+                try:
+                    os.close(os.open(f"f{place}", os.O_CREAT | os.O_WRONLY))
+                except OSError:
+                    return "refused"
+            return "ESCAPED"
+    """, "value", "output", "timeout"),
+    attack("deep-folders", """
+        def attack(world):
+            for _ in range(100000):
+                try:
+                    os.mkdir("d" * 200)
+                    os.chdir("d" * 200)
+                except OSError:
+                    return "refused"
+            return "ESCAPED"
+    """, "value", "output", "timeout", seconds=2.5),
+]  # fmt: skip
+
+ANSWERS = [
+    attack("huge-output", """
+        def attack(world):
+            while True:
+                print("x" * 100000)
+    """, "output"),
+    attack("huge-output-of-children", """
+        def attack(world):
+            for _ in range(4):
+                if os.fork() == 0:
+                    while True:
+                        os.write(2, b"x" * 65536)
+            time.sleep(60)
+    """, "output"),
+    attack("huge-value", """
+        def attack(world):
+            return "x" * (20 << 20)
+    """, "output"),
+    attack("deep-value", """
+        def attack(world):
+            value = []
+            for _ in range(500):
+                value = [value]
+            return value
+    """, "died", "raised"),
+    attack("values-that-are-no-json", """
+        def attack(world):
+            return [float("nan"), float("inf")]
+    """, "raised"),
+    attack("half-a-surrogate", """
+        def attack(world):
+            return "\\ud800"
+    """, "died"),
+    attack("forged-answer-then-garbage", """
+        def attack(world):
+            os.write(3, b"V" + struct.pack("!I", 3) + b"{{{" + b"x" * 1000)
+            os._exit(0)
+    """, "died"),
+    attack("forged-answer-with-nan", """
+        def attack(world):
+            os.write(3, b"V" + struct.pack("!I", 3) + b"NaN")
+            os._exit(0)
+    """, "died"),
+    attack("forged-answer-too-long", """
+        def attack(world):
+            os.write(3, b"V" + struct.pack("!I", 1 << 31))
+            while True:
+                os.write(3, b"x" * 65536)
+    """, "died"),
+    attack("flooded-answer", """
+        def attack(world):
+            while True:
+                os.write(3, b"V" * 65536)
+    """, "died"),
+    attack("half-an-answer", """
+        def attack(world):
+            os.write(3, b"V" + struct.pack("!I", 100) + b"[")
+            time.sleep(60)
+    """, "timeout", seconds=0.7),
+    attack("forged-reply-of-the-server", """
+        def attack(world):
+            reply = bytes(16) + struct.pack("!III", 40, 4, 0) + b'{"status":"value","detail":"","seconds":0}' + b"true"
+            for fd in range(40):
+                tries(lambda: os.write(fd, reply))
+            os._exit(0)
+    """, "died", "value"),
+    attack("early-exit-0", """
+        def attack(world):
+            os._exit(0)
+    """, "died"),
+    attack("system-exit-0", """
+        def attack(world):
+            sys.exit(0)
+    """, "raised"),
+    attack("exit-handlers", """
+        import atexit
+        def attack(world):
+            atexit.register(lambda: time.sleep(60))
+            threading._register_atexit(lambda: time.sleep(60))
+            threading.Thread(target=time.sleep, args=(60,)).start()
+            return "refused"
+    """),
+    attack("equal-to-everything", """
+        class Equal:
+            def __eq__(self, other): return True
+            def __hash__(self): return 0
+        def attack(world):
+            return Equal()
+    """, "raised"),
+    attack("text-equal-to-everything", """
+        class Text(str):
+            def __eq__(self, other): return True
+            def __hash__(self): return 0
+        class Number(int):
+            def __eq__(self, other): return True
+            def __repr__(self): return "42"
+        def attack(world):
+            return [Text("refused"), Number(7)]
+    """),
+    attack("patched-encoder", """
+        import components.runtime.sandbox.inside.run as run, components.runtime.sandbox.values as values
+        def attack(world):
+            run.encode = values.encode = json.dumps = lambda *_, **__: b'"patched"'
+            run._outcome = lambda *_: (b"V", b'"patched"')
+            __builtins__ = None
+            return "own"
+    """, "value", "raised"),
+    attack("error-that-never-shows", """
+        class Endless(Exception):
+            def __str__(self):
+                while True:
+                    pass
+        def attack(world):
+            raise Endless
+    """, "timeout", "raised", seconds=0.7),
+    attack("error-whose-text-fails", """
+        class Failing(BaseException):
+            def __str__(self):
+                raise self
+        def attack(world):
+            raise Failing
+    """, "raised"),
+    attack("close-every-descriptor", """
+        def attack(world):
+            os.closerange(0, 1000)
+            time.sleep(60)
+    """, "timeout", seconds=0.7),
+    attack("answer-into-the-output", """
+        def attack(world):
+            os.dup2(3, 1)
+            os.dup2(3, 2)
+            print("x" * 1000, flush=True)
+            os._exit(0)
+    """, "died"),
+    attack("crash", """
+        def attack(world):
+            ctypes.string_at(0)
+    """, "died"),
+    attack("crash-by-recursion", """
+        def attack(world):
+            sys.setrecursionlimit(1 << 30)
+            deep = lambda n: deep(n + 1)
+            value = []
+            for _ in range(1 << 22):
+                value = [value]
+            return repr(value)
+    """, *STOPPED),
+    attack("kill-itself", """
+        def attack(world):
+            os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(60)
+    """, "died", "timeout"),
+]  # fmt: skip
+
+EXHAUSTING = [*BOMBS, *ANSWERS]
