@@ -15,6 +15,7 @@ import threading
 import time
 from typing import Any
 
+from components.runtime.sandbox.cgroup import ControlGroup, make_group
 from components.runtime.sandbox.channel import (
     NONCE_BYTES,
     ChannelClosed,
@@ -39,6 +40,10 @@ class NoStart(Exception):
     """A server that did not come up; the text says why."""
 
 
+class OutOfMemory(Exception):
+    """The server ended with a run that used up the memory of both."""
+
+
 class ForkServer:
     """A running sandbox; not thread-safe."""
 
@@ -46,8 +51,9 @@ class ForkServer:
         self._launch = launch
         self._errors = tempfile.TemporaryFile()
         self._inside: int | None = None
+        self._group = make_group()
         try:
-            self._process = _start(launch, self._errors)
+            self._process = _start(launch, self._errors, self._group is not None)
         except OSError as error:
             self._forget()
             raise NoStart(str(error)) from None
@@ -57,6 +63,10 @@ class ForkServer:
         assert self._process.stdin is not None and self._process.stdout is not None
         self._requests, self._replies = self._process.stdin.fileno(), self._process.stdout.fileno()
         os.set_blocking(self._requests, False)
+        if self._group is not None:
+            self._group.add(self._process.pid)
+            with contextlib.suppress(OSError):
+                os.write(self._requests, b"\n")
 
     def load(self, modules: list[str]) -> str:
         """Import modules inside; return why one cannot be, or nothing. NoStart when the server is not there."""
@@ -70,7 +80,22 @@ class ForkServer:
 
     def call(self, body: dict[str, Any], seconds: float, output_bytes: int) -> tuple[dict[str, Any], bytes, bytes]:
         """Return a run's reply; ChannelClosed, ChannelSilent or ProtocolError when there is none: then stop the server."""
-        return self._ask({"do": "call", **body}, seconds + GRACE_SECONDS, max(output_bytes, MAX_DETAIL))
+        if self._group is None:
+            return self._ask({"do": "call", **body}, seconds + GRACE_SECONDS, max(output_bytes, MAX_DETAIL))
+        limits = body["limits"]
+        self._group.bound(limits["memory_bytes"] + limits["file_bytes"], limits["processes"])
+        before = self._group.kills()
+        try:
+            head, value, stdout = self._ask(
+                {"do": "call", **body}, seconds + GRACE_SECONDS, max(output_bytes, MAX_DETAIL)
+            )
+        except ChannelClosed:
+            if self._group.kills() > before:
+                raise OutOfMemory from None
+            raise
+        if head["status"] == "died" and self._group.kills() > before:
+            head = {**head, "status": "memory", "detail": "the memory of all its processes ran out"}
+        return head, value, stdout
 
     def stop(self) -> None:
         """End everything in the sandbox; after this returns nothing of it runs."""
@@ -121,6 +146,8 @@ class ForkServer:
             for stream in (self._process.stdin, self._process.stdout):
                 with contextlib.suppress(OSError):
                     stream.close()
+        if self._group is not None:
+            self._group.remove()  # an open descriptor of a process keeps its group
         if self._launch.scratch:
             with contextlib.suppress(OSError):  # the guard has removed it as a rule
                 empty(self._launch.scratch)
@@ -135,10 +162,10 @@ class _Starter:
         self._orders: queue.SimpleQueue = queue.SimpleQueue()
         threading.Thread(target=self._work, name="sandbox-starter", daemon=True).start()
 
-    def start(self, launch: Launch, errors: Any) -> subprocess.Popen:
+    def start(self, launch: Launch, errors: Any, grouped: bool) -> subprocess.Popen:
         """Return the started process, or raise what starting it raised."""
         answer: queue.SimpleQueue = queue.SimpleQueue()
-        self._orders.put((launch, errors, answer))
+        self._orders.put((launch, errors, grouped, answer))
         result = answer.get()
         if isinstance(result, BaseException):
             raise result
@@ -146,11 +173,11 @@ class _Starter:
 
     def _work(self) -> None:
         while True:
-            launch, errors, answer = self._orders.get()
+            launch, errors, grouped, answer = self._orders.get()
             try:
                 answer.put(
                     subprocess.Popen(
-                        launch.command,
+                        ControlGroup.command(list(launch.command)) if grouped else launch.command,
                         stdin=subprocess.PIPE,
                         stdout=subprocess.PIPE,
                         stderr=errors,
@@ -168,9 +195,9 @@ _starter: _Starter | None = None
 _lock = threading.Lock()
 
 
-def _start(launch: Launch, errors: Any) -> subprocess.Popen:
+def _start(launch: Launch, errors: Any, grouped: bool) -> subprocess.Popen:
     global _starter
     with _lock:
         if _starter is None or _starter.owner != os.getpid():
             _starter = _Starter()
-    return _starter.start(launch, errors)
+    return _starter.start(launch, errors, grouped)

@@ -13,7 +13,7 @@ from typing import Any
 
 from components.runtime.sandbox import backends
 from components.runtime.sandbox.channel import ChannelClosed, ChannelSilent, ProtocolError
-from components.runtime.sandbox.fork_server import ForkServer, NoStart
+from components.runtime.sandbox.fork_server import ForkServer, NoStart, OutOfMemory
 from components.runtime.sandbox.reply import Limits, Reply, Status
 from components.runtime.sandbox.values import NotPlain, decode
 
@@ -62,6 +62,9 @@ class Sandbox:
                 except ChannelSilent:
                     slot.drop()
                     return Reply(Status.TIMEOUT, detail="its sandbox did not answer in time", seconds=limits.seconds)
+                except OutOfMemory:
+                    slot.drop()
+                    return Reply(Status.MEMORY, detail="it used up the memory of its sandbox")
                 except (ChannelClosed, ProtocolError):
                     slot.drop()
                 except BaseException:  # interrupted half way: what comes next would be an answer to this

@@ -72,7 +72,7 @@ BOMBS = [
             for start in range(0, 10 << 30, 1 << 20):
                 area[start : start + (1 << 20)] = b"x" * (1 << 20)
             return "ESCAPED"
-    """, "memory", "raised", "died"),
+    """, "memory", "raised", "died", "timeout"),
     attack("ten-gib-shared-in-pieces", """
         def attack(world):
             import mmap
@@ -81,7 +81,7 @@ BOMBS = [
                 kept.append(mmap.mmap(-1, 16 << 20))
                 kept[-1].write(b"x" * (16 << 20))
             return "ESCAPED"
-    """, "memory", "raised", "died"),
+    """, "memory", "raised", "died", "timeout"),
     attack("endless-in-python", """
         def attack(world):
             while True:

@@ -25,6 +25,7 @@ from components.runtime.sandbox.inside.seccomp import build_filter
 from components.runtime.sandbox.inside.watch import descendants
 
 END_SECONDS = 2.0
+COUNT_SECONDS = 1.0
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 MAX_ENTRIES = 4096
 
@@ -39,6 +40,7 @@ class Domains(Cell):
     def __init__(self, readable: list[str], scratch: str, scoped: bool) -> None:
         self._version = landlock.version()
         self._scratch, self._scoped = scratch, scoped
+        self._processes, self._counted = 0, float("-inf")
         # A run may not delete: what it has written stays in sight, and so within its bound.
         self._domain = landlock.Domain([*readable], [scratch], DEVICES)
         landlock.restrict(landlock.Domain([*readable, "/proc"], [scratch], DEVICES, removes=True), self._version)
@@ -46,7 +48,7 @@ class Domains(Cell):
 
     def start(self, body: Callable[[], NoReturn], limits: dict[str, Any]) -> Started:
         """Fork a run that leads a session of its own."""
-        base, processes = self.base(), _processes_of(os.getuid()) + int(limits["processes"])
+        base, processes = self.base(), self._count() + int(limits["processes"])
         answer, answer_end, out, out_end, problem, problem_end = pipes(3)
         server = os.getpid()
         pid = os.fork()
@@ -61,6 +63,13 @@ class Domains(Cell):
         for descriptor in (answer_end, out_end, problem_end):
             os.close(descriptor)
         return Started(pid, os.pidfd_open(pid), answer, out, problem)
+
+    def _count(self) -> int:
+        """Return how many processes the user has, as of the last second: reading them takes longer than a run."""
+        now = time.monotonic()
+        if now > self._counted + COUNT_SECONDS:
+            self._processes, self._counted = _processes_of(os.getuid()), now
+        return self._processes
 
     def end(self, started: Started) -> int | str:
         """End all that the run started and empty the folder; NotEnded when that takes too long."""

@@ -12,7 +12,9 @@ from typing import Any
 from components.runtime.sandbox.inside import run
 from components.runtime.sandbox.inside.cell import Cell, Started, sizes
 
-FIRST_LOOK_SECONDS, LOOK_SECONDS = 0.01, 0.02
+FIRST_LOOK_SECONDS, LOOK_SECONDS, MOST_SECONDS = 0.01, 0.02, 0.25
+SHARE = 10
+"""Looking takes at most a tenth of the time, so that many sandboxes on few cores leave them to the runs."""
 CHUNK = 1 << 16
 KINDS = {run.VALUE: "value", run.RAISED: "raised", run.MEMORY: "memory", run.OUTPUT: "output"}
 
@@ -75,7 +77,8 @@ class Watch:
                 over = self._over()
                 if over:
                     return over
-                look = time.monotonic() + LOOK_SECONDS
+                took = time.monotonic() - now
+                look = time.monotonic() + min(MOST_SECONDS, max(LOOK_SECONDS, SHARE * took))
             for descriptor, _ in self._poll.poll(max(0.0, min(end, look) - time.monotonic()) * 1000 + 0.1):
                 if descriptor == self._control:
                     raise ParentGone

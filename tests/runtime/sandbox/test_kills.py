@@ -1,0 +1,68 @@
+"""Our process is killed at random instants: nothing of its sandbox is left, and the answers afterwards are the same."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+TREE = Path(__file__).resolve().parents[3]
+GONE_SECONDS = 10.0
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(25, marks=pytest.mark.slow)])
+def test_kill_9_leaves_no_process_of_the_sandbox(backend, tmp_path, kills):
+    mark = tmp_path / f"kills-{os.getpid()}-{backend}" / "site-packages"
+    mark.mkdir(parents=True)
+    began = time.monotonic()
+    expected = finish(start(mark))
+    whole = time.monotonic() - began
+    draws = random.Random(7)
+    for _ in range(kills):
+        process = start(mark)
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(draws.uniform(0, whole))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        wait_until_gone(mark)
+    assert finish(start(mark)) == expected
+    wait_until_gone(mark)
+
+
+def start(mark: Path) -> subprocess.Popen:
+    command = [sys.executable, "-m", "tests.runtime.sandbox.killed", str(mark)]
+    environment = {**os.environ, "TMPDIR": str(mark.parent)}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=TREE, env=environment)
+
+
+def finish(process: subprocess.Popen) -> str:
+    printed, _ = process.communicate(timeout=120)
+    assert process.returncode == 0
+    return printed.split()[-1]
+
+
+def wait_until_gone(mark: Path) -> None:
+    """Fail when a process with the mark in its command, or a scratch folder, is still there."""
+    deadline = time.monotonic() + GONE_SECONDS
+    while left := [*marked(mark), *mark.parent.glob("posttrain-sandbox-*")]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.02)
+
+
+def marked(mark: Path) -> list[str]:
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = entry.read_bytes()
+        except OSError:
+            continue
+        if str(mark).encode() in command:
+            found.append(f"{entry.parent.name}: {command[:80]!r}")
+    return found
