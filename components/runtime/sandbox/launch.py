@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from components.runtime.sandbox.inside.folder import empty
 from components.runtime.sandbox.visible import interpreter, links, search_path, visible_paths
 
 BACKENDS = ("bubblewrap", "landlock")
@@ -27,6 +29,7 @@ ENVIRONMENT = {
     "TOKENIZERS_PARALLELISM": "false",
 }
 PRIVATE = "/tmp"
+SCRATCH = "posttrain-sandbox-"
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,8 @@ def launch(backend: str, modules: Sequence[str], tools: Sequence[str]) -> Launch
     readable = visible_paths(["components", *modules], tools)
     if backend == "bubblewrap":
         return _bubblewrap(readable, modules)
-    scratch = tempfile.mkdtemp(prefix="posttrain-sandbox-")
+    _sweep()
+    scratch = tempfile.mkdtemp(prefix=f"{SCRATCH}{os.getpid()}-")
     settings = {"backend": backend, "readable": readable, "scratch": scratch, "parent": os.getpid()}
     return Launch(_python(settings, modules), _environment(scratch), scratch)
 
@@ -65,6 +69,7 @@ def _bubblewrap(readable: Sequence[str], modules: Sequence[str]) -> Launch:
     else:
         command += ["--unshare-user", "--cap-drop", "ALL"]
     command += ["--die-with-parent", "--as-pid-1", "--new-session", "--hostname", "sandbox", "--info-fd", str(writer)]
+    command += ["--tmpfs", PRIVATE]
     for folder in _parents([*readable, *DEVICES]):
         command += ["--perms", "0755", "--dir", folder]  # it would make them for root alone
     for path in readable:
@@ -73,13 +78,24 @@ def _bubblewrap(readable: Sequence[str], modules: Sequence[str]) -> Launch:
         command += ["--symlink", target, link]
     for device in DEVICES:
         command += ["--dev-bind", device, device]
-    command += ["--proc", "/proc", "--tmpfs", PRIVATE, "--remount-ro", PRIVATE, "--remount-ro", "/", "--chdir", "/"]
-    command += _python({"backend": "bubblewrap"}, modules)
+    command += ["--proc", "/proc", "--remount-ro", PRIVATE, "--remount-ro", "/", "--chdir", "/"]
+    settings = {"backend": "bubblewrap", "below_private": [path for path in readable if path.startswith(PRIVATE + "/")]}
+    command += _python(settings, modules)
     return Launch(command, _environment(PRIVATE), info=writer, info_reader=reader)
 
 
 def _parents(paths: Sequence[str]) -> list[str]:
-    return sorted({str(folder) for path in paths for folder in Path(path).parents} - {"/"})
+    return sorted({str(folder) for path in paths for folder in Path(path).parents} - {"/", PRIVATE})
+
+
+def _sweep() -> None:
+    """Remove the scratch folders of processes that were killed before anybody watched over them."""
+    for old in Path(tempfile.gettempdir()).glob(f"{SCRATCH}*"):
+        pid = old.name[len(SCRATCH) :].partition("-")[0]
+        with contextlib.suppress(OSError):
+            if old.lstat().st_uid == os.getuid() and not Path(f"/proc/{pid}").exists():
+                empty(str(old))
+                old.rmdir()
 
 
 def _python(settings: dict[str, object], modules: Sequence[str]) -> list[str]:

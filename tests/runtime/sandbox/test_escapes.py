@@ -27,20 +27,18 @@ int main() {
     }
 }
 """
+FLIP = 1
 SEARCH = """
-def search(reversed_marker):
-    marker = bytes(reversed_marker)[::-1]
-    found = 0
-    for line in open("/proc/self/maps"):
-        span, modes, *_ = line.split()
-        if "rw" in modes:
+import ctypes
+def search(flipped):
+    "Count what is sought in all writable memory without ever holding it: sought and found are compared flipped."
+    table, sought, found = bytes(byte ^ 1 for byte in range(256)), bytes(flipped), 0
+    with open("/proc/self/maps") as maps:
+        areas = [line.split()[:2] for line in maps]
+    for span, modes in areas:
+        if modes.startswith("rw"):
             start, end = (int(one, 16) for one in span.split("-"))
-            with open("/proc/self/mem", "rb", 0) as memory:
-                memory.seek(start)
-                try:
-                    found += memory.read(end - start).count(marker)
-                except OSError:
-                    pass
+            found += ctypes.string_at(start, end - start).translate(table).count(sought)
     return found
 """
 
@@ -86,7 +84,12 @@ def test_64_at_once_are_answered_in_time(backend):
     [(ENDLESS_C, {"timeout"}), (BOMB_C, {"timeout", "died"}), (MEMORY_C, {"memory", "died", "value"})],
 )
 def test_hostile_programs_in_c_are_ended(backend, source, statuses):
-    program = {"files": {"a.c": source}, "commands": [["gcc", "-O0", "-o", "a", "a.c"], ["./a"]], "most": 1000}
+    program = {
+        "files": {"a.c": source},
+        "commands": [["gcc", "-O0", "-o", "a", "a.c"], ["./a"]],
+        "makes": ["a"],
+        "most": 1000,
+    }
     limits = Limits(seconds=3.0, processes=10, memory_bytes=256 << 20)
     with open_sandbox(tools=("gcc",), servers=1) as sandbox:
         assert honest(sandbox) == []
@@ -101,14 +104,27 @@ def test_hostile_programs_in_c_are_ended(backend, source, statuses):
 def test_a_run_does_not_hold_the_nonce_of_its_reply(backend, monkeypatch):
     if backend == "landlock":
         pytest.skip("a run cannot read its memory as a file there")
-    marker = b"nonce-of-16-byte"
-    monkeypatch.setattr(fork_server.secrets, "token_bytes", lambda count: marker[:count])
-    sought = {"source": SEARCH, "entry": "search", "arguments": [list(marker[::-1])]}
+    given: list[bytes] = []
+
+    def token_bytes(count: int) -> bytes:
+        given.append(f"nonce{len(given):03d}".encode().ljust(count, b"#"))
+        return given[-1]
+
+    monkeypatch.setattr(fork_server.secrets, "token_bytes", token_bytes)
+    known = "planted-in-memory"
     with open_sandbox(servers=1) as sandbox:
-        fresh = sandbox.call(RUN_PYTHON, sought)
-    assert fresh.status is Status.VALUE, fresh
-    # One load and one call have come before the fork: the load's nonce may still lie in freed memory, the call's cannot.
-    assert fresh.value <= 3
+        honest(sandbox)
+        place = len(given)  # of the nonce of the next call
+        for sought in (f"nonce{place:03d}", f"nonce{place + 1:03d}"):
+            found = sandbox.call(RUN_PYTHON, {"source": SEARCH, "entry": "search", "arguments": [flipped(sought)]})
+            assert (found.status, found.value) == (Status.VALUE, 0), found
+        planted = {"source": f"{SEARCH}\nkept = {known!r}", "entry": "search", "arguments": [flipped(known)]}
+        assert sandbox.call(RUN_PYTHON, planted).value > 0
+    assert len(given) > place + 2
+
+
+def flipped(text: str) -> list[int]:
+    return [byte ^ FLIP for byte in text.encode()]
 
 
 def test_nothing_runs_after_close(backend):

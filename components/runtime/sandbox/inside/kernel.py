@@ -13,7 +13,7 @@ PR_CAP_AMBIENT_CLEAR_ALL = 4
 SECCOMP_MODE_FILTER = 2
 NEW_NAMESPACES = 0x00020000 | 0x10000000 | 0x20000000
 """CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID."""
-MS_NOSUID, MS_NODEV, MS_NOEXEC = 2, 4, 8
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC = 2, 4, 8, 4096, 16384
 CAPABILITY_VERSION_3 = 0x20080522
 NUMBERS = {
     "x86_64": {"clone": 56, "capset": 126},
@@ -59,6 +59,11 @@ def mount(kind: str, target: str, flags: int, data: str = "") -> None:
     """Mount a new file system of this kind."""
     name = kind.encode()
     check(_libc.mount(name, target.encode(), name, ctypes.c_ulong(flags), data.encode() or None), f"mount {target}")
+
+
+def bind(source: str, target: str) -> None:
+    """Mount what is there already at another place too; read-only stays read-only."""
+    check(_libc.mount(source.encode(), target.encode(), None, ctypes.c_ulong(MS_BIND | MS_REC), None), f"bind {target}")
 
 
 def clone_namespaces() -> int:

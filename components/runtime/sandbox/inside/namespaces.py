@@ -24,7 +24,8 @@ MIN_INODES = 64
 class Namespaces(Cell):
     """Runs in namespaces below those of the server."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: list[str]) -> None:
+        self._kept = kept
         self._user, self._group = os.getuid(), os.getgid()
         self._filter = build_filter(kernel.machine(), watches_files=False)
 
@@ -65,11 +66,7 @@ class Namespaces(Cell):
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
             file.write("1000")
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
-        size = int(limits["file_bytes"])
-        inodes = max(MIN_INODES, size // BYTES_PER_INODE)
-        flags = kernel.MS_NOSUID | kernel.MS_NODEV
-        kernel.mount("tmpfs", PRIVATE, flags, f"size={size},nr_inodes={inodes},mode=700")
-        kernel.mount("proc", "/proc", flags | kernel.MS_NOEXEC)
+        self._mount(int(limits["file_bytes"]))
         run = os.fork()
         if run == 0:
             self._confine(limits, base, answer_end, out_end, status_end)
@@ -82,6 +79,21 @@ class Namespaces(Cell):
             if ended == run:
                 os.write(status_end, STATUS.pack(status))
                 os._exit(0)
+
+    def _mount(self, size: int) -> None:
+        """Mount a private folder of this size, with what libraries lie below its name, and a /proc of the namespace."""
+        flags = kernel.MS_NOSUID | kernel.MS_NODEV
+        kept = [(path, os.open(path, os.O_PATH)) for path in self._kept]
+        inodes = max(MIN_INODES, size // BYTES_PER_INODE)
+        kernel.mount("tmpfs", PRIVATE, flags, f"size={size},nr_inodes={inodes},mode=700")
+        for path, descriptor in kept:
+            if os.path.isdir(f"/proc/self/fd/{descriptor}"):
+                os.makedirs(path, exist_ok=True)
+            else:
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+                os.close(os.open(path, os.O_CREAT | os.O_WRONLY))
+            kernel.bind(f"/proc/self/fd/{descriptor}", path)
+        kernel.mount("proc", "/proc", flags | kernel.MS_NOEXEC)
 
     def _confine(self, limits: dict[str, Any], base: dict[str, int], answer: int, out: int, status: int) -> None:
         try:

@@ -38,13 +38,16 @@ def run_python(argument: dict[str, Any]) -> Any:
 def run_command(argument: dict[str, Any]) -> dict[str, Any]:
     """Run one or more commands in turn, each a list of words; stop at the first that fails.
 
-    `files` (name to text) are written first; the last command reads `stdin`. Returns `exit` (negative for a
+    `files` (name to text) are written first; the last command reads `stdin`. `makes` names the executables that
+    commands before the last one write: under Landlock nobody could make a file executable later. Returns `exit` (negative for a
     signal) and `stdout` of the last command, and `failed`: the place of a command that failed before it, with its
     stdout and stderr together. `most` bounds the bytes kept of stdout; more is `exit` -13 (SIGPIPE).
     """
     for name, text in argument.get("files", {}).items():
         with open(os.path.basename(name), "w") as file:
             file.write(text)
+    for name in argument.get("makes", ()):
+        os.close(os.open(os.path.basename(name), os.O_CREAT | os.O_WRONLY, 0o700))
     *before, last = argument["commands"]
     for place, command in enumerate(before):
         done = _run(command, "", argument["most"], subprocess.STDOUT)

@@ -44,7 +44,7 @@ def main() -> None:
         from components.runtime.sandbox.inside.outer import become_nobody
 
         become_nobody()
-        cell = Namespaces()
+        cell = Namespaces(settings["below_private"])
     run.settle_libraries()
     with contextlib.suppress(ChannelClosed, ParentGone):
         Server(cell, control, replies).serve()
