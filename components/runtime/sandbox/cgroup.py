@@ -39,7 +39,7 @@ class ControlGroup:
 
     @staticmethod
     def command(command: list[str]) -> list[str]:
-        """Return a command that waits for a line on its stdin before it becomes the other: by then it is in the group."""
+        """Return a command that waits for a line on its stdin, by which it is in the group, and becomes the other."""
         return ["/bin/sh", "-c", MOVE_LINE, "sh", *command]
 
     def add(self, pid: int) -> None:

@@ -49,7 +49,7 @@ class ForkServer:
 
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
-        self._errors = tempfile.TemporaryFile()
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115: closed with the server
         self._inside: int | None = None
         self._group = make_group()
         try:
@@ -75,11 +75,11 @@ class ForkServer:
                 self._learn_process()
             head, _, _ = self._ask({"do": "load", "modules": modules}, START_SECONDS, 1 << 16)
         except (ChannelClosed, ChannelSilent, ProtocolError) as error:
-            raise NoStart(self._complaint() or f"{type(error).__name__} while it started") from None
+            raise NoStart(self.complaint() or f"{type(error).__name__} while it started") from None
         return head["detail"]
 
     def call(self, body: dict[str, Any], seconds: float, output_bytes: int) -> tuple[dict[str, Any], bytes, bytes]:
-        """Return a run's reply; ChannelClosed, ChannelSilent or ProtocolError when there is none: then stop the server."""
+        """Return a run's reply; ChannelClosed, ChannelSilent, ProtocolError or OutOfMemory: then stop the server."""
         if self._group is None:
             return self._ask({"do": "call", **body}, seconds + GRACE_SECONDS, max(output_bytes, MAX_DETAIL))
         limits = body["limits"]
@@ -129,7 +129,8 @@ class ForkServer:
             with contextlib.suppress(ValueError, KeyError, OSError):
                 self._inside = os.pidfd_open(json.loads(said)["child-pid"])
 
-    def _complaint(self) -> str:
+    def complaint(self) -> str:
+        """Return the last line that a server which has ended left on stderr."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(1.0)
         self._errors.seek(0)

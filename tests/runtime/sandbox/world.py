@@ -1,4 +1,4 @@
-"""The world outside that hostile programs try to reach: listeners, a store, a process, secrets; and whether they did."""
+"""The world outside that hostile programs try to reach: listeners, a store, a process, secrets; what they did to it."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class World:
 
     def _victim_state(self) -> tuple[str, ...]:
         status = Path(f"/proc/{self.victim.pid}/status").read_text().splitlines()
-        stopped = [line for line in status if line.startswith("State:") and "(T" in line or "(t" in line]
+        stopped = [line for line in status if line.startswith("State:") and "(t" in line.lower()]
         tracer = [line for line in status if line.startswith(("TracerPid:", "Cpus_allowed:"))]
         limits = Path(f"/proc/{self.victim.pid}/limits").read_text()
         nice = Path(f"/proc/{self.victim.pid}/stat").read_text().rpartition(")")[2].split()[16]

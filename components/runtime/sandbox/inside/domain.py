@@ -40,6 +40,7 @@ class Domains(Cell):
     def __init__(self, readable: list[str], scratch: str, scoped: bool) -> None:
         self._version = landlock.version()
         self._scratch, self._scoped = scratch, scoped
+        self._filter = build_filter(kernel.machine(), watches_files=True) if scoped else b""
         self._processes, self._counted = 0, float("-inf")
         # A run may not delete: what it has written stays in sight, and so within its bound.
         self._domain = landlock.Domain([*readable], [scratch], DEVICES)
@@ -104,8 +105,8 @@ class Domains(Cell):
         set_limits(limits, base, processes)
         take_descriptors(answer, out)
         landlock.restrict(self._domain, self._version)
-        signals_of = None if self._scoped else os.getpid()
-        lose_privileges(build_filter(kernel.machine(), watches_files=True, own_signals_of=signals_of))
+        own = self._filter or build_filter(kernel.machine(), watches_files=True, own_signals_of=os.getpid())
+        lose_privileges(own)
 
 
 def guard(parent: int, scratch: str, channel: tuple[int, int]) -> bool:

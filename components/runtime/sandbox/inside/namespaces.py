@@ -1,4 +1,4 @@
-"""A run in user, PID and mount namespaces of its own: it sees itself alone, and its end is the end of all it started."""
+"""A run in user, PID and mount namespaces of its own: it sees itself alone, and its end ends all it started."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Namespaces(Cell):
         return Started(pid, os.pidfd_open(pid), answer, out, status)
 
     def end(self, started: Started) -> int | str:
-        """Kill the keeper, and with it everything in its namespaces; return the run's wait status, or what went wrong."""
+        """Kill the keeper and with it everything in its namespaces; return the run's wait status, or what failed."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(started.pid, signal.SIGKILL)
         os.waitpid(started.pid, 0)

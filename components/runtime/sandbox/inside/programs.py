@@ -40,8 +40,8 @@ def run_command(argument: dict[str, Any]) -> dict[str, Any]:
 
     `files` (name to text) are written first; the last command reads `stdin`. `makes` names the executables that
     commands before the last one write: under Landlock nobody could make a file executable later. Returns `exit` (negative for a
-    signal) and `stdout` of the last command, and `failed`: the place of a command that failed before it, with its
-    stdout and stderr together. `most` bounds the bytes kept of stdout; more is `exit` -13 (SIGPIPE).
+    signal) and `stdout` of the last command, and `failed`: the place of a command that failed before it, whose
+    stdout and stderr these are then. `most` bounds the bytes kept of stdout; a command that prints more is ended.
     """
     for name, text in argument.get("files", {}).items():
         with open(os.path.basename(name), "w") as file:
@@ -75,4 +75,4 @@ def _give_stdin(text: str) -> None:
         os.dup2(file.fileno(), 0)
     with contextlib.suppress(OSError):  # under Landlock nothing can be deleted
         os.unlink("stdin")
-    sys.stdin = open(0, encoding="utf-8", closefd=False)
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115: the program's own, to its end

@@ -22,9 +22,26 @@ CLONE_PARENT = 0x8000
 O_ACCMODE, O_TRUNC, O_TMPFILE = 0o3, 0o1000, 0o20000000
 
 FILE_MARKS = (
-    "chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes futimesat utimensat "
-    "setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr truncate"
-).split()
+    "chmod",
+    "fchmod",
+    "fchmodat",
+    "fchmodat2",
+    "chown",
+    "fchown",
+    "lchown",
+    "fchownat",
+    "utime",
+    "utimes",
+    "futimesat",
+    "utimensat",
+    "setxattr",
+    "lsetxattr",
+    "fsetxattr",
+    "removexattr",
+    "lremovexattr",
+    "fremovexattr",
+    "truncate",
+)
 """Changes of files that Landlock does not watch (truncate before its third version)."""
 SIGNALS = ("kill", "tkill", "tgkill")
 PRCTL_OPTIONS = (3, 15, 16, 21, 23, 30, 38, 39, 42, 0x53564D41)

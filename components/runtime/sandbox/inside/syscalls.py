@@ -1,4 +1,4 @@
-"""Numbers of the system calls that a run may make, from the headers of Linux: (x86_64, aarch64), None where it lacks one."""
+"""Numbers of the system calls that a run may make, from Linux: (x86_64, aarch64); None where one has no such call."""
 
 from __future__ import annotations
 
