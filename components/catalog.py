@@ -22,6 +22,7 @@ OPERATORS: dict[str, dict[str, str]] = {
     },
     "verifier": {
         "choice": "components.tasks.verifiers.choice:choice",
+        "code_tests": "components.tasks.verifiers.code_tests:code_tests",
         "exact": "components.tasks.verifiers.exact:exact",
         "math_verify": "components.tasks.verifiers.math_verify:math_verify",
         "numeric": "components.tasks.verifiers.numeric:numeric",
@@ -61,6 +62,7 @@ OPERATORS: dict[str, dict[str, str]] = {
         "information_gain": "components.rl.rewards.information_gain:information_gain",
         "overlong": "components.rl.rewards.overlong:overlong",
         "pattern": "components.rl.rewards.pattern:pattern",
+        "score": "components.rl.rewards.score:score",
         "verifier": "components.rl.rewards.verifier:verifier",
     },
     "guidance": {

@@ -9,7 +9,7 @@ from components.curate.draft import Draft
 from components.tasks.item import Item
 from components.tasks.mutations import mutate
 from components.tasks.seeds import derive_rng
-from components.tasks.verify import Outcome, verify
+from components.tasks.verify import Outcome, verify, verify_all
 
 EMPTY_RESPONSES = ("", "<answer>")
 
@@ -35,21 +35,19 @@ class Verifiability:
             return None
         if not draft.item.answer.strip():
             return "no_reference"
-        return self._judge_reference(draft.item) or self._judge_wrong(draft.item) or self._judge_given(draft)
+        return self._judge(draft.item) or self._judge_given(draft)
 
     def keep(self, draft: Draft) -> None:
         """Kept rows change nothing here."""
 
-    def _judge_reference(self, item: Item) -> str | None:
-        verdict = verify(item, f"<answer>{item.answer}")
-        if verdict.failed:
-            return "verifier_failed"
-        return None if verdict.right else "rejects_reference"
-
-    def _judge_wrong(self, item: Item) -> str | None:
+    def _judge(self, item: Item) -> str | None:
         rng = derive_rng(self._seed, "mutations", item.id)
         mutated = [f"<answer>{mutate(item.answer, rng)}" for _ in range(self._config.mutations)]
-        outcomes = {verify(item, response).outcome for response in (*EMPTY_RESPONSES, *mutated)}
+        responses = (f"<answer>{item.answer}", *EMPTY_RESPONSES, *mutated)
+        reference, *others = verify_all((item, response) for response in responses)
+        if not reference.right:
+            return "verifier_failed" if reference.failed else "rejects_reference"
+        outcomes = {verdict.outcome for verdict in others}
         if Outcome.RIGHT in outcomes:
             return "accepts_wrong"
         return "verifier_failed" if Outcome.FAILED in outcomes else None

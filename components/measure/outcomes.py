@@ -145,7 +145,7 @@ def outcomes_to_row(outcomes: ItemOutcomes) -> dict[str, Any]:
     return {
         "id": outcomes.item.id,
         "responses": list(outcomes.responses),
-        "verdicts": [[verdict.outcome.value, verdict.detail] for verdict in outcomes.verdicts],
+        "verdicts": [_verdict_to_row(verdict) for verdict in outcomes.verdicts],
         "lengths": list(outcomes.lengths),
         "entropies": list(outcomes.entropies),
         "logprobs": list(outcomes.logprobs),
@@ -158,12 +158,18 @@ def outcomes_from_row(row: dict[str, Any], item: Item) -> ItemOutcomes:
     return ItemOutcomes(
         item=item,
         responses=tuple(row["responses"]),
-        verdicts=tuple(Verdict(Outcome(outcome), detail) for outcome, detail in row["verdicts"]),
+        verdicts=tuple(Verdict(Outcome(outcome), *rest) for outcome, *rest in row["verdicts"]),
         lengths=tuple(row["lengths"]),
         entropies=tuple(row["entropies"]),
         logprobs=tuple(row["logprobs"]),
         finished=tuple(row["finished"]),
     )
+
+
+def _verdict_to_row(verdict: Verdict) -> list[Any]:
+    """Return outcome and detail, and the grade where the verifier gave one."""
+    row = [verdict.outcome.value, verdict.detail]
+    return row if verdict.graded is None else [*row, verdict.graded]
 
 
 def by_domain(outcomes: Iterable[ItemOutcomes]) -> dict[str, list[ItemOutcomes]]:

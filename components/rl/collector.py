@@ -21,7 +21,7 @@ from components.rl.diagnostics import SamplerGap
 from components.rl.ledger import PassRates
 from components.rl.scoring import frozen_entropies, frozen_logprobs
 from components.rl.slots import StepSettings
-from components.tasks.verify import Outcome, verify
+from components.tasks.verify import Outcome, verify_all
 from components.tasks.wording import item_wording
 
 COUNTED = {RIGHT: "right", WRONG: "wrong", FAILED: "failed"}
@@ -58,8 +58,8 @@ class Collector:
         """How far the sampler's log-probabilities were from the trained policy's."""
         self.num_probes = 0
         """Responses drawn beside those that are scored, such as by `probe`."""
-        self._known: dict[tuple[str, str], int] = {}
-        """Outcomes of the step by item and text: late in a run most responses of a group are equal."""
+        self._known: dict[tuple[str, str], tuple[int, float]] = {}
+        """Outcome and grade by item and text of the step: late in a run most responses of a group are equal."""
         self._generator, self._ledger, self._reward = generator, ledger, reward
         self._sampler, self._ahead = sampler or NativeSampler(policy), Ahead() if ahead is None else ahead
         self._drew_ahead, self._steps_left = False, steps_left
@@ -203,14 +203,23 @@ class Collector:
 
     def outcomes(self, batch: Batch) -> Tensor:
         """Return [S]: the outcome of every response, verified but neither counted nor recorded."""
+        return torch.tensor([outcome for outcome, _ in self._judged(batch)])
+
+    def scores(self, batch: Batch) -> Tensor:
+        """Return [S]: the grade in [0, 1] of every response; 1 or 0 where its verifier gives no partial credit."""
+        return torch.tensor([score for _, score in self._judged(batch)], dtype=torch.float32)
+
+    def _judged(self, batch: Batch) -> list[tuple[int, float]]:
+        """Return outcome and grade of every response; each text is judged once a step."""
         items = [batch.prompts[group].item for group in batch.group.tolist()]
         asked = {(item.id, text): item for item, text in zip(items, batch.texts, strict=True)}
         new = [key for key in asked if key not in self._known]
         # A verifier may run out of time on one rank and not on another: each text has one judge.
         ranks = current_ranks()
-        found = [CODES[verify(asked[key], key[1]).outcome] for key in ranks.share(new)]
+        verdicts = verify_all((asked[key], key[1]) for key in ranks.share(new))
+        found = [(CODES[verdict.outcome], verdict.score) for verdict in verdicts]
         self._known.update(zip(new, ranks.together(ranks.gather(found)), strict=True))
-        return torch.tensor([self._known[item.id, text] for item, text in zip(items, batch.texts, strict=True)])
+        return [self._known[item.id, text] for item, text in zip(items, batch.texts, strict=True)]
 
     def _count(self, batch: Batch) -> None:
         """Enter outcomes and rewards (NaN: none) of the policy's own responses into the ledger."""

@@ -1,86 +1,52 @@
 """Verification: whether a response answers its item right. The one place where verifiers are called.
 
-There are three outcomes. RIGHT and WRONG are judgements about the response: one that cannot be parsed is WRONG. FAILED
-says that there is no judgement, because the item is broken, its verifier is unknown, crashed or ran out of time;
-failures are counted and shown, and never scored as wrong.
+There are three outcomes. RIGHT and WRONG are judgements about the response: one that cannot be parsed is WRONG, and so
+is one on which the verifier ends badly although it judges the item's reference. FAILED says that there is no judgement,
+because the item is broken, its verifier is unknown or crashed, or the sandbox broke; failures are counted and shown,
+and never scored as wrong.
+
+A verifier is an operator (item, response, *, config) -> Verdict. One that evaluates what a model wrote returns a
+Request to the sandbox instead (components/tasks/sandboxed.py), whose reply it makes a verdict of.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Callable, Iterable
 from functools import cache
 
 from components.contract.operators import Bound, OperatorSpec
+from components.runtime.sandbox import NoSandbox, Reply, Status
 from components.tasks.item import Item
+from components.tasks.sandboxed import Request, ask, describe
+from components.tasks.verdict import RIGHT, BrokenItem, Outcome, Verdict, failed, wrong
+
+__all__ = ["RIGHT", "BrokenItem", "Outcome", "Verdict", "count_outcomes", "verify", "verify_all", "wrong"]
 
 SETTINGS = "settings"
-MAX_DETAIL_CHARS = 300
-
-
-class Outcome(StrEnum):
-    """What a verification came to."""
-
-    RIGHT = "right"
-    WRONG = "wrong"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """An outcome with the reason for it: why a response was not right, or what broke."""
-
-    outcome: Outcome
-    detail: str = ""
-
-    @property
-    def right(self) -> bool:
-        """Return whether the response was judged right."""
-        return self.outcome is Outcome.RIGHT
-
-    @property
-    def failed(self) -> bool:
-        """Return whether there was no judgement at all."""
-        return self.outcome is Outcome.FAILED
-
-
-RIGHT = Verdict(Outcome.RIGHT)
-
-
-def wrong(detail: str) -> Verdict:
-    """Return the verdict WRONG with its reason."""
-    return Verdict(Outcome.WRONG, detail)
-
-
-class BrokenItem(Exception):
-    """Raised by a verifier when the item itself cannot be checked against: missing data, a senseless reference."""
-
-
-class VerifierStopped(Exception):
-    """Raised when a verifier's process ran out of time or memory, or crashed."""
+BLOCK = 256
+"""Pairs that are judged at once, so that a long stream of them needs no more memory than a short one."""
 
 
 def verify(item: Item, response: str) -> Verdict:
-    """Judge `response` by the item's verifier, an operator (item, response, *, config) -> Verdict.
-
-    Never raises: whatever goes wrong inside the verifier is the verdict FAILED with the reason as its detail.
-    """
-    try:
-        settings = item.data.get(SETTINGS)
-        return _bound(item.verifier, json.dumps(settings, sort_keys=True) if settings else "{}")(item, response)
-    except BrokenItem as error:
-        return _failed(f"broken item: {error}")
-    except VerifierStopped as error:
-        return _failed(f"verifier {item.verifier!r}: {error}")
-    except Exception as error:  # third-party scorers raise anything: this boundary turns it into an outcome
-        return _failed(f"verifier {item.verifier!r}: {type(error).__name__}: {error}")
+    """Judge `response` by the item's verifier; see `verify_all`."""
+    return verify_all([(item, response)])[0]
 
 
 def verify_all(pairs: Iterable[tuple[Item, str]]) -> list[Verdict]:
-    """Return `verify` of many (item, response) pairs, in order."""
-    return [verify(item, response) for item, response in pairs]
+    """Judge many (item, response) pairs, in order. What needs the sandbox is put to it together, which is faster.
+
+    Whatever goes wrong inside a verifier is the verdict FAILED with the reason as its detail. Raises only NoSandbox,
+    before anything is judged by it, where one is needed and this machine has none.
+    """
+    verdicts: list[Verdict] = []
+    block: list[tuple[Item, str]] = []
+    for pair in pairs:
+        block.append(pair)
+        if len(block) == BLOCK:
+            verdicts += _verify_block(block)
+            block = []
+    return verdicts + _verify_block(block)
 
 
 def count_outcomes(verdicts: Iterable[Verdict]) -> dict[Outcome, int]:
@@ -91,10 +57,44 @@ def count_outcomes(verdicts: Iterable[Verdict]) -> dict[Outcome, int]:
     return counts
 
 
+def _verify_block(pairs: list[tuple[Item, str]]) -> list[Verdict]:
+    results = [_guarded(item, lambda item=item, text=text: _begin(item, text)) for item, text in pairs]
+    verdicts = {row: result for row, result in enumerate(results) if isinstance(result, Verdict)}
+    asked = {row: result for row, result in enumerate(results) if isinstance(result, Request)}
+    while asked:
+        replies = ask(list(asked.values()))
+        following: dict[int, Request] = {}
+        for (row, request), reply in zip(asked.items(), replies, strict=True):
+            result = _guarded(pairs[row][0], lambda request=request, reply=reply: _conclude(request, reply))
+            if isinstance(result, Verdict):
+                verdicts[row] = result
+            else:
+                following[row] = result
+        asked = following
+    return [verdicts[row] for row in range(len(pairs))]
+
+
+def _begin(item: Item, response: str) -> Verdict | Request:
+    settings = item.data.get(SETTINGS)
+    return _bound(item.verifier, json.dumps(settings, sort_keys=True) if settings else "{}")(item, response)
+
+
+def _conclude(request: Request, reply: Reply) -> Verdict | Request:
+    return failed(describe(reply)) if reply.status is Status.BROKE else request.conclude(reply)
+
+
+def _guarded(item: Item, judge: Callable[[], Verdict | Request]) -> Verdict | Request:
+    """Return what `judge` returns, or the verdict FAILED for what it raises."""
+    try:
+        return judge()
+    except NoSandbox:
+        raise
+    except BrokenItem as error:
+        return failed(f"broken item: {error}")
+    except Exception as error:  # third-party scorers raise anything: this boundary turns it into an outcome
+        return failed(f"verifier {item.verifier!r}: {type(error).__name__}: {error}")
+
+
 @cache
 def _bound(name: str, settings: str) -> Bound:
     return OperatorSpec.model_validate({"name": name, **json.loads(settings)}).resolve("verifier")
-
-
-def _failed(detail: str) -> Verdict:
-    return Verdict(Outcome.FAILED, detail[:MAX_DETAIL_CHARS])

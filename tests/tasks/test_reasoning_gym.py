@@ -19,11 +19,10 @@ from components.tasks.mutations import mutate
 from components.tasks.seeds import derive_rng
 from components.tasks.source import SourceRequest, SourceRow
 from components.tasks.sources.reasoning_gym_tasks import TASK_NAMES
-from components.tasks.verifiers.reasoning_gym import evaluates_answers
 from components.tasks.verify import Outcome, verify
 
 TASKS = (
-    "basic_arithmetic",  # its module can evaluate, so it is judged in the worker
+    "basic_arithmetic",
     "chain_sum",
     "count_primes",
     "gcd",
@@ -59,25 +58,6 @@ def test_references_are_right_and_mutations_wrong(task: str) -> None:
         for response in ("", "<answer>", "I do not know", *(f"<answer>{mutate(item.answer, rng)}" for _ in range(4))):
             verdict = verify(item, response)
             assert verdict.outcome is Outcome.WRONG, (item.answer, response, verdict)
-
-
-def test_scorers_that_evaluate_what_a_model_wrote_are_judged_in_the_worker(tmp_path: Path) -> None:
-    assert evaluates_answers("string_insertion")
-    assert not evaluates_answers("chain_sum")
-    (row,) = draw("string_insertion", 1)
-    witness = tmp_path / "owned"
-    verdict = verify(through_json(row, "s"), f"<answer>open({str(witness)!r}, 'w').write('x' * 9)")
-    assert verdict.outcome is not Outcome.RIGHT
-    assert not witness.exists() or witness.stat().st_size == 0
-
-
-def test_an_endless_answer_is_failed_not_wrong() -> None:
-    (row,) = draw("string_insertion", 1)
-    item = through_json(row, "s")
-    slow = item.model_copy(update={"data": {**item.data, "settings": {"timeout_seconds": 0.5}}})
-    verdict = verify(slow, "<answer>[0 for _ in iter(int, 1)]")
-    assert verdict.outcome is Outcome.FAILED
-    assert "out of time" in verdict.detail
 
 
 @pytest.mark.parametrize("lost", ["task", "config"])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from components.tasks.item import Item
 from components.tasks.verifiers.numeric import parse_number
-from components.tasks.verify import Outcome, verify
+from components.tasks.verify import Outcome, verify, verify_all
 
 
 def make_item(verifier: str, answer: str, **data: Any) -> Item:
@@ -118,12 +118,23 @@ def test_regex(pattern: str | None, response: str, expected: str) -> None:
     assert outcome("regex", "x", response, **data) == expected
 
 
-def test_a_pattern_that_never_ends_is_failed_and_the_next_call_works() -> None:
+@pytest.mark.parametrize(("reference", "expected"), [("aab", "wrong"), ("a" * 60, "failed")])
+def test_a_pattern_that_never_ends_is_the_answers_doing_unless_the_reference_fares_alike(
+    reference: str, expected: str
+) -> None:
     data = {"pattern": r"(a+)+b", "settings": {"timeout_seconds": 0.3}}
-    verdict = verify(make_item("regex", "x", **data), "a" * 60)
-    assert verdict.outcome is Outcome.FAILED
+    verdict = verify(make_item("regex", reference, **data), "a" * 50)
+    assert verdict.outcome.value == expected
     assert "out of time" in verdict.detail
     assert outcome("regex", "x", "aab", pattern=r"(a+)+b") == "right"
+
+
+def test_what_ends_badly_beside_others_changes_none_of_their_verdicts() -> None:
+    """They are put to the sandbox together; the slow one takes its deadline, and only its own."""
+    slow = make_item("regex", "aab", pattern=r"(a+)+b", settings={"timeout_seconds": 0.3})
+    broken = make_item("regex", "x", pattern="(", settings={"timeout_seconds": 0.3})
+    pairs = [(slow, "aab"), (slow, "a" * 50), (broken, "x"), (slow, "b"), (slow, "ab")]
+    assert [verdict.outcome.value for verdict in verify_all(pairs)] == ["right", "wrong", "failed", "wrong", "right"]
 
 
 @pytest.mark.parametrize(
@@ -164,9 +175,9 @@ def test_math_verify_and_numeric_agree_on_fractions(left: Fraction, right: Fract
     assert outcome("math_verify", str(left), str(right)) == outcome("numeric", str(left), str(right))
 
 
-def test_a_power_that_never_ends_is_failed_and_the_next_call_works() -> None:
-    verdict = verify(make_item("math_verify", "1", settings={"timeout_seconds": 2.0}), "9^{9^{9^{9}}}")
-    assert verdict.outcome is Outcome.FAILED
+def test_a_power_that_never_ends_is_the_answers_doing_and_the_next_call_works() -> None:
+    verdict = verify(make_item("math_verify", "1", settings={"timeout_seconds": 1.0}), "9^{9^{9^{9}}}")
+    assert verdict.outcome is Outcome.WRONG
     assert "out of time" in verdict.detail or "memory" in verdict.detail
     assert outcome("math_verify", "1", "\\frac{2}{2}") == "right"
 

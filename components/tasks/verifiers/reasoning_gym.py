@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import inspect
-import json
-import re
-from functools import cache
+from collections.abc import Callable
 from typing import Any
 
 from pydantic import Field
 
 from components.contract.component import Params
+from components.runtime.sandbox import Limits, Reply, Status
 from components.tasks.answers import extract_answer
-from components.tasks.isolation import inside_worker, verify_isolated
+from components.tasks.grammars import reasoning_gym as grammar
 from components.tasks.item import Item
+from components.tasks.sandboxed import Request, blame
+from components.tasks.scoring.reasoning_gym import scores
 from components.tasks.verify import RIGHT, BrokenItem, Verdict, wrong
 
 VERSIONED_PACKAGES = ("reasoning-gym", "sympy")
 """Its scorers judge: see components.contract.operators."""
-EVALUATES = re.compile(r"\b(eval|exec|parse_expr|sympify|literal_eval|subprocess)\b")
-"""Names by which a scorer would run, or parse with Python's machinery, what a model wrote."""
+MAX_CHARS = 100_000
+MEMORY_BYTES = 1 << 30
+PRELOAD = "components.tasks.scoring.warm_reasoning_gym"
+"""Imported inside only: it imports the library and scores an answer of each kind, so that no deadline pays for it."""
 
 
 class ReasoningGymConfig(Params):
@@ -28,84 +30,112 @@ class ReasoningGymConfig(Params):
     full_score: float = Field(default=1.0, gt=0, le=1)
     """Score from which a response is right; below it reasoning-gym gives partial credit for nearness."""
     timeout_seconds: float = Field(default=10.0, gt=0)
-    """Deadline of scorers that evaluate the response; those run in a process of their own."""
+    """Deadline of scorers that run in the sandbox, because they evaluate text or may take long."""
 
 
-def reasoning_gym(item: Item, response: str, *, config: ReasoningGymConfig) -> Verdict:
+def reasoning_gym(item: Item, response: str, *, config: ReasoningGymConfig) -> Verdict | Request:
     """Judge by the task's score_answer: full score is RIGHT.
 
     A response that is not right is compared with the reference answer: when the scorer does not give that one full
-    score either, the item or the scorer is broken (FAILED). A scorer that raises on a response but accepts the
-    reference could not parse it (WRONG).
+    score either, the item or the scorer is broken (FAILED). A scorer that raises on a response, or does not end, but
+    accepts the reference could not read it (WRONG). Where the scorer evaluates text, an answer that is not of the form
+    that the task asks for is WRONG without being evaluated.
     """
-    task = _text(item, "task")
-    settings = _mapping(item, "config")
-    if evaluates_answers(task) and not inside_worker():
-        return verify_isolated(item, response, seconds=config.timeout_seconds)
-    dataset = load_dataset(task, json.dumps(settings, sort_keys=True))
-    entry = _entry(item, dataset)
-    answer = extract_answer(response)
-    try:
-        score = float(dataset.score_answer(answer, entry))
-    except MemoryError:
-        raise
-    except Exception as error:  # scorers raise whatever their parsing raises; the reference tells whose fault it is
-        if not item.answer:
-            raise
-        detail = f"the scorer cannot read it ({type(error).__name__})"
-    else:
-        if score >= config.full_score:
+    return _Judgement(item, extract_answer(response), config).begin()
+
+
+class _Judgement:
+    """One answer to one item, from the first question to the verdict."""
+
+    def __init__(self, item: Item, answer: str, config: ReasoningGymConfig) -> None:
+        self._item, self._answer, self._config = item, answer, config
+        self._task, self._argument = _text(item, "task"), _argument(item)
+        metadata = item.data.get("metadata")
+        self._metadata: dict[str, Any] = metadata if isinstance(metadata, dict) else {}
+
+    def begin(self) -> Verdict | Request:
+        """Return the verdict, or what the sandbox has to say for it."""
+        if len(self._answer) > MAX_CHARS:
+            return wrong(f"longer than {MAX_CHARS} characters")
+        if self._task in grammar.JUDGED_HERE:
+            return self._conclude_here(scores({**self._argument, "answers": [self._answer]}))
+        if not grammar.is_harmless_row(self._task, self._item.answer, self._metadata):
+            raise BrokenItem(f"the reference or the metadata is not of the form of task {self._task!r}")
+        if not grammar.is_harmless(self._task, self._answer, self._item.answer, self._metadata):
+            return wrong(f"not {grammar.form(self._task)}: {self._answer[:80]!r}")
+        if grammar.judged_alone(self._task):
+            return self._request([self._answer], self._conclude_alone)
+        return self._request([self._answer, self._item.answer], self._conclude_both)
+
+    def _conclude_here(self, found: dict[str, Any]) -> Verdict:
+        score = _scores(found)[0]
+        if self._is_right(score):
             return RIGHT
-        detail = f"score {score:.3g}"
-    if item.answer and float(dataset.score_answer(item.answer, entry)) < config.full_score:
-        raise BrokenItem("the scorer does not accept the reference answer")
-    return wrong(f"{detail}: answered {answer[:80]!r}")
+        return self._beside(score, _scores(scores({**self._argument, "answers": [self._item.answer]}))[0])
+
+    def _conclude_both(self, reply: Reply) -> Verdict | Request:
+        if reply.status is not Status.VALUE:
+            return blame(reply, self._request([self._item.answer], self._conclude_both))
+        score, reference = _scores(reply.value)
+        return RIGHT if self._is_right(score) else self._beside(score, reference)
+
+    def _conclude_alone(self, reply: Reply) -> Verdict | Request:
+        control = self._request([self._item.answer], self._conclude_alone)
+        if reply.status is not Status.VALUE:
+            return blame(reply, control)
+        score = _scores(reply.value)[0]
+        if self._is_right(score):
+            return RIGHT
+        return self._request([self._item.answer], lambda second: self._beside(score, _reference(second)))
+
+    def _is_right(self, score: float | str) -> bool:
+        return isinstance(score, float | int) and score >= self._config.full_score and not self._unearned()
+
+    def _unearned(self) -> str:
+        return grammar.unearned(self._task, self._answer, self._item.answer, self._metadata)
+
+    def _beside(self, score: float | str, reference: float | str) -> Verdict:
+        """Return WRONG, if the scorer does better on the reference; an item may have none."""
+        if self._item.answer and not (isinstance(reference, float | int) and reference >= self._config.full_score):
+            raise BrokenItem("the scorer does not accept the reference answer")
+        if isinstance(score, str):
+            detail = f"the scorer cannot read it ({score})"
+        else:
+            detail = self._unearned() if score >= self._config.full_score else f"score {score:.3g}"
+        return wrong(f"{detail}: answered {self._answer[:80]!r}")
+
+    def _request(self, answers: list[str], conclude: Callable[[Reply], Verdict | Request]) -> Request:
+        return Request(
+            scores,
+            {**self._argument, "answers": answers},
+            conclude,
+            Limits(seconds=self._config.timeout_seconds, memory_bytes=MEMORY_BYTES),
+            preload=(PRELOAD,),
+            shared=not grammar.judged_alone(self._task),
+        )
 
 
-@cache
-def load_dataset(task: str, config_json: str) -> Any:
-    """Return reasoning-gym's dataset object of a task; raise BrokenItem for an unknown task or a refused config.
-
-    Its seed and size do not matter for scoring, so that all items of one task and config share an object.
-    """
-    from reasoning_gym.factory import DATASETS, create_dataset
-
-    if task not in DATASETS:
-        raise BrokenItem(f"reasoning-gym has no task {task!r}")
-    try:
-        return create_dataset(task, **{"seed": 0, **json.loads(config_json)})
-    except (TypeError, ValueError, AssertionError) as error:
-        raise BrokenItem(f"reasoning-gym refuses the config of task {task!r}: {error}") from error
+def _scores(found: Any) -> list[float | str]:
+    """Return what `scores` found; raise BrokenItem for an item that it could not use."""
+    if "broken" in found:
+        raise BrokenItem(found["broken"])
+    return found["scores"]
 
 
-@cache
-def evaluates_answers(task: str) -> bool:
-    """Return whether the task's module has means to evaluate answers, which then happens out of process."""
-    from reasoning_gym.factory import DATASETS
-
-    if task not in DATASETS:
-        raise BrokenItem(f"reasoning-gym has no task {task!r}")
-    return EVALUATES.search(inspect.getsource(inspect.getmodule(DATASETS[task][0]))) is not None
+def _reference(reply: Reply) -> float | str:
+    return _scores(reply.value)[0] if reply.status is Status.VALUE else reply.status.value
 
 
-def _entry(item: Item, dataset: Any) -> dict[str, Any]:
-    """Return the task's own entry: from the stored metadata, or made again where JSON could not hold it."""
+def _argument(item: Item) -> dict[str, Any]:
+    """Return which entry is meant: by the stored metadata, or by seed and index where JSON could not hold it."""
+    of_task = {"task": _text(item, "task"), "config": _mapping(item, "config")}
     if "metadata" in item.data:
-        return {"question": item.prompt, "answer": item.answer, "metadata": _mapping(item, "metadata")}
+        entry = {"question": item.prompt, "answer": item.answer, "metadata": _mapping(item, "metadata")}
+        return {**of_task, "entry": entry}
     seed, index = item.data.get("seed"), item.data.get("index")
     if not (isinstance(seed, int) and isinstance(index, int)):
         raise BrokenItem("data has neither metadata nor the seed and index to make it again")
-    entry = _generate(type(dataset), item.data["task"], json.dumps(item.data["config"], sort_keys=True), seed, index)
-    if entry["question"] != item.prompt:
-        raise BrokenItem("seed and index give another question: this reasoning-gym is another version")
-    return entry
-
-
-@cache
-def _generate(dataset_type: type, task: str, config_json: str, seed: int, index: int) -> dict[str, Any]:
-    from reasoning_gym.factory import create_dataset
-
-    return create_dataset(task, **{**json.loads(config_json), "seed": seed, "size": index + 1})[index]
+    return {**of_task, "seed": seed, "index": index, "question": item.prompt}
 
 
 def _text(item: Item, key: str) -> str:

@@ -72,7 +72,7 @@ def test_edit_plan_run(tmp_path: Path, way: str) -> None:
     module = (tmp_path / "site" if way == "regular" else project) / "own_rows.py"
     module.write_text(SOURCE.replace("# ", "").replace("How many different", "Number of"))
     assert posttrain("plan")["cached"]
-    module.write_text(SOURCE.replace("i % config.kinds", "i % (config.kinds + 2)"))
+    module.write_text(SOURCE.replace("index % config.kinds", "index % (config.kinds + 2)"))
     planned = posttrain("plan")
     assert (planned["cached"], planned["reason"]) == (False, "code changed: own_rows.py")
     ran = posttrain("run")
