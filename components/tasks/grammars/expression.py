@@ -42,13 +42,15 @@ class Grammar:
 
     def _tokens(self, text: str) -> list[tuple[str, str]]:
         marks = "|".join(map(re.escape, dict.fromkeys((*self.operators, *self.signs, "(", ")", ","))))
+        marks = marks.replace(re.escape("**"), r"\*[ \t]*\*")  # sympy reads a power with a gap as one, too
         kinds = re.compile(rf"\s*(?:(?P<name>{NAME})|(?P<number>{self.number})|(?P<mark>{marks}))")
         found, place, text = [], 0, text.rstrip()
         while place < len(text):
             match = kinds.match(text, place)
             if match is None:
                 return []
-            found.append((str(match.lastgroup), match[str(match.lastgroup)]))
+            kind = str(match.lastgroup)
+            found.append((kind, "".join(match[kind].split())))
             place = match.end()
         return found
 
