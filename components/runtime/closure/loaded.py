@@ -18,9 +18,9 @@ def keep_loaded_source() -> None:
     """Keep the source of all modules that are loaded and do not belong to the interpreter or to a library."""
     for module in list(sys.modules.values()):
         path = Path(getattr(module, "__file__", None) or "")
-        if path.suffix == ".py" and not any(part in path.parts for part in LIBRARIES) and not _of_python(path):
+        if path.suffix == ".py" and path.is_absolute() and not _is_library(path) and path.is_file():
             TEXTS[path] = path.read_bytes()
 
 
-def _of_python(path: Path) -> bool:
-    return path.is_relative_to(Path(sys.base_prefix) / "lib")
+def _is_library(path: Path) -> bool:
+    return any(part in path.parts for part in LIBRARIES) or path.is_relative_to(Path(sys.base_prefix) / "lib")

@@ -85,9 +85,19 @@ class Finder:
             loaded = sys.modules.get(parent)  # a package may have added to its path while it was imported
             path = list(getattr(loaded, "__path__", None) or above.submodule_search_locations)
         for finder in sys.meta_path:
-            if (find := getattr(finder, "find_spec", None)) and (spec := find(module, path)):
-                return spec
+            try:
+                if (find := getattr(finder, "find_spec", None)) and (spec := find(module, path)):
+                    return spec
+            except KeyError:  # a namespace package inside of a package that is not imported, says importlib
+                return _namespace(module, path)
         return None
+
+
+def _namespace(module: str, path: list[str]) -> ModuleSpec:
+    spec = ModuleSpec(module, None, is_package=True)
+    portions = [Path(place) / module.rpartition(".")[2] for place in path]
+    spec.submodule_search_locations = [str(portion) for portion in portions if portion.is_dir()]
+    return spec
 
 
 def _place(module: str, spec: ModuleSpec) -> Place:

@@ -22,9 +22,8 @@ class OwnConfig(SourceConfig):
 
 
 def own(request, *, config: OwnConfig):
-    numbers = [(index, index % config.kinds) for index in range(9)]
-    rows = (SourceRow(f"own[{index}]", prompt=f"say {number * 1}", answer=f"{number}") for index, number in numbers)
-    return SourceRows(rows, {"source": "own"})
+    said = (str(i % config.kinds) for i in range(9))
+    return SourceRows((SourceRow("own", prompt=f"say {word}", answer=word) for word in said), {"source": "own"})
 """
 PROJECT = """
 [build-system]
@@ -70,9 +69,9 @@ def test_edit_plan_run(tmp_path: Path, way: str) -> None:
     assert posttrain("run")["metrics"]["num_rows"] == 5
     assert posttrain("plan")["cached"]
     module = (tmp_path / "site" if way == "regular" else project) / "own_rows.py"
-    module.write_text(SOURCE.replace("# ", "").replace("How many different", "Number of"))
+    module.write_text(SOURCE.replace("How many different prompts there are", "Number of prompts") + "# done\\n")
     assert posttrain("plan")["cached"]
-    module.write_text(SOURCE.replace("index % config.kinds", "index % (config.kinds + 2)"))
+    module.write_text(SOURCE.replace("i % config.kinds", "i % (config.kinds + 2)"))
     planned = posttrain("plan")
     assert (planned["cached"], planned["reason"]) == (False, "code changed: own_rows.py")
     ran = posttrain("run")
