@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from components.runtime.lineage.target import CREDENTIALS
 from pipelines.pools import load_pools
 from tests.infra.conftest import INFRA
 
@@ -71,7 +72,7 @@ def test_every_pod_is_locked_down_and_bounded(manifests: list[Manifest]) -> None
         assert pod["automountServiceAccountToken"] is False
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-        for container in pod["containers"]:
+        for container in [*pod.get("initContainers", []), *pod["containers"]]:
             assert container["securityContext"] == {
                 "allowPrivilegeEscalation": False,
                 "readOnlyRootFilesystem": True,
@@ -152,13 +153,58 @@ def test_every_secret_that_a_manifest_asks_for_is_told_of(manifests: list[Manife
     asked = {
         source["name"]
         for deployment in _of(manifests, "Deployment")
-        for container in deployment["spec"]["template"]["spec"]["containers"]
+        for pod in [deployment["spec"]["template"]["spec"]]
+        for container in [*pod.get("initContainers", []), *pod["containers"]]
         for item in [*container.get("env", []), *container.get("envFrom", [])]
         for word, source in {**item, **item.get("valueFrom", {})}.items()
         if word in ("secretKeyRef", "secretRef")
     }
-    assert "mlflow-database" in asked
+    assert {"mlflow-database", "mlflow-server", "mlflow-stage"} <= asked
     assert asked <= told
+
+
+def test_every_key_of_a_secret_that_the_tracking_server_takes_is_told_of(manifests: list[Manifest]) -> None:
+    server = next(one for one in _of(manifests, "Deployment") if one["metadata"]["name"] == "mlflow")
+    pod = server["spec"]["template"]["spec"]
+    text = (KUBERNETES / "README.md").read_text()
+    for container in [*pod["initContainers"], *pod["containers"]]:
+        for item in container["env"]:
+            if reference := item.get("valueFrom", {}).get("secretKeyRef"):
+                (line,) = re.findall(rf"create secret generic {reference['name']} .*", text)
+                assert f"--from-literal={reference['key']}=" in line
+
+
+def test_the_tracking_server_asks_for_a_user(manifests: list[Manifest]) -> None:
+    server = next(one for one in _of(manifests, "Deployment") if one["metadata"]["name"] == "mlflow")
+    pod = server["spec"]["template"]["spec"]
+    (container,), (accounts,) = pod["containers"], pod["initContainers"]
+    command = container["command"]
+    assert command[command.index("--app-name") + 1] == "basic-auth"
+    assert accounts["image"] == container["image"]
+    settings = [{item["name"]: item.get("value") for item in one["env"]} for one in (accounts, container)]
+    assert {one["MLFLOW_AUTH_CONFIG_PATH"] for one in settings} == {"/run/mlflow/basic_auth.ini"}
+    assert settings[0]["POSTTRAIN_MLFLOW_PERMISSION"] == "READ"
+    secret = [name for name, value in settings[0].items() if "PASSWORD" in name]
+    assert len(secret) == 2
+    assert not any(settings[0][name] for name in secret)
+    assert not {name for name in settings[1] if "PASSWORD" in name}  # the server itself needs none
+
+
+def test_stages_are_given_the_account_that_the_tracking_server_knows(manifests: list[Manifest]) -> None:
+    server = next(one for one in _of(manifests, "Deployment") if one["metadata"]["name"] == "mlflow")
+    (accounts,) = server["spec"]["template"]["spec"]["initContainers"]
+    named = {
+        item["valueFrom"]["secretKeyRef"]["key"]
+        for item in accounts["env"]
+        if item.get("valueFrom", {}).get("secretKeyRef", {}).get("name") == "mlflow-stage"
+    }
+    assert named == set(CREDENTIALS)
+    values = yaml.safe_load((INFRA / "airflow" / "values.yaml").read_text())
+    (given,) = [item["value"] for item in values["env"] if item["name"] == "POSTTRAIN_POD_SECRETS"]
+    assert "mlflow-stage" in given.split(",")
+    kubeflow = (KUBERNETES / "README.md").read_text()
+    (told,) = re.findall(r"POSTTRAIN_KUBEFLOW_SECRETS=mlflow-stage:([A-Z_+]+)", kubeflow)
+    assert set(CREDENTIALS) <= set(told.split("+"))
 
 
 def test_the_tracking_server_answers_to_the_names_by_which_it_is_called(manifests: list[Manifest]) -> None:

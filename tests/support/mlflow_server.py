@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,19 +24,29 @@ def serving(database: Path, port: int) -> Iterator[None]:
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     command += ["--backend-store-uri", f"sqlite:///{database}"]
     command += ["--artifacts-destination", str(database.parent / "artifacts")]
-    environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    server = subprocess.Popen(
-        command,
-        cwd=database.parent,
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    variables = {"MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    with serving_command(command, variables, database.parent, port):
+        yield
+
+
+@contextmanager
+def serving_command(command: list[str], variables: Mapping[str, str], folder: Path, port: int) -> Iterator[None]:
+    """Run a command that serves MLflow on a port, with `variables` too, until the end of the block."""
+    log = folder / "server.log"
+    with log.open("wb") as output:
+        server = subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**os.environ, **variables},
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
     try:
         deadline = time.monotonic() + START_SECONDS
         while not _healthy(port):
-            assert server.poll() is None and time.monotonic() < deadline, "the MLflow server did not start"
+            running = server.poll() is None and time.monotonic() < deadline
+            assert running, f"the MLflow server did not start: {log.read_text()[-2000:]}"
             time.sleep(0.1)
         yield
     finally:

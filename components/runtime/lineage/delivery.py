@@ -18,6 +18,7 @@ from components.runtime.lineage.order import delivery_order, is_closed
 from components.runtime.lineage.spool import run_started_key, spooled_keys
 from components.runtime.lineage.target import (
     LineageBlocked,
+    access_refused,
     artifact_root,
     configure_client,
     database_errors,
@@ -119,7 +120,8 @@ class Delivery:
                     pending = keys  # MLflow has lost the run, or has never had it
                 return self._write(first, keys, pending)
         except (MlflowException, LineageBlocked) as error:
-            self._note(f"{self._cursor.tracking_uri}: {error}")
+            refused = isinstance(error, MlflowException) and access_refused(self._uri, error.get_http_status_code())
+            self._note(f"{self._cursor.tracking_uri}: {refused or error}")
             self._writer = None  # what MLflow holds is looked up anew the next time
             return False
 

@@ -8,6 +8,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from http import HTTPStatus
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from components.runtime.store import Store
 
 VARIABLE = "MLFLOW_TRACKING_URI"
+CREDENTIALS = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD")
 SQLITE = "sqlite:///"
 HERE = Path(".posttrain")
 """Where the database lies when the store is a bucket."""
@@ -93,6 +95,24 @@ def unreachable(uri: str, *, seconds: float = PROBE_SECONDS) -> str | None:
         return f"{public}: HTTP {error.code}" if error.code >= 500 else None
     except OSError as error:
         return f"{public}: {error}"
+
+
+def access_refused(uri: str, status: int) -> str | None:
+    """Return what to do where the tracking server asks for a user or refuses one; None for other answers than these.
+
+    Takes MLflow's own settings, which it has read from its variables, from ~/.mlflow/credentials or from the address.
+    """
+    from mlflow.utils.credentials import read_mlflow_creds
+
+    user = read_mlflow_creds().username or urlsplit(uri).username
+    if status == HTTPStatus.UNAUTHORIZED:
+        told = f"refuses the user {user!r} with this password" if user else "asks for a user and a password"
+        return f"{told} (HTTP 401): set {CREDENTIALS[0]} and {CREDENTIALS[1]} to those of an account there"
+    if status == HTTPStatus.FORBIDDEN:
+        who = f"the user {user!r} may not write" if user else "nobody may write"
+        return f"{who} what lineage needs (HTTP 403): the experiment or the model is another user's, or the address \
+is none that the server answers to"
+    return None
 
 
 def _unknown_scheme(scheme: str, public: str) -> str | None:
