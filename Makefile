@@ -12,7 +12,7 @@ VLLM := .venv-vllm
 REQUIREMENTS := infra/requirements
 ARGS ?=
 
-.PHONY: help bubblewrap demo airflow test test-slow test-airflow test-airflow-ui test-infra test-containers test-vllm test-deepspeed test-learning bench base-image images lint docs lock lock-gpu clean
+.PHONY: help bubblewrap demo airflow test test-slow test-airflow test-airflow-ui test-infra test-containers test-vllm test-deepspeed test-learning bench base-image images pin-images lint docs lock lock-gpu clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -118,6 +118,9 @@ base-image: ## assemble a base image from Debian packages, where no registry can
 
 images: ## build the images of the stages (IMAGES="cpu gpu", BASE_IMAGE=...)
 	@for image in $(or $(IMAGES),cpu gpu); do infra/images/build.sh $$image || exit 1; done
+
+pin-images: ## ask the registries what the tags in infra/images/pins.lock mean now, and write the digests everywhere
+	@$(PYTHON) infra/images/pins.py --renew
 
 lock: $(VENV)/.test ## rewrite the lock files from what is installed
 	@$(BIN)/python $(REQUIREMENTS)/lock.py stages test

@@ -26,6 +26,8 @@ RUNS_ON = "POSTTRAIN_RUNS_ON"
 _LABEL = r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$"
 _LABEL_VALUE = r"^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$"
 _OBJECT_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+PLACEHOLDER = "@sha256:" + "0" * 64
+"""Digest of the images of ours in infra's files, until somebody has built and pushed them."""
 _IMAGE = re.compile(r"[a-z0-9][A-Za-z0-9._:/-]*@sha256:[0-9a-f]{64}")
 
 
@@ -33,6 +35,8 @@ def pinned_image(text: str) -> str:
     """Return an image that is named by digest; raise ValueError for a tag, which may mean another image tomorrow."""
     if not _IMAGE.fullmatch(text):
         raise ValueError("expected an image by its digest: name@sha256:<64 hexadecimal digits>")
+    if text.endswith(PLACEHOLDER):
+        raise ValueError("its digest is a placeholder: put in what `make images` built and you pushed")
     return text
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Build an image of the stages, or Airflow's own, with buildah, or docker where there is no buildah:
 #   infra/images/build.sh cpu|gpu|airflow
-# BASE_IMAGE, EXTRA_INDEX_URL, TAG and, where there is no git checkout, REVISION may be set. PIP_CONFIG_FILE, PIP_CERT and
-# PIP_FIND_LINKS of the shell are passed on to the build only.
+# BASE_IMAGE (by digest, or of this machine), EXTRA_INDEX_URL, TAG and, where there is no git checkout, REVISION may be
+# set. PIP_CONFIG_FILE, PIP_CERT and PIP_FIND_LINKS of the shell are passed on to the build only.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 kind=${1:-}
@@ -29,6 +29,13 @@ arguments=(
   --build-arg "BUILT=$(date +%s%N)"
 )
 [ -z "$index" ] || arguments+=(--build-arg "EXTRA_INDEX_URL=$index")
+case ${BASE_IMAGE:-} in
+  "" | localhost/* | *@sha256:*) ;;
+  *)
+    echo "BASE_IMAGE=$BASE_IMAGE: a tag may mean another image tomorrow; expected name@sha256:<digest>, or localhost/name" >&2
+    exit 2
+    ;;
+esac
 [ -z "${BASE_IMAGE:-}" ] || arguments+=(--build-arg "BASE_IMAGE=$BASE_IMAGE")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

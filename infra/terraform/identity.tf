@@ -7,13 +7,16 @@ resource "aws_iam_openid_connect_provider" "cluster" {
 locals {
   issuer = trimprefix(aws_iam_openid_connect_provider.cluster.url, "https://")
 
-  # Service account -> the parts of the bucket that it reads and writes.
-  prefixes = {
-    stage  = "store"
-    mlflow = "mlflow"
+  # Service account -> the prefix of the bucket that it reads, and what below it it writes and deletes.
+  # A stage deletes what it keeps for itself while it works: checkpoints to resume from, its locks, and the mark of a
+  # collector that was killed. Artifacts and records are for gc alone to delete.
+  rights = {
+    stage  = { prefix = "store", writes = ["*"], deletes = ["partial/*", "locks/*", "collecting/*"] }
+    gc     = { prefix = "store", writes = ["locks/*", "collecting/*", "quarantine/*"], deletes = ["*"] }
+    mlflow = { prefix = "mlflow", writes = ["*"], deletes = ["*"] }
   }
   accounts = merge(
-    { for account, _ in local.prefixes : account => "${var.namespace}:${account}" },
+    { for account, _ in local.rights : account => "${var.namespace}:${account}" },
     { autoscaler = "kube-system:cluster-autoscaler" },
   )
 }
@@ -46,7 +49,7 @@ resource "aws_iam_role" "account" {
 }
 
 data "aws_iam_policy_document" "bucket" {
-  for_each = local.prefixes
+  for_each = local.rights
 
   statement {
     actions   = ["s3:ListBucket"]
@@ -54,12 +57,23 @@ data "aws_iam_policy_document" "bucket" {
     condition {
       test     = "StringLike"
       variable = "s3:prefix"
-      values   = ["${each.value}/*"]
+      values   = ["${each.value.prefix}/*"]
     }
   }
   statement {
-    actions   = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload"]
-    resources = ["${aws_s3_bucket.store.arn}/${each.value}/*"]
+    sid       = "Read"
+    actions   = ["s3:GetObject"]
+    resources = ["${aws_s3_bucket.store.arn}/${each.value.prefix}/*"]
+  }
+  statement {
+    sid       = "Write"
+    actions   = ["s3:PutObject", "s3:AbortMultipartUpload"]
+    resources = [for part in each.value.writes : "${aws_s3_bucket.store.arn}/${each.value.prefix}/${part}"]
+  }
+  statement {
+    sid       = "Delete"
+    actions   = ["s3:DeleteObject"]
+    resources = [for part in each.value.deletes : "${aws_s3_bucket.store.arn}/${each.value.prefix}/${part}"]
   }
   statement {
     actions   = ["kms:Decrypt", "kms:GenerateDataKey"]
@@ -67,11 +81,29 @@ data "aws_iam_policy_document" "bucket" {
   }
 }
 
+# Uploads that were never completed are listed by bucket and ended by key.
+data "aws_iam_policy_document" "uploads" {
+  statement {
+    actions   = ["s3:ListBucketMultipartUploads"]
+    resources = [aws_s3_bucket.store.arn]
+  }
+  statement {
+    actions   = ["s3:AbortMultipartUpload"]
+    resources = ["${aws_s3_bucket.store.arn}/${local.rights.gc.prefix}/*"]
+  }
+}
+
 resource "aws_iam_role_policy" "bucket" {
-  for_each = local.prefixes
+  for_each = local.rights
   name     = "bucket"
   role     = aws_iam_role.account[each.key].name
   policy   = data.aws_iam_policy_document.bucket[each.key].json
+}
+
+resource "aws_iam_role_policy" "uploads" {
+  name   = "uploads"
+  role   = aws_iam_role.account["gc"].name
+  policy = data.aws_iam_policy_document.uploads.json
 }
 
 # DescribeNodegroup tells the autoscaler labels and taints of a group that has no node yet.

@@ -15,11 +15,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.s3_rights import Rights, account_rights
 from tests.support.s3_server import local_s3, make_bucket, s3_environment
 
 IMAGE = os.environ.get("POSTTRAIN_IMAGE_CPU", "localhost/posttrain-cpu:latest")
 GPU_IMAGE = os.environ.get("POSTTRAIN_IMAGE_GPU", "localhost/posttrain-gpu:latest")
 BUCKET = "posttrain-containers"
+STAGE, MLFLOW = account_rights()["stage"], account_rights()["mlflow"]
+BUCKET_RIGHTS = Rights(STAGE.writes + MLFLOW.writes, STAGE.deletes + MLFLOW.deletes)
 RECIPE = "quickstart"
 FEW = {
     "base_steps": 12,
@@ -68,7 +71,10 @@ def network() -> Iterator[Network]:
 
 @pytest.fixture
 def bucket(network: Network, tmp_path: Path) -> Iterator[dict[str, str]]:
-    """Serve an empty bucket at this machine's address in the network; return the variables by which it is reached."""
-    with local_s3(host=network.host) as endpoint:
+    """Serve an empty bucket at this machine's address in the network; return the variables by which it is reached.
+
+    In it one may do what the cloud lets a stage's pod do, so that a recipe that runs here can run there.
+    """
+    with local_s3(host=network.host, rights=BUCKET_RIGHTS) as endpoint:
         make_bucket(endpoint, BUCKET)
         yield s3_environment(endpoint, tmp_path / "cache")

@@ -10,6 +10,7 @@ import pytest
 
 from pipelines.pools import Pool, load_pools
 from tests.infra.conftest import Terraform
+from tests.support.s3_rights import account_rights
 from tests.support.s3_server import local_s3
 
 pytestmark = pytest.mark.infra
@@ -29,7 +30,7 @@ def test_it_is_formatted_valid_and_passes_its_own_tests(terraform: Terraform) ->
     terraform("fmt", "-check", "-recursive", "-diff")
     terraform("validate", "-no-color")
     printed = terraform("test", "-no-color").stdout
-    assert "5 passed, 0 failed" in printed
+    assert "6 passed, 0 failed" in printed
 
 
 def test_every_pool_fits_the_machines_that_terraform_gives_it(terraform: Terraform) -> None:
@@ -89,8 +90,11 @@ def test_apply_makes_a_closed_bucket_and_narrow_roles(aws: Any) -> None:
     assert (deny["Effect"], deny["Condition"]) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
 
     stage = aws("iam").get_role_policy(RoleName="posttrain-stage", PolicyName="bucket")["PolicyDocument"]
-    objects = next(one for one in stage["Statement"] if "s3:PutObject" in one["Action"])
-    assert objects["Resource"] == f"arn:aws:s3:::{BUCKET}/store/*"
+    assert _resources(stage, "s3:PutObject") == {f"arn:aws:s3:::{BUCKET}/store/*"}
+    for account, rights in account_rights().items():
+        policy = aws("iam").get_role_policy(RoleName=f"posttrain-{account}", PolicyName="bucket")["PolicyDocument"]
+        for action, patterns in (("s3:PutObject", rights.writes), ("s3:DeleteObject", rights.deletes)):
+            assert _resources(policy, action) == {f"arn:aws:s3:::{BUCKET}/{pattern}" for pattern in patterns}
     assert not any("*" in action for one in stage["Statement"] for action in _listed(one["Action"]))
     trust = aws("iam").get_role(RoleName="posttrain-stage")["Role"]["AssumeRolePolicyDocument"]["Statement"][0]
     subjects = [value for key, value in trust["Condition"]["StringEquals"].items() if key.endswith(":sub")]
@@ -123,6 +127,12 @@ def _by_label() -> dict[str, list[Pool]]:
         if pool.node_selector:
             found.setdefault(pool.node_selector[LABEL], []).append(pool)
     return found
+
+
+def _resources(policy: dict[str, Any], action: str) -> set[str]:
+    """Return the resources on which a policy allows an action."""
+    allowed = [one for one in policy["Statement"] if action in _listed(one["Action"]) and one["Effect"] == "Allow"]
+    return {resource for one in allowed for resource in _listed(one["Resource"])}
 
 
 def _listed(value: str | list[str]) -> list[str]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.contract.artifacts import CHUNK_BYTES, FileEntry, hash_file
+from components.contract.errors import StoreUnavailable
 from components.runtime.store.access import access_below, make_folder, open_up
 from components.runtime.store.blobs import Blob, corrupt, disk_errors, first_damage
 from components.runtime.store.lease import hold_lease, lease_is_held
@@ -134,13 +135,16 @@ class S3Blobs:
         return list_names(self.calls, self.prefix + prefix)
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Remove objects, a thousand a request, and their cached copies."""
+        """Remove objects, a thousand a request, and their cached copies; raise StoreUnavailable if one is refused."""
         waiting = list(keys)
         for start in range(0, len(waiting), KEYS_IN_A_DELETE):
             batch = waiting[start : start + KEYS_IN_A_DELETE]
             names = {"Objects": [{"Key": self.prefix + key} for key in batch], "Quiet": True}
             request = {"Bucket": self.bucket, "Delete": names}
-            self.calls.run(lambda client, request=request: client.delete_objects(**request))
+            answer = self.calls.run(lambda client, request=request: client.delete_objects(**request))
+            if refused := answer.get("Errors"):  # the answer is a success all the same
+                first = f"{refused[0].get('Code')}: s3://{self.bucket}/{refused[0].get('Key')}"
+                raise StoreUnavailable(f"store {self.uri}: {len(refused)} objects could not be removed ({first})")
             for key in batch:
                 (self.cache / key).unlink(missing_ok=True)
 

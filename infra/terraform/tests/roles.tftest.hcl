@@ -1,0 +1,54 @@
+# No account, no network: the provider is a mock. What is checked is what each service account may do in the bucket.
+mock_provider "aws" {
+  mock_data "aws_iam_policy_document" {
+    defaults = { json = "{\"Version\": \"2012-10-17\", \"Statement\": []}" }
+  }
+  mock_resource "aws_iam_role" {
+    defaults = { arn = "arn:aws:iam::123456789012:role/mock" }
+  }
+  mock_resource "aws_kms_key" {
+    defaults = { arn = "arn:aws:kms:eu-west-1:123456789012:key/mock" }
+  }
+  mock_resource "aws_iam_openid_connect_provider" {
+    defaults = { arn = "arn:aws:iam::123456789012:oidc-provider/mock" }
+  }
+  mock_resource "aws_launch_template" {
+    defaults = { id = "lt-0123456789abcdef0", latest_version = 1 }
+  }
+  mock_resource "aws_eks_cluster" {
+    defaults = { identity = [{ oidc = [{ issuer = "https://oidc.example/id/MOCK" }] }] }
+  }
+}
+
+variables {
+  bucket = "posttrain-test"
+}
+
+run "only_gc_deletes_artifacts_and_records" {
+  command = plan
+  override_resource {
+    target          = aws_s3_bucket.store
+    override_during = plan
+    values          = { arn = "arn:aws:s3:::store" }
+  }
+  assert {
+    condition = toset(flatten([
+      for one in data.aws_iam_policy_document.bucket["stage"].statement : one.resources if contains(one.actions, "s3:DeleteObject")
+    ])) == toset([for part in ["partial", "locks", "collecting"] : "arn:aws:s3:::store/store/${part}/*"])
+    error_message = "a stage deletes its own checkpoints, locks and a dead collector's marks, and nothing else"
+  }
+  assert {
+    condition = alltrue(flatten([
+      for account, policy in data.aws_iam_policy_document.bucket : [
+        for one in policy.statement : !strcontains(join(" ", one.actions), "*") && !contains(one.actions, "s3:DeleteObjectVersion")
+      ]
+    ]))
+    error_message = "no account has all rights, and none deletes old versions: what was deleted can be brought back"
+  }
+  assert {
+    condition = toset(flatten([
+      for one in data.aws_iam_policy_document.bucket["gc"].statement : one.resources if contains(one.actions, "s3:PutObject")
+    ])) == toset([for part in ["locks", "collecting", "quarantine"] : "arn:aws:s3:::store/store/${part}/*"])
+    error_message = "gc deletes and keeps its own marks, and changes no artifact or record"
+  }
+}
