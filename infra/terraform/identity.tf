@@ -12,7 +12,7 @@ locals {
   # collector that was killed. Artifacts and records are for gc alone to delete.
   rights = {
     stage  = { prefix = "store", writes = ["*"], deletes = ["partial/*", "locks/*", "collecting/*"] }
-    gc     = { prefix = "store", writes = ["locks/*", "collecting/*", "quarantine/*"], deletes = ["*"] }
+    gc     = { prefix = "store", writes = ["locks/*", "collecting/*", "quarantine/*", "pins/*"], deletes = ["*"] }
     mlflow = { prefix = "mlflow", writes = ["*"], deletes = ["*"] }
   }
   accounts = merge(

@@ -65,14 +65,15 @@ def test_nothing_may_talk_unless_it_is_named(manifests: list[Manifest]) -> None:
 
 
 def test_every_pod_is_locked_down_and_bounded(manifests: list[Manifest]) -> None:
-    deployments = _of(manifests, "Deployment")
-    assert deployments
-    for deployment in deployments:
-        pod = deployment["spec"]["template"]["spec"]
+    pods = _pods(manifests)
+    assert {"mlflow", "gc"} <= pods.keys()
+    for pod in pods.values():
         assert pod["automountServiceAccountToken"] is False
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-        for container in [*pod.get("initContainers", []), *pod["containers"]]:
+        assert not pod.keys() & {"hostNetwork", "hostPID", "hostIPC"}
+        assert all(volume.keys() == {"name", "emptyDir"} for volume in pod["volumes"])
+        for container in _containers(pod):
             assert container["securityContext"] == {
                 "allowPrivilegeEscalation": False,
                 "readOnlyRootFilesystem": True,
@@ -130,10 +131,6 @@ def test_nothing_is_open_to_the_outside_or_bound_to_a_disk(manifests: list[Manif
     assert all(service["spec"].get("type", "ClusterIP") == "ClusterIP" for service in _of(manifests, "Service"))
     (namespace,) = _of(manifests, "Namespace")
     assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
-    for deployment in _of(manifests, "Deployment"):
-        pod = deployment["spec"]["template"]["spec"]
-        assert not pod.keys() & {"hostNetwork", "hostPID", "hostIPC"}
-        assert all(volume.keys() == {"name", "emptyDir"} for volume in pod["volumes"])
 
 
 def test_the_tracking_server_has_a_database_and_an_object_store(manifests: list[Manifest]) -> None:
@@ -152,9 +149,8 @@ def test_every_secret_that_a_manifest_asks_for_is_told_of(manifests: list[Manife
     told = set(re.findall(r"create secret generic (\S+)", (KUBERNETES / "README.md").read_text()))
     asked = {
         source["name"]
-        for deployment in _of(manifests, "Deployment")
-        for pod in [deployment["spec"]["template"]["spec"]]
-        for container in [*pod.get("initContainers", []), *pod["containers"]]
+        for pod in _pods(manifests).values()
+        for container in _containers(pod)
         for item in [*container.get("env", []), *container.get("envFrom", [])]
         for word, source in {**item, **item.get("valueFrom", {})}.items()
         if word in ("secretKeyRef", "secretRef")
@@ -217,6 +213,39 @@ def test_the_tracking_server_answers_to_the_names_by_which_it_is_called(manifest
     assert called.removeprefix("http://") in answered
     assert {"mlflow:5000", "mlflow.posttrain:5000"} <= set(answered)
     assert not any(name.startswith("*") for name in answered)
+
+
+def test_gc_is_an_account_of_its_own_that_waits_to_be_wanted(manifests: list[Manifest]) -> None:
+    (job,) = _of(manifests, "CronJob")
+    assert job["spec"]["suspend"] is True
+    assert job["spec"]["concurrencyPolicy"] == "Forbid"
+    pods = _pods(manifests)
+    assert pods["gc"]["serviceAccountName"] == "gc"
+    assert "gc" in {one["metadata"]["name"] for one in _of(manifests, "ServiceAccount")}
+    assert pods["gc"]["containers"][0]["image"] == pods["mlflow"]["containers"][0]["image"]
+    # what reaches the store and MLflow is chosen by this label
+    label = job["spec"]["jobTemplate"]["spec"]["template"]["metadata"]["labels"]["posttrain.dev/role"]
+    policies = [one for one in _of(manifests, "NetworkPolicy") if "Egress" in one["spec"]["policyTypes"]]
+    chosen = {
+        policy["metadata"]["name"]
+        for policy in policies
+        for expression in policy["spec"]["podSelector"].get("matchExpressions", [])
+        if label in expression.get("values", [])
+    }
+    assert "stage-to-mlflow" in chosen
+    assert chosen & {"to-aws", "to-object-store"}
+
+
+def _pods(manifests: list[Manifest]) -> dict[str, Any]:
+    """Return name -> the specification of the pods that Deployments and CronJobs make."""
+    pods = {one["metadata"]["name"]: one["spec"]["template"]["spec"] for one in _of(manifests, "Deployment")}
+    for one in _of(manifests, "CronJob"):
+        pods[one["metadata"]["name"]] = one["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    return pods
+
+
+def _containers(pod: dict[str, Any]) -> list[Any]:
+    return [*pod.get("initContainers", []), *pod["containers"]]
 
 
 def _of(manifests: list[Manifest], kind: str) -> list[Manifest]:

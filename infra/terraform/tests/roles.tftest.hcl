@@ -48,7 +48,7 @@ run "only_gc_deletes_artifacts_and_records" {
   assert {
     condition = toset(flatten([
       for one in data.aws_iam_policy_document.bucket["gc"].statement : one.resources if contains(one.actions, "s3:PutObject")
-    ])) == toset([for part in ["locks", "collecting", "quarantine"] : "arn:aws:s3:::store/store/${part}/*"])
+    ])) == toset([for part in ["locks", "collecting", "quarantine", "pins"] : "arn:aws:s3:::store/store/${part}/*"])
     error_message = "gc deletes and keeps its own marks, and changes no artifact or record"
   }
 }
