@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,18 +14,18 @@ from components.runtime.store import Store, open_store
 from tests.support.s3_rights import account_rights
 from tests.support.s3_server import local_s3, make_bucket, s3_environment
 
-BUCKET = "rights"
 Folder = Callable[[dict[str, bytes]], Path]
 
 
 @pytest.fixture
 def stage_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     """A bucket in which one may do what a stage's pod may."""
+    bucket = f"rights-{uuid.uuid4().hex[:8]}"  # servers of one process share what they hold
     with local_s3(rights=account_rights()["stage"]) as endpoint:
-        make_bucket(endpoint, BUCKET)
+        make_bucket(endpoint, bucket)
         for name, value in s3_environment(endpoint, tmp_path / "cache").items():
             monkeypatch.setenv(name, value)
-        yield open_store(f"s3://{BUCKET}/store")
+        yield open_store(f"s3://{bucket}/store")
 
 
 def test_the_rights_of_all_accounts_are_found() -> None:
@@ -62,6 +63,6 @@ def test_a_stage_deletes_no_artifact_and_no_record(stage_store: Store, folder: F
     store.put("actions/one.json", {"made": made.digest})
     store.put("ledger/run/state.json", {"n": 1})
     before = [blob.key for blob in store.blobs.list("")]
-    with pytest.raises(StoreUnavailable, match=r"could not be removed \(AccessDenied: s3://rights/store/"):
+    with pytest.raises(StoreUnavailable, match=r"could not be removed \(AccessDenied: s3://rights-[0-9a-f]+/store/"):
         store.blobs.delete(blob.key for blob in store.blobs.list(key))
     assert [blob.key for blob in store.blobs.list("")] == before
