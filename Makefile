@@ -84,7 +84,7 @@ test-infra: $(KUBEFLOW)/.installed ## terraform and manifests (needs terraform a
 	@for tool in terraform kubectl; do command -v $$tool >/dev/null || { echo "$$tool is not installed" >&2; exit 1; }; done
 	@$(KUBEFLOW)/bin/python -m pytest -m "infra and not slow" tests/infra $(ARGS)
 
-test-containers: $(VENV)/.test $(KUBEFLOW)/.installed ## stages, images, MLflow and pipelines in containers (needs podman, buildah, PostgreSQL, root and the image posttrain-cpu of this tree; checks posttrain-gpu too where it is built)
+test-containers: $(VENV)/.test $(KUBEFLOW)/.installed ## stages, the sandbox, images, MLflow and pipelines in containers (needs podman, buildah, PostgreSQL, root and the image posttrain-cpu of this tree; checks posttrain-gpu too where it is built)
 	@command -v podman >/dev/null || { echo "podman is not installed" >&2; exit 1; }
 	@$(BIN)/python -m pytest -m containers tests/containers --ignore tests/containers/test_kubeflow_local.py $(ARGS)
 	@$(KUBEFLOW)/bin/python -m pytest -m containers tests/containers/test_kubeflow_local.py $(ARGS)
