@@ -10,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 root=$work/root
 
 packages=ca-certificates,libssl3,libsqlite3-0,libffi8,zlib1g,libbz2-1.0,liblzma5,libreadline8,libncursesw6,libuuid1,libexpat1,libgomp1
-debootstrap --variant=minbase --include=$packages bookworm "$root" "$mirror" >"$work/log" || { tail -20 "$work/log" >&2; exit 1; }
+debootstrap --force-check-gpg --variant=minbase --include=$packages bookworm "$root" "$mirror" >"$work/log" || { tail -20 "$work/log" >&2; exit 1; }
 mkdir -p "$root/usr/local"
 tar -C "$python" -cf - --exclude='*/site-packages/*' --exclude='*/test' --exclude=__pycache__ --exclude='*.a' --exclude=idlelib \
   bin/python3.11 bin/python3 bin/python lib/libpython3.11.so.1.0 lib/libpython3.so lib/python3.11 include | tar -C "$root/usr/local" -xf -

@@ -17,6 +17,7 @@ from types import ModuleType
 import pytest
 import yaml
 
+from pipelines.pools import pinned_image
 from tests.infra.conftest import INFRA
 
 OURS = ("posttrain-", "localhost/posttrain-")
@@ -110,6 +111,16 @@ def test_a_base_that_is_named_by_tag_is_refused(base: str) -> None:
     done = subprocess.run([build, "cpu"], env=variables, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert done.stderr.startswith(f"BASE_IMAGE={base}: a tag may mean another image tomorrow")
+
+
+def test_the_zeros_that_stand_for_our_own_images_are_refused() -> None:
+    values = yaml.safe_load((INFRA / "airflow" / "values.yaml").read_text())
+    images = [item["value"] for item in values["env"] if item["name"].startswith("POSTTRAIN_IMAGE_")]
+    assert len(images) == 2
+    for image in (text.replace("ACCOUNT", "123456789012") for text in images):
+        with pytest.raises(ValueError, match="placeholder"):
+            pinned_image(image)
+        assert pinned_image(image.replace("0" * 64, "a" * 64))
 
 
 def _named_in_dockerfiles() -> Iterator[str]:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import configparser
 import os
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,10 +84,10 @@ class Accounts:
         }
         parser = configparser.ConfigParser()
         parser[SECTION] = {name: value.replace("%", "%%") for name, value in settings.items()}
-        draft = self.config.with_name(f"{self.config.name}.{os.getpid()}.new")
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
+        descriptor, draft = tempfile.mkstemp(dir=self.config.parent)  # which makes it for this user alone
+        with os.fdopen(descriptor, "w") as stream:
             parser.write(stream)
-        draft.replace(self.config)
+        Path(draft).replace(self.config)
 
     def make(self) -> list[str]:
         """Make the users, or set their passwords and rights right; return a line for each one that was changed."""

@@ -124,6 +124,7 @@ def test_a_person_reads_what_stages_wrote_and_cannot_write_there(
     account = {"username": ANN[0], "password": ANN[1]}
     create = "/api/2.0/mlflow/users/create"
     assert [server.ask(create, who, account) for who in (None, stage, admin)] == [401, 403, 200]
+    assert [server.ask("/signup", who) for who in (None, admin)] == [401, 200]  # the page for it
     assert server.ask("/api/2.0/mlflow/experiments/create", stage, {"name": "theirs"}) == 200
     name = "/api/2.0/mlflow/experiments/get-by-name?experiment_name=theirs"
     (found,) = rows_of(server.database, "select experiment_id from experiments where name = 'theirs'")
