@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from components.runtime.lineage.target import CREDENTIALS
+from pipelines.cli.parser import build_parser
 from pipelines.pools import load_pools
 from tests.infra.conftest import INFRA
 
@@ -223,6 +224,10 @@ def test_gc_is_an_account_of_its_own_that_waits_to_be_wanted(manifests: list[Man
     assert pods["gc"]["serviceAccountName"] == "gc"
     assert "gc" in {one["metadata"]["name"] for one in _of(manifests, "ServiceAccount")}
     assert pods["gc"]["containers"][0]["image"] == pods["mlflow"]["containers"][0]["image"]
+    command, *arguments = pods["gc"]["containers"][0]["command"]
+    assert command == "posttrain"
+    given = build_parser().parse_args(arguments)
+    assert (given.delete, given.older_than, given.keep_last, given.without_mlflow) == (True, None, None, False)
     # what reaches the store and MLflow is chosen by this label
     label = job["spec"]["jobTemplate"]["spec"]["template"]["metadata"]["labels"]["posttrain.dev/role"]
     policies = [one for one in _of(manifests, "NetworkPolicy") if "Egress" in one["spec"]["policyTypes"]]

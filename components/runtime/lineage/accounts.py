@@ -8,7 +8,8 @@ Nothing secret is on a command line or printed.
 
 - MLFLOW_BACKEND_STORE_URI: the database
 - MLFLOW_AUTH_CONFIG_PATH: where the server's settings file is written, for its user alone
-- POSTTRAIN_MLFLOW_PERMISSION: what every user may do with what others made: READ, USE, EDIT, MANAGE or NO_PERMISSIONS
+- POSTTRAIN_MLFLOW_PERMISSION: what every user may do with what others made: READ, USE, EDIT or MANAGE; not less, since
+  gc keeps what MLflow's registry names, and has to see all of it
 - MLFLOW_AUTH_ADMIN_USERNAME, MLFLOW_AUTH_ADMIN_PASSWORD: who makes accounts for people and may change everything
 - MLFLOW_TRACKING_USERNAME, MLFLOW_TRACKING_PASSWORD: as whom lineage is delivered; owns the experiments that it makes
 """
@@ -33,7 +34,7 @@ DATABASE, CONFIG = "MLFLOW_BACKEND_STORE_URI", "MLFLOW_AUTH_CONFIG_PATH"
 PERMISSION = "POSTTRAIN_MLFLOW_PERMISSION"
 ADMIN, STAGE = "MLFLOW_AUTH_ADMIN", "MLFLOW_TRACKING"
 """Beginnings of the variables of an account: _USERNAME and _PASSWORD follow."""
-PERMISSIONS = ("READ", "USE", "EDIT", "MANAGE", "NO_PERMISSIONS")
+PERMISSIONS = ("READ", "USE", "EDIT", "MANAGE")
 MIN_PASSWORD_LENGTH = 12
 """MLflow takes no shorter one."""
 SECTION = "mlflow"

@@ -5,7 +5,13 @@ from __future__ import annotations
 import re
 
 from components.contract.errors import InputError
-from components.runtime.lineage.target import configure_client, database_errors, database_path, unreachable
+from components.runtime.lineage.target import (
+    access_refused,
+    configure_client,
+    database_errors,
+    database_path,
+    unreachable,
+)
 
 DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 TAG = "posttrain.digest"
@@ -44,6 +50,7 @@ def registered_digests(uri: str) -> set[str]:
                 if not token:
                     return found
     except MlflowException as error:
+        reason = access_refused(uri, error.get_http_status_code()) or error
         raise InputError(
-            f"what MLflow's registry names cannot be told ({error}); --without-mlflow goes without it"
+            f"what MLflow's registry names cannot be told ({reason}); --without-mlflow goes without it"
         ) from error

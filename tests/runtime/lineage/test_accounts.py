@@ -21,6 +21,7 @@ from components.runtime.lineage.accounts import Accounts
 from components.runtime.lineage.deliver import deliver, sync
 from components.runtime.lineage.spool import spooled_keys
 from components.runtime.store import Store
+from components.runtime.upkeep.registered import registered_digests
 from tests.runtime.lineage.conftest import Story, rows_of, tell
 from tests.support.mlflow_manifest import ACCOUNTS, SERVER, container, secrets
 from tests.support.mlflow_server import closed_port, serving_command
@@ -108,12 +109,16 @@ def test_lineage_waits_for_the_right_password_and_then_arrives_whole(
     assert "\n" not in wrong.problem and "not-the-password" not in wrong.problem
     assert rows_of(server.database, "select count(*) from runs") == [(0,)]
 
+    with pytest.raises(InputError, match="refuses the user 'stage' with this password"):
+        registered_digests(server.uri)  # gc does not take a refusal for an empty registry
+
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", server.secrets[PASSWORD])
     results = sync(store, server.uri)
     assert {run: (one.delivered, one.pending, one.refused) for run, one in results.items()} == {
         "quick-1": (events, 0, {})
     }
     assert sync(store, server.uri) == {}
+    assert registered_digests(server.uri)
 
 
 def test_a_person_reads_what_stages_wrote_and_cannot_write_there(
