@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
+import sys
 import uuid
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 
 from components.contract.job import Job
 from pipelines.engines.containers import Containers
-from tests.containers.conftest import IMAGE
+from tests.containers.conftest import BUCKET, IMAGE, Network
 
 pytestmark = [pytest.mark.containers, pytest.mark.slow]
 TESTS = Path(__file__).parents[1]
@@ -21,6 +23,28 @@ LAST = re.compile(r"^(\w+): (\d+) hostile programs, (\d+) not held$", re.MULTILI
 SUITE_SECONDS = 900
 LANDLOCK = ("landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self")
 NAMESPACES = ("unshare", "mount", "setns", "pivot_root")
+NEITHER = {
+    "defaultAction": "SCMP_ACT_ALLOW",
+    "syscalls": [
+        {"names": list(names), "action": "SCMP_ACT_ERRNO", "errnoRet": number}
+        for names, number in ((LANDLOCK, 38), (NAMESPACES, 1))
+    ],
+}
+"""A seccomp profile under which neither backend of the sandbox works."""
+CONTAINERS = Path(__file__).parents[2] / "infra" / "images" / "containers.conf"
+STORE = f"s3://{BUCKET}/store"
+RECIPE = """
+name: judged
+summary: References that are judged by a library which evaluates them
+seed: 0
+defaults: {pool: cpu, retries: 0}
+stages:
+  prompts:
+    uses: curate
+    with:
+      kind: prompts
+      sources: [{domain: numbers, count: 6, source: {name: reasoning_gym, task: countdown, seed: 1}}]
+"""
 CLOSED = """
 import json
 status = dict(line.split(":", 1) for line in open("/proc/self/status") if ":" in line)
@@ -44,20 +68,37 @@ def test_every_hostile_program_is_held_inside_of_the_hardened_image() -> None:
 
 
 def test_without_namespaces_and_landlock_nothing_runs_and_one_line_says_what_to_install(tmp_path: Path) -> None:
-    refused = {
-        "defaultAction": "SCMP_ACT_ALLOW",
-        "syscalls": [
-            {"names": list(names), "action": "SCMP_ACT_ERRNO", "errnoRet": number}
-            for names, number in ((LANDLOCK, 38), (NAMESPACES, 1))
-        ],
-    }
     profile = tmp_path / "seccomp.json"
-    profile.write_text(json.dumps(refused))
+    profile.write_text(json.dumps(NEITHER))
     done = _run(*SUITE, seconds=300, options=("--security-opt", f"seccomp={profile}"))
     assert done.returncode == 2, done.stdout + done.stderr
     assert done.stdout == ""
     assert "apt-get install bubblewrap" in done.stderr and "Landlock" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_stage_verifies_in_the_sandbox_of_its_container_and_refuses_without_one(
+    network: Network, bucket: dict[str, str], tmp_path: Path
+) -> None:
+    recipe, profile, settings = (tmp_path / name for name in ("recipe.yaml", "seccomp.json", "containers.conf"))
+    recipe.write_text(RECIPE)
+    profile.write_text(json.dumps(NEITHER))
+    settings.write_text(CONTAINERS.read_text().replace("[engine]", f'seccomp_profile = "{profile}"\n[engine]'))
+    own = {"POSTTRAIN_CONTAINER_NETWORK": network.name, "POSTTRAIN_IMAGE_CPU": IMAGE, "POSTTRAIN_LINEAGE": "later"}
+    variables = {**os.environ, **bucket, **own}
+
+    def run(environment: dict[str, str], *more: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "pipelines.cli", "run", str(recipe), "--containers", "--store", STORE, *more]
+        return subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=900)
+
+    refused = run({**variables, "CONTAINERS_CONF": str(settings)})
+    assert refused.returncode == 1, refused.stdout + refused.stderr
+    assert "apt-get install bubblewrap" in refused.stdout
+    assert "Traceback" not in refused.stdout + refused.stderr
+    done = run(variables, "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (stage,) = json.loads(done.stdout)["stages"]
+    assert stage["metrics"]["num_rows"] == 6
 
 
 def _run(*program: str, seconds: float, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
