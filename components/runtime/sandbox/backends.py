@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Sequence
 
@@ -12,7 +13,8 @@ from components.runtime.sandbox.launch import BACKENDS, launch
 from components.runtime.sandbox.reply import Limits, NoSandbox
 
 SETTING = "POSTTRAIN_SANDBOX"
-"""Environment variable: `auto` (default), or one of the backends, which then has to work."""
+"""Environment variable: `auto` (default), or a backend, which then has to work; `landlock:3` takes the kernel for one
+with that version of Landlock at the most."""
 PROBE = "components.runtime.sandbox.inside.programs:echo"
 PROBE_SECONDS = 20.0
 
@@ -20,12 +22,20 @@ _found: dict[str, str] = {}
 _lock = threading.Lock()
 
 
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)  # another thread may have held it
+
+
 def wanted_backends() -> tuple[str, ...]:
     """Return the backends that may be tried, best first; InputError for a setting that names none."""
     setting = os.environ.get(SETTING, "auto") or "auto"
     if setting == "auto":
         return BACKENDS
-    if setting not in BACKENDS:
+    if setting not in BACKENDS and not re.fullmatch(r"landlock:[1-9]", setting):
         raise InputError(f"{SETTING}={setting}: it is auto, {' or '.join(BACKENDS)}")
     return (setting,)
 

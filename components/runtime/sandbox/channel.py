@@ -32,10 +32,13 @@ class ProtocolError(Exception):
 
 
 def frame(body: dict[str, Any]) -> bytes:
-    """Return a request's bytes without its nonce."""
-    raw = json.dumps(body).encode()
+    """Return a request's bytes without its nonce; TypeError or ValueError for what is no JSON, or too much."""
+    try:
+        raw = json.dumps(body).encode()
+    except RecursionError:
+        raise ValueError("the argument is nested too deep") from None
     if len(raw) > MAX_REQUEST:
-        raise ProtocolError(f"a request of {len(raw)} bytes; at most {MAX_REQUEST} go in")
+        raise ValueError(f"an argument of {len(raw)} bytes; at most {MAX_REQUEST} go in")
     return HEAD.pack(len(raw)) + raw
 
 

@@ -49,7 +49,7 @@ class ForkServer:
 
     def __init__(self, launch: Launch) -> None:
         self._launch = launch
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115: closed with the server
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115
         self._inside: int | None = None
         self._group = make_group()
         try:
@@ -115,9 +115,10 @@ class ForkServer:
         self._forget()
 
     def _ask(self, body: dict[str, Any], seconds: float, most: int) -> tuple[dict[str, Any], bytes, bytes]:
+        request = frame(body)
         nonce = secrets.token_bytes(NONCE_BYTES)
         deadline = time.monotonic() + seconds
-        write_all(self._requests, frame(body) + nonce, deadline)
+        write_all(self._requests, request + nonce, deadline)
         return read_reply(self._replies, nonce, most, deadline)
 
     def _learn_process(self) -> None:
@@ -194,6 +195,14 @@ class _Starter:
 
 _starter: _Starter | None = None
 _lock = threading.Lock()
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)  # another thread may have held it
 
 
 def _start(launch: Launch, errors: Any, grouped: bool) -> subprocess.Popen:

@@ -14,6 +14,7 @@ from pathlib import Path
 from components.runtime.sandbox.inside.folder import empty
 from components.runtime.sandbox.visible import interpreter, links, search_path, visible_paths
 
+MOST_VERSION = 9
 BACKENDS = ("bubblewrap", "landlock")
 BOOTSTRAP = (
     "import sys; sys.path[len(sys.path):] = {path!r}\nfrom components.runtime.sandbox.inside.server import main\nmain()"
@@ -47,11 +48,13 @@ class Launch:
 def launch(backend: str, modules: Sequence[str], tools: Sequence[str]) -> Launch:
     """Return what starts a server with this backend; FileNotFoundError when a program for it is missing."""
     readable = visible_paths(["components", *modules], tools)
+    backend, _, version = backend.partition(":")
     if backend == "bubblewrap":
         return _bubblewrap(readable, modules)
     _sweep()
     scratch = tempfile.mkdtemp(prefix=f"{SCRATCH}{os.getpid()}-")
     settings = {"backend": backend, "readable": readable, "scratch": scratch, "parent": os.getpid()}
+    settings["version"] = int(version or MOST_VERSION)
     return Launch(_python(settings, modules), _environment(scratch), scratch)
 
 

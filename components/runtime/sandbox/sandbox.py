@@ -16,6 +16,7 @@ from components.runtime.sandbox.channel import ChannelClosed, ChannelSilent, Pro
 from components.runtime.sandbox.fork_server import ForkServer, NoStart, OutOfMemory
 from components.runtime.sandbox.reply import Limits, Reply, Status
 from components.runtime.sandbox.values import NotPlain, decode
+from components.runtime.sandbox.visible import package_paths
 
 TRIES = 2
 """A server that is gone is made anew once: a run that ends two of them has ended itself."""
@@ -56,6 +57,7 @@ class Sandbox:
                     server = slot.server(backend, self._preload, self._tools, function.partition(":")[0])
                 except NoStart as error:
                     slot.drop()
+                    slot.forget(function.partition(":")[0])
                     return Reply(Status.BROKE, detail=str(error))
                 try:
                     return _reply(*server.call(body, limits.seconds, limits.output_bytes))
@@ -112,15 +114,27 @@ class _Slot:
     def __init__(self) -> None:
         self._server: ForkServer | None = None
         self._loaded: set[str] = set()
+        self._modules: list[str] = []
+        self._paths: set[str] = set()
 
     def server(self, backend: str, preload: Sequence[str], tools: Sequence[str], module: str) -> ForkServer:
+        if module not in self._modules:
+            self._modules.append(module)
+            if not self._paths.issuperset(package_paths([module])):
+                self.drop()  # a server sees the packages that it was started with
         if self._server is None:
-            self._server = backends.start(backend, (*preload, module), tools)
-            self._loaded = set()
-            self._load([*preload, module])
+            wanted = [*preload, *self._modules]
+            self._server = backends.start(backend, wanted, tools)
+            self._loaded, self._paths = set(), set(package_paths(wanted))
+            self._load(wanted)
         elif module not in self._loaded:
             self._load([module])
         return self._server
+
+    def forget(self, module: str) -> None:
+        """Do not load a module again that could not be."""
+        if module in self._modules:
+            self._modules.remove(module)
 
     def drop(self) -> None:
         server, self._server = self._server, None

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from components.runtime.sandbox import Limits, NoSandbox, Reply, Sandbox, Status, open_sandbox
 from tests.runtime.sandbox.attack import Attack
 from tests.runtime.sandbox.exhausting import EXHAUSTING
+from tests.runtime.sandbox.forging import FORGING
 from tests.runtime.sandbox.reaching import REACHING
 from tests.runtime.sandbox.world import World, processes_named
 
-ATTACKS = (*REACHING, *EXHAUSTING)
+ATTACKS = (*REACHING, *EXHAUSTING, *FORGING)
 RUN_PYTHON = "components.runtime.sandbox.inside.programs:run_python"
 AT_ONCE = 4
 ANSWER_SECONDS = 2.0

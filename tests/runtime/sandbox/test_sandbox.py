@@ -56,7 +56,10 @@ def test_nothing_of_a_run_is_there_for_the_next(sandbox):
     dirty = (
         "import json, os, random\njson.LEFT = 1\nopen('left', 'w').write('x')\nos.environ['LEFT'] = '1'\nrandom.seed(9)"
     )
-    draw = "import json, os, random\ndef f():\n    return [os.listdir('.'), 'LEFT' in os.environ, hasattr(json, 'LEFT'), random.random()]"
+    draw = (
+        "import json, os, random\ndef f():\n"
+        "    return [os.listdir('.'), 'LEFT' in os.environ, hasattr(json, 'LEFT'), random.random()]"
+    )
     first = sandbox.call(RUN, {"source": draw, "entry": "f"})
     assert sandbox.call(RUN, {"source": dirty}).status is Status.VALUE
     assert sandbox.call(RUN, {"source": draw, "entry": "f"}).value == first.value == [[], False, False, first.value[3]]

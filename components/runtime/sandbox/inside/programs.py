@@ -39,9 +39,10 @@ def run_command(argument: dict[str, Any]) -> dict[str, Any]:
     """Run one or more commands in turn, each a list of words; stop at the first that fails.
 
     `files` (name to text) are written first; the last command reads `stdin`. `makes` names the executables that
-    commands before the last one write: under Landlock nobody could make a file executable later. Returns `exit` (negative for a
-    signal) and `stdout` of the last command, and `failed`: the place of a command that failed before it, whose
-    stdout and stderr these are then. `most` bounds the bytes kept of stdout; a command that prints more is ended.
+    commands before the last one write: under Landlock nobody could make a file executable later. `most` bounds the
+    bytes kept of stdout; a command that prints more is ended. Returns `exit` (negative for a signal) and `stdout` of
+    the last command, and `failed`: None, or the place of a command that failed before it, whose stdout with stderr
+    these are then.
     """
     for name, text in argument.get("files", {}).items():
         with open(os.path.basename(name), "w") as file:
@@ -75,4 +76,4 @@ def _give_stdin(text: str) -> None:
         os.dup2(file.fileno(), 0)
     with contextlib.suppress(OSError):  # under Landlock nothing can be deleted
         os.unlink("stdin")
-    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115: the program's own, to its end
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115

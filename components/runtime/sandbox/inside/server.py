@@ -35,10 +35,12 @@ def main() -> None:
     os.umask(0o077)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # with a handler it would reach the first process of a namespace
     if settings["backend"] == "landlock":
+        from components.runtime.sandbox.inside import landlock
         from components.runtime.sandbox.inside.domain import Domains, guard
 
-        scoped = guard(settings["parent"], settings["scratch"], (control, replies))
-        cell: Cell = Domains(settings["readable"], settings["scratch"], scoped)
+        version = min(landlock.version(), settings["version"])
+        scoped = guard(settings["parent"], settings["scratch"], (control, replies), version)
+        cell: Cell = Domains(settings["readable"], settings["scratch"], scoped, version)
     else:
         from components.runtime.sandbox.inside.namespaces import Namespaces
         from components.runtime.sandbox.inside.outer import become_nobody

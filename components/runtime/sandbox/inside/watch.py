@@ -122,7 +122,8 @@ class Watch:
         status = KINDS[kind]
         if status == "value":
             return Outcome(status, value=payload)
-        return Outcome(status, payload.decode("utf-8", "replace") or self._stock(status))
+        shown = payload[: run.SHOWN_OF_AN_ERROR].decode("utf-8", "replace")
+        return Outcome(status, shown or self._stock(status))
 
     def _stock(self, status: str) -> str:
         if status == "memory":
