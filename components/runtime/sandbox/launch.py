@@ -28,6 +28,7 @@ ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "TOKENIZERS_PARALLELISM": "false",
+    "OPENSSL_CONF": "/dev/null",  # node stops where its own may not be read
 }
 PRIVATE = "/tmp"
 SCRATCH = "posttrain-sandbox-"

@@ -34,7 +34,7 @@ class Attack:
     source: str
     statuses: tuple[str, ...] = ("value",)
     """What the sandbox may say of it."""
-    seconds: float = 1.5
+    seconds: float = 5.0
     memory_mib: int = 128
     output_kib: int = 64
 

@@ -12,7 +12,7 @@ EXHAUSTING = [
                     os.fork()
                 except OSError:
                     pass
-    """, "timeout", "died"),
+    """, "timeout", "died", seconds=1.5),
     attack("fork-bomb-of-sleepers", """
         def attack(world):
             started = 0
@@ -61,7 +61,7 @@ EXHAUSTING = [
                         except MemoryError:
                             time.sleep(60)
             time.sleep(60)
-    """, "memory", "timeout"),
+    """, "memory", "timeout", seconds=1.5),
     attack("ten-gib-shared", """
         def attack(world):
             import mmap
@@ -69,7 +69,7 @@ EXHAUSTING = [
             for start in range(0, 10 << 30, 1 << 20):
                 area[start : start + (1 << 20)] = b"x" * (1 << 20)
             return "ESCAPED"
-    """, "memory", "raised", "died", "timeout"),
+    """, "memory", "raised", "died", "timeout", seconds=1.5),
     attack("ten-gib-shared-in-pieces", """
         def attack(world):
             import mmap
@@ -78,7 +78,7 @@ EXHAUSTING = [
                 kept.append(mmap.mmap(-1, 16 << 20))
                 kept[-1].write(b"x" * (16 << 20))
             return "ESCAPED"
-    """, "memory", "raised", "died", "timeout"),
+    """, "memory", "raised", "died", "timeout", seconds=1.5),
     attack("endless-in-python", """
         def attack(world):
             while True:
@@ -158,7 +158,7 @@ EXHAUSTING = [
                 except OSError:
                     return "refused"
             return "ESCAPED"
-    """, "value", "output", "timeout"),
+    """, "value", "output", "timeout", seconds=1.5),
     attack("deep-folders", """
         def attack(world):
             for _ in range(100000):

@@ -153,10 +153,10 @@ FORGING = [
             for _ in range(1 << 22):
                 value = [value]
             return repr(value)
-    """, *STOPPED),
+    """, *STOPPED, seconds=1.5),
     attack("kill-itself", """
         def attack(world):
             os.kill(os.getpid(), signal.SIGKILL)
             time.sleep(60)
-    """, "died", "timeout"),
+    """, "died", "timeout", seconds=1.5),
 ]  # fmt: skip

@@ -70,7 +70,7 @@ FILES = [
                 if folder.count("/") > 4 or folder.startswith(("/usr/lib", "/proc")):
                     folders[:] = []
             return "refused"
-    """, "value", "timeout"),
+    """, "value", "timeout", seconds=1.5),
     attack("write-to-the-store", """
         def attack(world):
             store, file = world["store"], world["file"]
