@@ -20,14 +20,13 @@ from typing import Any
 import pytest
 
 from components.contract.errors import InputError
-from components.runtime.sandbox import Sandbox, Status, open_sandbox
+from components.runtime.sandbox import RUN_PYTHON, Sandbox, Status, open_sandbox
 from components.runtime.sandbox.backends import SETTING, usable_backend
 from components.runtime.sandbox.inside.watch import descendants
 from components.runtime.sandbox.launch import BACKENDS
 from tests.benchmarks.script import run_script
 
 PROGRAM = "a = 6\nb = a * 7\nprint(b)\n"
-RUN = "components.runtime.sandbox.inside.programs:run_python"
 TRIES = 5
 
 
@@ -82,7 +81,7 @@ def _cpu() -> float:
 
 
 def _run(sandbox: Sandbox) -> None:
-    reply = sandbox.call(RUN, {"source": PROGRAM})
+    reply = sandbox.call(RUN_PYTHON, {"source": PROGRAM})
     assert (reply.status, reply.stdout) == (Status.VALUE, "42\n"), reply
 
 

@@ -11,14 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from components.runtime.sandbox.inside import server
 from components.runtime.sandbox.inside.folder import empty
 from components.runtime.sandbox.visible import interpreter, links, search_path, visible_paths
 
 MOST_VERSION = 9
 BACKENDS = ("bubblewrap", "landlock")
-BOOTSTRAP = (
-    "import sys; sys.path[len(sys.path):] = {path!r}\nfrom components.runtime.sandbox.inside.server import main\nmain()"
-)
+BOOTSTRAP = "import sys; sys.path[len(sys.path):] = {path!r}\nfrom {server} import main\nmain()"
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
@@ -103,7 +102,7 @@ def _sweep() -> None:
 
 
 def _python(settings: dict[str, object], modules: Sequence[str]) -> list[str]:
-    bootstrap = BOOTSTRAP.format(path=search_path(modules))
+    bootstrap = BOOTSTRAP.format(path=search_path(modules), server=server.__name__)
     return [interpreter(), "-S", "-s", "-P", "-B", "-X", "utf8", "-c", bootstrap, json.dumps(settings)]
 
 

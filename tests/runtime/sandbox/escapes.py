@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from components.runtime.sandbox import Limits, NoSandbox, Reply, Sandbox, Status, open_sandbox
+from components.runtime.sandbox import RUN_PYTHON, Limits, NoSandbox, Reply, Sandbox, Status, open_sandbox
 from tests.runtime.sandbox.attack import Attack
 from tests.runtime.sandbox.exhausting import EXHAUSTING
 from tests.runtime.sandbox.forging import FORGING
@@ -21,7 +21,6 @@ from tests.runtime.sandbox.reaching import REACHING
 from tests.runtime.sandbox.world import World, processes_named
 
 ATTACKS = (*REACHING, *EXHAUSTING, *FORGING)
-RUN_PYTHON = "components.runtime.sandbox.inside.programs:run_python"
 AT_ONCE = 4
 ANSWER_SECONDS = 2.0
 """How long after its limit a program is answered at the latest."""

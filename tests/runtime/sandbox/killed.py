@@ -6,9 +6,8 @@ import hashlib
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from components.runtime.sandbox import Limits, open_sandbox
+from components.runtime.sandbox import RUN_PYTHON, Limits, open_sandbox
 
-RUN = "components.runtime.sandbox.inside.programs:run_python"
 SOURCES = (
     "print(6 * 7)",
     "import os, time\nfor _ in range(3):\n  if os.fork() == 0:\n    os.setsid()\n    time.sleep(60)\nprint('left')",
@@ -30,7 +29,7 @@ def main() -> None:
 
 def run(sandbox, source: str) -> tuple[str, str]:
     """Return what of an answer is the same every time."""
-    reply = sandbox.call(RUN, {"source": source}, Limits(seconds=0.5 if "while" in source else 30.0))
+    reply = sandbox.call(RUN_PYTHON, {"source": source}, Limits(seconds=0.5 if "while" in source else 30.0))
     return reply.status.value, reply.stdout
 
 

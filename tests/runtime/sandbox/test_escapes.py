@@ -10,7 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from components.runtime.sandbox import Limits, Status, fork_server, open_sandbox
+from components.runtime.sandbox import RUN_COMMAND, Limits, Status, fork_server, open_sandbox
+from components.runtime.sandbox.backends import SETTING
+from components.runtime.sandbox.inside import landlock
 from tests.runtime.sandbox.escapes import ANSWER_SECONDS, ATTACKS, RUN_PYTHON, honest, run_suite
 
 AT_ONCE = 64
@@ -49,6 +51,15 @@ def test_no_hostile_program_escapes_or_hangs(backend):
     rows = run_suite()
     assert len(rows) == len(ATTACKS) + 1
     assert not [row for row in rows if row.problems]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [1, 3, 5])
+def test_older_versions_of_landlock_hold_too(version, monkeypatch):
+    if landlock.version() < version:
+        pytest.skip("this kernel has no Landlock")
+    monkeypatch.setenv(SETTING, f"landlock:{version}")
+    assert not [row for row in run_suite() if row.problems]
 
 
 def test_64_at_once_are_answered_in_time(backend):
@@ -94,7 +105,7 @@ def test_hostile_programs_in_c_are_ended(backend, source, statuses):
     with open_sandbox(tools=("gcc",), servers=1) as sandbox:
         assert honest(sandbox) == []
         began = time.monotonic()
-        reply = sandbox.call("components.runtime.sandbox.inside.programs:run_command", program, limits)
+        reply = sandbox.call(RUN_COMMAND, program, limits)
         assert time.monotonic() - began < limits.seconds + ANSWER_SECONDS
         assert reply.status in statuses, reply
         assert reply.status is not Status.VALUE or reply.value["exit"] < 0

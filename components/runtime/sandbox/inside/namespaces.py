@@ -93,7 +93,7 @@ class Namespaces(Cell):
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 os.close(os.open(path, os.O_CREAT | os.O_WRONLY))
             kernel.bind(f"/proc/self/fd/{descriptor}", path)
-        kernel.mount("proc", "/proc", flags | kernel.MS_NOEXEC)
+        kernel.mount("proc", "/proc", flags | kernel.MS_NOEXEC, "subset=pid")
 
     def _confine(self, limits: dict[str, Any], base: dict[str, int], answer: int, out: int, status: int) -> None:
         try:
