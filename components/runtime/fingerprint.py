@@ -113,7 +113,8 @@ class _Work:
             self._add_module(registry.entry(name).target.partition(":")[0], f"verifier operator {name!r}")
 
     def _add_operator(self, bound: Bound) -> None:
-        for module in bound.modules:
+        registered, *others = bound.modules
+        for module in [registered, *(other for other in others if self._closures.counts(other, registered))]:
             self._add_module(module, f"{bound.slot} operator {bound.name!r}")
         for path in bound.config.local_files():
             self._add_data(path)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from components.contract.registry import operators
 
 
-def verifier_modules(names: Iterable[str] | None) -> list[str]:
+def verifier_modules(names: Iterable[str] | None = None) -> list[str]:
     """Return the modules of verifiers, sorted; None means all registered ones, for rows choose among them."""
     registry = operators("verifier")
     chosen = registry.names() if names is None else names

@@ -134,9 +134,15 @@ class Own:
         if home == OURS or top in PLANNING or top in sys.stdlib_module_names:
             return False
         if (top, home) not in self._answers:
-            same = bool(set(packages_of(top)) & set(packages_of(home)))
-            self._answers[top, home] = same or self._is_own(top)
+            self._answers[top, home] = self.near(module, root) or self._is_own(top)
         return self._answers[top, home]
+
+    def near(self, module: str, root: str) -> bool:
+        """Return whether a module is this project's, or of the root's own package or distribution."""
+        top, home = module.partition(".")[0], root.partition(".")[0]
+        if home == OURS:
+            return top == OURS
+        return top in (OURS, home) or bool(set(packages_of(top)) & set(packages_of(home)))
 
     def _is_own(self, top: str) -> bool:
         owners = packages_of(top)

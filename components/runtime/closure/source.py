@@ -28,7 +28,9 @@ class Source:
     digest: str
     """SHA-256 of the syntax tree without comments, docstrings, layout and what only type checkers see."""
     names: tuple[str, ...]
-    """Modules that it may import, absolute: of `from a import b` both a and a.b, and strings of the form a.b[:c]."""
+    """Modules that it may import, absolute: of `from a import b` both a and a.b."""
+    named: tuple[str, ...]
+    """Modules that its texts may name, which are of the form a.b or a.b:c."""
     dynamic: bool
     """Whether it imports a module whose name only running it would tell."""
     strings: tuple[str, ...]
@@ -84,6 +86,7 @@ def parse_source(text: bytes, module: str, is_package: bool, where: str, fields_
     return Source(
         digest=digest,
         names=tuple(dict.fromkeys(reader.names)),
+        named=tuple(dict.fromkeys(reader.named)),
         dynamic=reader.dynamic,
         strings=tuple(dict.fromkeys(reader.strings)) if reader.reads_files else (),
         packages=tuple(_declared(tree, where)),
@@ -97,6 +100,7 @@ class _Reader:
         self._package, self._fields_of, self._documented = package, fields_of, documented
         self.shape: list[str] = []
         self.names: list[str] = []
+        self.named: list[str] = []
         self.strings: list[str] = []
         self.dynamic = self.reads_files = False
 
@@ -151,8 +155,8 @@ class _Reader:
         if isinstance(value, str):
             self.strings.append(value)
             if len(value) < 200 and _TARGET.fullmatch(value):
-                self.names.append(value.partition(":")[0])
-                self.names.append(value.partition(":")[0].rpartition(".")[0])
+                module = value.partition(":")[0]
+                self.named += [module, module.rpartition(".")[0]]
 
     def _call(self, node: ast.Call) -> None:
         called = node.func

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from components.contract.errors import InputError
 from components.runtime.closure.locate import OURS, Finder, Own, Place, package_version, packages_of
@@ -50,6 +51,10 @@ class Closures:
             self._done[root, fields_of] = self._walk(root, owner, fields_of)
         return self._done[root, fields_of]
 
+    def counts(self, module: str, root: str) -> bool:
+        """Return whether a module that `root` may import is part of its closure, and not of a library."""
+        return self._own.follows(module, root)
+
     def _walk(self, root: str, owner: str, fields_of: str) -> Code:
         if self._finder.place(root) is None:
             raise InputError(_refusal(owner, root, "no import finds it"))
@@ -75,6 +80,7 @@ class Closures:
             code.files |= _files_beside(place, source)
             code.packages |= {name: package_version(name) or NOT_INSTALLED for name in source.packages}
             queue += source.names
+            queue += [name for name in source.named if self._own.near(name, root)]
             if source.dynamic and module.partition(".")[0] != OURS:
                 queue += self._finder.below(module.partition(".")[0])
         for module, place in missing.items():
@@ -110,7 +116,8 @@ def _refusal(owner: str, module: str, why: str) -> str:
 
 def _files_beside(place: Place, source: Source) -> dict[str, str]:
     """Return the files of data that a third-party module reads from its package, as far as its text names them."""
-    if place.path is None or not source.strings or place.module.partition(".")[0] == OURS:
+    top = place.module.partition(".")[0]
+    if place.path is None or not source.strings or top == OURS:
         return {}
     depth = place.module.count(".") + place.is_package
     folders = [place.path.parents[level] for level in range(max(depth, 1))]
@@ -119,8 +126,18 @@ def _files_beside(place: Place, source: Source) -> dict[str, str]:
         if not 0 < len(text) < MAX_NAME or "\0" in text or text.startswith(("/", ".")) or ".." in text:
             continue
         for folder in folders:
-            named = folder / text
-            for path in sorted(named.rglob("*")) if named.is_dir() else [named]:
+            for path in _named(folder, text, whole=depth > 0):
                 if path.is_file() and path.suffix not in CODE_SUFFIXES:
-                    found[f"{folders[-1].name}/{path.relative_to(folders[-1]).as_posix()}"] = file_digest(path)
+                    found[f"{top}/{path.relative_to(folders[-1]).as_posix()}"] = file_digest(path)
     return found
+
+
+def _named(folder: Path, text: str, *, whole: bool) -> list[Path]:
+    """Return what a text names below a folder: a file, the files of a pattern, or of a folder if `whole`."""
+    if any(mark in text for mark in "*?["):
+        try:
+            return sorted(folder.glob(text)) if whole else []
+        except (ValueError, NotImplementedError):
+            return []
+    named = folder / text
+    return sorted(named.rglob("*")) if whole and named.is_dir() else [named]

@@ -106,7 +106,8 @@ def test_docstrings_count_where_the_code_reads_them() -> None:
     ],
 )
 def test_every_way_to_import_is_seen(line: str, module: str) -> None:
-    assert module in parsed(line).names
+    source = parsed(line)
+    assert module in source.names + source.named
 
 
 def test_what_only_running_would_tell_is_marked() -> None:
@@ -131,20 +132,33 @@ def test_an_import_of_whatever_name_takes_in_the_whole_package(tmp_path: Path, m
 
 def test_data_that_a_module_reads_beside_it_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {
-        "own/run.py": 'TABLE = Path(__file__).parent / "tables" / "rates.json"\nOTHER = "plain.txt"\n',
+        "own/run.py": 'READS = __file__, "tables", "plain.txt", "more/*.csv"\n',
         "own/tables/rates.json": "[1]",
         "own/plain.txt": "a",
         "own/unread.txt": "b",
+        "own/more/a.csv": "1",
     }
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     monkeypatch.syspath_prepend(str(tmp_path))
     before = Closures().of("own.run", "x").files
-    assert before.keys() == {"own/run.py", "own/tables/rates.json", "own/plain.txt"}
+    assert before.keys() == {"own/run.py", "own/tables/rates.json", "own/plain.txt", "own/more/a.csv"}
     (tmp_path / "own/tables/rates.json").write_text("[2, 3]")
     after = Closures().of("own.run", "x").files
     assert {name for name in before if before[name] != after[name]} == {"own/tables/rates.json"}
+
+
+def test_of_a_single_file_no_folder_beside_it_is_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside it lies whatever else is installed; and a text like setup.py names no module of anybody's."""
+    (tmp_path / "own_run.py").write_text('here = __file__, "library", "table.json", "setup.py"\n')
+    (tmp_path / "table.json").write_text("[]")
+    (tmp_path / "setup.py").write_text("")
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library" / "a.json").write_text("[]")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = Closures().of("own_run", "x").files
+    assert found.keys() == {"own_run.py", "own_run/table.json"}
 
 
 def test_modules_of_this_project_import_by_name_in_known_places_only() -> None:
