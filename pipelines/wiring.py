@@ -127,6 +127,6 @@ class Wiring:
 
 def _beside(anchor: Source | None, sources: list[Source], *, is_first: bool) -> list[Source]:
     """Return those of a fallback's sources that may stand in for `anchor`, a cell of its first reference."""
-    if anchor is None:
+    if anchor is None or len(sources) == 1:
         return sources
     return [anchor] if is_first else [source for source in sources if agree(source.cell, anchor.cell)]

@@ -183,7 +183,7 @@ def _fallbacks(forecast: StageForecast, stage: Stage) -> list[str]:
         takes = ", ".join(map(reference_text, left)) or "nothing"
         replaced = port in stage.without or any(isinstance(ref, FirstOf) for ref in references)
         if replaced and forecast.outlook.value != "skip":
-            found.append(f"input {port} takes {takes}" + (", the first that is made" if is_open else ""))
+            found.append(f"input {port} takes {takes}" + (" (the run decides)" if is_open else ""))
     found += [f"input {port} takes nothing" for port in stage.without if port not in forecast.job.inputs]
     return found
 

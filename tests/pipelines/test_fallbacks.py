@@ -103,7 +103,7 @@ def test_plan_says_which_is_taken_or_that_it_depends(
     assert shown["many"]["inputs"]["dataset"] == ["data.dataset", "data.heldout"]
     assert main(["plan", path, "--set", "look=false", "--store", store.uri]) == 0
     lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.strip()}
-    assert "policy takes better.model or else tuned.model, the first that is made" in lines["one"]
+    assert "policy takes better.model or else tuned.model (the run decides)" in lines["one"]
     assert "dataset takes data.dataset, data.heldout" in lines["many"]
 
     run(load_recipe(path), store)
@@ -203,6 +203,9 @@ def test_cells_of_a_matrix_fall_back_one_by_one(tmp_path: Path, store: Store) ->
           uses: evaluate
           in: {model: base.model, dataset: data.heldout, against: [[more.model, arm.model], base.model]}
         strict: {uses: evaluate, in: {model: base.model, dataset: data.heldout, against: more.model}}
+        picked:
+          uses: evaluate
+          in: {model: base.model, dataset: data.heldout, against: [[more.model, "arm[arm=3].model"]]}
         """
     )
     found = stages(load(tmp_path, text))
@@ -212,6 +215,7 @@ def test_cells_of_a_matrix_fall_back_one_by_one(tmp_path: Path, store: Store) ->
     entries = run(load(tmp_path, text), store)
     assert taken(entries["those"])["against"] == ["more-arm-1.model", "more-arm-3.model"]
     assert taken(entries["all"])["against"] == ["more-arm-1.model", "arm-arm-2.model", "more-arm-3.model", "base.model"]
+    assert taken(entries["picked"])["against"] == ["more-arm-1.model", "arm-arm-3.model", "more-arm-3.model"]
     assert "strict" not in entries
 
 

@@ -14,6 +14,8 @@ from components.runtime.lineage.registry import versions
 
 Entry = dict[str, Any]
 Item = dict[str, Any]
+IN_STORE = ("artifact:", "models:")
+"""How sources begin that name what the store has."""
 _REGISTERED = re.compile(r"models:/*(?P<name>[^@/]+)(?:@(?P<alias>.+)|/(?P<version>\d+))?")
 
 
@@ -46,10 +48,13 @@ class Producers:
         self._ledger = ledger
         self._planned: dict[str, set[str]] = {}
 
-    def named(self, digest: str, run_id: str | None, stage: str | None, before: str | None = None) -> Entry | None:
+    def named(
+        self, digest: str, run_id: str | None, stage: str | None, before: str | None = None, *, strict: bool = False
+    ) -> Entry | None:
         """Return what made an artifact in the named stage of a run, or else the first stage ever that made it.
 
-        Among stages that only handed it on, those count that started before the time `before` (ISO 8601).
+        Among stages that only handed it on, those count that started before the time `before` (ISO 8601); with `strict`
+        among all, for bytes that came from outside and that some stage may have made later.
         """
         entry = self._ledger.stage(run_id, stage) if run_id and stage else None
         if entry and digest in made(entry):
@@ -60,8 +65,8 @@ class Producers:
         actions = [action for mark in fingerprints if (action := self._ledger.action(mark))]
         entries = [self._ledger.stage(action["run_id"], action["stage"]) for action in actions]
         makers = [entry for entry in entries if entry and digest in made(entry)]
-        real = [entry for entry in makers if digest not in handed_on(entry)]
-        chosen = real or [entry for entry in makers if before is None or entry["started"] < before]
+        earlier = [entry for entry in makers if before is None or entry["started"] < before]
+        chosen = [entry for entry in (earlier if strict else makers) if digest not in handed_on(entry)] or earlier
         return min(chosen, key=lambda entry: (entry["started"], entry["fingerprint"]), default=None)
 
     def of_input(self, entry: Entry, item: Item) -> Entry | None:
@@ -69,7 +74,8 @@ class Producers:
         stage = self.upstream(entry, item)
         if stage is not None:
             return self.named(item["digest"], entry["run_id"], stage, entry["started"])
-        return self.named(item["digest"], *self._registered(entry, item), entry["started"])
+        strict = not item["source"].startswith(IN_STORE)
+        return self.named(item["digest"], *self._registered(entry, item), entry["started"], strict=strict)
 
     def upstream(self, entry: Entry, item: Item) -> str | None:
         """Return the stage of the same run that an input came from, or None."""

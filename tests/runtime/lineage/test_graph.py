@@ -204,6 +204,18 @@ def test_a_selection_that_keeps_the_model_it_was_given_is_no_circle(store: Store
     assert [node["stage"] for node in descendants(store, "quick-1:base.model").of_kind("stage")] == ["select", "sft"]
 
 
+def test_what_came_from_outside_was_not_made_by_what_came_later(store: Store) -> None:
+    story = Story(store, "quick-1")
+    story.begin("there", "back")
+    raw = imported(story, "s3://data/raw.jsonl")
+    story.stage("there", {"dataset": ("Dataset", "turned")}, inputs={"rows": [raw]})
+    story.stage("back", {"dataset": ("Dataset", "from s3://data/raw.jsonl")}, inputs=story.inputs(rows="there.dataset"))
+    assert story.made["back.dataset"][1] == raw.digest
+    graph = ancestors(store, "quick-1:back.dataset")
+    assert [node["stage"] for node in graph.of_kind("stage")] == ["back", "there"]
+    assert is_acyclic(graph) and [node["uri"] for node in graph.of_kind("source")] == ["s3://data/raw.jsonl"]
+
+
 def test_a_removed_artifact_keeps_its_place(store: Store) -> None:
     story = tell(store, "quick-1")
     store.delete(story.made["base.model"][1])
