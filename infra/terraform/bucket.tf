@@ -41,7 +41,11 @@ resource "aws_s3_bucket_server_side_encryption_configuration" "store" {
   }
 }
 
-# Objects are content-addressed and never change, so only two kinds of bytes pile up: partial checkpoints and old versions.
+# What is reached cannot be told from an age: `posttrain gc` alone deletes artifacts, actions and records. So no rule here
+# may expire or move to an archive anything below store/objects, actions, producers, ledger, models, plans, pins, spool,
+# approvals, delivered or quarantine. What rules may do: expire partial checkpoints, whose loss only costs work (a stage
+# takes the one before, or begins anew), drop old versions, which gc's deletions become, and abort dead uploads, as gc does.
+# A deletion can be undone for noncurrent_days; only then are the bytes free.
 resource "aws_s3_bucket_lifecycle_configuration" "store" {
   bucket     = aws_s3_bucket.store.id
   depends_on = [aws_s3_bucket_versioning.store]
@@ -65,6 +69,9 @@ resource "aws_s3_bucket_lifecycle_configuration" "store" {
     }
     noncurrent_version_expiration {
       noncurrent_days = var.noncurrent_days
+    }
+    expiration {
+      expired_object_delete_marker = true
     }
     abort_incomplete_multipart_upload {
       days_after_initiation = 2

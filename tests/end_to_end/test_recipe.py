@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -81,7 +82,7 @@ def test_editing_rl_code_reruns_rl_onward_and_editing_the_readme_nothing(finishe
     assert "components/rl/loop.py" in found["rl"]
 
 
-def test_flipping_one_byte_is_detected_on_the_next_read_naming_the_file(copied: Finished) -> None:
+def test_flipping_one_byte_is_told_and_the_model_is_made_anew(copied: Finished) -> None:
     project, shown = copied
     model = next(stage for stage in shown["stages"] if stage["name"] == "rl")["outputs"]["model"]
     weights = Path(project.store) / "objects" / model["digest"] / "files" / "model.safetensors"
@@ -89,11 +90,16 @@ def test_flipping_one_byte_is_detected_on_the_next_read_naming_the_file(copied: 
     content = bytearray(weights.read_bytes())
     content[len(content) // 2] ^= 1
     weights.write_bytes(content)
-    process = project.start("run", str(MICRO), "--set", "stages.replay.with.batch_size=32")
+    for command in (("show", shown["run_id"]), ("lineage", f"{shown['run_id']}:rl.model"), ("verify", shown["run_id"])):
+        assert "model.safetensors" in project.call(*command, code=1)
+    process = project.start("run", str(MICRO), "--json")
     out, err = process.communicate(timeout=300)
-    assert process.returncode == 1
-    assert "model.safetensors" in out + err
-    assert "Traceback" not in out + err
+    assert process.returncode == 0
+    assert "model.safetensors" in err and "set aside in" in err
+    again = json.loads(out)
+    assert {name for name, cache in caches(again).items() if cache == "miss"} == {"rl"}
+    assert digests(again) == digests(shown)
+    project.call("verify")
 
 
 def test_a_failing_stage_shows_its_reason_and_the_run_goes_on_from_there(copied: Finished) -> None:
