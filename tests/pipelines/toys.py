@@ -188,4 +188,5 @@ COMPONENTS = {name: f"tests.pipelines.toys:{name}" for name in COMPONENT_BY_NAME
 OPERATORS = {
     "source": {"counting": "tests.pipelines.toys:counting", "squares": "tests.pipelines.toys:squares"},
     "objective": {},
+    "verifier": {},
 }
