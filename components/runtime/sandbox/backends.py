@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from components.contract.errors import InputError
 from components.runtime.sandbox.fork_server import ForkServer, NoStart
-from components.runtime.sandbox.launch import BACKENDS, launch
+from components.runtime.sandbox.launch import BACKENDS, MissingProgram, launch
 from components.runtime.sandbox.reply import Limits, NoSandbox
 
 SETTING = "POSTTRAIN_SANDBOX"
@@ -54,8 +54,10 @@ def start(backend: str, modules: Sequence[str], tools: Sequence[str]) -> ForkSer
     """Start a server; NoStart with the reason when the backend does not work."""
     try:
         return ForkServer(launch(backend, modules, tools))
-    except FileNotFoundError as error:
-        raise NoStart(f"{error.args[-1] if error.filename is None else error.filename} is not installed") from None
+    except MissingProgram as error:
+        raise NoStart(f"{error} is not installed") from None
+    except OSError as error:
+        raise NoStart(str(error)) from None
 
 
 def _try(wanted: Sequence[str]) -> str:

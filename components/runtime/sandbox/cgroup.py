@@ -21,6 +21,7 @@ USAGE_FILES = ("memory.current", "memory.usage_in_bytes")
 KILL_FILES = ("memory.events", "memory.oom_control")
 SLACK_BYTES = 64 << 20
 """Page tables, pipes and what the server itself allocates during a run."""
+UNLIMITED_BYTES = 1 << 60
 SERVER_PROCESSES = 6
 """bubblewrap or the guard, the server, a run's keeper, and some to spare."""
 REMOVE_TRIES = 20
@@ -34,7 +35,7 @@ class ControlGroup:
 
     def __init__(self, folders: list[Path]) -> None:
         self._folders = folders
-        self._base: int | None = None
+        self._base = 0
         self._set: tuple[int, int] | None = None
 
     @staticmethod
@@ -48,12 +49,19 @@ class ControlGroup:
             with contextlib.suppress(OSError):
                 (folder / "cgroup.procs").write_text(str(pid))
 
+    def measure(self) -> None:
+        """Take what the server holds now for what it needs; to be called when it has imported something."""
+        self._base, self._set = int(self._read(USAGE_FILES) or 0), None
+
+    def free(self) -> None:
+        """Lift the limit on memory, for imports; that of the next run is set again."""
+        self._write(MEMORY_FILES, UNLIMITED_BYTES)
+        self._set = None
+
     def bound(self, memory: int, processes: int) -> None:
         """Set the limits of the next run; what the idle server holds comes on top."""
         if self._set == (memory, processes):
             return
-        if self._base is None:
-            self._base = int(self._read(USAGE_FILES) or 0)
         self._write(MEMORY_FILES, self._base + memory + SLACK_BYTES)
         self._write(("pids.max",), processes + SERVER_PROCESSES)
         self._set = (memory, processes)

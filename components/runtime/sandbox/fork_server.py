@@ -73,7 +73,11 @@ class ForkServer:
         try:
             if self._inside is None:
                 self._learn_process()
+            if self._group is not None:
+                self._group.free()
             head, _, _ = self._ask({"do": "load", "modules": modules}, START_SECONDS, 1 << 16)
+            if self._group is not None:
+                self._group.measure()
         except (ChannelClosed, ChannelSilent, ProtocolError) as error:
             raise NoStart(self.complaint() or f"{type(error).__name__} while it started") from None
         return head["detail"]

@@ -33,6 +33,10 @@ PRIVATE = "/tmp"
 SCRATCH = "posttrain-sandbox-"
 
 
+class MissingProgram(Exception):
+    """A program that a backend or a language needs is not installed; the text is its name."""
+
+
 @dataclass(frozen=True)
 class Launch:
     """A command to start, and the folder to remove when it has ended."""
@@ -46,7 +50,10 @@ class Launch:
 
 
 def launch(backend: str, modules: Sequence[str], tools: Sequence[str]) -> Launch:
-    """Return what starts a server with this backend; FileNotFoundError when a program for it is missing."""
+    """Return what starts a server with this backend; MissingProgram, or OSError without a temporary folder."""
+    for tool in tools:
+        if shutil.which(tool) is None:
+            raise MissingProgram(tool)
     readable = visible_paths(["components", *modules], tools)
     backend, _, version = backend.partition(":")
     if backend == "bubblewrap":
@@ -61,7 +68,7 @@ def launch(backend: str, modules: Sequence[str], tools: Sequence[str]) -> Launch
 def _bubblewrap(readable: Sequence[str], modules: Sequence[str]) -> Launch:
     program = shutil.which("bwrap")
     if program is None:
-        raise FileNotFoundError("bwrap")
+        raise MissingProgram("bwrap")
     reader, writer = os.pipe()
     root = os.geteuid() == 0
     command = [program, "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]

@@ -9,6 +9,7 @@ from typing import Any
 from components.contract.errors import InputError
 
 MIB = 1 << 20
+MOST = 1 << 50
 
 
 class Status(StrEnum):
@@ -49,8 +50,8 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name in ("seconds", "memory_bytes", "output_bytes", "processes", "file_bytes"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"limits: {name} is {getattr(self, name)}; it has to be greater than 0")
+            if not 0 < getattr(self, name) <= MOST:
+                raise ValueError(f"limits: {name} is {getattr(self, name)}; it has to lie between 0 and {MOST}")
 
 
 @dataclass(frozen=True)

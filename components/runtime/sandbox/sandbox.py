@@ -32,7 +32,7 @@ class Sandbox:
 
     def __init__(self, preload: Sequence[str] = (), tools: Sequence[str] = (), servers: int | None = None) -> None:
         self._preload, self._tools = tuple(preload), tuple(tools)
-        self._count = servers or len(os.sched_getaffinity(0))
+        self._count = servers or _cores()
         self._reset()
         _open.add(self)
 
@@ -156,6 +156,10 @@ def open_sandbox(preload: Sequence[str] = (), tools: Sequence[str] = (), servers
     servers: runs that may go on at once; by default as many as this process has cores.
     """
     return Sandbox(preload, tools, servers)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _reply(head: dict[str, Any], value: bytes, stdout: bytes) -> Reply:

@@ -45,16 +45,14 @@ def package_paths(modules: Iterable[str]) -> list[str]:
 
 
 def visible_paths(modules: Iterable[str], tools: Iterable[str] = ()) -> list[str]:
-    """Return the paths that a sandbox may read, none below another; FileNotFoundError for a tool that is not there."""
+    """Return the paths that a sandbox may read, none below another; the tools are installed."""
     prefix = Path(sys.base_prefix)
     library = prefix / "lib"
     wanted = [*SYSTEM, str(library), interpreter(), *_site_folders(), *package_paths(modules)]
     if str(prefix) == "/usr":
         wanted.remove(str(library))
     for tool in tools:
-        where = shutil.which(tool)
-        if where is None:
-            raise FileNotFoundError(tool)
+        where = shutil.which(tool) or tool
         real = os.path.realpath(where)
         wanted += TOOLS if real.startswith("/usr/bin/") else [real, where, str(Path(real).parent.parent / "lib")]
     wanted += [path for path in LINKED if os.path.isdir(path) and not os.path.islink(path)]

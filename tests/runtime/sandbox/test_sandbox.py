@@ -105,6 +105,32 @@ def test_an_import_does_not_count_against_the_limit(backend, tmp_path, monkeypat
     assert (reply.status, reply.value) == (Status.VALUE, 1)
 
 
+def test_what_is_imported_later_does_not_count_against_a_run(backend, tmp_path, monkeypatch):
+    (tmp_path / "large_to_import.py").write_text(
+        "kept = b'x' * (96 << 20)\ndef f(argument):\n    return len(kept) >> 20\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    small = Limits(seconds=20, memory_bytes=32 << 20, file_bytes=1 << 20)
+    with open_sandbox(servers=1) as sandbox:
+        assert sandbox.call(f"{PROGRAMS}:echo", 1, small).value == 1
+        assert sandbox.call("large_to_import:f", 1, small).value == 96
+        assert sandbox.call(f"{PROGRAMS}:echo", 2, small).value == 2
+        greedy = sandbox.call(RUN, {"source": "kept = b'x' * (64 << 20)"}, small)
+    assert greedy.status is Status.MEMORY
+
+
+def test_limits_have_to_be_possible():
+    for wrong in ({"seconds": 0}, {"seconds": float("inf")}, {"memory_bytes": -1}, {"processes": 0}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            Limits(**wrong)
+
+
+def test_a_tool_that_is_not_installed_is_named(backend):
+    with open_sandbox(tools=("no-such-compiler",), servers=1) as sandbox:
+        reply = sandbox.call(RUN, {"source": "1"})
+    assert (reply.status, reply.detail) == (Status.BROKE, "no-such-compiler is not installed")
+
+
 def test_an_argument_that_is_no_json_is_refused_before_anything_runs(sandbox):
     with pytest.raises(TypeError):
         sandbox.call(RUN, {"source": object()})
