@@ -30,6 +30,7 @@ ENVIRONMENT = {
     "OPENSSL_CONF": "/dev/null",  # node stops where its own may not be read
 }
 PRIVATE = "/tmp"
+CACHE_BYTES = 256 << 20
 SCRATCH = "posttrain-sandbox-"
 
 
@@ -79,7 +80,14 @@ def _bubblewrap(readable: Sequence[str], modules: Sequence[str]) -> Launch:
     else:
         command += ["--unshare-user", "--cap-drop", "ALL"]
     command += ["--die-with-parent", "--as-pid-1", "--new-session", "--hostname", "sandbox", "--info-fd", str(writer)]
-    command += ["--tmpfs", PRIVATE]
+    command += [
+        "--perms",
+        "1777",
+        "--size",
+        str(CACHE_BYTES),
+        "--tmpfs",
+        PRIVATE,
+    ]  # libraries keep caches; no run sees it
     for folder in _parents([*readable, *DEVICES]):
         command += ["--perms", "0755", "--dir", folder]  # it would make them for root alone
     for path in readable:
@@ -88,7 +96,7 @@ def _bubblewrap(readable: Sequence[str], modules: Sequence[str]) -> Launch:
         command += ["--symlink", target, link]
     for device in DEVICES:
         command += ["--dev-bind", device, device]
-    command += ["--proc", "/proc", "--remount-ro", PRIVATE, "--remount-ro", "/", "--chdir", "/"]
+    command += ["--proc", "/proc", "--remount-ro", "/", "--chdir", "/"]
     settings = {"backend": "bubblewrap", "below_private": [path for path in readable if path.startswith(PRIVATE + "/")]}
     command += _python(settings, modules)
     return Launch(command, _environment(PRIVATE), info=writer, info_reader=reader)

@@ -105,6 +105,19 @@ def test_an_import_does_not_count_against_the_limit(backend, tmp_path, monkeypat
     assert (reply.status, reply.value) == (Status.VALUE, 1)
 
 
+def test_a_library_may_keep_a_cache_while_it_is_imported_and_no_run_sees_it(backend, tmp_path, monkeypatch):
+    source = (
+        "import os, pathlib\npathlib.Path(os.environ['HOME'], 'cache').write_text('x')\n"
+        "def f(argument):\n    return os.listdir(os.environ['HOME'])\n"
+    )
+    (tmp_path / "keeps_a_cache.py").write_text(source)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with open_sandbox(preload=("keeps_a_cache",), servers=1) as sandbox:
+        assert sandbox.call(f"{PROGRAMS}:echo").status is Status.VALUE
+        seen = sandbox.call("keeps_a_cache:f")
+    assert (seen.status, [name for name in seen.value if name == "cache"]) == (Status.VALUE, [])
+
+
 def test_what_is_imported_later_does_not_count_against_a_run(backend, tmp_path, monkeypatch):
     (tmp_path / "large_to_import.py").write_text(
         "kept = b'x' * (96 << 20)\ndef f(argument):\n    return len(kept) >> 20\n"
