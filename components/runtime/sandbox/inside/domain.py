@@ -50,6 +50,7 @@ class Domains(Cell):
     def start(self, body: Callable[[], NoReturn], limits: dict[str, Any]) -> Started:
         """Fork a run that leads a session of its own."""
         base, processes = self.base(), self._count() + int(limits["processes"])
+        empty(self._scratch)  # of what libraries left there when they were imported
         answer, answer_end, out, out_end, problem, problem_end = pipes(3)
         server = os.getpid()
         pid = os.fork()
