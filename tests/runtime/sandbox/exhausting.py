@@ -23,7 +23,7 @@ EXHAUSTING = [
                         os._exit(0)
                     started += 1
                 except OSError:
-                    return "refused" if started <= 16 else f"ESCAPED {started}"
+                    return "refused" if started <= world["most_processes"] else f"ESCAPED {started}"
             return "ESCAPED"
     """, "value", "died"),
     attack("thread-bomb", """
@@ -34,7 +34,7 @@ EXHAUSTING = [
                     threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
                     started += 1
             except RuntimeError:
-                return "refused" if started <= 16 else f"ESCAPED {started}"
+                return "refused" if started <= world["most_processes"] else f"ESCAPED {started}"
             return "ESCAPED"
     """, "value", "died", "memory"),
     attack("ten-gib", """

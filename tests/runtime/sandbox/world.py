@@ -17,7 +17,8 @@ TREE = Path(__file__).resolve().parents[3]
 class World:
     """Everything is our own and goes away with `close`."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_processes: int) -> None:
+        self._most_processes = most_processes
         self.token = secrets.token_hex(16)
         self.reached: list[str] = []
         self._folder = tempfile.TemporaryDirectory(prefix="escape-world-")
@@ -47,6 +48,7 @@ class World:
             "home": str(Path.home()),
             "tree": str(TREE),
             "descriptor": self.descriptor,
+            "most_processes": self._most_processes,
             **self._addresses,
         }
 
