@@ -9,13 +9,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from components.runtime.sandbox import NoSandbox, backends
+from components.tasks import sandboxed
 from components.tasks.item import Item
+from components.tasks.verifiers import math_verify
 from components.tasks.verifiers.numeric import parse_number
-from components.tasks.verify import Outcome, verify, verify_all
+from components.tasks.verify import Outcome, Verdict, verify, verify_all, wrong
 
 
 def make_item(verifier: str, answer: str, **data: Any) -> Item:
     return Item(id="x-1", domain="x", prompt="?", answer=answer, verifier=verifier, data=data)
+
+
+def fresh_sandboxes() -> None:
+    """Forget the sandboxes of this process, so that the next call starts one."""
+    sandboxed._sandbox.cache_clear()
 
 
 def outcome(verifier: str, answer: str, response: str, **data: Any) -> str:
@@ -186,3 +194,49 @@ def test_an_unknown_verifier_is_failed_with_the_near_miss() -> None:
     verdict = verify(make_item("numerik", "1"), "1")
     assert verdict.outcome is Outcome.FAILED
     assert "did you mean 'numeric'" in verdict.detail
+
+
+def test_the_import_of_a_library_counts_against_no_deadline() -> None:
+    """math-verify and sympy take seconds to import; a comparison of two fractions does not."""
+    fresh_sandboxes()
+    assert outcome("math_verify", "1/3", "\\frac{1}{3}", settings={"timeout_seconds": 0.4}) == "right"
+
+
+def test_no_verdict_depends_on_what_was_judged_before_it() -> None:
+    """A worker that stays could be left changed, or with a reply that belongs to the verdict before."""
+    good, bad = make_item("math_verify", "1/2"), make_item("math_verify", "1/3")
+    stalled = make_item("math_verify", "2", settings={"timeout_seconds": 0.3})
+    for _ in range(3):
+        assert verify(stalled, "9^{9^{9^{9}}}").outcome is Outcome.WRONG
+        assert verify(good, "0.5").right
+        assert not verify(bad, "0.5").right
+
+
+def test_where_there_is_no_sandbox_the_stage_stops_and_nothing_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> str:
+        raise NoSandbox("install Debian's bubblewrap")
+
+    monkeypatch.setattr(backends, "usable_backend", refuse)
+    with pytest.raises(NoSandbox, match="bubblewrap"):
+        verify_all([(make_item("exact", "x"), "x"), (make_item("regex", "x", pattern="x"), "x")])
+    assert verify(make_item("exact", "x"), "x").right
+
+
+def test_a_sandbox_that_breaks_is_failed_and_not_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(math_verify, "PRELOAD", "components.tasks.scoring.not_there")
+    verdict = verify(make_item("math_verify", "1/2"), "0.5")
+    assert verdict.outcome is Outcome.FAILED
+    assert "not_there" in verdict.detail
+
+
+@pytest.mark.parametrize(("grade", "score"), [(None, 0.0), (0.25, 0.25)])
+def test_a_verdict_has_its_outcome_for_a_score_unless_it_is_graded(grade: float | None, score: float) -> None:
+    assert wrong("no", graded=grade).score == score
+    assert Verdict(Outcome.RIGHT).score == 1.0
+    assert Verdict(Outcome.FAILED, "x", 0.5).score == 0.0
+
+
+@pytest.mark.parametrize("grade", [-0.1, 1.1, float("nan")])
+def test_a_grade_beyond_its_range_is_refused(grade: float) -> None:
+    with pytest.raises(ValueError, match="grade"):
+        wrong("no", graded=grade)
