@@ -44,11 +44,11 @@ def test_hostile_responses_do_nothing_and_are_wrong(task: str, watch: tuple[Watc
     kept = copy.deepcopy(item)
     verdicts = verify_all((item, f"<answer>{response}") for response in responses)
     assert before.changes() == []
-    assert item == kept
     judged = {text: verdict for text, verdict in zip(responses, verdicts, strict=True) if not _has_solved(text, item)}
     assert {text: verdict for text, verdict in judged.items() if verdict.outcome is not Outcome.WRONG} == {}
     if item.answer:
         assert verify(item, f"<answer>{item.answer}").right or "Integral" in item.answer
+    assert item == kept, "the scorer writes into the entry"
 
 
 def _has_solved(response: str, item: Item) -> bool:

@@ -38,7 +38,7 @@ def _prepare() -> None:
     from reasoning_gym.factory import create_dataset
 
     for task in TASKS:
-        dataset = create_dataset(task, seed=0, size=12)
+        dataset = create_dataset(task, seed=0, size=4)
         for index in range(len(dataset)):
             dataset.score_answer(dataset[index]["answer"], dataset[index])
 
