@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import string
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,9 +17,10 @@ from components.modeling.prompting import encode_prompts
 from components.modeling.sampling import Step
 from components.modeling.tokenizer import train_tokenizer
 from components.modeling.training_config import TokenizerConfig
-from components.rl.batch import RIGHT, Prompt, regroup
+from components.rl.batch import RIGHT, WRONG, Prompt, regroup
 from components.rl.collector import Collector
 from components.rl.ledger import PassRates
+from components.rl.rewards.score import ScoreConfig, score
 from components.rl.scoring import frozen_entropies, frozen_logprobs
 from components.rl.slots import StepSettings
 from components.tasks.item import Item
@@ -158,3 +161,19 @@ def test_the_ledger_keeps_rewards_of_each_visit(policy: Policy, pool: list[Promp
         assert (visit.reward_sum, visit.reward_squares) == (float(own.sum()), float(own.square().sum()))
     assert made._ledger.visits(since_step=5) == []
     assert len(made._ledger.visits(prompt_id="p1")) == 1
+
+
+def test_the_grade_of_verification_is_a_reward(policy: Policy, pool: list[Prompt]) -> None:
+    """Program tests give partial credit; a verifier without it gives 1 or 0."""
+    tests = [{"args": [n], "expected": n} for n in range(4)]
+    graded = Item(
+        id="g", domain="A", prompt="letter 0", answer="", verifier="code_tests",
+        data={"tests": tests, "entry_point": "f"},
+    )  # fmt: skip
+    prompts = [pool[0], replace(pool[0], item=graded)]
+    drawer = collector(policy)
+    batch = replace(drawer.responses(prompts, ["x", "x"]), texts=("x", "def f(n): return min(n, 1)"))
+    scored = drawer.score(batch)
+    context = SimpleNamespace(collector=drawer)
+    assert score(scored, context, config=ScoreConfig()).tolist() == [1.0, 0.5]
+    assert scored.outcomes.tolist() == [RIGHT, WRONG]
