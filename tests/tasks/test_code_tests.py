@@ -215,3 +215,21 @@ def test_many_programs_are_judged_each_by_itself(tmp_path: Path) -> None:
     looks = "import builtins\ndef f(x): return getattr(builtins, 'mark', None) or 2 * x"
     verdicts = verify_all((program_item(), text) for text in (*marks, looks))
     assert [verdict.right for verdict in verdicts] == [True] * 4
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "def f(x):\n    return '\ud800'",
+        "x = 1\x00",
+        "```python\n" * 3_000,
+        "def f(x): return 10 ** 5000",
+        "import sys\nsys.setrecursionlimit(10 ** 9)\ndef f(x): return f(x)",
+        "def f(x):\n    import ctypes\n    ctypes.string_at(0)",
+        "import os\nos.kill(os.getppid(), 9)\nos.kill(-1, 9)\ndef f(x): return 2 * x",
+        "import os\nos.close(3)\ndef f(x): return 2 * x",
+        "import os, time\nif os.fork() == 0: time.sleep(60)\ndef f(x): return 3",
+    ],
+)
+def test_no_program_makes_its_verdict_fail(program: str) -> None:
+    assert verify(program_item(), program).outcome is Outcome.WRONG
