@@ -63,13 +63,23 @@ def read_source(path: Path, module: str, is_package: bool, fields_of: str = "") 
     known = _read.get(key)
     if known is None or known[0] != stamp:
         text = loaded.TEXTS.get(path)
-        text = path.read_bytes() if text is None else text
+        text = _read_bytes(path) if text is None else text
         known = _read[key] = stamp, parse_source(text, module, is_package, str(path), fields_of)
     return known[1]
 
 
+def _read_bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: not readable: {error.strerror}") from error
+
+
 def _stamp(path: Path) -> _Stamp:
-    status = path.stat()
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise InputError(f"{path}: not readable: {error.strerror}") from error
     return status.st_mtime_ns, status.st_size
 
 

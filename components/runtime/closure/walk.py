@@ -86,6 +86,8 @@ class Closures:
         for module, place in missing.items():
             if module == root or not code.packages.keys() & set(packages_of(module.partition(".")[0])):
                 raise InputError(_refusal(owner, module, str(place.trouble)))
+        if not code.files and not is_wall(root):
+            raise InputError(_refusal(owner, root, "it is a folder without code of its own"))
         return code
 
     def _source(self, place: Place, fields_of: str) -> Source | None:

@@ -81,6 +81,12 @@ def test_an_operator_that_was_made_by_exec_is_refused(monkeypatch: pytest.Monkey
         closure("own_made")
 
 
+def test_a_folder_without_code_is_refused(site: Path) -> None:
+    (site / "own_folder").mkdir()
+    with pytest.raises(InputError, match="'own_folder' \\(it is a folder without code"):
+        closure("own_folder")
+
+
 def test_source_in_a_zip_archive_is_read(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path])
     zipped(site, source=True)
