@@ -79,19 +79,29 @@ def _params(ledger: Ledger, stage: str, a: dict[str, Any], b: dict[str, Any]) ->
 
 def _settings(ledger: Ledger, entry: dict[str, Any]) -> dict[str, Any]:
     """Return all parameters that a stage ran with, defaults included, since code that changes may change them."""
-    action = ledger.action(entry["fingerprint"]) if entry["fingerprint"] else None
-    params = action["parts"]["params"] if action else entry["params"]
+    params = _parts(ledger, entry).get("params", entry["params"])
     return _leaves(params) | {"seed": entry["seed"], "component": entry["component"]}
 
 
 def _code(ledger: Ledger, stage: str, a: dict[str, Any], b: dict[str, Any]) -> Iterable[dict[str, Any]]:
-    return _differences(stage, _code_facts(ledger, a), _code_facts(ledger, b))
+    parts = [_parts(ledger, entry) for entry in (a, b)]
+    facts = [{name: entry["code"].get(name) for name in CODE_FACTS} for entry in (a, b)]
+    if parts[0].get("epoch") == parts[1].get("epoch"):  # in another one files are named and hashed in another way
+        facts = [known | _worked(part) for known, part in zip(facts, parts, strict=True)]
+    return _differences(stage, *facts)
 
 
-def _code_facts(ledger: Ledger, entry: dict[str, Any]) -> dict[str, Any]:
+def _parts(ledger: Ledger, entry: dict[str, Any]) -> dict[str, Any]:
+    """Return the parts of a stage's fingerprint; empty where its action is gone."""
     action = ledger.action(entry["fingerprint"]) if entry["fingerprint"] else None
-    files = action["parts"]["code"] if action else {}
-    return {name: entry["code"].get(name) for name in CODE_FACTS} | files
+    return action["parts"] if action else {}
+
+
+def _worked(parts: dict[str, Any]) -> dict[str, Any]:
+    """Return what did the work: constants of operators, versions of packages, and files by their hashes."""
+    constants = _leaves({f"{one['slot']} {one['name']}": one["config"] for one in parts.get("operators", ())})
+    packages = {f"package {name}": version for name, version in parts.get("packages", {}).items()}
+    return constants | packages | parts.get("code", {})
 
 
 def _status(stage: str, a: RunRecord, b: RunRecord) -> Iterable[dict[str, Any]]:

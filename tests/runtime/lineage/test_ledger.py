@@ -163,6 +163,32 @@ def test_comparison_shows_what_differs_and_by_how_much(store: Store) -> None:
     assert "+0.25" in text and "0.5 (0.4 to 0.6)" in text and "optimizer.rate" in text
 
 
+def test_what_did_the_work_is_compared_within_one_epoch(store: Store) -> None:
+    """Constants of a preset and versions of libraries too; older records have neither, and hash files otherwise."""
+    said = {
+        "a": {
+            "epoch": 2,
+            "operators": [{"slot": "advantage", "name": "x", "config": {"eps": 1}}],
+            "code": {"f.py": "1"},
+        },
+        "b": {"epoch": 2, "packages": {"sympy": "1.14"}, "code": {"f.py": "1"}},
+        "old": {"epoch": 1, "code": {"f.py": "2"}},
+    }
+    for run_id, parts in said.items():
+        story = Story(store, run_id, seed=7)
+        story.begin("rl")
+        story.stage("rl", {}, code=run_id)
+        key = f"actions/{store.get(f'ledger/{run_id}/stages/rl.json')['fingerprint']}.json"
+        action = store.get(key)
+        store.put(key, {**action, "parts": {**action["parts"], **parts}}, overwrite=True)
+
+    def told(first: str, second: str) -> dict[str, tuple[object, object]]:
+        return {row["name"]: (row["a"], row["b"]) for row in compare_runs(store, first, second).code}
+
+    assert told("a", "b") == {"advantage x.eps": (1, None), "package sympy": (None, "1.14")}
+    assert told("a", "old") == {}
+
+
 def test_equal_runs_have_only_equal_metrics(store: Store) -> None:
     tell(store, "a")
     tell(store, "b", cache="hit")
