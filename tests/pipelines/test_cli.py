@@ -207,6 +207,15 @@ def test_the_surface_is_frozen() -> None:
         "lineage": ["--descendants", "--help", "--json", "--store"],
         "report": ["--help", "--json", "--output", "--store"],
         "approve": ["--help", "--reject", "--store"],
+        "gc": sorted(
+            [
+                *("--delete", "--grace", "--help", "--json", "--keep-last", "--older-than", "--store"),
+                *("--undelivered", "--without-mlflow"),
+            ]
+        ),
+        "pin": ["--help", "--json", "--note", "--store"],
+        "unpin": ["--help", "--json", "--store"],
+        "verify": ["--help", "--json", "--repair", "--store"],
         "methods": ["--help", "--json"],
         "diff": ["--help", "--json"],
         "reproduce": ["--help", "--jobs", "--json", "--new", "--record", "--seeds", "--set", "--store"],

@@ -40,17 +40,24 @@ def score_of(shown: dict[str, Any]) -> str:
     return next(stage for stage in shown["stages"] if stage["name"] == "score")["outputs"]["metrics"]["digest"]
 
 
-def test_a_damaged_output_is_marked_and_the_run_ends_as_usual(cached: tuple[Command, Path, dict[str, Any]]) -> None:
+def test_a_damaged_output_is_told_and_made_anew(cached: tuple[Command, Path, dict[str, Any]]) -> None:
     posttrain, store, shown = cached
     shutil.rmtree(store / "objects" / score_of(shown) / "files")
+    page = Path(posttrain("report", shown["run_id"]).stdout.strip()).read_text()
+    assert "<b>score</b>: output metrics cannot be read: " in page
+    seen = posttrain("show", shown["run_id"])
+    assert (seen.returncode, seen.stderr) == (1, "")
+    assert (
+        f"score.metrics ({score_of(shown)[:12]}) is damaged: history.jsonl is missing; posttrain verify" in seen.stdout
+    )
     done = posttrain("run", RECIPE)
     assert (done.returncode, done.stderr) == (0, "")
+    assert "history.jsonl is missing; set aside in" in done.stdout
     told = ending(done.stdout)
     assert told.keys() >= set(LINES)
-    assert "history.jsonl is missing" in told["score:"]
-    page = Path(told["report"]).read_text()
-    assert "<b>score</b>: output metrics cannot be read: " in page
+    assert "cannot be read" not in Path(told["report"]).read_text()
     assert posttrain("compare", shown["run_id"], "latest").returncode == 0
+    assert posttrain("verify").returncode == 0
 
 
 def test_a_damaged_record_does_not_hide_the_other_stages(cached: tuple[Command, Path, dict[str, Any]]) -> None:
