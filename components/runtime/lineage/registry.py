@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import InputError, UnknownName
@@ -25,6 +25,7 @@ ALIAS = re.compile(r"^[A-Za-z][A-Za-z0-9._-]{0,63}$")
 """An alias begins with a letter, so that it is never taken for a version."""
 VERSION = re.compile(r"(\d+)\.json")
 LOCK_WAIT_SECONDS = 60.0
+Read = Callable[["Store", str], dict[str, Any] | None]
 
 
 def register_model(
@@ -48,9 +49,7 @@ def register_model(
     aliases = list(aliases)
     _check(name, aliases)
     with store.lock(f"models-{name}", wait_seconds=LOCK_WAIT_SECONDS):
-        for key in list(store.keys(f"{ROOT}/{name}/")):
-            read_or_heal(store, key)
-        known = list(versions(store, name))
+        known = list(versions(store, name, read_or_heal))
         record = next((found for found in known if _is(found, digest, run_id)), None)
         if record is None and reused:
             record = next((found for found in reversed(known) if _repeats(store, found, digest, run_id, stage)), None)
@@ -67,7 +66,7 @@ def register_model(
             }
             store.put(_version_key(name, record["version"]), record)
         for alias in aliases:
-            held = store.get(_alias_key(name, alias))
+            held = read_or_heal(store, _alias_key(name, alias))
             if held is None or held["version"] < record["version"]:
                 store.put(_alias_key(name, alias), {"version": record["version"]}, overwrite=True)
     Spool(store, run_id).model_registered(
@@ -82,10 +81,10 @@ def register_model(
     return record["version"]
 
 
-def versions(store: Store, name: str) -> Iterator[dict[str, Any]]:
-    """Yield the versions of a registered model, oldest first."""
+def versions(store: Store, name: str, read: Read = read_or_copy) -> Iterator[dict[str, Any]]:
+    """Yield the versions of a registered model, oldest first; `read` says what becomes of a damaged one."""
     for key in _version_keys(store, name).values():
-        if record := read_or_copy(store, key):
+        if record := read(store, key):
             yield record
 
 

@@ -7,7 +7,8 @@ import pytest
 from components.contract.errors import CorruptArtifact, StoreUnavailable
 from components.runtime.lineage import run_index
 from components.runtime.lineage.graph import ancestors, descendants
-from components.runtime.lineage.ledger import Ledger, list_runs, load_run, newest_runs, show_json
+from components.runtime.lineage.ledger import Ledger, list_runs, load_run, newest_runs
+from components.runtime.lineage.shown import show_json
 from components.runtime.store import Store, open_store
 from tests.benchmarks.bench_listing import counted_calls
 from tests.conftest import BUCKET

@@ -16,7 +16,7 @@ from components.runtime.upkeep.selection import Rules
 from components.runtime.upkeep.verify import verify
 from tests.runtime.upkeep.conftest import OLD, outputs
 
-KILLS = {"directory": 25, "s3": 6}
+KILLS = {"directory": 25, "s3": 3}
 GARBAGE = 12
 """Artifacts that nothing reaches, made before each kill."""
 RULES = Rules(keep_last=1, undelivered=True, grace_seconds=OLD)
