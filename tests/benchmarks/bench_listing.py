@@ -74,7 +74,7 @@ def _planned(root: Path, stages: int) -> dict[str, Any]:
     before = "base"
     for number in range(stages - 1):
         lines.append(
-            f"  s{number}: {{uses: sft, in: {{model: {before}.model, dataset: data.jsonl}}, with: {{epochs: 1}}}}"
+            f"  s{number}: {{uses: sft, in: {{model: {before}.model, dataset: ./data.jsonl}}, with: {{epochs: 1}}}}"
         )
         before = f"s{number}"
     (root / "data.jsonl").write_text('{"prompt": "1 + 1", "response": "2"}\n')
