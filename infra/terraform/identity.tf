@@ -9,10 +9,10 @@ locals {
 
   # Service account -> the prefix of the bucket that it reads, and what below it it writes and deletes.
   # A stage deletes what it keeps for itself while it works: checkpoints to resume from, its locks, and the mark of a
-  # collector that was killed. Artifacts and records are for gc alone to delete.
+  # collector that was killed. Artifacts and records are for gc alone to delete; it makes no artifact, but heals records.
   rights = {
     stage  = { prefix = "store", writes = ["*"], deletes = ["partial/*", "locks/*", "collecting/*"] }
-    gc     = { prefix = "store", writes = ["locks/*", "collecting/*", "quarantine/*", "pins/*"], deletes = ["*"] }
+    gc     = { prefix = "store", writes = ["locks/*", "collecting/*", "quarantine/*", "pins/*", "actions/*", "producers/*", "ledger/*", "models/*", "plans/*", "spool/*", "approvals/*", "delivered/*"], deletes = ["*"] }
     mlflow = { prefix = "mlflow", writes = ["*"], deletes = ["*"] }
   }
   accounts = merge(

@@ -52,7 +52,7 @@ def test_gc_deletes_what_a_stage_made_and_a_stage_cannot(accounts: dict[str, Sto
     assert not list(gc.blobs.list("locks/")) and not list(gc.blobs.list("collecting/"))
 
 
-def test_gc_changes_no_record_and_no_artifact_and_sets_damage_aside(
+def test_gc_makes_no_artifact_sets_damage_aside_and_heals_records(
     accounts: dict[str, Store], run: Run, tmp_path: Path
 ) -> None:
     stage, gc = accounts["stage"], accounts["gc"]
@@ -61,11 +61,12 @@ def test_gc_changes_no_record_and_no_artifact_and_sets_damage_aside(
     (tmp_path / "model" / "weights").write_bytes(b"w")
     with pytest.raises(StoreUnavailable, match="AccessDenied"):
         gc.commit(ArtifactType.MODEL, tmp_path / "model")
-    with pytest.raises(StoreUnavailable, match="AccessDenied"):
-        gc.put("ledger/test-1/run.json", {"forged": True}, overwrite=True)
+    record = "ledger/test-1/run.json"
+    stage.blobs.write(record, b"damaged")
     digest = min(outputs(made))
     file = next(blob.key for blob in stage.blobs.list(f"objects/{digest}/files/"))
     stage.blobs.write(file, b"damaged")
     found = verify(gc, None, repair=True, progress=lambda done, total: None)
-    assert [item.key for item in found.damage] and not gc.has(digest)
+    assert {item.key for item in found.damage} == {record, f"objects/{digest}"}
+    assert gc.get(record) and not gc.has(digest)
     assert [blob for blob in gc.blobs.list("quarantine/") if digest in blob.key]
