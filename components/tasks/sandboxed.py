@@ -15,7 +15,7 @@ from components.runtime.sandbox import Limits, Reply, Sandbox, Status, open_sand
 from components.tasks.scoring import together
 from components.tasks.verdict import BrokenItem, Verdict, failed, wrong
 
-MAX_SHARED = 128
+MAX_SHARED = 256
 """Questions that are put in one run of the sandbox."""
 ENDS = {
     Status.RAISED: "raised",
