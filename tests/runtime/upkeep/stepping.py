@@ -46,9 +46,7 @@ class Turns:
 
     def wait(self) -> None:
         """Wait for this thread's next turn."""
-        number = getattr(self._mine, "number", None)
-        if number is None:
-            return
+        number = getattr(self._mine, "number", 0)  # the first work is the one that starts threads of its own
         with self._changed:
             while True:
                 while self._order and self._order[0] not in self._left:

@@ -17,7 +17,9 @@ from tests.runtime.upkeep.stepping import SteppedBlobs, Turns
 
 HOUR = Rules(grace_seconds=3600.0)
 COLLECTOR, COMMITTER, USER = range(3)
-ORDERS = st.lists(st.sampled_from([COLLECTOR, COMMITTER, USER]), max_size=120)
+STRETCHES = st.tuples(st.sampled_from([COLLECTOR, COMMITTER, USER]), st.integers(1, 30))
+ORDERS = st.lists(STRETCHES, max_size=16).map(lambda parts: [one for one, steps in parts for _ in range(steps)])
+"""Long stretches of one, so that another comes between any two of its calls, the late ones too."""
 
 
 def folder_with(tmp_path, text):
@@ -77,7 +79,7 @@ def test_what_was_promised_is_there_in_every_order(kind, tmp_path, request):
     base = str(tmp_path / "stores") if kind == "directory" else request.getfixturevalue("s3_uri")
 
     @settings(
-        max_examples=60 if kind == "directory" else 25,
+        max_examples=100 if kind == "directory" else 25,
         deadline=None,
         database=None,
         suppress_health_check=list(HealthCheck),
