@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from components.runtime.lineage.events import moment
 from components.runtime.lineage.heal import read_or_copy
+from components.runtime.lineage.sequence import in_order
 from components.runtime.upkeep.pins import RUNS, pinned
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def select_runs(store: Store, inventory: Inventory, rules: Rules) -> Selection:
     if not rules.select_runs:
         return chosen
     now, kept = time.time(), pinned(store, RUNS)
-    newest = _newest(inventory, rules.keep_last or 0)
+    newest = _newest(store, inventory, rules.keep_last or 0)
     for run_id in inventory.run_ids:
         entry = inventory.entry(run_id)
         if run_id in kept or run_id in newest or not entry.get("recipe"):
@@ -68,14 +69,13 @@ def select_runs(store: Store, inventory: Inventory, rules: Rules) -> Selection:
     return chosen
 
 
-def _newest(inventory: Inventory, count: int) -> set[str]:
-    """Return the newest runs of each recipe."""
+def _newest(store: Store, inventory: Inventory, count: int) -> set[str]:
+    """Return the runs of each recipe that began last."""
     by_recipe: dict[str, list[str]] = {}
-    for run_id in inventory.run_ids:
+    for run_id in in_order(store, inventory.run_ids) if count else ():
         if recipe := inventory.entry(run_id).get("recipe"):
             by_recipe.setdefault(recipe, []).append(run_id)
-    found = (sorted(runs, key=lambda run: (inventory.entry(run)["started"], run)) for runs in by_recipe.values())
-    return {run_id for runs in found for run_id in runs[len(runs) - min(count, len(runs)) :]}
+    return {run_id for runs in by_recipe.values() for run_id in runs[-count:]}
 
 
 def _ended(inventory: Inventory, run_id: str) -> float:

@@ -12,6 +12,8 @@ import pytest
 from components.runtime.lineage.ledger import Ledger, list_runs, newest_runs
 from components.runtime.lineage.sequence import run_numbers
 from components.runtime.store import Store, open_store
+from components.runtime.upkeep.inventory import take_inventory
+from components.runtime.upkeep.selection import Rules, select_runs
 from pipelines.cli.stores import run_of
 from pipelines.history import History
 from pipelines.runs import RunWriter
@@ -96,3 +98,10 @@ def test_why_a_stage_runs_again_is_told_by_the_newest_run(place: Store) -> None:
         story.stage("base", {"model": ("Model", run_id)}, params={"steps": mark})
     action = History(place, "quick").last_action("base")
     assert action is not None and action["run_id"] == "quick-20200101-000000-bbbb"
+
+
+def test_the_last_runs_that_a_collector_keeps_are_those_that_began_last(place: Store) -> None:
+    begin(place, "quick-20260301-120000-aaaa")
+    begin(place, "quick-20200101-000000-bbbb", ago=6 * YEAR)
+    rules = Rules(keep_last=1, undelivered=True, grace_seconds=-60.0)
+    assert select_runs(place, take_inventory(place), rules).gone == ["quick-20260301-120000-aaaa"]
