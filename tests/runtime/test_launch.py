@@ -77,6 +77,19 @@ def test_another_run_reuses_it_and_says_who_made_it(job: MakeJob, store: Store, 
     assert len(journal(tmp_path)) == 4
 
 
+def test_a_damaged_action_is_made_again_from_what_the_ledger_and_the_spool_tell(
+    job: MakeJob, store: Store, tmp_path: Path
+) -> None:
+    first = launch(job())
+    key = f"actions/{first['fingerprint']}.json"
+    before, path = store.get(key), Path(store.uri) / key
+    path.chmod(0o644)
+    path.write_bytes(path.read_bytes()[:-9])
+    again = launch(job("other", "run-2"))
+    assert (again["cache"], again["outputs"], len(journal(tmp_path))) == ("hit", first["outputs"], 4)
+    assert store.get(key) == before
+
+
 def test_two_runs_at_once_share_one_execution(job: MakeJob, tmp_path: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
         entries = list(pool.map(launch, [job(run_id="run-1"), job(run_id="run-2")]))

@@ -119,6 +119,8 @@ class StageStarted(_Event):
     group: str | None = None
     inputs: dict[str, list[UsedArtifact]] = Field(default_factory=dict)
     code: Code = Code()
+    also_counted: dict[str, Any] = Field(default_factory=dict)
+    """What else went into the fingerprint: operators with their configs, verifiers, versions of packages, backends."""
 
 
 class MetricChunk(_Event):

@@ -160,7 +160,7 @@ def _parts(event: Record, fingerprint: str) -> Record | None:
 
     inputs = {port: [item["digest"] for item in items] for port, items in sorted(event["inputs"].items())}
     plain = {name: event[name] for name in ("component", "params", "seed")}
-    parts = {"epoch": EPOCH, **plain, "inputs": inputs, "code": event["code"]["files"]}
+    parts = {"epoch": EPOCH, **plain, "inputs": inputs, "code": event["code"]["files"], **event["also_counted"]}
     return parts if hashlib.sha256(canonical_json(parts)).hexdigest() == fingerprint else None
 
 

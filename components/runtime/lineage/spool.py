@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 ROOT = "spool"
 NO_FINGERPRINT = "none"
 """Stands for the fingerprint of a stage that was skipped or failed before it had one."""
+TOLD_PARTS = ("epoch", "component", "params", "inputs", "seed", "code")
+"""Parts of a fingerprint that a stage's beginning tells in fields of their own."""
 ROWS = re.compile(r"/rows-(\d+)-(\d+)\.json$")
 
 
@@ -90,6 +92,7 @@ class Spool:
                 for port, items in inputs.items()
             },
             code=Code.model_validate({**code_version(), "files": mark.parts["code"]}),
+            also_counted={name: part for name, part in mark.parts.items() if name not in TOLD_PARTS},
         )
         return self._put(f"{self._stage_folder(job.stage, mark.digest)}/started.json", event)
 

@@ -94,4 +94,7 @@ def take_inventory(store: Store) -> Inventory:
             found.blobs.setdefault(parts[1], []).append(blob)
             if first == "spool" and parts[2] == "stages" and parts[-1] == "started.json" and parts[4] != NO_FINGERPRINT:
                 found.started.append(Started(parts[1], parts[3], parts[4]))
+    for blob in store.blobs.list("sequence/"):
+        run_id = blob.key.partition("-")[2].removesuffix(".json")
+        found.blobs.setdefault(run_id, []).append(blob)
     return found
