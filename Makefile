@@ -68,7 +68,7 @@ airflow: $(VENV)/.stages $(AIRFLOW)/.installed ## install and start an Airflow o
 
 test: bubblewrap $(VENV)/.test $(AIRFLOW)/.installed $(KUBEFLOW)/.installed ## install and run the default tests
 	@$(BIN)/ruff check .
-	@$(BIN)/python -m pytest -n 2 $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 	@$(AIRFLOW)/bin/python -m pytest tests/pipelines/engines/airflow
 	@$(KUBEFLOW)/bin/python -m pytest tests/pipelines/engines/kubeflow
 

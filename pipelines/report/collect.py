@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from components.contract.errors import CorruptArtifact, InputError
+from components.runtime.lineage.heal import read_or_copy
 from components.runtime.lineage.names import flatten
 from components.runtime.records import end_key, failure_key, run_key, stage_key
 from components.runtime.store import Store
@@ -223,8 +224,9 @@ def collect(store: Store, run_id: str, *, fetch: Iterable[str] = ("Metrics", "Da
 
     What is damaged or gone is named in its stage's `unreadable`, so that the rest can be shown.
     """
-    run = store.get(run_key(run_id))
-    assert run is not None, run_id
+    run = read_or_copy(store, run_key(run_id))
+    if run is None:
+        raise InputError(f"run {run_id}: its record is damaged or gone, and nothing in the store says the same")
     wanted = set(fetch)
     stages = []
     for planned in run["stages"]:
@@ -250,7 +252,7 @@ def collect(store: Store, run_id: str, *, fetch: Iterable[str] = ("Metrics", "Da
                 unreadable=unreadable,
             )
         )
-    return RunData(run, store.get(end_key(run_id)), stages)
+    return RunData(run, read_or_copy(store, end_key(run_id)), stages)
 
 
 def _readable(unreadable: list[str], what: str, read: Callable[[str], T | None], key: str) -> T | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import logging
 import os
 import shutil
 import signal
@@ -57,8 +58,13 @@ class Project:
         from pipelines.cli import main
 
         out, err = io.StringIO(), io.StringIO()
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            code = main([*arguments, "--store", store])
+        warnings = logging.StreamHandler(err)  # as logging does by itself where nobody else handles what it is told
+        logging.getLogger().addHandler(warnings)
+        try:
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                code = main([*arguments, "--store", store])
+        finally:
+            logging.getLogger().removeHandler(warnings)
         return Answer(code, out.getvalue(), err.getvalue())
 
     def run(self, store: str) -> Answer:

@@ -152,7 +152,7 @@ def _repeats(store: Store, record: Mapping[str, Any], digest: str, run_id: str, 
     """Return whether a version is the same model from the same stage of another run of the same recipe."""
     if record["digest"] != digest or record["stage"] != stage:
         return False
-    recipes = [(store.get(run_key(run)) or {}).get("recipe") for run in (record["run_id"], run_id)]
+    recipes = [(read_or_copy(store, run_key(run)) or {}).get("recipe") for run in (record["run_id"], run_id)]
     return recipes[0] == recipes[1]
 
 

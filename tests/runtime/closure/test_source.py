@@ -170,5 +170,9 @@ def test_modules_of_this_project_import_by_name_in_known_places_only() -> None:
         if parse_source(path.read_bytes(), module, False, str(path)).dynamic:
             dynamic.add(module)
     walls = {name for name in dynamic if name.startswith(("components.contract.", "components.runtime."))}
-    assert dynamic - walls == {"components.modeling.generation.engine"}  # its engine is named in choose.py
+    known = {
+        "components.modeling.generation.engine",  # its engine is named in choose.py
+        "components.tasks.scoring.together",  # its functions are handed over by verifiers, which import them
+    }
+    assert dynamic - walls == known
     assert sys.version_info >= (3, 11)

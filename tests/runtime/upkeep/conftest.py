@@ -11,7 +11,6 @@ import pytest
 from components.contract.job import Job, StageRef
 from components.contract.registry import components
 from components.runtime.launch import Launch
-from components.runtime.lineage.sequence import number_run
 from components.runtime.lineage.spool import Spool
 from components.runtime.records import end_key, run_key, utc
 from components.runtime.store import Store, open_store
@@ -40,7 +39,6 @@ def run(tmp_path: Path) -> Run:
     def go(store: Store, run_id: str, *, steps: int = 2, started: float = 1e9, **fields: Any) -> dict[str, Any]:
         plan = [{"name": name, "component": "count-for-test", "after": []} for name in ("first", "second")]
         entry = {"recipe": fields.pop("recipe", "test"), "started": utc(started), "stages": plan, "run_id": run_id}
-        number_run(store, run_id)
         store.put(run_key(run_id), entry)
         Spool(store, run_id).run_started(entry)
         params = {"steps": steps, "journal": str(tmp_path / "journal")}

@@ -10,6 +10,7 @@ from components.contract.artifacts import ArtifactType
 from components.contract.errors import InputError
 from components.runtime.lineage.graph import ancestors
 from components.runtime.lineage.registry import register_model
+from components.runtime.lineage.sequence import number_run
 from components.runtime.upkeep.collect import Collection, delete_garbage, find_garbage, only_collector
 from components.runtime.upkeep.pins import pin, unpin
 from components.runtime.upkeep.selection import Rules
@@ -54,7 +55,9 @@ def test_a_dry_run_tells_and_changes_nothing(store, run, tmp_path):
 
 
 def test_all_but_the_last_run_of_each_recipe_goes_with_what_only_it_reached(store, run):
+    number_run(store, "a-1")
     old = run(store, "a-1", steps=2, started=1e9)
+    number_run(store, "a-2")
     new = run(store, "a-2", steps=5, started=1e9 + 10)
     other = run(store, "b-1", steps=9, started=1e9 - 10, recipe="other")
     found = collect(store)

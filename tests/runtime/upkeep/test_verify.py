@@ -180,7 +180,9 @@ def test_a_file_that_was_touched_and_is_right_is_read_once(tmp_path):
     store = open_store(str(tmp_path / "store"))
     digest = committed(store, tmp_path)
     path = tmp_path / "store" / "objects" / digest
-    os.utime(path / "files" / "w")
+    made = path.joinpath("manifest.json").stat().st_mtime
+    os.utime(path / "manifest.json", (made - 60, made - 60))
+    os.utime(path / "files" / "w", (made - 30, made - 30))
     assert path.joinpath("files/w").stat().st_mtime_ns > path.joinpath("manifest.json").stat().st_mtime_ns
     assert store.use(digest)
     assert path.joinpath("files/w").stat().st_mtime_ns <= path.joinpath("manifest.json").stat().st_mtime_ns
