@@ -74,7 +74,7 @@ def one_interleaving(uri, tmp_path, order, orphaned):
     assert plain.look(digest).manifest and not plain.look(digest).damage, "a run reaches it now"
 
 
-@pytest.mark.parametrize("kind", ["directory", "s3"])
+@pytest.mark.parametrize("kind", ["directory", pytest.param("s3", marks=pytest.mark.slow)])
 def test_what_was_promised_is_there_in_every_order(kind, tmp_path, request):
     base = str(tmp_path / "stores") if kind == "directory" else request.getfixturevalue("s3_uri")
 
