@@ -17,6 +17,8 @@ from components.runtime.sandbox.inside.seccomp import build_filter
 
 STATUS = struct.Struct("!i")
 PRIVATE = "/tmp"
+WORKING = f"{PRIVATE}/sandbox-run"
+"""Where a run begins: empty, also where libraries lie below the private folder's name."""
 BYTES_PER_INODE = 4096
 MIN_INODES = 64
 
@@ -93,12 +95,14 @@ class Namespaces(Cell):
                 os.makedirs(os.path.dirname(path), exist_ok=True)
                 os.close(os.open(path, os.O_CREAT | os.O_WRONLY))
             kernel.bind(f"/proc/self/fd/{descriptor}", path)
+        os.makedirs(WORKING, exist_ok=True)
         kernel.mount("proc", "/proc", flags | kernel.MS_NOEXEC, "subset=pid")
 
     def _confine(self, limits: dict[str, Any], base: dict[str, int], answer: int, out: int, status: int) -> None:
         try:
             os.setsid()
-            os.chdir(PRIVATE)
+            os.chdir(WORKING)
+            os.environ["HOME"] = os.environ["TMPDIR"] = WORKING
             set_limits(limits, base, int(limits["processes"]) + 1)
             take_descriptors(answer, out)
             lose_privileges(self._filter)
