@@ -89,7 +89,10 @@ FILES = [
     attack("write-anywhere-outside", """
         def attack(world):
             places = ["/", "/usr/lib", "/etc", "/dev", "/dev/shm", "/proc", "/proc/sys/kernel", "/var/tmp", "/root", "/home",
-                      "/sys", "/run", os.path.dirname(os.__file__), world["tree"] + "/components", world["outer"], *sys.path]
+                      "/sys", "/run", os.path.dirname(os.__file__), world["tree"] + "/components", world["outer"]]
+            mine = os.stat(".").st_dev  # folders of sys.path below /tmp may lie in the private folder, which ends with the run
+            places += [place for place in sys.path if not os.path.isdir(place) or os.stat(place).st_dev != mine
+                       or mine == os.stat("/").st_dev]
             return tries(*(lambda place=place: open(place + "/escaped-" + world["marker"], "w").write("x") for place in places))
     """),
     attack("links-out-of-tmp", """
