@@ -13,12 +13,12 @@ from pathlib import Path
 
 from components.runtime.sandbox.inside import server
 from components.runtime.sandbox.inside.folder import empty
+from components.runtime.sandbox.inside.places import DEVICES, PRIVATE
 from components.runtime.sandbox.visible import interpreter, links, search_path, visible_paths
 
 MOST_VERSION = 9
 BACKENDS = ("bubblewrap", "landlock")
 BOOTSTRAP = "import sys; sys.path[len(sys.path):] = {path!r}\nfrom {server} import main\nmain()"
-DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 ENVIRONMENT = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
     "LANG": "C.UTF-8",
@@ -29,7 +29,6 @@ ENVIRONMENT = {
     "TOKENIZERS_PARALLELISM": "false",
     "OPENSSL_CONF": "/dev/null",  # node stops where its own may not be read
 }
-PRIVATE = "/tmp"
 CACHE_BYTES = 256 << 20
 SCRATCH = "posttrain-sandbox-"
 

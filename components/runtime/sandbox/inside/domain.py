@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 from components.runtime.sandbox.inside import kernel, landlock
 from components.runtime.sandbox.inside.cell import Cell, Started, pipes
 from components.runtime.sandbox.inside.folder import empty, measure
+from components.runtime.sandbox.inside.places import DEVICES
 from components.runtime.sandbox.inside.run import lose_privileges, set_limits, take_descriptors
 from components.runtime.sandbox.inside.seccomp import build_filter
 from components.runtime.sandbox.inside.watch import descendants
@@ -29,7 +30,6 @@ COUNT_SECONDS = 1.0
 OTHERS = 256
 """Processes and threads that the user may start elsewhere during a run: the kernel counts them together, and an honest
 program is not to fail for them. The watch counts those of the run alone."""
-DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 MAX_ENTRIES = 4096
 
 

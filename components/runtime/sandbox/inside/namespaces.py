@@ -12,11 +12,11 @@ from typing import Any, NoReturn
 
 from components.runtime.sandbox.inside import kernel
 from components.runtime.sandbox.inside.cell import Cell, Started, pipes
+from components.runtime.sandbox.inside.places import PRIVATE
 from components.runtime.sandbox.inside.run import lose_privileges, set_limits, take_descriptors
 from components.runtime.sandbox.inside.seccomp import build_filter
 
 STATUS = struct.Struct("!i")
-PRIVATE = "/tmp"
 WORKING = f"{PRIVATE}/sandbox-run"
 """Where a run begins: empty, also where libraries lie below the private folder's name."""
 BYTES_PER_INODE = 4096

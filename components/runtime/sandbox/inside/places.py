@@ -1,0 +1,8 @@
+"""Places that both backends, or both sides of a sandbox, speak of."""
+
+from __future__ import annotations
+
+PRIVATE = "/tmp"
+"""Where a run under bubblewrap may write."""
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+"""All devices that a run may open."""
