@@ -56,7 +56,7 @@ class DirectoryBlobs:
     def upload(self, prefix: str, folder: Path, entries: Sequence[FileEntry]) -> None:
         """Link files of `folder` in, or copy them where a link is not possible, and make them read-only."""
         with self._told(f"write {prefix}"):
-            self._make_folders(self.root / prefix)
+            self._sync_names(self._make_folders(self.root / prefix))
         for entry in entries:
             key = f"{prefix}/{entry.path}"
             with self._told(f"write {key}"), self._linked(folder / entry.path) as temporary:
@@ -128,11 +128,8 @@ class DirectoryBlobs:
         """Move a file or a folder by one rename; what is not there is passed over."""
         old, new = self.root / source, self.root / target
         with self._told(f"move {source}"):
-            self._make_folders(new.parent)
-            with suppress(FileNotFoundError):
-                old.rename(new)
-                sync_folder(new.parent)
-                sync_folder(old.parent)
+            if self._place(target, lambda place: old.exists() and old.rename(place)):
+                self._sync_names([old])
             self._prune(new.parent)
             self._prune(old.parent)
 
@@ -170,8 +167,15 @@ class DirectoryBlobs:
                     release(self.root / blob.key, acquire(self.root / blob.key, 0))
         self.delete(blob.key for blob in found if not blob.key.startswith(f"{LOCKS}/"))
 
-    def _make_folders(self, path: Path) -> None:
-        """Make a folder with its parents, each durable: a file is lost with the name of a folder above it."""
+    def _make_folders(self, path: Path) -> list[Path]:
+        """Make a folder with its parents and return those that were missing; their names are not durable yet."""
+        for _ in range(RACES_WITH_DELETE):
+            # pruned meanwhile; mkdir says "exists" of a folder that was there when it looked first
+            with suppress(FileNotFoundError, FileExistsError):
+                return self._make_missing(path)
+        return self._make_missing(path)  # this time it says what is wrong
+
+    def _make_missing(self, path: Path) -> list[Path]:
         missing = []
         while not path.is_dir():
             missing.append(path)
@@ -180,11 +184,17 @@ class DirectoryBlobs:
             folder.mkdir(mode=PRIVATE, exist_ok=True)
             if self.root in folder.parents:
                 open_up(folder, access_below(self.root).folder)
-            sync_folder(folder.parent)
+        return missing
+
+    def _sync_names(self, paths: Iterable[Path]) -> None:
+        """Make the names of files and folders durable: a file is lost with the name of a folder above it."""
+        for folder in {path.parent for path in paths}:
+            with suppress(FileNotFoundError):  # pruned meanwhile, so that nothing is in it
+                sync_folder(folder)
 
     def _prune(self, folder: Path) -> None:
         with suppress(OSError):  # not empty, or gone
-            while folder != self.root:
+            while folder not in (self.root, self.root / TEMPORARY):  # a writer's next file goes to the second
                 folder.rmdir()
                 folder = folder.parent
 
@@ -224,12 +234,12 @@ class DirectoryBlobs:
 
     def _place(self, key: str, move: Callable[[Path], T]) -> T:
         """Make a temporary file visible as `key` and return what `move` returns."""
-        target = self.root / key
-        for _ in range(RACES_WITH_DELETE):  # a folder that `delete` pruned meanwhile is made again
+        target, made = self.root / key, []
+        for _ in range(RACES_WITH_DELETE):
             with suppress(FileNotFoundError):
-                self._make_folders(target.parent)
+                made += self._make_folders(target.parent)
                 result = move(target)
-                sync_folder(target.parent)
+                self._sync_names([*made, target])
                 return result
         raise FileNotFoundError(errno.ENOENT, "the folder or the temporary file keeps vanishing", str(target))
 
