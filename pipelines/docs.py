@@ -10,8 +10,8 @@ from components.contract.component import Component
 from components.contract.registry import components
 from components.rl.presets import FOLDER as METHODS
 from pipelines.cli.catalog import describe_fields
-from pipelines.method_tables import coordinate_table, index_table, result_table, shipped
-from pipelines.whole_file import write_whole
+from pipelines.language.whole_file import write_whole
+from pipelines.methods.tables import coordinate_table, index_table, result_table, shipped
 
 COMPONENTS = Path(__file__).parents[1] / "components"
 

@@ -10,8 +10,8 @@ from itertools import islice
 from typing import Any
 
 from components.contract.operators import Bound
-from components.curate.difficulty import Difficulty
 from components.curate.draft import Check, Draft, draft_of
+from components.curate.operators.difficulty import Difficulty
 from components.tasks.source import BadRow, SourceRequest, SourceRow, SourceRows
 
 DRAWS_PER_ROW = 20

@@ -10,8 +10,8 @@ from components.contract.job import Resources
 from components.contract.memory import MemoryEstimate
 from components.contract.operators import Bound
 from components.curate.params import CurateParams
-from components.modeling.model_sizes import ModelSizes
-from components.modeling.sampling_memory import sampling_memory
+from components.modeling.estimates.sampling_memory import sampling_memory
+from components.modeling.models.model_sizes import ModelSizes
 from components.tasks.modules import verifier_modules
 from components.tasks.source import SourceConfig
 

@@ -9,11 +9,11 @@ from pydantic import Field, model_validator
 from components.contract.component import Params
 from components.contract.errors import InputError
 from components.contract.operators import OperatorSpec
-from components.curate.decontaminate import DecontaminateConfig
-from components.curate.dedup import DedupConfig
-from components.curate.difficulty import DifficultyConfig
+from components.curate.operators.decontaminate import DecontaminateConfig
+from components.curate.operators.dedup import DedupConfig
+from components.curate.operators.difficulty import DifficultyConfig
+from components.curate.operators.verifiability import VerifiabilityConfig
 from components.curate.switch import SWITCH
-from components.curate.verifiability import VerifiabilityConfig
 from components.tasks.source import SourceConfig
 
 

@@ -8,17 +8,17 @@ from typing import Any
 
 from components.contract.context import StageContext
 from components.contract.errors import InputError
-from components.curate.card import build_card, write_card
 from components.curate.collect import Collection, Collector
-from components.curate.decontaminate import Contamination, evaluation_prompts
-from components.curate.dedup import ExactDuplicates, NearDuplicates
-from components.curate.difficulty import Difficulty
 from components.curate.draft import Check, Draft
-from components.curate.page import render_page
+from components.curate.operators.decontaminate import Contamination, evaluation_prompts
+from components.curate.operators.dedup import ExactDuplicates, NearDuplicates
+from components.curate.operators.difficulty import Difficulty
+from components.curate.operators.verifiability import Verifiability
+from components.curate.pages.card import build_card, write_card
+from components.curate.pages.page import render_page
+from components.curate.pages.render import render_rows
 from components.curate.params import CurateParams, SourceShare
-from components.curate.render import render_rows
 from components.curate.split import HashSplit
-from components.curate.verifiability import Verifiability
 from components.measure.intervals import Bootstrap, Interval
 from components.measure.metrics import write_metrics
 from components.tasks.rows import iter_rows, write_rows

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from components.contract.artifacts import hash_parts
-from components.curate.dedup import normalised
 from components.curate.draft import Draft
+from components.curate.operators.dedup import normalised
 
 SPAN = 1 << 32
 

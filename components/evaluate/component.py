@@ -5,7 +5,7 @@ from __future__ import annotations
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Port
 from components.evaluate.params import EvaluateParams
-from components.modeling.sampling_memory import sampling_memory
+from components.modeling.estimates.sampling_memory import sampling_memory
 
 COMPONENT = Component(
     name="evaluate",

@@ -16,7 +16,7 @@ from components.measure.ledger import pass_rate_row, read_ledger, write_ledger
 from components.measure.outcomes import ItemOutcomes, blocks, sample_block
 from components.modeling.generation.choose import open_sampler
 from components.modeling.generation.sampler import Sampler
-from components.modeling.policy import load_policy
+from components.modeling.loading.load import load_policy
 from components.tasks.item import Item
 
 if TYPE_CHECKING:

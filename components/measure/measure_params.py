@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from components.contract.component import Params
 from components.contract.errors import InputError, did_you_mean
-from components.modeling.sampling_config import SamplingConfig
+from components.modeling.generation.sampling_config import SamplingConfig
 
 if TYPE_CHECKING:
     from components.measure.intervals import Bootstrap

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from components.modeling.sampling_config import SamplingConfig
+from components.modeling.generation.sampling_config import SamplingConfig
 from components.tasks.answers import extract_answer
 from components.tasks.item import Item
 from components.tasks.seeds import derive_seed
@@ -20,9 +20,9 @@ from components.tasks.wording import item_wording
 if TYPE_CHECKING:
     import torch
 
-    from components.modeling.generate import Samples
+    from components.modeling.generation.generate import Samples
     from components.modeling.generation.sampler import Sampler
-    from components.modeling.policy import Policy
+    from components.modeling.models.policy import Policy
 
 Progress = Callable[[int, int], None]
 
@@ -121,7 +121,7 @@ def blocks(items: Sequence[Item], sampling: SamplingConfig) -> Iterator[list[Ite
 
 def sample_block(sampler: Sampler, items: Sequence[Item], sampling: SamplingConfig, *, seed: int) -> list[ItemOutcomes]:
     """Sample and verify one block; its random numbers depend on `seed` and the items' ids only."""
-    from components.modeling.prompting import encode_prompts
+    from components.modeling.text.prompting import encode_prompts
 
     policy = sampler.policy
     prompts = encode_prompts(policy.tokenizer, [item.prompt for item in items], policy.ends)
@@ -182,7 +182,7 @@ def by_domain(outcomes: Iterable[ItemOutcomes]) -> dict[str, list[ItemOutcomes]]
 
 def _decode(policy: Policy, samples: Samples, items: Sequence[Item]) -> list[str]:
     """Return the text of each response."""
-    from components.modeling.prompting import decode_responses
+    from components.modeling.text.prompting import decode_responses
 
     wordings = [item_wording(item) for item in items for _ in range(samples.num_samples)]
     return decode_responses(policy.tokenizer, samples.responses(), policy.ends, wordings=wordings)

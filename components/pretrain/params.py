@@ -6,8 +6,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from components.modeling.model_config import ModelConfig
-from components.modeling.training_config import OptimizerConfig, SupervisedConfig, TokenizerConfig
+from components.modeling.models.model_config import ModelConfig
+from components.modeling.text.tokenizer_config import TokenizerConfig
+from components.modeling.training.training_config import OptimizerConfig, SupervisedConfig
 
 
 class PretrainParams(SupervisedConfig):

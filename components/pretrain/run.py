@@ -6,16 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from components.contract.context import StageContext
-from components.modeling.examples import Example, examples_from_rows, is_demonstration, split_long
-from components.modeling.policy import Policy, load_policy, new_policy
-from components.modeling.tokenizer import train_tokenizer
-from components.modeling.training_stage import train_and_save
+from components.modeling.loading.load import load_policy, new_policy
+from components.modeling.models.policy import Policy
+from components.modeling.supervised.examples import Example, examples_from_rows, is_demonstration, split_long
+from components.modeling.supervised.training_stage import train_and_save
+from components.modeling.text.tokenizer import train_tokenizer
 from components.tasks.rows import read_rows
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-    from components.modeling.training_config import TokenizerConfig
+    from components.modeling.text.tokenizer_config import TokenizerConfig
     from components.pretrain.params import PretrainParams
 
 Rows = Sequence[Mapping[str, Any]]

@@ -7,9 +7,9 @@ from typing import Literal
 from pydantic import Field
 
 from components.contract.component import Params
-from components.modeling.lora import LoraConfig
-from components.modeling.sampling_config import SamplingConfig
-from components.modeling.training_config import OptimizerConfig, SupervisedConfig
+from components.modeling.generation.sampling_config import SamplingConfig
+from components.modeling.models.lora import LoraConfig
+from components.modeling.training.training_config import OptimizerConfig, SupervisedConfig
 
 Source = Literal["own", "rollouts", "gold"]
 """own: fresh verified samples of the model itself; rollouts: recorded ones; gold: verified demonstrations."""

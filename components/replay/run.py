@@ -11,11 +11,12 @@ from components.contract.errors import InputError
 from components.measure.intervals import Bootstrap, Interval
 from components.measure.ledger import read_ledger
 from components.measure.metrics import add_metrics, metric_key, write_json
-from components.modeling.examples import examples_from_rows
 from components.modeling.generation.choose import open_sampler
-from components.modeling.policy import Policy, load_policy
+from components.modeling.loading.load import load_policy
+from components.modeling.models.policy import Policy
 from components.modeling.ranks import current_ranks
-from components.modeling.training_stage import train_and_save
+from components.modeling.supervised.examples import examples_from_rows
+from components.modeling.supervised.training_stage import train_and_save
 from components.replay.forgetting import measure_forgetting
 from components.replay.pools import read_pools
 from components.replay.rehearsal import Assembler

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from components.contract.operators import OperatorSpec
-from components.rl.objectives.ppo_clip import PPOClipConfig
+from components.rl.operators.objectives.ppo_clip import PPOClipConfig
 from components.rl.params import RLParams
 from components.rl.presets import SlotSpecs
 

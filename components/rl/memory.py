@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from components.contract.job import Resources
 from components.contract.memory import MemoryEstimate, Moment, Need
-from components.modeling.memory_knobs import knobs
-from components.modeling.memory_needs import BYTES, state_bytes, training_needs
-from components.modeling.model_sizes import ModelSizes
-from components.modeling.sampling_memory import DEFAULT_BATCH, PROMPT_TOKENS, drawing_needs, engine_share
+from components.modeling.estimates.memory_knobs import knobs
+from components.modeling.estimates.memory_needs import BYTES, state_bytes, training_needs
+from components.modeling.estimates.sampling_memory import DEFAULT_BATCH, PROMPT_TOKENS, drawing_needs, engine_share
+from components.modeling.models.model_sizes import ModelSizes
 from components.rl.presets import bind
 
 if TYPE_CHECKING:
     from components.rl.params import RLParams
-    from components.rl.slots import Slots
+    from components.rl.step.slots import Slots
 
 AHEAD = "group_ahead"
 """The rollout with which an engine draws while the trainer trains, so that it is awake all the time."""

@@ -8,8 +8,8 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from components.contract.component import Params
 from components.contract.operators import OperatorSpec
-from components.modeling.lora import LoraConfig
-from components.modeling.training_config import OptimizerConfig
+from components.modeling.models.lora import LoraConfig
+from components.modeling.training.training_config import OptimizerConfig
 from components.rl.phase_config import Phase, check_phases
 from components.rl.presets import SlotSpecs, bind, check_specs, load_preset, override, preset_path
 

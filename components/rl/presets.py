@@ -18,7 +18,7 @@ from components.contract.component import Params
 from components.contract.errors import InputError, UnknownName
 from components.contract.operators import OperatorSpec
 from components.contract.registry import Folder, registered_folders
-from components.rl.slots import Slots
+from components.rl.step.slots import Slots
 
 FOLDER = Path(__file__).parent / "methods"
 GROUP = "posttrain.methods"

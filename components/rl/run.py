@@ -15,21 +15,22 @@ from components.contract.context import StageContext
 from components.contract.errors import InputError
 from components.modeling.generation.choose import open_sampler
 from components.modeling.generation.sampler import Sampler
-from components.modeling.model_shelf import ModelShelf
-from components.modeling.policy import Policy, load_policy
-from components.modeling.prompting import encode_prompts
-from components.modeling.training import build_trainer
-from components.modeling.training_state import TrainingState, load_training_state, save_training_state
-from components.rl.batch import Prompt
-from components.rl.critic import ValueModel
-from components.rl.learner import Learner, Passes
-from components.rl.ledger import TOTALS, VISITS, PassRates, read_pass_rates
-from components.rl.loop import Loop
-from components.rl.phases import PhasePlan, plan_phases
-from components.rl.policies import Policies
-from components.rl.record import RolloutRecord
-from components.rl.slots import CriticConfig, Slots
-from components.rl.state import LoopSettings, LoopState
+from components.modeling.loading.load import load_policy
+from components.modeling.models.policy import Policy
+from components.modeling.supervised.model_shelf import ModelShelf
+from components.modeling.text.prompting import encode_prompts
+from components.modeling.training.build import build_trainer
+from components.modeling.training.training_state import TrainingState, load_training_state, save_training_state
+from components.rl.batch.batch import Prompt
+from components.rl.step.critic import ValueModel
+from components.rl.step.learner import Learner, Passes
+from components.rl.step.ledger import TOTALS, VISITS, PassRates, read_pass_rates
+from components.rl.step.loop import Loop
+from components.rl.step.phases import PhasePlan, plan_phases
+from components.rl.step.policies import Policies
+from components.rl.step.record import RolloutRecord
+from components.rl.step.slots import CriticConfig, Slots
+from components.rl.step.state import LoopSettings, LoopState
 from components.tasks.rows import read_items, write_rows
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Port
-from components.modeling.sampling_memory import choosing_memory
+from components.modeling.estimates.sampling_memory import choosing_memory
 from components.select.params import SelectParams
 
 COMPONENT = Component(

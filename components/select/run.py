@@ -16,7 +16,7 @@ from components.measure.measure_params import require_domain
 from components.measure.outcomes import ItemOutcomes, sample_and_verify
 from components.modeling.generation.choose import open_sampler
 from components.modeling.generation.sampler import Sampler
-from components.modeling.policy import load_policy
+from components.modeling.loading.load import load_policy
 from components.select.candidates import copy_model, find_candidates, model_digest
 from components.select.choose import choose
 from components.select.record import candidate_metrics, write_all_ledgers, write_chosen, write_selection

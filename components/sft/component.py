@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Port
-from components.modeling.supervised_memory import supervised_memory
+from components.modeling.estimates.supervised_memory import supervised_memory
 from components.sft.params import SftParams
 
 COMPONENT = Component(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from components.modeling.lora import LoraConfig
-from components.modeling.training_config import SupervisedConfig
+from components.modeling.models.lora import LoraConfig
+from components.modeling.training.training_config import SupervisedConfig
 
 
 class SftParams(SupervisedConfig):

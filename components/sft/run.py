@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from components.contract.context import StageContext
-from components.modeling.examples import Example, examples_from_rows
-from components.modeling.policy import Policy, load_policy
-from components.modeling.training_stage import train_and_save
+from components.modeling.loading.load import load_policy
+from components.modeling.models.policy import Policy
+from components.modeling.supervised.examples import Example, examples_from_rows
+from components.modeling.supervised.training_stage import train_and_save
 from components.tasks.rows import read_rows
 
 if TYPE_CHECKING:

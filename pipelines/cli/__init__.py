@@ -61,7 +61,7 @@ def _refuse(error: PosttrainError, arguments: argparse.Namespace) -> int:
     if os.environ.get(DEBUG):
         raise error
     from pipelines.cli.output import print_json, problems_json
-    from pipelines.problems import RecipeErrors
+    from pipelines.language.problems import RecipeErrors
 
     if vars(arguments).get("json"):
         print_json({"problems": problems_json(error)})

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 def approve(arguments: argparse.Namespace) -> int:
     """Record a person's decision on a stage; the run goes on when it is run again."""
-    from components.runtime.lineage.ledger import load_run
-    from pipelines.engines.approvals import record_decision
+    from components.runtime.ledger.ledger import load_run
+    from pipelines.engines.shared.approvals import record_decision
 
     store = store_of(arguments)
     record = load_run(store, run_of(store, arguments.run))
@@ -46,9 +46,9 @@ def approve(arguments: argparse.Namespace) -> int:
 
 def _tell_airflow(store: Store, where: dict[str, str], arguments: argparse.Namespace) -> None:
     """Answer the question that waits in Airflow, too; the run goes on there by itself."""
-    from pipelines.engines.airflow.client import Account, Client, NotFound
-    from pipelines.engines.airflow.deployment import Deployment
     from pipelines.engines.airflow.engine import answer_approval, run_path
+    from pipelines.engines.airflow.standing.client import Account, Client, NotFound
+    from pipelines.engines.airflow.standing.deployment import Deployment
 
     client = Client(Account.read(Deployment.beside(store)))
     path = run_path(where["dag_id"], where["run_id"])

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from components.contract.errors import InputError
-from pipelines.cli.parser import STORE_VARIABLE
-from pipelines.whole_file import write_whole
+from pipelines.language.whole_file import write_whole
+from pipelines.runs.default_store import STORE_VARIABLE
 
 if TYPE_CHECKING:
     from components.runtime.store import Store
-    from pipelines.plan import Plan
-    from pipelines.runs import RunResult
-    from pipelines.view import RunView
+    from pipelines.plan.plan import Plan
+    from pipelines.runs.runs import RunResult
+    from pipelines.runs.view import RunView
 
 
 def compile_file(arguments: argparse.Namespace) -> int:
@@ -40,7 +40,7 @@ def run_on_kubeflow(plan: Plan, store: Store, view: RunView, *, new: bool) -> Ru
     require_kfp()
     from pipelines.engines.kubeflow import engine
     from pipelines.engines.kubeflow.client import Account, Client
-    from pipelines.engines.kubeflow.settings import Settings
+    from pipelines.engines.kubeflow.compiling.settings import Settings
 
     account = Account.read()
     settings = Settings.read()
@@ -50,9 +50,9 @@ def run_on_kubeflow(plan: Plan, store: Store, view: RunView, *, new: bool) -> Ru
 def compiled(arguments: argparse.Namespace, store: str | None) -> str:
     """Return the pipeline that the arguments ask for; raise InputError where kfp is not installed."""
     require_kfp()
-    from pipelines.engines.kubeflow.compiler import compile_recipe
-    from pipelines.engines.kubeflow.settings import Settings
-    from pipelines.recipe import load_recipe
+    from pipelines.engines.kubeflow.compiling.compiler import compile_recipe
+    from pipelines.engines.kubeflow.compiling.settings import Settings
+    from pipelines.recipe.recipe import load_recipe
 
     recipe = load_recipe(arguments.recipe, arguments.overrides, seed=arguments.seed, whole=True)
     return compile_recipe(recipe, Settings.read(), store=store)

@@ -16,8 +16,8 @@ def lineage(arguments: argparse.Namespace) -> int:
     """Show a lineage graph, or deliver pending events when the reference is "sync"."""
     if arguments.reference == SYNC:
         return _sync(arguments)
-    from components.runtime.lineage.graph import ancestors, descendants
-    from components.runtime.lineage.references import without_scheme
+    from components.runtime.lineage.graph.graph import ancestors, descendants
+    from components.runtime.lineage.graph.references import without_scheme
 
     store, reference = store_of(arguments), without_scheme(arguments.reference)
     run, mark, output = reference.partition(":")
@@ -30,7 +30,7 @@ def lineage(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(graph.to_json() | ({"damage": damaged} if damaged else {}))
         return int(bool(damaged))
-    from components.runtime.lineage.tree import lineage_tree
+    from components.runtime.lineage.graph.tree import lineage_tree
 
     print_rich(lineage_tree(graph))
     for line in damaged:
@@ -40,8 +40,8 @@ def lineage(arguments: argparse.Namespace) -> int:
 
 def _sync(arguments: argparse.Namespace) -> int:
     """Deliver what waits in the spool; the exit code is 1 if something still waits or was refused."""
-    from components.runtime.lineage.deliver import sync
-    from components.runtime.lineage.target import tracking_uri, without_credentials
+    from components.runtime.lineage.delivery.deliver import sync
+    from components.runtime.lineage.delivery.target import tracking_uri, without_credentials
 
     store = store_of(arguments)
     uri = tracking_uri(store)

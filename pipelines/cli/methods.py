@@ -13,13 +13,13 @@ from typing import Any
 from components.contract.errors import InputError
 from pipelines.cli.output import print_json, print_table, seconds_text
 from pipelines.cli.stores import store_of
-from pipelines.find import METHODS
-from pipelines.whole_file import write_whole
+from pipelines.language.find import METHODS
+from pipelines.language.whole_file import write_whole
 
 
 def methods(arguments: argparse.Namespace) -> int:
     """List all methods: where they come from, what sets them apart, whether they run and reproduce."""
-    from pipelines.methods import list_methods
+    from pipelines.methods.methods import list_methods
 
     found = [method.to_json() for method in list_methods()]
     if arguments.json:
@@ -47,7 +47,7 @@ def cite(paper: str) -> str:
 
 def coordinates(slots: dict[str, Any]) -> str:
     """Return a method's slots as names, those that most methods share left out."""
-    from pipelines.methods import COMMON
+    from pipelines.methods.methods import COMMON
 
     shown = []
     for slot, given in slots.items():
@@ -67,7 +67,7 @@ def result_text(verdict: dict[str, Any] | None) -> str:
 
 def diff(arguments: argparse.Namespace) -> int:
     """Show the slots and constants in which two methods differ, with their sources."""
-    from pipelines.methods import Side, diff_methods
+    from pipelines.methods.methods import Side, diff_methods
 
     found = diff_methods(arguments.a, arguments.b)
     if arguments.json:
@@ -89,14 +89,14 @@ def diff(arguments: argparse.Namespace) -> int:
 
 def reproduce(arguments: argparse.Namespace) -> int:
     """Run a method's reproduction on some seeds and print the effect with its verdict; 0 whatever the verdict."""
-    from pipelines.engines.local import run_plan
-    from pipelines.layers import override_text
-    from pipelines.measured import Measured
-    from pipelines.plan import build_plan
-    from pipelines.recipe import load_recipe
-    from pipelines.reproduce import measure, record_json
-    from pipelines.runs import new_run_id
-    from pipelines.view import choose_view
+    from pipelines.engines.local.engine import run_plan
+    from pipelines.methods.reproduce import measure, record_json
+    from pipelines.plan.plan import build_plan
+    from pipelines.recipe.layers import override_text
+    from pipelines.recipe.recipe import load_recipe
+    from pipelines.runs.measured import Measured
+    from pipelines.runs.runs import new_run_id
+    from pipelines.runs.view import choose_view
 
     overrides = list(arguments.overrides)
     if arguments.seeds is not None:
@@ -132,7 +132,7 @@ def _recipe(slug: str) -> str:
 
 def _record(slug: str, found: dict[str, Any]) -> None:
     """Write the result as data beside the preset; the run's id means something in its own store only."""
-    from pipelines.methods import result_path
+    from pipelines.methods.methods import result_path
 
     path = result_path(slug)
     path.parent.mkdir(exist_ok=True)

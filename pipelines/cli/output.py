@@ -19,7 +19,7 @@ def print_json(value: Any) -> None:
 
 def problems_json(error: PosttrainError) -> list[dict[str, Any]]:
     """Return what is wrong as scripts read it; with its place, for each mistake of a recipe."""
-    from pipelines.problems import RecipeErrors
+    from pipelines.language.problems import RecipeErrors
 
     if not isinstance(error, RecipeErrors):
         return [{"message": str(error)}]

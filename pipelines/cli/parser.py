@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from components.contract.errors import nearest
+from pipelines.runs.default_store import DEFAULT_STORE, STORE_VARIABLE
 
 ENGINES = ("local", "airflow", "kubeflow")
-STORE_VARIABLE = "POSTTRAIN_STORE"
-DEFAULT_STORE = ".posttrain/store"
 
 DESCRIPTION = "Declare a multistage post-training recipe once; run it anywhere; trace every number."
 EPILOG = """\

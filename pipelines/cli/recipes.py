@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 from components.contract.errors import InputError
 from components.contract.job import FirstOf, reference_text
 from components.contract.memory import GIB, Place
-from pipelines.advice import advice
 from pipelines.cli.output import print_json, print_table, problems_json, seconds_text
 from pipelines.cli.stores import store_of
-from pipelines.local_files import need_files
-from pipelines.memory import Fit, memory_fits, stages_of_unknown_models
-from pipelines.problems import RecipeErrors
-from pipelines.recipe import Recipe, load_recipe
+from pipelines.language.problems import RecipeErrors
+from pipelines.plan.advice import advice
+from pipelines.plan.local_files import need_files
+from pipelines.plan.memory import Fit, memory_fits, stages_of_unknown_models
+from pipelines.recipe.recipe import Recipe, load_recipe
 
 if TYPE_CHECKING:
-    from pipelines.forecast import StageForecast
-    from pipelines.plan import Plan
-    from pipelines.stage import Stage
+    from pipelines.plan.forecast import StageForecast
+    from pipelines.plan.plan import Plan
+    from pipelines.recipe.stage import Stage
 
 
 def validate(arguments: argparse.Namespace) -> int:
@@ -49,8 +49,8 @@ def _validate(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
 
 def plan(arguments: argparse.Namespace) -> int:
     """Show what a run would do now; nothing is run and nothing is written."""
-    from pipelines.forecast import forecast
-    from pipelines.plan import build_plan
+    from pipelines.plan.forecast import forecast
+    from pipelines.plan.plan import build_plan
 
     recipe = load_recipe(arguments.recipe, arguments.overrides, seed=arguments.seed)
     need_files(recipe)

@@ -13,13 +13,13 @@ from pipelines.cli.damage import damage_lines
 from pipelines.cli.output import print_json, print_rich, print_table, seconds_text
 from pipelines.cli.stopping import terminate_like_interrupt
 from pipelines.cli.stores import run_of, store_of
-from pipelines.headlines import in_order
+from pipelines.runs.headlines import in_order
 
 if TYPE_CHECKING:
     from components.runtime.store import Store
-    from pipelines.plan import Plan
-    from pipelines.runs import RunResult
-    from pipelines.view import RunView
+    from pipelines.plan.plan import Plan
+    from pipelines.runs.runs import RunResult
+    from pipelines.runs.view import RunView
 
 MAX_LISTED_RUNS = 20
 MAX_METRICS = 4
@@ -29,11 +29,11 @@ DIGEST_LENGTH = 12
 def run(arguments: argparse.Namespace) -> int:
     """Run a recipe; the exit code says how it ended."""
     terminate_like_interrupt()
-    from pipelines.plan import build_plan
-    from pipelines.recipe import load_recipe
-    from pipelines.runs import new_run_id
-    from pipelines.summary import print_ending
-    from pipelines.view import choose_view
+    from pipelines.plan.plan import build_plan
+    from pipelines.recipe.recipe import load_recipe
+    from pipelines.runs.runs import new_run_id
+    from pipelines.runs.summary import print_ending
+    from pipelines.runs.view import choose_view
 
     recipe = load_recipe(arguments.recipe, arguments.overrides, seed=arguments.seed)
     store = store_of(arguments)
@@ -41,8 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
     view = choose_view(recipe.name, list(plan.jobs), quiet_stdout=arguments.json)
     result = _on_engine(plan, store, view, arguments)
     if arguments.json:
-        from components.runtime.lineage.ledger import load_run
-        from components.runtime.lineage.shown import show_json
+        from components.runtime.ledger.ledger import load_run
+        from components.runtime.ledger.shown import show_json
 
         print_json(show_json(load_run(store, result.run_id)))
     else:
@@ -52,9 +52,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _on_engine(plan: Plan, store: Store, view: RunView, arguments: argparse.Namespace) -> RunResult:
     if arguments.engine == "airflow":
-        from pipelines.engines.airflow.client import Account, Client
-        from pipelines.engines.airflow.deployment import Deployment
         from pipelines.engines.airflow.engine import run_on_airflow
+        from pipelines.engines.airflow.standing.client import Account, Client
+        from pipelines.engines.airflow.standing.deployment import Deployment
 
         for option in ("containers", "jobs"):
             if getattr(arguments, option):
@@ -67,9 +67,9 @@ def _on_engine(plan: Plan, store: Store, view: RunView, arguments: argparse.Name
             if getattr(arguments, option):
                 raise InputError(f"--{option} is for the local engine; pools and their nodes decide on Kubeflow")
         return run_on_kubeflow(plan, store, view, new=arguments.new)
-    from pipelines.engines.containers import Containers
-    from pipelines.engines.local import run_plan
-    from pipelines.local_files import need_files
+    from pipelines.engines.local.containers import Containers
+    from pipelines.engines.local.engine import run_plan
+    from pipelines.plan.local_files import need_files
 
     need_files(plan.recipe)
     containers = Containers.find(store.uri) if arguments.containers else None
@@ -82,7 +82,7 @@ def list_all(arguments: argparse.Namespace) -> int:
     if arguments.what != "runs":
         found["recipes"] = _recipes()
     if arguments.json and arguments.what != "recipes":
-        from components.runtime.lineage.ledger import list_runs
+        from components.runtime.ledger.ledger import list_runs
 
         found["runs"] = list_runs(store_of(arguments))
     if arguments.json:
@@ -93,16 +93,16 @@ def list_all(arguments: argparse.Namespace) -> int:
     if arguments.what is None:
         print()
     if arguments.what != "recipes":
-        from components.runtime.lineage.ledger import newest_runs
+        from components.runtime.ledger.ledger import newest_runs
 
         _print_runs(*newest_runs(store_of(arguments), MAX_LISTED_RUNS))
     return 0
 
 
 def _recipes() -> list[dict[str, Any]]:
-    from pipelines.document import display_path, read_document
-    from pipelines.find import recipe_files
-    from pipelines.problems import RecipeErrors
+    from pipelines.language.document import display_path, read_document
+    from pipelines.language.find import recipe_files
+    from pipelines.language.problems import RecipeErrors
 
     found = []
     for name, path in sorted(recipe_files().items()):
@@ -117,7 +117,7 @@ def _recipes() -> list[dict[str, Any]]:
 
 def _print_recipes(recipes: list[dict[str, Any]]) -> None:
     """Print recipes; those that reproduce a method are counted, since `posttrain methods` lists them."""
-    from pipelines.find import METHODS
+    from pipelines.language.find import METHODS
 
     shown = [recipe for recipe in recipes if not recipe["name"].startswith(METHODS)]
     rows = [[recipe["name"], recipe["summary"], recipe["path"]] for recipe in shown]
@@ -149,8 +149,8 @@ def _print_runs(runs: list[dict[str, Any]], total: int) -> None:
 
 def show(arguments: argparse.Namespace) -> int:
     """Show one run: its stages, their metrics and where their outputs lie."""
-    from components.runtime.lineage.ledger import load_run
-    from components.runtime.lineage.shown import show_json
+    from components.runtime.ledger.ledger import load_run
+    from components.runtime.ledger.shown import show_json
 
     store = store_of(arguments)
     record = load_run(store, run_of(store, arguments.run))
@@ -202,7 +202,7 @@ def _metrics(metrics: dict[str, float]) -> str:
 
 def compare(arguments: argparse.Namespace) -> int:
     """Compare two runs."""
-    from components.runtime.lineage.compare import compare_runs
+    from components.runtime.lineage.graph.compare import compare_runs
 
     store = store_of(arguments)
     comparison = compare_runs(store, run_of(store, arguments.run_a), run_of(store, arguments.run_b))

@@ -7,10 +7,10 @@ import argparse
 
 def stage(arguments: argparse.Namespace) -> int:
     """Run the job and return its exit code; progress goes to stdout, one JSON object a line."""
-    from components.runtime.job_file import read_job
+    from components.runtime.job.job_file import read_job
 
     job = read_job(arguments.file)
-    from components.runtime.process import execute
-    from components.runtime.progress import json_lines
+    from components.runtime.job.process import execute
+    from components.runtime.job.progress import json_lines
 
     return execute(job, json_lines())

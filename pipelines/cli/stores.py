@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import os
 from typing import TYPE_CHECKING
 
 from components.contract.errors import CorruptArtifact, InputError, did_you_mean
-from pipelines.cli.parser import DEFAULT_STORE, STORE_VARIABLE
+from pipelines.runs.default_store import default_store
 
 if TYPE_CHECKING:
-    from components.runtime.lineage.ledger import Ledger
+    from components.runtime.ledger.ledger import Ledger
     from components.runtime.store import Store
 
 LATEST = "latest"
@@ -20,7 +19,7 @@ def store_of(arguments: argparse.Namespace) -> Store:
     """Return the store of --store, of the environment, or the one in the working directory."""
     from components.runtime.store import open_store
 
-    default = os.environ.get(STORE_VARIABLE) or DEFAULT_STORE
+    default = default_store()
     # an empty --store is a script's unset variable: refused by open_store, never another place than was meant
     return open_store(default if arguments.store is None else arguments.store)
 
@@ -30,7 +29,7 @@ def run_of(store: Store, text: str) -> str:
 
     Raises InputError with near misses.
     """
-    from components.runtime.lineage.ledger import Ledger, list_runs
+    from components.runtime.ledger.ledger import Ledger, list_runs
 
     ledger = Ledger(store)
     ids = ledger.newest

@@ -12,7 +12,7 @@ import time
 import urllib.request
 
 from components.contract.errors import PosttrainError
-from components.runtime.lineage.target import DEFAULTS, artifact_root, tracking_uri, without_credentials
+from components.runtime.lineage.delivery.target import DEFAULTS, artifact_root, tracking_uri, without_credentials
 from components.runtime.store.access import access_below, top_of
 from pipelines.cli.stopping import terminate_like_interrupt
 from pipelines.cli.stores import store_of

@@ -22,7 +22,7 @@ UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 def gc(arguments: argparse.Namespace) -> int:
     """Show what no run, registered model, pin or running job reaches; delete it with --delete."""
-    from components.runtime.lineage.target import tracking_uri
+    from components.runtime.lineage.delivery.target import tracking_uri
     from components.runtime.upkeep.collect import delete_garbage, find_garbage, only_collector
     from components.runtime.upkeep.registered import registered_digests
     from components.runtime.upkeep.selection import Rules
@@ -115,8 +115,8 @@ def _tell_pin(arguments: argparse.Namespace, kind: str, name: str, what: str) ->
 
 def _meant(store: Store, text: str) -> tuple[str, str]:
     """Return kind and name of what a person calls a run or an artifact; raise InputError with both near misses."""
-    from components.runtime.lineage.ledger import Ledger
-    from components.runtime.lineage.references import resolve_reference, without_scheme
+    from components.runtime.ledger.ledger import Ledger
+    from components.runtime.lineage.graph.references import resolve_reference, without_scheme
     from components.runtime.upkeep.pins import ARTIFACTS, RUNS
 
     reference = without_scheme(text)

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from components.contract.errors import CorruptArtifact, InputError
+from components.runtime.ledger.records import end_key, failure_key, run_key, stage_key
 from components.runtime.lineage.heal import read_or_copy
 from components.runtime.lineage.names import flatten
-from components.runtime.records import end_key, failure_key, run_key, stage_key
 from components.runtime.store import Store
 
 HEADLINE = "pass_at_1_"

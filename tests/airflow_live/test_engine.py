@@ -11,8 +11,8 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from components.contract.errors import InputError
+from components.runtime.ledger.records import approval_key
 from components.runtime.lineage.registry import find_version
-from components.runtime.records import approval_key
 from components.runtime.store import open_store
 from tests.support.command_line import caches, digests
 from tests.support.live_airflow import ROOT, Live, until

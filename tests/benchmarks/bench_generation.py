@@ -29,13 +29,14 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from components.contract.job import Resources
-from components.modeling.generate import generate
 from components.modeling.generation.choose import PYTHON, open_sampler
-from components.modeling.generation.engine_sampler import EngineSampler
-from components.modeling.model_config import ModelConfig
-from components.modeling.ops import matmul_transposed
-from components.modeling.policy import Policy, new_policy
-from components.modeling.sampling_config import SamplingConfig
+from components.modeling.generation.engine.engine_sampler import EngineSampler
+from components.modeling.generation.generate import generate
+from components.modeling.generation.sampling_config import SamplingConfig
+from components.modeling.loading.load import new_policy
+from components.modeling.models.model_config import ModelConfig
+from components.modeling.models.policy import Policy
+from components.modeling.native.ops import matmul_transposed
 from tests.benchmarks.script import best_of, run_script
 
 GROUP, PROMPT_TOKENS, NEW_TOKENS, VOCABULARY = 8, 12, 36, 106

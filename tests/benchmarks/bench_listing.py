@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from components.runtime.lineage.graph import ancestors, descendants
-from components.runtime.lineage.ledger import list_runs, load_run, newest_runs
+from components.runtime.ledger.ledger import list_runs, load_run, newest_runs
+from components.runtime.lineage.graph.graph import ancestors, descendants
 from components.runtime.store import open_store
 from components.runtime.store.s3_calls import S3Calls
 from tests.benchmarks.script import run_script

@@ -23,19 +23,19 @@ from typing import Any
 import pytest
 import torch
 
-from components.modeling.batching import micro_batches
-from components.modeling.generate import generate
-from components.modeling.optimizer import build_optimizer
-from components.modeling.packed import Packed
-from components.modeling.policy import load_policy
-from components.modeling.prompting import decode_response, encode_prompts
-from components.modeling.sampling_config import SamplingConfig
-from components.modeling.training_config import OptimizerConfig
-from components.rl.batch import Prompt
-from components.rl.loop import Loop
+from components.modeling.generation.generate import generate
+from components.modeling.generation.sampling_config import SamplingConfig
+from components.modeling.loading.load import load_policy
+from components.modeling.packing.batching import micro_batches
+from components.modeling.packing.packed import Packed
+from components.modeling.text.prompting import decode_response, encode_prompts
+from components.modeling.training.optimizer import build_optimizer
+from components.modeling.training.training_config import OptimizerConfig
+from components.rl.batch.batch import Prompt
+from components.rl.operators.samplers.epoch_shuffle import epoch_shuffle
 from components.rl.run import build_loop
-from components.rl.samplers.epoch_shuffle import epoch_shuffle
-from components.rl.slots import NoConfig
+from components.rl.step.loop import Loop
+from components.rl.step.slots import NoConfig
 from components.tasks.verify import verify
 from tests.benchmarks.bench_rl import GROUP, MAX_NEW_TOKENS, PROMPTS, WARM_UP, grpo, make_items, make_start
 from tests.benchmarks.script import run_script

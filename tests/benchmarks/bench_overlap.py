@@ -30,17 +30,18 @@ import torch
 
 from components.contract.job import Resources
 from components.measure.outcomes import sample_and_verify
-from components.modeling.generate import generate
 from components.modeling.generation.choose import PYTHON, open_sampler
-from components.modeling.generation.engine_sampler import EngineSampler
-from components.modeling.generation.frames import Arrays, Header
+from components.modeling.generation.engine.engine_sampler import EngineSampler
+from components.modeling.generation.engine.frames import Arrays, Header
+from components.modeling.generation.generate import generate
 from components.modeling.generation.sampler import NativeSampler
-from components.modeling.policy import Policy, load_policy
-from components.modeling.prompting import encode_prompts
-from components.modeling.sampling_config import SamplingConfig
-from components.rl.batch import Prompt
-from components.rl.loop import Loop
+from components.modeling.generation.sampling_config import SamplingConfig
+from components.modeling.loading.load import load_policy
+from components.modeling.models.policy import Policy
+from components.modeling.text.prompting import encode_prompts
+from components.rl.batch.batch import Prompt
 from components.rl.run import build_loop
+from components.rl.step.loop import Loop
 from components.tasks.item import Item
 from tests.benchmarks.bench_generation import Clock
 from tests.benchmarks.bench_rl import MAX_NEW_TOKENS, WARM_UP, grpo, make_items, make_start

@@ -22,16 +22,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from components.modeling.examples import examples_from_rows
-from components.modeling.model_config import ModelConfig
-from components.modeling.ops import matmul_transposed
-from components.modeling.optimizer import OptimizerConfig
-from components.modeling.policy import Policy, load_policy, new_policy
-from components.modeling.prompting import encode_prompts
-from components.modeling.supervised import fit
-from components.modeling.tokenizer import train_tokenizer
-from components.modeling.training_config import SupervisedConfig
-from components.rl.batch import Prompt
+from components.modeling.loading.load import load_policy, new_policy
+from components.modeling.models.model_config import ModelConfig
+from components.modeling.models.policy import Policy
+from components.modeling.native.ops import matmul_transposed
+from components.modeling.supervised.examples import examples_from_rows
+from components.modeling.supervised.trainer import fit
+from components.modeling.text.prompting import encode_prompts
+from components.modeling.text.tokenizer import train_tokenizer
+from components.modeling.training.optimizer import OptimizerConfig
+from components.modeling.training.training_config import SupervisedConfig
+from components.rl.batch.batch import Prompt
 from components.rl.params import RLParams
 from components.rl.run import build_loop
 from components.tasks.demonstrators.chain_sum_trace import ChainSumTraceConfig, chain_sum_trace

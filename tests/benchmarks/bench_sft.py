@@ -22,14 +22,15 @@ from typing import Any
 import pytest
 import torch
 
-from components.modeling.examples import Example, examples_from_rows
-from components.modeling.model_config import ModelConfig
-from components.modeling.ops import matmul_transposed
-from components.modeling.optimizer import OptimizerConfig
-from components.modeling.policy import Policy, load_policy, new_policy
-from components.modeling.supervised import fit
-from components.modeling.tokenizer import train_tokenizer
-from components.modeling.training_config import SupervisedConfig
+from components.modeling.loading.load import load_policy, new_policy
+from components.modeling.models.model_config import ModelConfig
+from components.modeling.models.policy import Policy
+from components.modeling.native.ops import matmul_transposed
+from components.modeling.supervised.examples import Example, examples_from_rows
+from components.modeling.supervised.trainer import fit
+from components.modeling.text.tokenizer import train_tokenizer
+from components.modeling.training.optimizer import OptimizerConfig
+from components.modeling.training.training_config import SupervisedConfig
 from tests.benchmarks.bench_generation import Clock
 from tests.benchmarks.script import best_of, run_script
 

@@ -18,7 +18,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from components.modeling.examples import Example, examples_from_rows
+from components.modeling.supervised.examples import Example, examples_from_rows
 from tests.benchmarks.bench_generation import Clock
 from tests.benchmarks.bench_sft import BATCH, LEARNING_RATE, Timing, demonstrations, make_base, matmul_floor, time_ours
 from tests.benchmarks.script import run_script

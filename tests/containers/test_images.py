@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from components.contract.job import Job
-from pipelines.engines.containers import Containers
+from pipelines.engines.local.containers import Containers
 from tests.containers.conftest import GPU_IMAGE, IMAGE, podman
 from tests.containers.layers import found_in
 
@@ -101,7 +101,7 @@ def test_an_image_of_stages_is_as_it_should_be(built: tuple[str, str]) -> None:
     variables = dict(text.split("=", 1) for text in settings["Env"])
     code = json.loads(variables.pop("POSTTRAIN_CODE"))
     assert settings["User"] == "10001:10001"
-    assert settings["Entrypoint"] == ["python", "-m", "components.runtime.process"]
+    assert settings["Entrypoint"] == ["python", "-m", "components.runtime.job.process"]
     assert settings["Labels"]["org.opencontainers.image.title"] == f"posttrain-{kind}"
     assert settings["Labels"]["org.opencontainers.image.revision"] == code["version"]
     assert len(code["version"]) == 40

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from components.contract.job import Job
-from pipelines.engines.containers import Containers
+from pipelines.engines.local.containers import Containers
 from tests.containers.conftest import BUCKET, IMAGE, Network
 
 pytestmark = [pytest.mark.containers, pytest.mark.slow]

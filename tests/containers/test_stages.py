@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from components.contract.job import Job
-from pipelines.engines.containers import Containers
+from pipelines.engines.local.containers import Containers
 from tests.containers.conftest import BUCKET, IMAGE, RECIPE, SET_FEW, Network
 
 pytestmark = [pytest.mark.containers, pytest.mark.slow]

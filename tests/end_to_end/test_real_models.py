@@ -14,13 +14,13 @@ import pytest
 import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from components.modeling.tokenizer import train_tokenizer
-from components.modeling.training_config import TokenizerConfig
-from components.runtime.records import stage_key
+from components.modeling.text.tokenizer import train_tokenizer
+from components.modeling.text.tokenizer_config import TokenizerConfig
+from components.runtime.ledger.records import stage_key
 from components.runtime.store import open_store
-from pipelines.memory import memory_fits
-from pipelines.plan import build_plan
-from pipelines.recipe import load_recipe
+from pipelines.plan.memory import memory_fits
+from pipelines.plan.plan import build_plan
+from pipelines.recipe.recipe import load_recipe
 
 ROOT = Path(__file__).parents[2]
 SMALL = {"sft_epochs": 1, "rl_steps": 2, "prompts_per_step": 4, "response_tokens": 12, "eval_samples": 1}

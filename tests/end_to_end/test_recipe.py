@@ -79,7 +79,7 @@ def test_editing_rl_code_reruns_rl_onward_and_editing_the_readme_nothing(finishe
         code.write("\nEDITED = True\n")
     found = missing()
     assert set(found) == AFTER_RL
-    assert "components/rl/loop.py" in found["rl"]
+    assert "components/rl/step/loop.py" in found["rl"]
 
 
 def test_flipping_one_byte_is_told_and_the_model_is_made_anew(copied: Finished) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from components.runtime.lineage.target import CREDENTIALS
+from components.runtime.lineage.delivery.target import CREDENTIALS
 from pipelines.cli.parser import build_parser
-from pipelines.pools import load_pools
+from pipelines.recipe.pools import load_pools
 from tests.infra.conftest import INFRA
 
 pytestmark = pytest.mark.infra

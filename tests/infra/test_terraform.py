@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.pools import Pool, load_pools
+from pipelines.recipe.pools import Pool, load_pools
 from tests.infra.conftest import Terraform
 from tests.support.s3_rights import account_rights
 from tests.support.s3_server import local_s3

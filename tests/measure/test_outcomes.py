@@ -23,8 +23,8 @@ from components.measure.outcomes import (
 )
 from components.measure.summary import calibrations, metric_values, over_domains, prompt_table
 from components.modeling.generation.sampler import NativeSampler
-from components.modeling.policy import load_policy
-from components.modeling.sampling_config import SamplingConfig
+from components.modeling.generation.sampling_config import SamplingConfig
+from components.modeling.loading.load import load_policy
 from components.tasks.item import Item
 from components.tasks.verify import Outcome, Verdict
 from tests.stages.toy_models import prompt_row, prompt_rows, toy_models

@@ -14,9 +14,9 @@ import yaml
 from components.contract import registry
 from components.contract.errors import InputError, UnknownName
 from components.rl import presets
-from pipelines import methods
 from pipelines.cli import main
-from pipelines.methods import diff_methods, list_methods
+from pipelines.methods import methods
+from pipelines.methods.methods import diff_methods, list_methods
 
 
 def read(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:

@@ -10,9 +10,9 @@ import pytest
 
 from components.rl.presets import FOLDER, load_preset
 from pipelines.cli import main
-from pipelines.find import FOLDER as RECIPES
-from pipelines.methods import RUNNABLE, list_methods
-from pipelines.recipe import load_recipe
+from pipelines.language.find import FOLDER as RECIPES
+from pipelines.methods.methods import RUNNABLE, list_methods
+from pipelines.recipe.recipe import load_recipe
 from tests.methods.micro import MICRO_SIZE
 
 SLUGS = sorted(path.stem for path in FOLDER.glob("*.yaml"))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.contract.errors import InputError, UnknownName
-from components.modeling.batching import BatchSampler, micro_batches
+from components.modeling.packing.batching import BatchSampler, micro_batches
 
 SIZES = st.integers(1, 12)
 

@@ -13,9 +13,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import AutoModelForCausalLM
 
 from components.contract.errors import InputError
-from components.modeling.model_config import ModelConfig
-from components.modeling.packed import Packed
-from components.modeling.policy import load_policy, new_policy
+from components.modeling.loading.load import load_policy, new_policy
+from components.modeling.models.model_config import ModelConfig
+from components.modeling.packing.packed import Packed
 from tests.modeling import decoder_models as models
 
 

@@ -11,13 +11,14 @@ from scipy.stats import chisquare
 from torch import Tensor
 
 from components.contract.errors import InputError
-from components.modeling.bags import BagCache
-from components.modeling.generate import Samples, generate
-from components.modeling.packed import Packed
-from components.modeling.policy import Policy, load_policy
-from components.modeling.sampling import Step
-from components.modeling.sampling_config import SamplingConfig
-from components.modeling.step_layer import StepDecoder
+from components.modeling.generation.generate import Samples, generate
+from components.modeling.generation.sampling import Step
+from components.modeling.generation.sampling_config import SamplingConfig
+from components.modeling.loading.load import load_policy
+from components.modeling.models.policy import Policy
+from components.modeling.native.bags import BagCache
+from components.modeling.native.step_layer import StepDecoder
+from components.modeling.packing.packed import Packed
 from tests.modeling import decoder_models as models
 
 PROMPTS = models.token_lists([5, 9, 30, 1], seed=1)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from components.modeling import logprobs
+from components.modeling.packing import logprobs
 
 
 def _logits(*shape: int) -> Tensor:

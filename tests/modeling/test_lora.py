@@ -10,11 +10,12 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from components.contract.errors import InputError
-from components.modeling.generate import generate
-from components.modeling.lora import LoraConfig
-from components.modeling.packed import Packed
-from components.modeling.policy import Policy, load_policy
-from components.modeling.sampling_config import SamplingConfig
+from components.modeling.generation.generate import generate
+from components.modeling.generation.sampling_config import SamplingConfig
+from components.modeling.loading.load import load_policy
+from components.modeling.models.lora import LoraConfig
+from components.modeling.models.policy import Policy
+from components.modeling.packing.packed import Packed
 from tests.modeling import decoder_models as models
 
 CONFIG = LoraConfig(rank=4, alpha=12.0, target_modules=("q_proj", "v_proj", "down_proj"))

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from components.modeling.optimizer import Optimizer, OptimizerConfig, build_optimizer
+from components.modeling.training.optimizer import Optimizer, OptimizerConfig, build_optimizer
 
 torch.set_num_threads(1)  # equal bits are promised for one thread
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from components.modeling.memory import back_with_huge_pages
+from components.modeling.native.allocator import back_with_huge_pages
 
 
 def test_huge_pages_change_no_value() -> None:

@@ -7,9 +7,9 @@ import pytest
 from components.contract.job import Resources
 from components.contract.memory import GIB, SPARED, MemoryEstimate, Moment, Place
 from components.evaluate.params import EvaluateParams
-from components.modeling.model_sizes import ModelSizes
-from components.modeling.sampling_memory import choosing_memory, sampling_memory
-from components.modeling.supervised_memory import supervised_memory
+from components.modeling.estimates.sampling_memory import choosing_memory, sampling_memory
+from components.modeling.estimates.supervised_memory import supervised_memory
+from components.modeling.models.model_sizes import ModelSizes
 from components.rl.memory import rl_memory
 from components.rl.params import RLParams
 from components.sft.params import SftParams

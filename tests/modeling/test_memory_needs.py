@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from components.contract.job import Resources
 from components.contract.memory import GIB, MemoryEstimate, Moment, Place
-from components.modeling.lora import LoraConfig
-from components.modeling.memory_needs import training_needs
-from components.modeling.model_config import ModelConfig
-from components.modeling.model_sizes import ModelSizes
-from components.modeling.supervised_memory import supervised_memory
+from components.modeling.estimates.memory_needs import training_needs
+from components.modeling.estimates.supervised_memory import supervised_memory
+from components.modeling.models.lora import LoraConfig
+from components.modeling.models.model_config import ModelConfig
+from components.modeling.models.model_sizes import ModelSizes
 from components.pretrain.params import PretrainParams
 from components.rl.memory import rl_memory
 from components.rl.params import RLParams
@@ -116,11 +116,11 @@ def test_layers_that_are_computed_again_keep_only_what_enters_them() -> None:
 MEASURE = """
 import json, resource, sys
 import torch
-from components.modeling.examples import Example
-from components.modeling.memory import keep_freed_blocks
-from components.modeling.policy import new_policy
-from components.modeling.supervised import fit
-from components.modeling.model_config import ModelConfig
+from components.modeling.supervised.examples import Example
+from components.modeling.native.allocator import keep_freed_blocks
+from components.modeling.loading.load import new_policy
+from components.modeling.supervised.trainer import fit
+from components.modeling.models.model_config import ModelConfig
 from components.pretrain.params import PretrainParams
 from components.rl.params import RLParams
 from components.rl.memory import rl_memory

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from components.modeling.muon import Muon, orthogonalize, step_scale
+from components.modeling.training.muon import Muon, orthogonalize, step_scale
 
 
 def matrix(rows: int, columns: int, seed: int = 0) -> torch.Tensor:

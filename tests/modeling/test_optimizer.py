@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from components.contract.errors import InputError, StageFailed
-from components.modeling.muon import Muon
-from components.modeling.optimizer import Optimizer, OptimizerConfig, build_optimizer
+from components.modeling.training.muon import Muon
+from components.modeling.training.optimizer import Optimizer, OptimizerConfig, build_optimizer
 
 torch.set_num_threads(1)  # equal bits are promised for one thread
 

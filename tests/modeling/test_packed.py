@@ -12,10 +12,11 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from components.contract.errors import InputError
-from components.modeling import attention, hf, ops
-from components.modeling.model_config import ModelConfig
-from components.modeling.packed import Packed
-from components.modeling.policy import Policy, load_policy, new_policy
+from components.modeling.loading.load import load_policy, new_policy
+from components.modeling.models.model_config import ModelConfig
+from components.modeling.models.policy import Policy
+from components.modeling.native import attention, hf, ops
+from components.modeling.packing.packed import Packed
 from tests.modeling import decoder_models as models
 
 PROMPTS = models.token_lists([5, 9, 2], seed=1)

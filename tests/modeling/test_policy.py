@@ -9,12 +9,13 @@ import torch
 from transformers import AutoModelForCausalLM, CohereConfig, CohereForCausalLM
 
 from components.contract.errors import InputError
-from components.modeling.generate import generate
-from components.modeling.model_config import ModelConfig
-from components.modeling.packed import Packed
-from components.modeling.policy import Backend, Policy, load_policy, new_policy
-from components.modeling.sampling_config import SamplingConfig
-from components.modeling.tokenizer import train_tokenizer
+from components.modeling.generation.generate import generate
+from components.modeling.generation.sampling_config import SamplingConfig
+from components.modeling.loading.load import Backend, load_policy, new_policy
+from components.modeling.models.model_config import ModelConfig
+from components.modeling.models.policy import Policy
+from components.modeling.packing.packed import Packed
+from components.modeling.text.tokenizer import train_tokenizer
 from tests.modeling import decoder_models as models
 
 SEQUENCES = models.token_lists([9, 20])

@@ -7,14 +7,14 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from components.contract.errors import InputError
-from components.modeling.prompting import (
+from components.modeling.text.prompting import (
     decode_response,
     encode_example,
     encode_examples,
     encode_prompt,
     encode_text,
 )
-from components.modeling.tokenizer import ANSWER, PRINTABLE, THINK, train_tokenizer
+from components.modeling.text.tokenizer import ANSWER, PRINTABLE, THINK, train_tokenizer
 
 TINY = train_tokenizer([], {"sums": ["Add 1 and 2.", "Add 3 and 4.", "Add 15 and 6."]})
 CHATML = (

@@ -8,13 +8,14 @@ import torch
 from torch import Tensor
 
 from components.contract.backends import Backends
-from components.modeling.generate import generate
-from components.modeling.lora import LoraConfig
-from components.modeling.packed import Packed
-from components.modeling.policy import Policy, load_policy
-from components.modeling.sampling_config import SamplingConfig
-from components.modeling.training import build_trainer
-from components.modeling.training_config import OptimizerConfig
+from components.modeling.generation.generate import generate
+from components.modeling.generation.sampling_config import SamplingConfig
+from components.modeling.loading.load import load_policy
+from components.modeling.models.lora import LoraConfig
+from components.modeling.models.policy import Policy
+from components.modeling.packing.packed import Packed
+from components.modeling.training.build import build_trainer
+from components.modeling.training.training_config import OptimizerConfig
 from tests.modeling.decoder_models import build
 
 torch.set_num_threads(1)  # equal bits are promised for one thread

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from components.modeling.bags import MOST_PROMPT, BagCache
-from components.modeling.cascade import CascadeCache
-from components.modeling.decoder import DecoderConfig
-from components.modeling.row_cache import RowCache
+from components.modeling.native.bags import MOST_PROMPT, BagCache
+from components.modeling.native.cascade import CascadeCache
+from components.modeling.native.decoder import DecoderConfig
+from components.modeling.native.row_cache import RowCache
 
 CACHES = pytest.mark.parametrize("kind", [BagCache, CascadeCache])
 LAYERS = 2

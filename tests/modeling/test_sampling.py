@@ -6,8 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.modeling.sampling import draw, truncate
-from components.modeling.sampling_config import SamplingConfig
+from components.modeling.generation.sampling import draw, truncate
+from components.modeling.generation.sampling_config import SamplingConfig
 
 
 def test_truncation_by_hand() -> None:

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from components.modeling.schedule import learning_rate
-from components.modeling.training_config import ScheduleConfig
+from components.modeling.training.schedule import learning_rate
+from components.modeling.training.training_config import ScheduleConfig
 
 
 def rates(total: int, **settings: object) -> list[float]:

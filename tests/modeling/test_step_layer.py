@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from components.modeling import ops, step_layer
-from components.modeling.native import NativePolicy
-from components.modeling.ops import matmul_transposed
-from components.modeling.policy import load_policy
-from components.modeling.step_layer import StepDecoder
+from components.modeling.loading.load import load_policy
+from components.modeling.native import ops, step_layer
+from components.modeling.native.native_policy import NativePolicy
+from components.modeling.native.ops import matmul_transposed
+from components.modeling.native.step_layer import StepDecoder
 from tests.modeling import decoder_models as models
 
 ROWS = 7

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM
 
 from components.contract.errors import InputError
-from components.modeling.examples import Example, examples_from_rows, split_long
-from components.modeling.model_config import ModelConfig
-from components.modeling.optimizer import OptimizerConfig
-from components.modeling.policy import new_policy
-from components.modeling.supervised import accumulate_gradients, evaluate_loss, fit
-from components.modeling.tokenizer import train_tokenizer
-from components.modeling.training import build_trainer
-from components.modeling.training_config import SupervisedConfig
+from components.modeling.loading.load import new_policy
+from components.modeling.models.model_config import ModelConfig
+from components.modeling.supervised.examples import Example, examples_from_rows, split_long
+from components.modeling.supervised.trainer import accumulate_gradients, evaluate_loss, fit
+from components.modeling.text.tokenizer import train_tokenizer
+from components.modeling.training.build import build_trainer
+from components.modeling.training.optimizer import OptimizerConfig
+from components.modeling.training.training_config import SupervisedConfig
 
 torch.set_num_threads(1)  # equal bits are promised for one thread
 

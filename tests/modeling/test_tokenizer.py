@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from components.modeling.tokenizer import (
+from components.modeling.text.tokenizer import (
     ANSWER,
     EOS,
     PAD,
@@ -17,7 +17,7 @@ from components.modeling.tokenizer import (
     shared_phrases,
     train_tokenizer,
 )
-from components.modeling.training_config import TokenizerConfig
+from components.modeling.text.tokenizer_config import TokenizerConfig
 
 SUMS = [f"State the final answer: {a} + {b} =" for a in range(2, 9) for b in range(2, 9)]
 WORDS = [f"Spell this word backward (example: sun -> nus): {word}" for word in ("cat", "tiger", "moon", "ox")]

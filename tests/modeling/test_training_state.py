@@ -8,13 +8,14 @@ import pytest
 import torch
 
 from components.contract.errors import CorruptArtifact
-from components.modeling.model_config import ModelConfig
-from components.modeling.optimizer import OptimizerConfig, build_optimizer
-from components.modeling.policy import Policy, new_policy
-from components.modeling.tokenizer import train_tokenizer
-from components.modeling.training import build_trainer
+from components.modeling.loading.load import new_policy
+from components.modeling.models.model_config import ModelConfig
+from components.modeling.models.policy import Policy
+from components.modeling.text.tokenizer import train_tokenizer
+from components.modeling.training.build import build_trainer
+from components.modeling.training.optimizer import OptimizerConfig, build_optimizer
 from components.modeling.training.plain import TorchTrainer
-from components.modeling.training_state import TrainingState, load_training_state, save_training_state
+from components.modeling.training.training_state import TrainingState, load_training_state, save_training_state
 
 
 def tiny_policy(seed: int = 0) -> Policy:

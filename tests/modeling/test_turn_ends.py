@@ -11,11 +11,11 @@ import pytest
 from transformers import GenerationConfig, PreTrainedTokenizerFast
 
 from components.contract.errors import InputError
-from components.modeling.hf import generation_config, read_generation_config
-from components.modeling.policy import load_policy
-from components.modeling.prompting import decode_response, decode_responses, encode_example, encode_prompts
-from components.modeling.tokenizer import ANSWER, THINK, UNKNOWN, train_tokenizer
-from components.modeling.turn_ends import TurnEnds, find_turn_ends, template_end
+from components.modeling.loading.load import load_policy
+from components.modeling.models.folder import generation_config, read_generation_config
+from components.modeling.text.prompting import decode_response, decode_responses, encode_example, encode_prompts
+from components.modeling.text.tokenizer import ANSWER, THINK, UNKNOWN, train_tokenizer
+from components.modeling.text.turn_ends import TurnEnds, find_turn_ends, template_end
 from tests.modeling.chat_models import LAYOUTS, QWEN_BASE, build_tokenizer, save_model
 
 TINY = train_tokenizer([], {"sums": ["Add 1 and 2.", "Add 3 and 4."]})

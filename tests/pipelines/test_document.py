@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.document import MAX_BYTES, Mark, parse, read_document
-from pipelines.problems import RecipeErrors
+from pipelines.language.document import MAX_BYTES, Mark, parse, read_document
+from pipelines.language.problems import RecipeErrors
 
 
 def test_scalars_follow_yaml_1_2() -> None:

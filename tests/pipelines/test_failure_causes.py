@@ -8,13 +8,13 @@ import pytest
 
 from components.contract.errors import GateFailed, InputError, StageFailed, StoreUnavailable
 from components.contract.job import Job
-from components.runtime.closing import Closing
+from components.runtime.job.closing import Closing
+from components.runtime.job.progress import Progress
+from components.runtime.ledger.records import Cause, failure_key
 from components.runtime.lineage.spool import Spool
-from components.runtime.progress import Progress
-from components.runtime.records import Cause, failure_key
 from components.runtime.store import Store, open_store
-from pipelines.runs import RunResult
-from pipelines.summary import next_steps
+from pipelines.runs.runs import RunResult
+from pipelines.runs.summary import next_steps
 
 MEND = "mend the recipe, its data or the code; then the same command goes on from here"
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from components.runtime.launch import Launch
-from components.runtime.lineage.graph import ancestors
+from components.runtime.job.launch import Launch
+from components.runtime.lineage.graph.graph import ancestors
 from components.runtime.store import Store, open_store
-from pipelines.advice import advice
 from pipelines.cli.recipes import plan_json
-from pipelines.forecast import StageForecast, forecast
-from pipelines.plan import Plan, build_plan
-from pipelines.recipe import Recipe, load_recipe
+from pipelines.plan.advice import advice
+from pipelines.plan.forecast import StageForecast, forecast
+from pipelines.plan.plan import Plan, build_plan
+from pipelines.recipe.recipe import Recipe, load_recipe
 from tests.pipelines.writing import load, messages, sources, stages, with_stages, write
 
 pytestmark = pytest.mark.usefixtures("toy_catalog")
@@ -45,7 +45,7 @@ def taken(entry: dict[str, Any]) -> dict[str, list[str]]:
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     """An empty store; rows of toys hold numbers, which the gates of real rows would refuse."""
-    monkeypatch.setattr("components.runtime.launch.pass_data_gates", lambda *arguments, **options: {})
+    monkeypatch.setattr("components.runtime.job.launch.pass_data_gates", lambda *arguments, **options: {})
     return open_store(str(tmp_path / "store"))
 
 

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from components.contract.errors import InputError
-from pipelines.plan import build_plan
-from pipelines.problems import RecipeErrors
-from pipelines.recipe import Recipe, load_recipe
+from pipelines.language.problems import RecipeErrors
+from pipelines.plan.plan import build_plan
+from pipelines.recipe.recipe import Recipe, load_recipe
 
 pytestmark = pytest.mark.usefixtures("toy_catalog")
 

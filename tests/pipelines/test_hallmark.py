@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.measure.intervals import Interval
-from pipelines.verdict import Verdict, effect_interval, judge, overall
+from pipelines.methods.verdict import Verdict, effect_interval, judge, overall
 from tests.pipelines.writing import load, sources, stages
 
 SEEN, NOT_SEEN, OPPOSITE = Verdict.SEEN, Verdict.NOT_SEEN, Verdict.OPPOSITE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipelines.history import differences
+from pipelines.plan.history import differences
 
 PARTS: dict[str, Any] = {
     "epoch": 2,

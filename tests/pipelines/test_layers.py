@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.problems import RecipeErrors
-from pipelines.recipe import load_recipe
+from pipelines.language.problems import RecipeErrors
+from pipelines.recipe.recipe import load_recipe
 from tests.pipelines.writing import load, messages, sources, stages, with_stages, write
 
 pytestmark = pytest.mark.usefixtures("toy_catalog")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pipelines.cli import main
-from pipelines.problems import RecipeErrors
-from pipelines.recipe import Recipe, load_recipe
+from pipelines.language.problems import RecipeErrors
+from pipelines.recipe.recipe import Recipe, load_recipe
 
 RECIPE = """name: own
 params: {{table: {default}}}

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from components.contract.memory import Place
-from pipelines.advice import advice
-from pipelines.memory import memory_fits, stages_of_unknown_models
-from pipelines.problems import RecipeErrors
-from pipelines.recipe import load_recipe
+from pipelines.language.problems import RecipeErrors
+from pipelines.plan.advice import advice
+from pipelines.plan.memory import memory_fits, stages_of_unknown_models
+from pipelines.recipe.recipe import load_recipe
 
 SEVEN = {
     "model_type": "qwen2",

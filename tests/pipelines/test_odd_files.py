@@ -12,7 +12,7 @@ import pytest
 from components.contract.artifacts import ArtifactType
 from components.contract.errors import InputError
 from components.contract.small_files import read_small_file
-from components.runtime.inputs import import_uri, uri_digest
+from components.runtime.inputs.inputs import import_uri, uri_digest
 from components.runtime.store import open_store
 from pipelines.cli import main
 
@@ -56,7 +56,7 @@ def test_a_job_that_is_no_file(odd: Path, capsys: pytest.CaptureFixture[str], na
 
 
 def test_a_process_of_a_job_says_the_same(odd: Path) -> None:
-    command = [sys.executable, "-m", "components.runtime.process", str(odd / "pipe.yaml")]
+    command = [sys.executable, "-m", "components.runtime.job.process", str(odd / "pipe.yaml")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert "pipe.yaml: a named pipe, not a file" in done.stderr

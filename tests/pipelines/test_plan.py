@@ -13,13 +13,13 @@ import pytest
 
 from components.contract.artifacts import ArtifactType
 from components.contract.job import Job
-from components.runtime.fingerprint import fingerprint
-from components.runtime.launch import Launch
-from components.runtime.records import action_key, stage_key
+from components.runtime.job.launch import Launch
+from components.runtime.ledger.fingerprint import fingerprint
+from components.runtime.ledger.records import action_key, stage_key
 from components.runtime.store import Store, open_store
-from pipelines.forecast import Outlook, forecast
-from pipelines.plan import Plan, build_plan
-from pipelines.recipe import load_recipe
+from pipelines.plan.forecast import Outlook, forecast
+from pipelines.plan.plan import Plan, build_plan
+from pipelines.recipe.recipe import load_recipe
 from tests.pipelines.writing import load, write
 
 pytestmark = pytest.mark.usefixtures("toy_catalog")
@@ -27,8 +27,8 @@ pytestmark = pytest.mark.usefixtures("toy_catalog")
 RUN = "tiny-20250101-000000-aaaa"
 TINY = str(Path(__file__).parent / "recipes" / "tiny.yaml")
 QUICKSTART_DIGEST = """
-from pipelines.recipe import load_recipe
-from pipelines.plan import build_plan
+from pipelines.recipe.recipe import load_recipe
+from pipelines.plan.plan import build_plan
 print(build_plan(load_recipe("quickstart"), "store", "run").digest)
 """
 

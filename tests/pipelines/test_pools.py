@@ -9,8 +9,8 @@ import pytest
 from components.contract.backends import Backends, given_backends
 from components.contract.errors import InputError
 from components.contract.job import Resources
-from pipelines.pools import FILE, load_pools
-from pipelines.problems import RecipeErrors
+from pipelines.language.problems import RecipeErrors
+from pipelines.recipe.pools import FILE, load_pools
 
 pytestmark = pytest.mark.usefixtures("toy_catalog")
 

@@ -8,7 +8,7 @@ import pytest
 
 from components.contract.errors import InputError
 from components.contract.job import Approval, Expectation, Retry
-from pipelines.recipe import load_recipe
+from pipelines.recipe.recipe import load_recipe
 from tests.pipelines.writing import load, messages, sources, stages, with_stages, write
 
 pytestmark = pytest.mark.usefixtures("toy_catalog")

@@ -10,11 +10,11 @@ import pytest
 
 from components.contract.errors import InputError
 from components.runtime.store import open_store
-from pipelines.find import find_recipe
-from pipelines.measured import Measured
-from pipelines.plan import build_plan
-from pipelines.recipe import load_recipe
-from pipelines.reproduce import setting_digest
+from pipelines.language.find import find_recipe
+from pipelines.methods.reproduce import setting_digest
+from pipelines.plan.plan import build_plan
+from pipelines.recipe.recipe import load_recipe
+from pipelines.runs.measured import Measured
 from tests.pipelines.test_commands import Command, posttrain, read
 
 RECIPE = "tests/pipelines/recipes/toy-claim.yaml"
@@ -132,8 +132,8 @@ def test_metrics_of_a_run(found: dict[str, Any], store: str) -> None:
 def test_a_result_is_recorded_beside_its_preset(
     found: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pipelines import methods
     from pipelines.cli.methods import _record
+    from pipelines.methods import methods
 
     (tmp_path / "grpo.yaml").touch()
     monkeypatch.setattr(methods, "preset_path", lambda slug: tmp_path / f"{slug}.yaml")

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from pipelines.report.collect import Evaluation, RunData, Stage
-from pipelines.summary import results_table
+from pipelines.runs.summary import results_table
 
 
 def evaluation(source: str, **labels: str | int) -> Evaluation:

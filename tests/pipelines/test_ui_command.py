@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from components.runtime.lineage.target import without_credentials
+from components.runtime.lineage.delivery.target import without_credentials
 from pipelines.cli.ui import BACKEND, server_process
 
 

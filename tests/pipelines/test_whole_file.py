@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.whole_file import write_whole
+from pipelines.language.whole_file import write_whole
 
 
 def test_a_write_that_fails_leaves_the_old_text_and_nothing_else(tmp_path: Path) -> None:

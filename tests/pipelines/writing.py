@@ -6,9 +6,9 @@ import textwrap
 from pathlib import Path
 
 from components.contract.job import reference_text
-from pipelines.problems import RecipeErrors
-from pipelines.recipe import Recipe, load_recipe
-from pipelines.stage import Stage
+from pipelines.language.problems import RecipeErrors
+from pipelines.recipe.recipe import Recipe, load_recipe
+from pipelines.recipe.stage import Stage
 
 BASE = """
 base: {uses: pretrain, with: {layers: 2}}

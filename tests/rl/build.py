@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from components.contract.operators import Bound, OperatorSpec
-from components.modeling.logprobs import TokenScores
-from components.rl.batch import RIGHT, WRONG, Batch, Prompt, new_batch
-from components.rl.ledger import PassRates
-from components.rl.slots import SlotContext, StepSettings
+from components.modeling.packing.logprobs import TokenScores
+from components.rl.batch.batch import RIGHT, WRONG, Batch, Prompt, new_batch
+from components.rl.step.ledger import PassRates
+from components.rl.step.slots import SlotContext, StepSettings
 from components.tasks.item import Item
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from components.contract.errors import InputError
 from components.contract.operators import OperatorSpec
-from components.rl.batch import Batch
+from components.rl.batch.batch import Batch
 from components.rl.presets import bind, load_preset, override
 from tests.rl.build import batch_of, context, near, operator, rows_of
 

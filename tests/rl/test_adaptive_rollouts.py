@@ -11,20 +11,21 @@ from hypothesis import strategies as st
 
 from components.contract.errors import InputError
 from components.contract.operators import OperatorRefused
-from components.modeling.model_config import ModelConfig
-from components.modeling.policy import Policy, new_policy
-from components.modeling.prompting import encode_prompts
-from components.modeling.tokenizer import train_tokenizer
-from components.modeling.training_config import TokenizerConfig
-from components.rl.batch import RIGHT, Batch, Prompt
-from components.rl.collector import Collector
+from components.modeling.loading.load import new_policy
+from components.modeling.models.model_config import ModelConfig
+from components.modeling.models.policy import Policy
+from components.modeling.text.prompting import encode_prompts
+from components.modeling.text.tokenizer import train_tokenizer
+from components.modeling.text.tokenizer_config import TokenizerConfig
+from components.rl.batch.batch import RIGHT, Batch, Prompt
 from components.rl.component import COMPONENT
-from components.rl.ledger import PassRates
+from components.rl.operators.rollouts.hardness import HardnessConfig, target_responses
 from components.rl.params import RLParams
-from components.rl.rollouts.hardness import HardnessConfig, target_responses
-from components.rl.scoring import frozen_logprobs
-from components.rl.slots import StepSettings
-from components.runtime.fingerprint import fingerprint
+from components.rl.step.collector import Collector
+from components.rl.step.ledger import PassRates
+from components.rl.step.scoring import frozen_logprobs
+from components.rl.step.slots import StepSettings
+from components.runtime.ledger.fingerprint import fingerprint
 from components.tasks.item import Item
 from tests.rl.build import context, operator
 

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.modeling.generation.sampler import Drawing, NativeSampler
-from components.modeling.policy import load_policy
-from components.modeling.sampling_config import SamplingConfig
-from components.rl.ahead import Ahead, Ordered
-from components.rl.batch import Batch
-from components.rl.collector import Collector
-from components.rl.loop import Loop
-from components.rl.scoring import frozen_logprobs
+from components.modeling.generation.sampling_config import SamplingConfig
+from components.modeling.loading.load import load_policy
+from components.rl.batch.batch import Batch
+from components.rl.step.ahead import Ahead, Ordered
+from components.rl.step.collector import Collector
+from components.rl.step.loop import Loop
+from components.rl.step.scoring import frozen_logprobs
 from tests.modeling.generation.engines import GATED, engine_sampler
 from tests.rl.build import prompt
 from tests.rl.test_engine_sampler import folder, loop_of, samples  # noqa: F401 - a fixture among them

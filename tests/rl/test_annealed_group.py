@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from components.contract.operators import OperatorSpec
-from components.modeling.packed import Packed
-from components.modeling.policy import Policy
-from components.rl.batch import Prompt
-from components.rl.rollouts.annealed_group import AnnealedGroupConfig, temperature_factor
-from components.rl.scoring import frozen_logprobs
+from components.modeling.models.policy import Policy
+from components.modeling.packing.packed import Packed
+from components.rl.batch.batch import Prompt
+from components.rl.operators.rollouts.annealed_group import AnnealedGroupConfig, temperature_factor
+from components.rl.step.scoring import frozen_logprobs
 from tests.rl.build import batch_of, context, near, operator
 from tests.rl.test_collector import collector, policy, pool  # noqa: F401  (fixtures)
 

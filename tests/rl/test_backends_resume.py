@@ -49,7 +49,7 @@ def second_rank(project: Project) -> int | None:
             command, environment = (folder / "cmdline").read_bytes(), (folder / "environ").read_bytes()
         except OSError:  # it has ended meanwhile
             continue
-        if b"components.runtime.process" in command and wanted <= set(environment.split(b"\0")):
+        if b"components.runtime.job.process" in command and wanted <= set(environment.split(b"\0")):
             return int(folder.name)
     return None
 

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.contract.errors import InputError
-from components.rl.batch import Prompt
-from components.rl.ledger import PassRates
-from components.rl.samplers.boltzmann_bandit import td_update
-from components.rl.samplers.categories import members, softmax
-from components.rl.samplers.gains import Gain, new_gains
-from components.rl.samplers.ucb_bandit import upper_bounds
+from components.rl.batch.batch import Prompt
+from components.rl.operators.samplers.boltzmann_bandit import td_update
+from components.rl.operators.samplers.categories import members, softmax
+from components.rl.operators.samplers.gains import Gain, new_gains
+from components.rl.operators.samplers.ucb_bandit import upper_bounds
+from components.rl.step.ledger import PassRates
 from tests.rl.build import context, near, operator, prompt
 
 NAMES = ("easy", "hard", "middle")

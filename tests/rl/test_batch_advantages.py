@@ -10,8 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.rl.advantages.smoothed_standard import Moments
-from components.rl.batch import Batch
+from components.rl.batch.batch import Batch
+from components.rl.operators.advantages.smoothed_standard import Moments
 from tests.rl.build import batch_of, context, near, operator, rows_of
 
 rewards_of_groups = st.lists(

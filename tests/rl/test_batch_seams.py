@@ -10,8 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.rl.batch import PER_RESPONSE, PER_TOKEN, Batch, Prompt, concatenate, regroup
-from components.rl.batch_json import batch_from_json, batch_to_json
+from components.rl.batch.as_json import batch_from_json, batch_to_json
+from components.rl.batch.batch import PER_RESPONSE, PER_TOKEN, Batch, Prompt, concatenate, regroup
 from tests.rl.build import batch_of, prompt, rows_of
 
 ragged = st.lists(

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.rl.batch import Batch
+from components.rl.batch.batch import Batch
 from tests.rl.build import batch_of, context, near, operator, rows_of
 
 groups = st.lists(

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from components.contract.errors import InputError
-from components.modeling.logprobs import TokenScores
-from components.rl.batch import Batch
-from components.rl.learner import token_weights
-from components.rl.objectives.adaptive_clip import AdaptiveClipConfig, adaptive_bounds
-from components.rl.surrogate import sequence_ratio, sequence_ratio_of_tokens
+from components.modeling.packing.logprobs import TokenScores
+from components.rl.batch.batch import Batch
+from components.rl.batch.surrogate import sequence_ratio, sequence_ratio_of_tokens
+from components.rl.operators.objectives.adaptive_clip import AdaptiveClipConfig, adaptive_bounds
+from components.rl.step.learner import token_weights
 from tests.rl.build import batch_of, context, gradient, near, noisy_scores, operator, rows_of
 
 lengths_of_groups = st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=4), min_size=1, max_size=3)

@@ -11,18 +11,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from components.modeling.model_config import ModelConfig
-from components.modeling.policy import Policy, new_policy
-from components.modeling.prompting import encode_prompts
-from components.modeling.sampling import Step
-from components.modeling.tokenizer import train_tokenizer
-from components.modeling.training_config import TokenizerConfig
-from components.rl.batch import RIGHT, WRONG, Prompt, regroup
-from components.rl.collector import Collector
-from components.rl.ledger import PassRates
-from components.rl.rewards.score import ScoreConfig, score
-from components.rl.scoring import frozen_entropies, frozen_logprobs
-from components.rl.slots import StepSettings
+from components.modeling.generation.sampling import Step
+from components.modeling.loading.load import new_policy
+from components.modeling.models.model_config import ModelConfig
+from components.modeling.models.policy import Policy
+from components.modeling.text.prompting import encode_prompts
+from components.modeling.text.tokenizer import train_tokenizer
+from components.modeling.text.tokenizer_config import TokenizerConfig
+from components.rl.batch.batch import RIGHT, WRONG, Prompt, regroup
+from components.rl.operators.rewards.score import ScoreConfig, score
+from components.rl.step.collector import Collector
+from components.rl.step.ledger import PassRates
+from components.rl.step.scoring import frozen_entropies, frozen_logprobs
+from components.rl.step.slots import StepSettings
 from components.tasks.item import Item
 
 LIMIT = 4

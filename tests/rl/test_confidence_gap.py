@@ -12,10 +12,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.modeling.packed import Packed
-from components.rl.advantages.confidence_gap import confidence, prompt_logprobs
-from components.rl.batch import Batch
-from components.rl.policies import Policies
+from components.modeling.packing.packed import Packed
+from components.rl.batch.batch import Batch
+from components.rl.operators.advantages.confidence_gap import confidence, prompt_logprobs
+from components.rl.step.policies import Policies
 from tests.rl.build import batch_of, context, near, operator, prompt, rows_of
 from tests.rl.test_learner import tiny
 

@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.contract.errors import InputError
-from components.modeling.model_config import ModelConfig
-from components.modeling.policy import new_policy
-from components.rl.batch import RIGHT, WRONG
-from components.rl.ledger import PassRates
-from components.rl.samplers.angle_window import AngleWindowConfig, draw_window, next_centre
-from components.rl.samplers.angles import angle_concentration, question_span
-from components.rl.samplers.first_rates import first_rates
+from components.modeling.loading.load import new_policy
+from components.modeling.models.model_config import ModelConfig
+from components.rl.batch.batch import RIGHT, WRONG
+from components.rl.operators.samplers.angle_window import AngleWindowConfig, draw_window, next_centre
+from components.rl.operators.samplers.angles import angle_concentration, question_span
+from components.rl.operators.samplers.first_rates import first_rates
+from components.rl.step.ledger import PassRates
 from tests.rl.build import batch_of, context, near, operator, prompt
 from tests.rl.test_progress_samplers import KnownRates
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.contract.errors import InputError
-from components.modeling.logprobs import TokenScores
-from components.rl.batch import Batch
-from components.rl.learner import token_weights
-from components.rl.scoring import frozen_logprobs
+from components.modeling.packing.logprobs import TokenScores
+from components.rl.batch.batch import Batch
+from components.rl.step.learner import token_weights
+from components.rl.step.scoring import frozen_logprobs
 from tests.rl.build import batch_of, context, gradient, near, noisy_scores, operator, rows_of
 from tests.rl.test_learner import assert_equal, gradients, learner, slots_of, tiny
 

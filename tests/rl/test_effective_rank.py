@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from components.rl.advantages.effective_rank import channel_bonus, rank_measures
-from components.rl.batch import Batch
-from components.rl.policies import Policies
-from components.rl.scoring import response_hidden
+from components.rl.batch.batch import Batch
+from components.rl.operators.advantages.effective_rank import channel_bonus, rank_measures
+from components.rl.step.policies import Policies
+from components.rl.step.scoring import response_hidden
 from tests.rl.build import batch_of, context, near, operator
 from tests.rl.test_learner import LENGTHS, REWARDS, tiny
 

@@ -9,18 +9,19 @@ import pytest
 import torch
 
 from components.contract.errors import InputError
-from components.modeling.generate import Samples
-from components.modeling.generation.engine_sampler import EngineSampler
-from components.modeling.model_config import ModelConfig
-from components.modeling.policy import Policy, load_policy, new_policy
-from components.modeling.prompting import encode_prompts
-from components.modeling.tokenizer import train_tokenizer
-from components.modeling.training_config import TokenizerConfig
-from components.rl.batch import Prompt, batch_of_samples
-from components.rl.diagnostics import SamplerGap
-from components.rl.loop import Loop
+from components.modeling.generation.engine.engine_sampler import EngineSampler
+from components.modeling.generation.generate import Samples
+from components.modeling.loading.load import load_policy, new_policy
+from components.modeling.models.model_config import ModelConfig
+from components.modeling.models.policy import Policy
+from components.modeling.text.prompting import encode_prompts
+from components.modeling.text.tokenizer import train_tokenizer
+from components.modeling.text.tokenizer_config import TokenizerConfig
+from components.rl.batch.batch import Prompt, batch_of_samples
 from components.rl.params import RLParams
 from components.rl.run import build_loop
+from components.rl.step.diagnostics import SamplerGap
+from components.rl.step.loop import Loop
 from components.tasks.item import Item
 from tests.modeling.generation.engines import FORGETFUL, NATIVE, PLAIN, engine_sampler
 from tests.rl.build import context, operator, prompt

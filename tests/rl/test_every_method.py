@@ -9,11 +9,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from components.rl.batch import Batch
-from components.rl.policies import Policies
+from components.rl.batch.batch import Batch
 from components.rl.presets import preset_names
-from components.rl.scoring import frozen_logprobs
-from components.rl.slots import SlotContext, Slots
+from components.rl.step.policies import Policies
+from components.rl.step.scoring import frozen_logprobs
+from components.rl.step.slots import SlotContext, Slots
 from tests.rl.build import batch_of, context
 from tests.rl.test_learner import LENGTHS, REWARDS, assert_equal, gradients, learner, slots_of, tiny
 

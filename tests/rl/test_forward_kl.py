@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from components.modeling.logprobs import TokenScores
-from components.rl.batch import Batch
+from components.modeling.packing.logprobs import TokenScores
+from components.rl.batch.batch import Batch
 from tests.rl.build import batch_of, context, gradient, near, operator
 
 

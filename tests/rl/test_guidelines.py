@@ -9,9 +9,9 @@ import pytest
 from components.rl.component import COMPONENT
 from components.rl.params import RLParams
 from components.rl.presets import preset_names
-from pipelines.advice import advice
 from pipelines.cli import main
-from pipelines.recipe import load_recipe
+from pipelines.plan.advice import advice
+from pipelines.recipe.recipe import load_recipe
 
 
 def remarks(maker: str | None = "sft", **params: Any) -> list[str]:

@@ -11,13 +11,14 @@ import pytest
 import torch
 
 from components.contract.errors import InputError
-from components.modeling.model_config import ModelConfig
-from components.modeling.policy import Policy, new_policy
-from components.modeling.prompting import encode_prompts
-from components.modeling.tokenizer import train_tokenizer
-from components.modeling.training_config import TokenizerConfig
-from components.rl.batch import Batch, Prompt, new_batch
-from components.rl.policies import Policies
+from components.modeling.loading.load import new_policy
+from components.modeling.models.model_config import ModelConfig
+from components.modeling.models.policy import Policy
+from components.modeling.text.prompting import encode_prompts
+from components.modeling.text.tokenizer import train_tokenizer
+from components.modeling.text.tokenizer_config import TokenizerConfig
+from components.rl.batch.batch import Batch, Prompt, new_batch
+from components.rl.step.policies import Policies
 from components.tasks.item import Item
 from tests.rl.build import context, near, operator
 from tests.rl.test_models import moved
@@ -76,7 +77,7 @@ def gain(batch: Batch, policies: Policies, *, max_tokens: int = 99, **config: ob
 
 def behind(policy: Policy, text: str, after: str, horizon: int) -> float:
     """Return the mean log-probability of the first tokens of `after` behind `text`, by one plain forward pass."""
-    from components.modeling.packed import Packed
+    from components.modeling.packing.packed import Packed
 
     assert policy.tokenizer is not None
     context_ids, next_ids = (policy.tokenizer.encode(part, add_special_tokens=False) for part in (text, after))

@@ -9,16 +9,17 @@ import torch
 from torch import Tensor
 
 from components.contract.operators import OperatorSpec
-from components.modeling.model_config import ModelConfig
-from components.modeling.optimizer import Optimizer, build_optimizer
-from components.modeling.policy import Policy, new_policy
+from components.modeling.loading.load import new_policy
+from components.modeling.models.model_config import ModelConfig
+from components.modeling.models.policy import Policy
+from components.modeling.training.optimizer import Optimizer, build_optimizer
 from components.modeling.training.plain import TorchTrainer
-from components.modeling.training_config import OptimizerConfig
-from components.rl.batch import Batch
-from components.rl.learner import Learner, Passes
+from components.modeling.training.training_config import OptimizerConfig
+from components.rl.batch.batch import Batch
 from components.rl.presets import FOLDER, bind, load_preset, override
-from components.rl.scoring import frozen_logprobs, micro_rows, score_tokens
-from components.rl.slots import SlotContext, Slots
+from components.rl.step.learner import Learner, Passes
+from components.rl.step.scoring import frozen_logprobs, micro_rows, score_tokens
+from components.rl.step.slots import SlotContext, Slots
 from tests.rl import toy_operators
 from tests.rl.build import batch_of, context
 

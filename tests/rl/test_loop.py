@@ -12,18 +12,19 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.modeling.generate import Samples
-from components.modeling.model_config import ModelConfig
-from components.modeling.packed import Packed
-from components.modeling.policy import Policy, load_policy, new_policy
-from components.modeling.prompting import encode_prompts
-from components.modeling.tokenizer import train_tokenizer
-from components.modeling.training_config import TokenizerConfig
-from components.rl.batch import PER_RESPONSE, PER_TOKEN, Prompt, batch_of_samples
-from components.rl.loop import Loop
+from components.modeling.generation.generate import Samples
+from components.modeling.loading.load import load_policy, new_policy
+from components.modeling.models.model_config import ModelConfig
+from components.modeling.models.policy import Policy
+from components.modeling.packing.packed import Packed
+from components.modeling.text.prompting import encode_prompts
+from components.modeling.text.tokenizer import train_tokenizer
+from components.modeling.text.tokenizer_config import TokenizerConfig
+from components.rl.batch.batch import PER_RESPONSE, PER_TOKEN, Prompt, batch_of_samples
 from components.rl.params import RLParams
 from components.rl.run import build_loop
-from components.rl.state import LoopState
+from components.rl.step.loop import Loop
+from components.rl.step.state import LoopState
 from components.tasks.item import Item
 from tests.rl.build import prompt
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from components.modeling.logprobs import TokenScores
-from components.rl.batch import Batch
-from components.rl.diagnostics import kl_estimates
-from components.rl.learner import token_weights
-from components.rl.slots import Denominator
+from components.modeling.packing.logprobs import TokenScores
+from components.rl.batch.batch import Batch
+from components.rl.step.diagnostics import kl_estimates
+from components.rl.step.learner import token_weights
+from components.rl.step.slots import Denominator
 from tests.rl.build import batch_of, context, near, operator, rows_of
 
 DENOMINATORS: tuple[Denominator, ...] = ("tokens", "responses", "groups", "constant")

@@ -11,11 +11,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.modeling.logprobs import TokenScores
-from components.rl.advantages.min_p_proxy import proxy_logprobs
-from components.rl.batch import Batch
-from components.rl.regularizers.lp_reg import rare_below
-from components.rl.scoring import score_tokens
+from components.modeling.packing.logprobs import TokenScores
+from components.rl.batch.batch import Batch
+from components.rl.operators.advantages.min_p_proxy import proxy_logprobs
+from components.rl.operators.regularizers.lp_reg import rare_below
+from components.rl.step.scoring import score_tokens
 from tests.rl.build import batch_of, context, gradient, near, noisy_scores, operator, rows_of
 from tests.rl.test_learner import tiny
 

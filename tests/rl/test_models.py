@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from components.contract.errors import InputError
-from components.modeling import logprobs as chunking
-from components.modeling.packed import Packed
-from components.modeling.policy import Policy
-from components.rl.critic import ValueModel
-from components.rl.policies import Policies
-from components.rl.scoring import (
+from components.modeling.models.policy import Policy
+from components.modeling.packing import logprobs as chunking
+from components.modeling.packing.packed import Packed
+from components.rl.step.critic import ValueModel
+from components.rl.step.policies import Policies
+from components.rl.step.scoring import (
     frozen_entropies,
     frozen_token_map,
     micro_rows,
@@ -23,7 +23,7 @@ from components.rl.scoring import (
     response_hidden,
     score_tokens,
 )
-from components.rl.slots import CriticConfig
+from components.rl.step.slots import CriticConfig
 from tests.rl.build import batch_of, context, operator
 from tests.rl.test_learner import LENGTHS, REWARDS, tiny
 

@@ -9,9 +9,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.modeling.logprobs import TokenScores
-from components.rl.batch import Batch
-from components.rl.learner import token_weights
+from components.modeling.packing.logprobs import TokenScores
+from components.rl.batch.batch import Batch
+from components.rl.step.learner import token_weights
 from tests.rl.build import batch_of, context, gradient, near, noisy_scores, operator, rows_of
 
 

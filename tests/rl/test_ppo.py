@@ -9,8 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.rl.batch import Batch
-from components.rl.returns import at_last, next_in_response, suffix_sum
+from components.rl.batch.batch import Batch
+from components.rl.batch.returns import at_last, next_in_response, suffix_sum
 from tests.rl.build import batch_of, context, near, operator, rows_of
 
 

@@ -17,7 +17,7 @@ from components.contract.operators import OperatorSpec
 from components.rl.component import COMPONENT
 from components.rl.params import RLParams
 from components.rl.presets import FOLDER, SlotSpecs, bind, load_preset, preset_names
-from components.runtime.fingerprint import fingerprint
+from components.runtime.ledger.fingerprint import fingerprint
 
 TABLE = FOLDER / "README.md"
 COMMON = {
@@ -142,14 +142,14 @@ def test_sources_are_the_preset_and_the_chosen_operators() -> None:
     parts = fingerprint(COMPONENT, params, {}, 0).parts
     assert {"slot": "advantage", "name": "group_mean_std", "config": {"epsilon": 1e-6, "ddof": 1}} in parts["operators"]
     found = {path.removeprefix("components/rl/") for path in parts["code"]}
-    assert "advantages/group_mean_std.py" in found
-    assert not {"regularizers/kl.py", "filters/dynamic_sampling.py"} & found
+    assert "operators/advantages/group_mean_std.py" in found
+    assert not {"operators/regularizers/kl.py", "operators/filters/dynamic_sampling.py"} & found
 
 
 def test_planning_imports_nothing_heavy() -> None:
     code = (
         "import sys; from components.rl.component import COMPONENT; from components.rl.params import RLParams;"
-        "from components.runtime.fingerprint import fingerprint; fingerprint(COMPONENT, RLParams(), {}, 0);"
+        "from components.runtime.ledger.fingerprint import fingerprint; fingerprint(COMPONENT, RLParams(), {}, 0);"
         "print([m for m in ('torch', 'numpy', 'transformers', 'datasets') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

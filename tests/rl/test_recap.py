@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.contract.errors import UnknownName
-from components.rl.advantages.objective_weights import ObjectiveWeightsConfig, objective_weights_of
-from components.rl.batch import Batch, Prompt
+from components.rl.batch.batch import Batch, Prompt
+from components.rl.operators.advantages.objective_weights import ObjectiveWeightsConfig, objective_weights_of
 from tests.rl.build import batch_of, context, near, operator, prompt
 
 

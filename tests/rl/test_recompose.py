@@ -12,8 +12,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.rl.batch import RIGHT, WRONG, Batch
-from components.rl.replays.recompose import RecomposeConfig, priority, probability
+from components.rl.batch.batch import RIGHT, WRONG, Batch
+from components.rl.operators.replays.recompose import RecomposeConfig, priority, probability
 from tests.rl.build import batch_of, context, operator, prompt
 
 POOL = [prompt(index) for index in range(9)]

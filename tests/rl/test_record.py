@@ -9,14 +9,21 @@ from dataclasses import replace
 import pytest
 import torch
 
-from components.modeling.logprobs import TokenScores
-from components.modeling.optimizer import Update
-from components.rl.batch import FAILED, RIGHT, WRONG, Batch
-from components.rl.diagnostics import UpdateTally, answer_entropy, divergence, sample_metrics, signal_share, tally_part
-from components.rl.ledger import PassRates
-from components.rl.record import RolloutRecord
-from components.rl.slots import TokenLoss
-from components.rl.state import LoopState
+from components.modeling.packing.logprobs import TokenScores
+from components.modeling.training.optimizer import Update
+from components.rl.batch.batch import FAILED, RIGHT, WRONG, Batch
+from components.rl.step.diagnostics import (
+    UpdateTally,
+    answer_entropy,
+    divergence,
+    sample_metrics,
+    signal_share,
+    tally_part,
+)
+from components.rl.step.ledger import PassRates
+from components.rl.step.record import RolloutRecord
+from components.rl.step.slots import TokenLoss
+from components.rl.step.state import LoopState
 from tests.rl.build import batch_of, near
 
 

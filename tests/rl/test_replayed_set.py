@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from components.rl.batch import Batch
-from components.rl.loop import Loop
+from components.rl.batch.batch import Batch
+from components.rl.step.loop import Loop
 from tests.rl.test_loop import folder, loop_of
 
 __all__ = ["folder"]

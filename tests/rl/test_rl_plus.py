@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from components.modeling.logprobs import TokenScores
-from components.rl.batch import Batch
+from components.modeling.packing.logprobs import TokenScores
+from components.rl.batch.batch import Batch
 from components.rl.component import COMPONENT
 from components.rl.params import RLParams
-from components.runtime.fingerprint import fingerprint
+from components.runtime.ledger.fingerprint import fingerprint
 from tests.rl.build import batch_of, context, gradient, near, noisy_scores, operator, rows_of
 from tests.rl.test_loop import folder, loop_of
 

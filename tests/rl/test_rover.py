@@ -10,10 +10,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.modeling.logprobs import TokenScores, mean_logprobs
-from components.rl.batch import Batch
-from components.rl.objectives import rover as module
-from components.rl.scoring import score_tokens
+from components.modeling.packing.logprobs import TokenScores, mean_logprobs
+from components.rl.batch.batch import Batch
+from components.rl.operators.objectives import rover as module
+from components.rl.step.scoring import score_tokens
 from tests.rl.build import batch_of, context, gradient, operator, rows_of
 from tests.rl.test_learner import tiny
 

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.modeling.logprobs import token_logprobs
-from components.rl.learner import token_weights
+from components.modeling.packing.logprobs import token_logprobs
+from components.rl.step.learner import token_weights
 from tests.rl.build import batch_of, context, gradient, near, noisy_scores, operator
 
 

@@ -12,16 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from components.modeling.model_config import ModelConfig
-from components.modeling.policy import Policy, new_policy
-from components.modeling.prompting import encode_prompts
-from components.modeling.tokenizer import train_tokenizer
-from components.modeling.training_config import TokenizerConfig
-from components.rl.batch import RIGHT, WRONG, Batch, Prompt, regroup
-from components.rl.collector import Collector
-from components.rl.ledger import PassRates
-from components.rl.slots import StepSettings
-from components.rl.steps import StepsConfig, complete, critical_step, step_ends, walk
+from components.modeling.loading.load import new_policy
+from components.modeling.models.model_config import ModelConfig
+from components.modeling.models.policy import Policy
+from components.modeling.text.prompting import encode_prompts
+from components.modeling.text.tokenizer import train_tokenizer
+from components.modeling.text.tokenizer_config import TokenizerConfig
+from components.rl.batch.batch import RIGHT, WRONG, Batch, Prompt, regroup
+from components.rl.step.collector import Collector
+from components.rl.step.ledger import PassRates
+from components.rl.step.slots import StepSettings
+from components.rl.step.steps import StepsConfig, complete, critical_step, step_ends, walk
 from components.tasks.item import Item
 from tests.rl.build import context, near, operator, rows_of
 

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from components.contract.operators import OperatorSpec
-from components.modeling.logprobs import TokenScores
-from components.rl.batch import Batch
-from components.rl.learner import token_weights
+from components.modeling.packing.logprobs import TokenScores
+from components.rl.batch.batch import Batch
 from components.rl.presets import bind, load_preset, override
+from components.rl.step.learner import token_weights
 from tests.rl.build import batch_of, context, operator, padded
 
 trl = pytest.importorskip("trl.trainer.grpo_trainer")

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from components.contract.registry import operators
-from components.modeling.logprobs import TokenScores
-from components.rl.batch import Batch
-from components.rl.batch_json import batch_from_json, batch_to_json
-from components.rl.slots import (
+from components.modeling.packing.logprobs import TokenScores
+from components.rl.batch.as_json import batch_from_json, batch_to_json
+from components.rl.batch.batch import Batch
+from components.rl.step.slots import (
     AdvantageConfig,
     CriticConfig,
     NoConfig,

@@ -13,7 +13,7 @@ import pytest
 
 from components.contract.component import Component
 from components.contract.job import Resources
-from components.runtime.fingerprint import fingerprint
+from components.runtime.ledger.fingerprint import fingerprint
 
 FILES = {
     "house/__init__.py": "",

@@ -14,8 +14,8 @@ import pytest
 from components.contract.errors import GateFailed, InputError, StageFailed
 from components.contract.job import FirstOf, Job, StageRef
 from components.contract.registry import components
-from components.runtime.launch import Launch
-from components.runtime.records import failure_key, stage_key
+from components.runtime.job.launch import Launch
+from components.runtime.ledger.records import failure_key, stage_key
 from components.runtime.store import Store, open_store
 
 MakeJob = Callable[..., Job]
@@ -162,7 +162,7 @@ def test_seconds_are_those_of_the_work_before_and_after_an_interruption(
     job: MakeJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = count(step=10.0)  # ten seconds from one look at it to the next
-    monkeypatch.setattr("components.runtime.stage.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr("components.runtime.job.stage.time", SimpleNamespace(monotonic=lambda: next(clock)))
     with pytest.raises(StageFailed):
         launch(job(fail_at=3))
     # 20 s up to the checkpoint of step 2; then the checkpoints of steps 3 and 4, and the end

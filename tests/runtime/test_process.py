@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from components.contract.job import Job
-from components.runtime.meeting import Place
-from components.runtime.records import failure_key, save_job, stage_key
+from components.runtime.job.meeting import Place
+from components.runtime.ledger.records import failure_key, save_job, stage_key
 from components.runtime.store import open_store
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +27,7 @@ def run(tmp_path: Path) -> Any:
     def start(*more: str, **job: Any) -> tuple[Any, subprocess.CompletedProcess[str]]:
         fixed = {"run_id": "r", "recipe": "toy", "stage": "train", "component": "toy-train", "inputs": {}, "seed": 0}
         save_job(store, Job(**{**fixed, "store": store.uri, "params": {}, **job}))
-        command = [sys.executable, "-m", "components.runtime.process", "--store", store.uri]
+        command = [sys.executable, "-m", "components.runtime.job.process", "--store", store.uri]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(PLUGIN)])}
         where = ["--run", "r", "--stage", "train", *more]
         return store, subprocess.run([*command, *where], capture_output=True, text=True, env=environment, timeout=60)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 
-from components.runtime.progress import json_lines
+from components.runtime.job.progress import json_lines
 
 
 def test_metrics_come_through_lines_in_the_order_in_which_they_were_told() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from components.contract.job import Job, Resources
-from components.runtime.records import failure_key, save_job, stage_key
+from components.runtime.ledger.records import failure_key, save_job, stage_key
 from components.runtime.store import Store, open_store
 
 pytestmark = pytest.mark.deepspeed
@@ -55,7 +55,7 @@ def start(tmp_path: Path, store: Store) -> Start:
             command = [sys.executable, *DEEPSPEED[:-1], "--master_port", str(free_port()), *DEEPSPEED[-1:]]
         else:
             command = [sys.executable, *launcher, "-m"]
-        command += ["components.runtime.process"]
+        command += ["components.runtime.job.process"]
         where = ["--store", store.uri, "--run-id", run_id, "--stage", "add"]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(PLUGIN)]), "OMP_NUM_THREADS": "1"}
         environment |= {"DS_ACCELERATOR": "cpu"}

@@ -13,8 +13,8 @@ import pytest
 
 from components.contract.artifacts import ArtifactType
 from components.contract.errors import InputError, StoreUnavailable
-from components.runtime.inputs import import_uri
-from components.runtime.s3_input import download_input, split_keys
+from components.runtime.inputs.inputs import import_uri
+from components.runtime.inputs.s3_input import download_input, split_keys
 from components.runtime.store import open_store
 
 

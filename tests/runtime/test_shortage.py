@@ -13,13 +13,13 @@ from components.contract.artifacts import ArtifactType
 from components.contract.errors import InputError, StageFailed
 from components.contract.job import Job, Resources, UriRef
 from components.contract.registry import components
-from components.runtime.ends import cause_of_end
-from components.runtime.launch import Launch
-from components.runtime.records import failure_key
-from components.runtime.shortage import is_out_of_memory
+from components.runtime.job.launch import Launch
+from components.runtime.job.shortage import is_out_of_memory
+from components.runtime.ledger.records import failure_key
 from components.runtime.store import open_store
-from pipelines.engines.kubeflow.jobset_pods import why_failed
-from pipelines.engines.pod import CONTAINER
+from components.runtime.system.ends import cause_of_end
+from pipelines.engines.kubeflow.jobsets.pods import why_failed
+from pipelines.engines.shared.pod import CONTAINER
 
 ADVICE = "turn petabytes: 1, or take a larger pool; it was estimated to need, in GiB: cake 4.2e+06, crumbs 1"
 

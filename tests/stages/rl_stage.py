@@ -7,10 +7,10 @@ import string
 from pathlib import Path
 from typing import Any
 
-from components.modeling.model_config import ModelConfig
-from components.modeling.policy import new_policy
-from components.modeling.tokenizer import train_tokenizer
-from components.modeling.training_config import TokenizerConfig
+from components.modeling.loading.load import new_policy
+from components.modeling.models.model_config import ModelConfig
+from components.modeling.text.tokenizer import train_tokenizer
+from components.modeling.text.tokenizer_config import TokenizerConfig
 from components.rl.component import COMPONENT
 from tests.support.stage_context import Finished, run_stage
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from components.modeling.model_config import ModelConfig
-from components.modeling.policy import new_policy
-from components.modeling.tokenizer import train_tokenizer
+from components.modeling.loading.load import new_policy
+from components.modeling.models.model_config import ModelConfig
+from components.modeling.text.tokenizer import train_tokenizer
 from tests.support.stage_context import write_jsonl
 
 torch.set_num_threads(1)  # equal bytes are promised for one thread

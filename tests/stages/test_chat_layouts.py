@@ -11,17 +11,18 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from components.measure.outcomes import sample_and_verify
-from components.modeling.examples import examples_from_rows
 from components.modeling.generation.sampler import NativeSampler
-from components.modeling.policy import Policy, load_policy
-from components.modeling.prompting import encode_prompts
-from components.modeling.sampling_config import SamplingConfig
-from components.modeling.supervised import fit
-from components.modeling.training_config import OptimizerConfig, SupervisedConfig
-from components.rl.batch import RIGHT, Batch, Prompt
-from components.rl.collector import Collector
-from components.rl.ledger import PassRates
-from components.rl.slots import StepSettings
+from components.modeling.generation.sampling_config import SamplingConfig
+from components.modeling.loading.load import load_policy
+from components.modeling.models.policy import Policy
+from components.modeling.supervised.examples import examples_from_rows
+from components.modeling.supervised.trainer import fit
+from components.modeling.text.prompting import encode_prompts
+from components.modeling.training.training_config import OptimizerConfig, SupervisedConfig
+from components.rl.batch.batch import RIGHT, Batch, Prompt
+from components.rl.step.collector import Collector
+from components.rl.step.ledger import PassRates
+from components.rl.step.slots import StepSettings
 from components.tasks.item import Item, item_id
 from tests.modeling.chat_models import ANSWERS, LAYOUTS, PROMPTS, save_model
 from tests.stages.toy_models import Silent

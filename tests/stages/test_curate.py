@@ -16,7 +16,7 @@ from components.contract.errors import InputError
 from components.curate.component import COMPONENT
 from components.curate.params import CurateParams
 from components.curate.run import allot
-from components.runtime.fingerprint import fingerprint
+from components.runtime.ledger.fingerprint import fingerprint
 from components.tasks.answers import extract_answer
 from components.tasks.item import item_from_row
 from components.tasks.rows import read_items, read_rows

@@ -11,8 +11,8 @@ import pytest
 from components.curate.component import COMPONENT
 from components.measure.outcomes import sample_and_verify
 from components.modeling.generation.sampler import NativeSampler
-from components.modeling.policy import load_policy
-from components.modeling.sampling_config import SamplingConfig
+from components.modeling.generation.sampling_config import SamplingConfig
+from components.modeling.loading.load import load_policy
 from components.tasks.item import Item
 from components.tasks.rows import read_rows
 from tests.stages.toy_models import prompt_rows, toy_models

@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.curate.decontaminate import Contamination, DecontaminateConfig, evaluation_prompts
-from components.curate.dedup import ExactDuplicates, NearDuplicates
 from components.curate.draft import Draft
-from components.curate.shingles import NearConfig, jaccard, shingles
+from components.curate.operators.decontaminate import Contamination, DecontaminateConfig, evaluation_prompts
+from components.curate.operators.dedup import ExactDuplicates, NearDuplicates
+from components.curate.similarity.shingles import NearConfig, jaccard, shingles
 from components.curate.split import HashSplit
 from components.tasks.item import Item
 from tests.support.stage_context import write_jsonl

@@ -7,7 +7,7 @@ import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from components.contract.errors import InputError
-from components.modeling.policy import load_policy
+from components.modeling.loading.load import load_policy
 from components.pretrain.component import COMPONENT
 from tests.stages.supervised_data import SMALL, demonstrations, demonstrations_folder
 from tests.support.stage_context import Finished, Interrupted, run_stage, write_jsonl

@@ -9,11 +9,11 @@ import pytest
 from pydantic import ValidationError
 
 from components.contract.errors import UnknownName
-from components.modeling.schedule import learning_rate
-from components.modeling.training_config import OptimizerConfig
+from components.modeling.training.schedule import learning_rate
+from components.modeling.training.training_config import OptimizerConfig
 from components.rl.component import COMPONENT
-from components.rl.ledger import PassRates
 from components.rl.params import RLParams
+from components.rl.step.ledger import PassRates
 from tests.stages.rl_stage import item, lines, make_model, run
 from tests.support.stage_context import Interrupted, write_jsonl
 

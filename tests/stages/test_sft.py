@@ -13,7 +13,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from components.contract.errors import InputError
-from components.modeling.policy import load_policy
+from components.modeling.loading.load import load_policy
 from components.sft.component import COMPONENT
 from tests.stages.supervised_data import base_model, demonstrations, demonstrations_folder
 from tests.support.stage_context import Finished, Interrupted, LocalContext, run_stage, write_jsonl

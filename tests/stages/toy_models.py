@@ -10,12 +10,13 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from components.modeling.examples import examples_from_rows
-from components.modeling.model_config import ModelConfig
-from components.modeling.policy import Policy, new_policy
-from components.modeling.supervised import fit
-from components.modeling.tokenizer import train_tokenizer
-from components.modeling.training_config import OptimizerConfig, SupervisedConfig
+from components.modeling.loading.load import new_policy
+from components.modeling.models.model_config import ModelConfig
+from components.modeling.models.policy import Policy
+from components.modeling.supervised.examples import examples_from_rows
+from components.modeling.supervised.trainer import fit
+from components.modeling.text.tokenizer import train_tokenizer
+from components.modeling.training.training_config import OptimizerConfig, SupervisedConfig
 from components.tasks.item import item_id
 
 WORDS = ["".join(letters) for letters in product("abcd", repeat=2) if letters[0] != letters[1]]

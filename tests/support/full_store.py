@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from components.contract.artifacts import ArtifactType, FileEntry, Manifest
-from components.runtime.records import action_key, end_key, job_key, producer_key, run_key, stage_key, utc
+from components.runtime.ledger.records import action_key, end_key, job_key, producer_key, run_key, stage_key, utc
 from components.runtime.store.records import seal
 
 Write = Callable[[str, bytes], object]

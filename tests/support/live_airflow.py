@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from components.runtime.parent import children_of
-from pipelines.engines.airflow.client import Account, Client
-from pipelines.engines.airflow.deployment import Deployment
+from components.runtime.system.parent import children_of
 from pipelines.engines.airflow.stage_process import stage_python
+from pipelines.engines.airflow.standing.client import Account, Client
+from pipelines.engines.airflow.standing.deployment import Deployment
 
 ROOT = Path(__file__).parents[2]
 LIMIT_SECONDS = 1800.0
@@ -136,7 +136,7 @@ class Live:
         return [
             pid
             for pid, line in self.processes().items()
-            if "components.runtime.process" in line and f"--stage {stage} " in f"{line} "
+            if "components.runtime.job.process" in line and f"--stage {stage} " in f"{line} "
         ]
 
 

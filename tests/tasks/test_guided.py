@@ -13,7 +13,7 @@ from components.contract.errors import InputError
 from components.contract.operators import OperatorRefused, OperatorSpec
 from components.curate.component import COMPONENT
 from components.curate.params import CurateParams
-from components.runtime.fingerprint import fingerprint
+from components.runtime.ledger.fingerprint import fingerprint
 from components.tasks.item import Item
 from components.tasks.source import SourceRequest, SourceRow, SourceRows
 from components.tasks.sources.guided import guided_prompt

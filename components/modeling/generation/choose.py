@@ -6,12 +6,12 @@ import os
 import sys
 
 from components.contract.job import Resources
-from components.modeling.generation.engine_process import EngineProcess
-from components.modeling.generation.engine_sampler import EngineSampler
-from components.modeling.generation.gpus import VISIBLE, gpu_memory_share, own_gpus
+from components.modeling.generation.engine.engine_process import EngineProcess
+from components.modeling.generation.engine.engine_sampler import EngineSampler
+from components.modeling.generation.engine.shared import SharedSampler
 from components.modeling.generation.sampler import NativeSampler, Sampler
-from components.modeling.generation.shared import SharedSampler
-from components.modeling.policy import Policy
+from components.modeling.models.gpus import VISIBLE, gpu_memory_share, own_gpus
+from components.modeling.models.policy import Policy
 from components.modeling.ranks import current_ranks
 
 PYTHON = "POSTTRAIN_VLLM_PYTHON"
@@ -56,7 +56,7 @@ def _own_sampler(policy: Policy, resources: Resources) -> Sampler:
 
     def start() -> EngineProcess:
         return EngineProcess(
-            "components.modeling.generation.vllm_engine:VllmEngine",
+            "components.modeling.generation.engine.vllm_engine:VllmEngine",
             python=os.environ.get(PYTHON) or sys.executable,
             environment=environment,
             without=[name for name in os.environ if name in LAUNCHER_VARIABLES or name.startswith("TORCHELASTIC_")],

@@ -13,11 +13,11 @@ from typing import ClassVar, Self
 
 import torch
 
-from components.modeling.generate import Progress, Samples, generate
+from components.modeling.generation.generate import Progress, Samples, generate
+from components.modeling.generation.sampling import LogitsProcessor
+from components.modeling.generation.sampling_config import SamplingConfig
 from components.modeling.generation.scoring import scored
-from components.modeling.policy import Policy
-from components.modeling.sampling import LogitsProcessor
-from components.modeling.sampling_config import SamplingConfig
+from components.modeling.models.policy import Policy
 
 
 @dataclass

@@ -11,11 +11,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from components.modeling import logprobs as chunking
-from components.modeling.batching import micro_batches
-from components.modeling.generate import Samples
-from components.modeling.packed import Packed
-from components.modeling.policy import Policy
+from components.modeling.generation.generate import Samples
+from components.modeling.models.policy import Policy
+from components.modeling.packing import logprobs as chunking
+from components.modeling.packing.batching import micro_batches
+from components.modeling.packing.packed import Packed
 
 MAX_TOKENS = 16384
 """Most tokens of one forward pass, unless one prompt with its responses has more."""

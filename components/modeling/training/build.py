@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from components.contract.backends import Backends
-from components.modeling.optimizer import build_optimizer
-from components.modeling.policy import Policy
+from components.modeling.models.policy import Policy
 from components.modeling.ranks import Ranks, current_ranks
+from components.modeling.training.optimizer import build_optimizer
 from components.modeling.training.plain import ReplicaTrainer, TorchTrainer
 from components.modeling.training.trainer import Trainer
-from components.modeling.training_config import OptimizerConfig
+from components.modeling.training.training_config import OptimizerConfig
 
 
 def build_trainer(

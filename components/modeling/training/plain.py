@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor, distributed
 
-from components.modeling.optimizer import Optimizer, Update
-from components.modeling.policy import Policy
+from components.modeling.models.policy import Policy
 from components.modeling.ranks import Ranks
+from components.modeling.training.optimizer import Optimizer, Update
 from components.modeling.training.trainer import P, R, Trainer
 
 BUCKET_ELEMENTS = 1 << 26

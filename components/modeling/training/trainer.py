@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from torch import Tensor
 
-from components.modeling.optimizer import Update
-from components.modeling.policy import Policy
+from components.modeling.models.policy import Policy
 from components.modeling.ranks import Ranks
+from components.modeling.training.optimizer import Update
 
 P = TypeVar("P")
 R = TypeVar("R")

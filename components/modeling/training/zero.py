@@ -19,12 +19,12 @@ from torch import Tensor, nn
 
 from components.contract.backends import Backends
 from components.contract.errors import InputError, StageFailed
-from components.modeling.optimizer import Update, adamw, gradient_failure, learning_rate
-from components.modeling.policy import Policy
+from components.modeling.models.policy import Policy
 from components.modeling.ranks import Ranks
+from components.modeling.training.optimizer import Update, adamw, gradient_failure, learning_rate
 from components.modeling.training.trainer import P, R, Trainer
+from components.modeling.training.training_config import OptimizerConfig
 from components.modeling.training.zero_state import ZeroState
-from components.modeling.training_config import OptimizerConfig
 
 
 class _Compute(nn.Module):

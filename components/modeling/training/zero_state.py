@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, distributed, nn
 
 from components.contract.errors import InputError
-from components.modeling.master import MASTER
+from components.modeling.training.master import MASTER
 
 AVERAGES = ("exp_avg", "exp_avg_sq")
 """AdamW's moving averages, as torch and the checkpoints call them."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from components.contract.registry import COMPONENT_GROUP, OPERATOR_GROUP
-from components.runtime.code import LOCK
+from components.runtime.system.code import LOCK
 
 OURS = "components"
 PROJECT = "posttrain"

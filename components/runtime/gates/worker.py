@@ -15,7 +15,7 @@ from typing import Any
 
 from components.contract.errors import InputError
 from components.contract.job import Expectation
-from components.runtime.parent import die_with_parent
+from components.runtime.system.parent import die_with_parent
 
 
 def main() -> None:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from components.contract.artifacts import canonical_json
 from components.contract.errors import CorruptArtifact
+from components.runtime.ledger.records import action_key, end_key, run_key, stage_key, utc
 from components.runtime.lineage.events import moment
 from components.runtime.lineage.spool import NO_FINGERPRINT
-from components.runtime.records import action_key, end_key, run_key, stage_key, utc
 
 if TYPE_CHECKING:
     from components.runtime.store import Store
@@ -156,7 +156,7 @@ def _action(store: Store, fingerprint: str) -> Record | None:
 
 def _parts(event: Record, fingerprint: str) -> Record | None:
     """Return the parts of a fingerprint as its stage's beginning told them, if they hash to it."""
-    from components.runtime.fingerprint import EPOCH
+    from components.runtime.ledger.fingerprint import EPOCH
 
     inputs = {port: [item["digest"] for item in items] for port, items in sorted(event["inputs"].items())}
     plain = {name: event[name] for name in ("component", "params", "seed")}

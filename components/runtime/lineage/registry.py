@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import InputError, UnknownName
+from components.runtime.ledger.records import run_key
 from components.runtime.lineage.heal import read_or_copy, read_or_heal
 from components.runtime.lineage.spool import Spool
-from components.runtime.records import run_key
 
 if TYPE_CHECKING:
     from components.runtime.store import Store

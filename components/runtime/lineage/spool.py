@@ -19,7 +19,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from components.runtime.code import code_version
 from components.runtime.lineage.events import (
     Code,
     MetricChunk,
@@ -35,11 +34,12 @@ from components.runtime.lineage.events import (
     epoch_milliseconds,
     moment,
 )
+from components.runtime.system.code import code_version
 
 if TYPE_CHECKING:
     from components.contract.context import Input
     from components.contract.job import Job
-    from components.runtime.fingerprint import Fingerprint
+    from components.runtime.ledger.fingerprint import Fingerprint
     from components.runtime.lineage.events import Event
     from components.runtime.store import Store
 

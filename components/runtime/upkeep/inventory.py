@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import InputError
-from components.runtime.lineage.ledger import Ledger
+from components.runtime.ledger.ledger import Ledger
 from components.runtime.lineage.spool import NO_FINGERPRINT
 
 if TYPE_CHECKING:

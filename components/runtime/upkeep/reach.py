@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import InputError
+from components.runtime.ledger.records import action_key, end_key, job_key, producer_key, run_key, stage_key
 from components.runtime.lineage.heal import read_or_copy
-from components.runtime.records import action_key, end_key, job_key, producer_key, run_key, stage_key
 from components.runtime.upkeep.inventory import Inventory, Record
 from components.runtime.upkeep.pins import ARTIFACTS, pinned
 

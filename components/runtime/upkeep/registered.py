@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from components.contract.errors import InputError
-from components.runtime.lineage.target import (
+from components.runtime.lineage.delivery.target import (
     access_refused,
     configure_client,
     database_errors,

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from components.runtime.ledger.sequence import in_order
 from components.runtime.lineage.events import moment
 from components.runtime.lineage.heal import read_or_copy
-from components.runtime.lineage.sequence import in_order
 from components.runtime.upkeep.pins import RUNS, pinned
 
 if TYPE_CHECKING:

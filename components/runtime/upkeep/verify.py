@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import CorruptArtifact
+from components.runtime.ledger.records import action_key, producer_key
 from components.runtime.lineage.heal import heal, read_or_copy
 from components.runtime.lineage.spool import NO_FINGERPRINT
-from components.runtime.records import action_key, producer_key
 from components.runtime.store.keys import DIGEST, is_record
 from components.runtime.store.looks import look_at
 from components.runtime.upkeep.inventory import OF_A_RUN

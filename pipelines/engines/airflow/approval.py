@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from components.contract.job import Approval
 from pipelines.engines.airflow.stage_run import StageRun
-from pipelines.engines.approvals import REJECTED, Decision, decide, record_decision
+from pipelines.engines.shared.approvals import REJECTED, Decision, decide, record_decision
 
 TIME_LIMIT = "time limit"
 

@@ -8,7 +8,7 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowException
 
 from components.contract.errors import PosttrainError
-from components.runtime.records import failure_key
+from components.runtime.ledger.records import failure_key
 from pipelines.engines.airflow.stage_run import StageRun
 
 log = logging.getLogger(__name__)

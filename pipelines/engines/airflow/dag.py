@@ -27,17 +27,17 @@ from pipelines.engines.airflow.names import (
     pool_name,
     run_id_of,
 )
-from pipelines.engines.airflow.pools import slots_of_a_job
 from pipelines.engines.airflow.run_tasks import PlanTask, ReportTask
 from pipelines.engines.airflow.stage_run import STORE
 from pipelines.engines.airflow.stage_task import StageTask
-from pipelines.engines.attempt import STARTUP_SECONDS
-from pipelines.engines.pod import PodSettings
-from pipelines.find import recipe_files
-from pipelines.plan import stage_job
-from pipelines.pools import load_pools
-from pipelines.recipe import Recipe, load_recipe
-from pipelines.stage import Stage
+from pipelines.engines.airflow.standing.pools import slots_of_a_job
+from pipelines.engines.shared.attempt import STARTUP_SECONDS
+from pipelines.engines.shared.pod import PodSettings
+from pipelines.language.find import recipe_files
+from pipelines.plan.plan import stage_job
+from pipelines.recipe.pools import load_pools
+from pipelines.recipe.recipe import Recipe, load_recipe
+from pipelines.recipe.stage import Stage
 
 TAG = "posttrain"
 RUN_MACRO = "posttrain_run_id"

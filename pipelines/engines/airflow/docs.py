@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from components.contract.job import reference_text
-from pipelines.grammar import format_duration
-from pipelines.recipe import Recipe
-from pipelines.stage import Stage
+from pipelines.recipe.grammar import format_duration
+from pipelines.recipe.recipe import Recipe
+from pipelines.recipe.stage import Stage
 
 MAX_TEXT = 20_000
 """Characters of a recipe's text that are shown; the file has the rest."""

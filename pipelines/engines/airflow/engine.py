@@ -9,18 +9,18 @@ from typing import Any
 from urllib.parse import quote
 
 from components.contract.errors import InputError
-from components.runtime.records import end_key, failure_key, run_key, stage_key
+from components.runtime.ledger.records import end_key, failure_key, run_key, stage_key
 from components.runtime.store import Store
-from pipelines.document import display_path
-from pipelines.engines.airflow.client import AirflowUnavailable, Client, NotFound
 from pipelines.engines.airflow.names import PLAN, REFUSED, REPORT, approval_task, dag_id, run_id
-from pipelines.engines.ending import run_result
-from pipelines.engines.request import conf_of, refuse_other_graph
-from pipelines.find import recipe_name
-from pipelines.plan import Plan
-from pipelines.recipe import Recipe, load_recipe
-from pipelines.runs import RunResult
-from pipelines.view import RunView
+from pipelines.engines.airflow.standing.client import AirflowUnavailable, Client, NotFound
+from pipelines.engines.shared.ending import run_result
+from pipelines.engines.shared.request import conf_of, refuse_other_graph
+from pipelines.language.document import display_path
+from pipelines.language.find import recipe_name
+from pipelines.plan.plan import Plan
+from pipelines.recipe.recipe import Recipe, load_recipe
+from pipelines.runs.runs import RunResult
+from pipelines.runs.view import RunView
 
 POLL_SECONDS = 1.0
 AWAY_SECONDS = 120.0

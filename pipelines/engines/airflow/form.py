@@ -6,10 +6,10 @@ from typing import Any
 
 from airflow.sdk import Param
 
-from pipelines.engines.request import SEED, SET
-from pipelines.grammar import MAX_SEED
-from pipelines.parameters import Parameter, ParameterWords
-from pipelines.recipe import Recipe
+from pipelines.engines.shared.request import SEED, SET
+from pipelines.recipe.grammar import MAX_SEED
+from pipelines.recipe.parameters import Parameter, ParameterWords
+from pipelines.recipe.recipe import Recipe
 
 MORE = "More"
 """The form shows a section folded; parameters that most runs leave alone are there."""

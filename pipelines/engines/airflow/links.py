@@ -10,7 +10,7 @@ from airflow.sdk import BaseOperatorLink
 
 from components.runtime.store import open_store
 from pipelines.engines.airflow.names import STORE, run_id_of
-from pipelines.engines.mlflow_page import mlflow_address, run_address
+from pipelines.engines.shared.mlflow_page import mlflow_address, run_address
 
 
 @attrs.define

@@ -11,11 +11,11 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from kubernetes.client import models as k8s
 
 from components.contract.job import Job
-from components.runtime.process import FAILED
+from components.runtime.job.process import FAILED
 from pipelines.engines.airflow.links import MlflowRun
 from pipelines.engines.airflow.stage_run import StageRun
-from pipelines.engines.attempt import Ended, ended
-from pipelines.engines.pod import (
+from pipelines.engines.shared.attempt import Ended, ended
+from pipelines.engines.shared.pod import (
     CONTAINER,
     SCHEDULE_SECONDS,
     STARTUP_SECONDS,
@@ -23,7 +23,7 @@ from pipelines.engines.pod import (
     pod_manifest,
     refusals,
 )
-from pipelines.pools import Pool
+from pipelines.recipe.pools import Pool
 
 LOG_SECONDS = 10
 """How often the log of a running pod is fetched into the task's log."""

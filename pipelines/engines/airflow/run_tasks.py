@@ -10,16 +10,16 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from components.contract.errors import InputError
-from components.runtime.code import ROOT
 from components.runtime.store import open_store
+from components.runtime.system.code import ROOT
 from pipelines.engines.airflow.links import MlflowRun
 from pipelines.engines.airflow.names import REFUSED, run_id_of
 from pipelines.engines.airflow.stage_process import stage_environment, stage_python
 from pipelines.engines.airflow.stage_run import store_uri
-from pipelines.engines.pod import PodSettings, refuse_pods
-from pipelines.engines.request import requested_recipe
-from pipelines.plan import build_plan
-from pipelines.runs import begin_run
+from pipelines.engines.shared.pod import PodSettings, refuse_pods
+from pipelines.engines.shared.request import requested_recipe
+from pipelines.plan.plan import build_plan
+from pipelines.runs.runs import begin_run
 
 
 class PlanTask(BaseOperator):
@@ -62,7 +62,7 @@ class ReportTask(BaseOperator):
     def execute(self, context: Any) -> None:
         """Work in the components' environment, which has the libraries that a report and MLflow need."""
         dag_run = context["dag_run"]
-        command = [stage_python(), "-m", "pipelines.engines.ending", "--store", store_uri()]
+        command = [stage_python(), "-m", "pipelines.engines.shared.ending", "--store", store_uri()]
         command += ["--run", run_id_of(self.recipe, dag_run)]
         if dag_run.start_date is not None:
             command += ["--started", str(dag_run.start_date.timestamp())]

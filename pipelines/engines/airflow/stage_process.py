@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from components.contract.job import Job
-from components.runtime.code import ROOT, VARIABLE, code_version
-from components.runtime.process import READY
-from pipelines.engines.attempt import ENVIRONMENT, Ended, ended
+from components.runtime.job.process import READY
+from components.runtime.system.code import ROOT, VARIABLE, code_version
+from pipelines.engines.shared.attempt import ENVIRONMENT, Ended, ended
 
 PYTHON = "POSTTRAIN_PYTHON"
 """Interpreter of the environment that holds the stages' libraries; .venv beside the code unless set."""
@@ -44,7 +44,15 @@ def stage_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]
 def stage_command(job: Job) -> list[str]:
     """Return the command that runs a job which the store holds; it ends when this process does."""
     where = ["--store", job.store, "--run", job.run_id, "--stage", job.stage]
-    return [stage_python(), "-m", "components.runtime.process", *where, "--keep-timeout", "--parent", str(os.getpid())]
+    return [
+        stage_python(),
+        "-m",
+        "components.runtime.job.process",
+        *where,
+        "--keep-timeout",
+        "--parent",
+        str(os.getpid()),
+    ]
 
 
 class StageProcess:

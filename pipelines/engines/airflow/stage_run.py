@@ -11,11 +11,11 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from components.contract.errors import InputError, PosttrainError
 from components.contract.job import Job
-from components.runtime.launch import Launch
-from components.runtime.records import load_job, run_key, stage_key
+from components.runtime.job.launch import Launch
+from components.runtime.ledger.records import load_job, run_key, stage_key
 from components.runtime.store import Store, open_store
 from pipelines.engines.airflow.names import STORE, model_asset, output_asset, run_id_of
-from pipelines.view import PlainView
+from pipelines.runs.view import PlainView
 
 
 def store_uri() -> str:

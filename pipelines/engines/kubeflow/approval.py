@@ -9,9 +9,9 @@ import sys
 import time
 
 from components.contract.errors import InputError, PosttrainError
-from components.runtime.process import FAILED, REFUSED
-from pipelines.engines.approvals import REJECTED, Decision, decide
+from components.runtime.job.process import FAILED, REFUSED
 from pipelines.engines.kubeflow.stage_run import StageRun, stage_parser
+from pipelines.engines.shared.approvals import REJECTED, Decision, decide
 
 POLL_SECONDS = 5.0
 

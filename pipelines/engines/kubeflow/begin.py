@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from components.contract.errors import InputError, PosttrainError
-from components.runtime.process import FAILED, REFUSED
+from components.runtime.job.process import FAILED, REFUSED
 from components.runtime.store import Store, open_store
-from pipelines.engines.kubeflow.bundle import Bundle
+from pipelines.engines.kubeflow.compiling.bundle import Bundle
+from pipelines.engines.kubeflow.compiling.form import configuration
+from pipelines.engines.kubeflow.compiling.settings import local_file_refusals, raise_refusals
 from pipelines.engines.kubeflow.executor import ExecutorInput, write_file
-from pipelines.engines.kubeflow.form import configuration
 from pipelines.engines.kubeflow.names import STORE, new_run_id, run_key
-from pipelines.engines.kubeflow.settings import local_file_refusals, raise_refusals
-from pipelines.engines.request import overrides_of, refuse_other_graph
-from pipelines.plan import build_plan
-from pipelines.recipe import Recipe
-from pipelines.runs import begin_run
+from pipelines.engines.shared.request import overrides_of, refuse_other_graph
+from pipelines.plan.plan import build_plan
+from pipelines.recipe.recipe import Recipe
+from pipelines.runs.runs import begin_run
 
 
 def begin(bundle: Bundle, values: Mapping[str, Any], kubeflow_run: str, folder: Path) -> str:

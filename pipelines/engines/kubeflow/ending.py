@@ -12,14 +12,14 @@ from datetime import datetime
 from typing import Any
 
 from components.contract.errors import PosttrainError
-from components.runtime.lineage.ledger import RunRecord, load_run
-from components.runtime.process import FAILED
+from components.runtime.job.process import FAILED
+from components.runtime.ledger.ledger import RunRecord, load_run
 from components.runtime.store import Store, open_store
-from pipelines.engines.ending import end_run, status_of
 from pipelines.engines.kubeflow.executor import ExecutorInput
 from pipelines.engines.kubeflow.names import run_key
 from pipelines.engines.kubeflow.stage_run import record_death
-from pipelines.runs import RunWriter
+from pipelines.engines.shared.ending import end_run, status_of
+from pipelines.runs.runs import RunWriter
 
 STATUS = "final_status"
 """Input by which Kubeflow tells how the others ended."""

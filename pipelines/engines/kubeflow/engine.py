@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from components.contract.errors import InputError
-from components.runtime.records import end_key, run_key
+from components.runtime.ledger.records import end_key, run_key
 from components.runtime.store import Store
-from pipelines.engines.ending import run_result
 from pipelines.engines.kubeflow.client import Client, NotFound, NotNow
-from pipelines.engines.kubeflow.compiler import compile_recipe
+from pipelines.engines.kubeflow.compiling.compiler import compile_recipe
+from pipelines.engines.kubeflow.compiling.form import arguments_of, form_of
+from pipelines.engines.kubeflow.compiling.settings import Settings
 from pipelines.engines.kubeflow.follower import Follower
-from pipelines.engines.kubeflow.form import arguments_of, form_of
 from pipelines.engines.kubeflow.names import STORE
-from pipelines.engines.kubeflow.settings import Settings
-from pipelines.engines.request import conf_of, refuse_other_graph
-from pipelines.plan import Plan
-from pipelines.recipe import Recipe, load_recipe
-from pipelines.runs import RunResult, unfinished_run
-from pipelines.view import RunView
+from pipelines.engines.shared.ending import run_result
+from pipelines.engines.shared.request import conf_of, refuse_other_graph
+from pipelines.plan.plan import Plan
+from pipelines.recipe.recipe import Recipe, load_recipe
+from pipelines.runs.runs import RunResult, unfinished_run
+from pipelines.runs.view import RunView
 
 
 def run_on_kubeflow(

@@ -7,14 +7,14 @@ import time
 from typing import Any
 
 from components.contract.errors import InputError, PosttrainError
-from components.runtime.records import approval_key, end_key, failure_key, stage_key
+from components.runtime.ledger.records import approval_key, end_key, failure_key, stage_key
 from components.runtime.store import Store
-from pipelines.engines.approvals import record_decision
 from pipelines.engines.kubeflow.client import Client, KubeflowUnavailable, RunState
 from pipelines.engines.kubeflow.ending import close
 from pipelines.engines.kubeflow.names import run_key, task_name
-from pipelines.plan import Plan
-from pipelines.view import RunView
+from pipelines.engines.shared.approvals import record_decision
+from pipelines.plan.plan import Plan
+from pipelines.runs.view import RunView
 
 POLL_SECONDS = 2.0
 AWAY_SECONDS = 120.0

@@ -11,17 +11,17 @@ import sys
 import time
 
 from components.contract.errors import InputError, PosttrainError
-from components.runtime.process import FAILED, REFUSED
-from components.runtime.records import stage_key
-from pipelines.engines.attempt import ended
+from components.runtime.job.process import FAILED, REFUSED
+from components.runtime.ledger.records import stage_key
 from pipelines.engines.kubeflow.executor import ExecutorInput
-from pipelines.engines.kubeflow.refusals import Refusals
+from pipelines.engines.kubeflow.jobsets.refusals import Refusals
 from pipelines.engines.kubeflow.stage_run import StageRun, add_outputs, stage_parser
+from pipelines.engines.shared.attempt import ended
 
 
 def launch(run: StageRun) -> int:
     """Run the launcher in a process of its own, and record how it died if it could not say so itself."""
-    command = [sys.executable, "-m", "components.runtime.process", "--store", run.store.uri, "--run", run.run_id]
+    command = [sys.executable, "-m", "components.runtime.job.process", "--store", run.store.uri, "--run", run.run_id]
     started = time.time()
     code = subprocess.call([*command, "--stage", run.stage, "--alone", "--parent", str(os.getpid())])
     done = run.store.get(stage_key(run.run_id, run.stage)) is not None

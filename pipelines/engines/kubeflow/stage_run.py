@@ -14,17 +14,17 @@ from typing import Any
 from components.contract.artifacts import ArtifactType
 from components.contract.errors import InputError, PosttrainError, StageFailed
 from components.contract.job import Job
-from components.runtime.launch import Launch
-from components.runtime.lineage.deliver import deliver
+from components.runtime.job.launch import Launch
+from components.runtime.job.progress import text_lines
+from components.runtime.ledger.records import failure_key, load_job, run_key, stage_key
+from components.runtime.lineage.delivery.deliver import deliver
+from components.runtime.lineage.delivery.target import tracking_uri
 from components.runtime.lineage.spool import NO_FINGERPRINT, Spool
-from components.runtime.lineage.target import tracking_uri
-from components.runtime.progress import text_lines
-from components.runtime.records import failure_key, load_job, run_key, stage_key
 from components.runtime.store import Store, open_store
 from pipelines.engines.kubeflow.executor import ExecutorInput, write_file
 from pipelines.engines.kubeflow.names import identifier
-from pipelines.engines.mlflow_page import mlflow_address, run_address
-from pipelines.runs import LINEAGE
+from pipelines.engines.shared.mlflow_page import mlflow_address, run_address
+from pipelines.runs.runs import LINEAGE
 
 DELIVERY_SECONDS = 20.0
 """How long another process that delivers this run gets to finish; the run's end brings what is left."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from components.modeling.generation.engine_process import EngineProcess
-from components.modeling.generation.engine_sampler import EngineSampler
-from components.modeling.policy import Policy
+from components.modeling.generation.engine.engine_process import EngineProcess
+from components.modeling.generation.engine.engine_sampler import EngineSampler
+from components.modeling.models.policy import Policy
 
 HERE = "tests.modeling.generation"
 NATIVE = f"{HERE}.native_engine:NativeEngine"

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from components.modeling.generate import generate
-from components.modeling.generation.frames import Arrays, Header
-from components.modeling.policy import Policy, load_policy
-from components.modeling.sampling_config import SamplingConfig
+from components.modeling.generation.engine.frames import Arrays, Header
+from components.modeling.generation.generate import generate
+from components.modeling.generation.sampling_config import SamplingConfig
+from components.modeling.loading.load import load_policy
+from components.modeling.models.policy import Policy
 
 TYPES = {"tokens": np.int32, "lengths": np.int32, "logprobs": np.float32, "finished": np.bool_}
 

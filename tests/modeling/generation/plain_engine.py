@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from components.modeling.generation.frames import Arrays, Header
+from components.modeling.generation.engine.frames import Arrays, Header
 
 TOKEN = 5
 

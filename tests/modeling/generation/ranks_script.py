@@ -17,17 +17,18 @@ from transformers import AutoModelForCausalLM
 
 from components.contract.backends import Backends
 from components.contract.job import Resources
-from components.modeling.generate import Samples
 from components.modeling.generation.choose import open_sampler
+from components.modeling.generation.engine.shared import SharedSampler
+from components.modeling.generation.generate import Samples
 from components.modeling.generation.sampler import Sampler
-from components.modeling.generation.shared import SharedSampler
-from components.modeling.model_config import ModelConfig
-from components.modeling.policy import Policy, new_policy
+from components.modeling.generation.sampling_config import SamplingConfig
+from components.modeling.loading.load import new_policy
+from components.modeling.models.model_config import ModelConfig
+from components.modeling.models.policy import Policy
 from components.modeling.ranks import Ranks, current_ranks
-from components.modeling.sampling_config import SamplingConfig
-from components.modeling.training import build_trainer
-from components.rl.batch import Batch
-from components.rl.scoring import frozen, score_tokens
+from components.modeling.training.build import build_trainer
+from components.rl.batch.batch import Batch
+from components.rl.step.scoring import frozen, score_tokens
 from tests.modeling import decoder_models as models
 from tests.modeling.generation.engines import FORGETFUL, GATED, NATIVE, engine_sampler
 from tests.modeling.training.ranks_script import CONFIG, steps

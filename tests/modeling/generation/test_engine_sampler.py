@@ -15,14 +15,15 @@ import torch
 
 from components.contract.errors import InputError
 from components.contract.job import Resources
-from components.modeling.generate import Samples, generate
-from components.modeling.generation import engine_sampler as engine_samplers
 from components.modeling.generation.choose import open_sampler
-from components.modeling.generation.engine_process import EngineFailed
-from components.modeling.generation.engine_sampler import EngineSampler
+from components.modeling.generation.engine import engine_sampler as engine_samplers
+from components.modeling.generation.engine.engine_process import EngineFailed
+from components.modeling.generation.engine.engine_sampler import EngineSampler
+from components.modeling.generation.generate import Samples, generate
 from components.modeling.generation.sampler import NativeSampler
-from components.modeling.policy import Policy, load_policy
-from components.modeling.sampling_config import SamplingConfig
+from components.modeling.generation.sampling_config import SamplingConfig
+from components.modeling.loading.load import load_policy
+from components.modeling.models.policy import Policy
 from tests.modeling import decoder_models as models
 from tests.modeling.generation.engines import FORGETFUL, PACKAGE, PLAIN, engine_process, engine_sampler
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.modeling.generation import frames
+from components.modeling.generation.engine import frames
 
 BY_HAND = (
     b'PTF1\x3c\x00\x00\x00\x08\x00\x00\x00\x00\x00\x00\x00{"call": "load", "n": 3, "arrays": [["a", "int32", [1, 2]]]}'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from components.contract.errors import InputError
-from components.modeling.generation.gpus import gpu_memory_share, own_gpus, tensor_parallel_size
+from components.modeling.models.gpus import gpu_memory_share, own_gpus, tensor_parallel_size
 
 
 @pytest.mark.parametrize(

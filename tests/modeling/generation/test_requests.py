@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.modeling.generation.requests import Request, plan_requests, to_arrays, to_samples
-from components.modeling.sampling_config import SamplingConfig
+from components.modeling.generation.engine.requests import Request, plan_requests, to_arrays, to_samples
+from components.modeling.generation.sampling_config import SamplingConfig
 
 END = frozenset({3})
 FACTS = {"pad_id": 0, "vocab_size": 10}

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from components.modeling.generate import generate
 from components.modeling.generation import scoring
-from components.modeling.policy import Policy, load_policy
-from components.modeling.sampling_config import SamplingConfig
+from components.modeling.generation.generate import generate
+from components.modeling.generation.sampling_config import SamplingConfig
+from components.modeling.loading.load import load_policy
+from components.modeling.models.policy import Policy
 from tests.modeling import decoder_models as models
 
 PROMPTS = models.token_lists([5, 9, 30, 1], seed=1)

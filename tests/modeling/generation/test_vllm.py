@@ -17,16 +17,17 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from components.contract.job import Resources
-from components.modeling.generate import Samples, generate
 from components.modeling.generation.choose import open_sampler
-from components.modeling.generation.engine_process import EngineFailed
-from components.modeling.generation.engine_sampler import EngineSampler
+from components.modeling.generation.engine.engine_process import EngineFailed
+from components.modeling.generation.engine.engine_sampler import EngineSampler
+from components.modeling.generation.generate import Samples, generate
 from components.modeling.generation.sampler import Sampler
-from components.modeling.model_config import ModelConfig
-from components.modeling.packed import Packed
-from components.modeling.policy import Policy, new_policy
-from components.modeling.sampling import truncate
-from components.modeling.sampling_config import SamplingConfig
+from components.modeling.generation.sampling import truncate
+from components.modeling.generation.sampling_config import SamplingConfig
+from components.modeling.loading.load import new_policy
+from components.modeling.models.model_config import ModelConfig
+from components.modeling.models.policy import Policy
+from components.modeling.packing.packed import Packed
 from tests.modeling import decoder_models as models
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import torch
 
-from components.modeling.generation.engine_process import EngineProcess
-from components.modeling.generation.engine_sampler import EngineSampler
-from components.modeling.generation.frames import Arrays, Header
-from components.modeling.generation.vllm_engine import VllmEngine
-from components.modeling.policy import load_policy
-from components.modeling.prompting import decode_responses, encode_prompts
-from components.modeling.sampling_config import SamplingConfig
+from components.modeling.generation.engine.engine_process import EngineProcess
+from components.modeling.generation.engine.engine_sampler import EngineSampler
+from components.modeling.generation.engine.frames import Arrays, Header
+from components.modeling.generation.engine.vllm_engine import VllmEngine
+from components.modeling.generation.sampling_config import SamplingConfig
+from components.modeling.loading.load import load_policy
+from components.modeling.text.prompting import decode_responses, encode_prompts
 from tests.modeling.chat_models import LAYOUTS, PROMPTS, save_model
 
 

@@ -17,18 +17,20 @@ import torch
 from torch import Tensor, distributed
 
 from components.contract.backends import Backends
-from components.modeling.decoder import Layer
+from components.modeling.generation.engine.shared import SharedSampler
 from components.modeling.generation.sampler import NativeSampler, Sampler
-from components.modeling.generation.shared import SharedSampler
-from components.modeling.lora import LoraConfig
-from components.modeling.model_config import ModelConfig
-from components.modeling.packed import Packed
-from components.modeling.policy import Policy, load_policy, new_policy
+from components.modeling.generation.sampling_config import SamplingConfig
+from components.modeling.loading.load import load_policy, new_policy
+from components.modeling.models.lora import LoraConfig
+from components.modeling.models.model_config import ModelConfig
+from components.modeling.models.policy import Policy
+from components.modeling.native.decoder import Layer
+from components.modeling.packing.packed import Packed
 from components.modeling.ranks import Ranks, current_ranks
-from components.modeling.sampling_config import SamplingConfig
-from components.modeling.training import Trainer, build_trainer
-from components.modeling.training_config import OptimizerConfig
-from components.modeling.training_state import TrainingState, load_training_state, save_training_state
+from components.modeling.training.build import build_trainer
+from components.modeling.training.trainer import Trainer
+from components.modeling.training.training_config import OptimizerConfig
+from components.modeling.training.training_state import TrainingState, load_training_state, save_training_state
 
 STEPS, SAVED_AT = 6, 3
 CONFIG = OptimizerConfig(peak_learning_rate=1e-2, weight_decay=0.1, clip_norm=0.8)

@@ -18,12 +18,12 @@ import torch
 from components.contract.backends import Backends
 from components.contract.errors import InputError
 from components.modeling.generation.sampler import NativeSampler
-from components.modeling.lora import LoraConfig
-from components.modeling.policy import load_policy
-from components.modeling.training import build_trainer
+from components.modeling.loading.load import load_policy
+from components.modeling.models.lora import LoraConfig
+from components.modeling.training.build import build_trainer
+from components.modeling.training.training_config import OptimizerConfig
+from components.modeling.training.training_state import load_training_state
 from components.modeling.training.zero_state import ZeroState
-from components.modeling.training_config import OptimizerConfig
-from components.modeling.training_state import load_training_state
 from tests.modeling.decoder_models import build
 from tests.modeling.training.ranks_script import (
     CONFIG,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from components.contract.job import Approval, Job
-from pipelines.plan import Plan
+from pipelines.plan.plan import Plan
 
 
 @dataclass(frozen=True)

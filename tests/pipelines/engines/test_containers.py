@@ -8,7 +8,7 @@ import pytest
 
 from components.contract.errors import InputError
 from components.contract.job import Job, Resources
-from pipelines.engines.containers import Containers
+from pipelines.engines.local.containers import Containers
 
 IMAGES = {"cpu": "posttrain-cpu:1", "gpu": "posttrain-gpu:1"}
 SECRET = "planted-secret-value"

@@ -12,9 +12,9 @@ from threading import Event
 import pytest
 
 from components.contract.job import Job
-from components.runtime.process import READY
-from pipelines.engines.attempt import Limit
-from pipelines.engines.job_process import run_attempt
+from components.runtime.job.process import READY
+from pipelines.engines.local.job_process import run_attempt
+from pipelines.engines.shared.attempt import Limit
 
 
 def slow_to_start(job_json: str, events: Connection, log: str, environment: dict[str, str]) -> None:
@@ -27,7 +27,7 @@ def slow_to_start(job_json: str, events: Connection, log: str, environment: dict
 
 
 def test_the_start_of_a_process_is_none_of_the_stages_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.engines.job_process.run_forked", slow_to_start)
+    monkeypatch.setattr("pipelines.engines.local.job_process.run_forked", slow_to_start)
     job = Job(
         run_id="r", recipe="r", stage="s", component="c", params={}, inputs={}, seed=0, store="x", timeout_seconds=0.5
     )

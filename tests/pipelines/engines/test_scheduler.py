@@ -12,11 +12,11 @@ import pytest
 
 from components.contract.job import Job
 from components.runtime.store import Store, open_store
-from pipelines.engines.approvals import record_decision
-from pipelines.engines.attempt import Ended
-from pipelines.engines.scheduler import Ending, Scheduler
-from pipelines.plan import build_plan
-from pipelines.view import PlainView
+from pipelines.engines.local.scheduler import Ending, Scheduler
+from pipelines.engines.shared.approvals import record_decision
+from pipelines.engines.shared.attempt import Ended
+from pipelines.plan.plan import build_plan
+from pipelines.runs.view import PlainView
 from tests.pipelines.writing import load
 
 pytestmark = pytest.mark.usefixtures("toy_catalog")
@@ -81,7 +81,7 @@ def test_a_rejection_by_the_clock_blocks_what_is_behind(tmp_path: Path, store: S
 def test_an_answer_from_another_terminal_is_heard_by_the_run(
     tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipelines.engines.scheduler.LOOK_AGAIN_SECONDS", 0.02)
+    monkeypatch.setattr("pipelines.engines.local.scheduler.LOOK_AGAIN_SECONDS", 0.02)
     released = Event()
 
     def work(job: Job) -> None:

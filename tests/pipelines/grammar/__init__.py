@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from pipelines.grammar import DEFAULT_KEYS, GROUP_KEYS, RECIPE_KEYS, STAGE_KEYS
+from pipelines.recipe.grammar import DEFAULT_KEYS, GROUP_KEYS, RECIPE_KEYS, STAGE_KEYS
 
 FOLDER = Path(__file__).parent
 RECIPES = sorted(FOLDER.glob("*.yaml"))

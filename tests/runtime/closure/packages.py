@@ -14,7 +14,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[3]
 REWARD = """
-    from components.rl.slots import RewardConfig
+    from components.rl.step.slots import RewardConfig
     from {helper} import factor
     class BonusConfig(RewardConfig):
         bonus: float = 2.0
@@ -46,7 +46,7 @@ PARTS = """
 import json, sys
 from pathlib import Path
 from components.contract.registry import components
-from components.runtime.fingerprint import fingerprint
+from components.runtime.ledger.fingerprint import fingerprint
 component = components().get("rl")
 params = component.params.model_validate({"rewards": ["bonus"]})
 found = [fingerprint(component, params, {}, 0).parts]

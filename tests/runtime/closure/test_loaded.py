@@ -13,7 +13,7 @@ PROGRAM = """
 import json, multiprocessing, sys
 from pathlib import Path
 import digest
-from pipelines.engines.job_process import preload
+from pipelines.engines.local.job_process import preload
 
 if __name__ == "__main__":
     preload(["own_operator"])

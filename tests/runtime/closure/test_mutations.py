@@ -24,7 +24,7 @@ from components.contract.registry import Entry, components, operators
 from components.rl.params import RLParams
 from components.rl.presets import REGISTRY_SLOT
 from components.runtime.closure.walk import Closures
-from components.runtime.fingerprint import Fingerprint, fingerprint
+from components.runtime.ledger.fingerprint import Fingerprint, fingerprint
 from tests.runtime.closure.usage import ROOT, all_stages, files_of, reach
 
 TARGETS = {(slot, name): target for slot, names in OPERATORS.items() for name, target in names.items()}
@@ -165,7 +165,7 @@ def test_nothing_that_only_plans_advises_or_documents_is_code_of_a_stage() -> No
     code = set().union(*(mark.parts["code"] for mark in marks().values()))
     beside = {f"components/{name}/component.py" for name in COMPONENTS}
     beside |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "components").rglob("*memory_[kn]*.py")}
-    beside |= {f"components/modeling/{name}_memory.py" for name in ("sampling", "supervised")}
+    beside |= {f"components/modeling/estimates/{name}_memory.py" for name in ("sampling", "supervised")}
     beside |= {"components/rl/memory.py", "components/rl/guidelines.py", "components/catalog.py"}
     assert all((ROOT / file).is_file() for file in beside)
     assert not beside & code
@@ -201,8 +201,8 @@ CODE = "\nEDITED = True\n"
 USED = [
     "components/tasks/verifiers/exact.py",
     "components/tasks/demonstrators/gold.py",
-    "components/rl/advantages/group_mean.py",
-    "components/rl/samplers/first_rates.py",
+    "components/rl/operators/advantages/group_mean.py",
+    "components/rl/operators/samplers/first_rates.py",
     "components/tasks/item.py",
     "components/evaluate/run.py",
     "components/rl/params.py",
@@ -212,13 +212,13 @@ UNUSED = [
     ("components/rl/component.py", "", CODE),
     ("components/rl/guidelines.py", "", CODE),
     ("components/rl/memory.py", "", CODE),
-    ("components/modeling/memory_needs.py", "", CODE),
+    ("components/modeling/estimates/memory_needs.py", "", CODE),
     ("components/curate/component.py", "Rows of the dataset", "Number of rows"),
     ("components/rl/README.md", "", "more"),
-    ("components/rl/loop.py", "", "# a comment"),
+    ("components/rl/step/loop.py", "", "# a comment"),
     ("components/tasks/verifiers/exact.py", "from __future__", "# a comment\nfrom __future__"),
     ("components/rl/params.py", "Rounds of rollout and update;", "Rounds;"),
-    ("pipelines/history.py", "", CODE),
+    ("pipelines/plan/history.py", "", CODE),
     ("tests/runtime/test_launch.py", "", CODE),
 ]
 

@@ -12,8 +12,8 @@ import yaml
 
 from components.catalog import OPERATORS
 from components.contract.job import StageRef
-from pipelines.recipe import load_recipe
-from pipelines.stage import Stage
+from pipelines.recipe.recipe import load_recipe
+from pipelines.recipe.stage import Stage
 
 ROOT = Path(__file__).parents[3]
 NOT_HERE = ("gsm8k",)

@@ -19,12 +19,12 @@ import pytest
 from components.contract.artifacts import ArtifactType
 from components.contract.context import Input
 from components.contract.job import Job
-from components.runtime.fingerprint import Fingerprint
-from components.runtime.lineage.deliver import deliver
+from components.runtime.ledger.fingerprint import Fingerprint
+from components.runtime.ledger.records import action_key, output_record, producer_key, stage_entry, stage_key
+from components.runtime.lineage.delivery.deliver import deliver
+from components.runtime.lineage.delivery.target import configure_client, prepare_database
 from components.runtime.lineage.registry import register_model
 from components.runtime.lineage.spool import Spool
-from components.runtime.lineage.target import configure_client, prepare_database
-from components.runtime.records import action_key, output_record, producer_key, stage_entry, stage_key
 from components.runtime.store import Store, open_store
 
 FORK = multiprocessing.get_context("fork")
@@ -361,7 +361,7 @@ def contents() -> Callable[[Path], dict[str, list[tuple[Any, ...]]]]:
 
 @pytest.fixture(autouse=True)
 def _fixed_code(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    from components.runtime.code import code_version
+    from components.runtime.system.code import code_version
 
     monkeypatch.setenv("POSTTRAIN_CODE", json.dumps(CODE))
     code_version.cache_clear()

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from components.contract.errors import InputError
-from components.runtime.lineage.accounts import Accounts
-from components.runtime.lineage.deliver import deliver, sync
+from components.runtime.lineage.delivery.accounts import Accounts
+from components.runtime.lineage.delivery.deliver import deliver, sync
 from components.runtime.lineage.spool import spooled_keys
 from components.runtime.store import Store
 from components.runtime.upkeep.registered import registered_digests

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from components.runtime.lineage.deliver import deliver, sync
+from components.runtime.lineage.delivery.deliver import deliver, sync
 from components.runtime.store import Store
 from tests.runtime.lineage.conftest import tell, uri_of
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlflow.tracking import MlflowClient
 
-from components.runtime.lineage.deliver import deliver, delivery_state, sync
+from components.runtime.lineage.delivery.deliver import deliver, delivery_state, sync
 from components.runtime.lineage.registry import register_model
 from components.runtime.lineage.spool import spooled_keys
 from components.runtime.store import Store, open_store
@@ -78,7 +78,7 @@ def test_a_run_arrives_whole(store: Store, database: Path) -> None:
 def test_kills_at_every_kind_of_write_leave_nothing_twice(
     store: Store, tmp_path: Path, empty_database: Path, contents: Contents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("components.runtime.lineage.delivery.SAVE_SECONDS", 1e9)  # no help from the cursor
+    monkeypatch.setattr("components.runtime.lineage.delivery.delivery.SAVE_SECONDS", 1e9)  # no help from the cursor
     tell(store, "quick-1", rows=4)
     straight = Path(shutil.copy(empty_database, tmp_path / "straight.db"))
     assert in_child(lambda: deliver(store, "quick-1", uri_of(straight)) and None) == 0
@@ -193,7 +193,7 @@ def test_a_follower_ends_with_its_engine(store: Store, database: Path) -> None:
 
 
 def test_a_follower_outlives_neither_its_run_nor_its_server(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("components.runtime.lineage.delivery.POLL_SECONDS", (0.0, 0.0))
+    monkeypatch.setattr("components.runtime.lineage.delivery.delivery.POLL_SECONDS", (0.0, 0.0))
     tell(store, "quick-1")
     result = deliver(store, "quick-1", "http://127.0.0.1:9", follow=True)
     assert result.delivered == 0 and result.pending == len(spooled_keys(store, "quick-1"))

@@ -16,10 +16,10 @@ from rich.console import Console
 from components.contract.artifacts import ArtifactType
 from components.contract.context import Input
 from components.contract.errors import InputError, UnknownName
-from components.runtime.lineage.graph import Graph, ancestors, descendants
-from components.runtime.lineage.ledger import load_run
+from components.runtime.ledger.ledger import load_run
+from components.runtime.ledger.shown import show_json
+from components.runtime.lineage.graph.graph import Graph, ancestors, descendants
 from components.runtime.lineage.registry import register_model
-from components.runtime.lineage.shown import show_json
 from components.runtime.store import Store, open_store
 from tests.runtime.lineage.conftest import Story, tell
 

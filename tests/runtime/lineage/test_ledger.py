@@ -12,10 +12,10 @@ from rich.console import Console
 from components.contract.artifacts import ArtifactType
 from components.contract.errors import InputError, UnknownName
 from components.contract.job import Job
-from components.runtime.lineage.compare import compare_runs
-from components.runtime.lineage.ledger import list_runs, load_run
-from components.runtime.lineage.shown import show_json
-from components.runtime.records import approval_key, asked_key, failure_key, run_key, stage_entry, stage_key
+from components.runtime.ledger.ledger import list_runs, load_run
+from components.runtime.ledger.records import approval_key, asked_key, failure_key, run_key, stage_entry, stage_key
+from components.runtime.ledger.shown import show_json
+from components.runtime.lineage.graph.compare import compare_runs
 from components.runtime.store import Store
 from tests.runtime.lineage.conftest import Story, tell
 

@@ -7,8 +7,8 @@ import random
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from components.runtime.lineage.delivery.order import delivery_order, is_closed
 from components.runtime.lineage.events import parse_event
-from components.runtime.lineage.order import delivery_order, is_closed
 from components.runtime.lineage.spool import run_started_key, spooled_keys
 from components.runtime.store import Store
 from tests.runtime.lineage.conftest import Story, tell

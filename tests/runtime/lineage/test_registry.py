@@ -8,10 +8,10 @@ import pytest
 
 from components.contract.artifacts import ArtifactType
 from components.contract.errors import InputError
-from components.runtime.inputs import import_uri, uri_digest
+from components.runtime.inputs.inputs import import_uri, uri_digest
+from components.runtime.ledger.records import run_key
+from components.runtime.lineage.delivery.watch import Watcher
 from components.runtime.lineage.registry import aliases_of, find_version, register_model
-from components.runtime.lineage.watch import Watcher
-from components.runtime.records import run_key
 from components.runtime.store import Store, open_store
 
 
@@ -94,7 +94,7 @@ def test_a_watcher_asks_again_for_what_it_could_not_deliver(
         asked.append(run_id)
         return Result()
 
-    monkeypatch.setattr("components.runtime.lineage.watch.deliver", deliver)
+    monkeypatch.setattr("components.runtime.lineage.delivery.watch.deliver", deliver)
     watcher = Watcher(store, "http://127.0.0.1:1")
     watcher.look()
     Result.pending = 0

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from components.runtime.lineage.rollout_table import MAX_ROWS, rollout_table
+from components.runtime.lineage.delivery.rollout_table import MAX_ROWS, rollout_table
 
 
 def table_of(folder: Path, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

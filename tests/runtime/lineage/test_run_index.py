@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from components.contract.errors import CorruptArtifact, StoreUnavailable
-from components.runtime.lineage import run_index
-from components.runtime.lineage.graph import ancestors, descendants
-from components.runtime.lineage.ledger import Ledger, list_runs, load_run, newest_runs
-from components.runtime.lineage.shown import show_json
+from components.runtime.ledger import run_index
+from components.runtime.ledger.ledger import Ledger, list_runs, load_run, newest_runs
+from components.runtime.ledger.shown import show_json
+from components.runtime.lineage.graph.graph import ancestors, descendants
 from components.runtime.store import Store, open_store
 from tests.benchmarks.bench_listing import counted_calls
 from tests.conftest import BUCKET
@@ -23,7 +23,7 @@ FRESH = 2
 def full(s3_uri: str, monkeypatch: pytest.MonkeyPatch) -> FullStore:
     """A bucket with many runs, for numbers that are smaller than the real ones."""
     monkeypatch.setattr(run_index, "WORTH_WRITING", 5)
-    monkeypatch.setattr("components.runtime.lineage.ledger.SHOWN_AS_THEY_ARE", FRESH)
+    monkeypatch.setattr("components.runtime.ledger.ledger.SHOWN_AS_THEY_ARE", FRESH)
     full = FullStore(in_memory_writer(BUCKET, s3_uri.removeprefix(f"s3://{BUCKET}/")), s3_uri)
     full.fill(RUNS)
     return full

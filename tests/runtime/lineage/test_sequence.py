@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from components.runtime.lineage.ledger import Ledger, list_runs, newest_runs
-from components.runtime.lineage.sequence import run_numbers
+from components.runtime.ledger.ledger import Ledger, list_runs, newest_runs
+from components.runtime.ledger.sequence import run_numbers
 from components.runtime.store import Store, open_store
 from components.runtime.upkeep.inventory import take_inventory
 from components.runtime.upkeep.selection import Rules, select_runs
 from pipelines.cli.stores import run_of
-from pipelines.history import History
-from pipelines.runs import RunWriter
+from pipelines.plan.history import History
+from pipelines.runs.runs import RunWriter
 from tests.runtime.lineage.conftest import Story
 
 SIDE_BY_SIDE = 4

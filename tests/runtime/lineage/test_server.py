@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from components.runtime.lineage.deliver import deliver, sync
+from components.runtime.lineage.delivery.deliver import deliver, sync
 from components.runtime.lineage.spool import spooled_keys
 from components.runtime.store import Store
 from tests.runtime.lineage.conftest import deliver_and_die, forget, in_child, rows_of, tell, uri_of
@@ -32,7 +32,7 @@ def test_over_http_everything_arrives_once_whatever_dies(
     store: Store, tmp_path: Path, empty_database: Path, contents: Contents, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     uri = f"http://127.0.0.1:{port}"
-    monkeypatch.setattr("components.runtime.lineage.delivery.SAVE_SECONDS", 1e9)  # no help from the cursor
+    monkeypatch.setattr("components.runtime.lineage.delivery.delivery.SAVE_SECONDS", 1e9)  # no help from the cursor
     tell(store, "quick-1", rows=4)
     tell(store, "quick-2", rows=4, salt="2")
     events = len(spooled_keys(store, "quick-1"))
@@ -56,7 +56,15 @@ def test_over_http_everything_arrives_once_whatever_dies(
 
         forget(store, "quick-2", spooled_keys(store, "quick-2"))
         monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-        command = [sys.executable, "-m", "components.runtime.lineage.deliver", "--store", store.uri, "--run", "quick-2"]
+        command = [
+            sys.executable,
+            "-m",
+            "components.runtime.lineage.delivery.deliver",
+            "--store",
+            store.uri,
+            "--run",
+            "quick-2",
+        ]
         done = subprocess.run([*command, "--follow"], capture_output=True, text=True, timeout=60, check=True)
         assert json.loads(done.stdout)["delivered"] == events
         assert contents(database) == contents(straight)

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mlflow.utils.validation import _validate_metric, _validate_param, _validate_tag
 
-from components.runtime.lineage.cursor import Cursor
+from components.runtime.lineage.delivery.cursor import Cursor
+from components.runtime.lineage.delivery.target import artifact_root, prepare_database, tracking_uri, unreachable
 from components.runtime.lineage.names import flatten, mlflow_name, mlflow_value
-from components.runtime.lineage.target import artifact_root, prepare_database, tracking_uri, unreachable
 from components.runtime.store import Store, open_store
 from tests.runtime.lineage.conftest import in_child, uri_of
 

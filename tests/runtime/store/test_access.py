@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from components.contract.errors import StoreUnavailable
-from components.runtime.lineage.deliver import deliver
-from components.runtime.scratch import scratch_folder
+from components.runtime.job.scratch import scratch_folder
+from components.runtime.lineage.delivery.deliver import deliver
 from components.runtime.store import open_store
 from components.runtime.store.access import access_below, temporary_top
 from tests.runtime.lineage.conftest import tell

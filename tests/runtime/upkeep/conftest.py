@@ -10,9 +10,9 @@ import pytest
 
 from components.contract.job import Job, StageRef
 from components.contract.registry import components
-from components.runtime.launch import Launch
+from components.runtime.job.launch import Launch
+from components.runtime.ledger.records import end_key, run_key, utc
 from components.runtime.lineage.spool import Spool
-from components.runtime.records import end_key, run_key, utc
 from components.runtime.store import Store, open_store
 
 Run = Callable[..., dict[str, Any]]

@@ -8,9 +8,9 @@ import pytest
 
 from components.contract.artifacts import ArtifactType
 from components.contract.errors import InputError
-from components.runtime.lineage.graph import ancestors
+from components.runtime.ledger.sequence import number_run
+from components.runtime.lineage.graph.graph import ancestors
 from components.runtime.lineage.registry import register_model
-from components.runtime.lineage.sequence import number_run
 from components.runtime.upkeep.collect import Collection, delete_garbage, find_garbage, only_collector
 from components.runtime.upkeep.pins import pin, unpin
 from components.runtime.upkeep.selection import Rules

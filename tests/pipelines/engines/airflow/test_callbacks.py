@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from components.contract.job import Job
-from components.runtime.records import failure_key, save_job
+from components.runtime.ledger.records import failure_key, save_job
 from components.runtime.store import Store, open_store
 from pipelines.engines.airflow.callbacks import stage_failed
 from pipelines.engines.airflow.names import run_id_of

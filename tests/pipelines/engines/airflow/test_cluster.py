@@ -10,7 +10,7 @@ import kubernetes_validate
 import yaml
 
 from pipelines.engines.airflow.stage_run import STORE
-from pipelines.engines.pod import (
+from pipelines.engines.shared.pod import (
     CONFIG_MAPS,
     IMAGES,
     NAMESPACE,
@@ -19,7 +19,7 @@ from pipelines.engines.pod import (
     PodSettings,
     refusals,
 )
-from pipelines.pools import load_pools
+from pipelines.recipe.pools import load_pools
 from tests.pipelines.engines.airflow.test_pod import job, operator, spec
 
 INFRA = Path(__file__).parents[4] / "infra"

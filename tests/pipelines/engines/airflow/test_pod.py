@@ -19,8 +19,8 @@ from kubernetes.client import ApiClient
 from components.contract.errors import InputError
 from components.contract.job import Job
 from pipelines.engines.airflow.pod_task import StagePod
-from pipelines.engines.pod import PodSettings, refusals, refuse_pods
-from pipelines.pools import Pool, load_pools
+from pipelines.engines.shared.pod import PodSettings, refusals, refuse_pods
+from pipelines.recipe.pools import Pool, load_pools
 
 RUN = "nightly-20261121-120000-ab12"
 CPU, GPU, HOPPER = (

@@ -15,7 +15,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException, TaskDeferred
 
 from components.contract.job import Job
-from components.runtime.records import failure_key, run_key, save_job, stage_entry, stage_key
+from components.runtime.ledger.records import failure_key, run_key, save_job, stage_entry, stage_key
 from components.runtime.store import Store, open_store
 from pipelines.engines.airflow.names import run_id_of
 from pipelines.engines.airflow.pod_task import StagePod

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from components.contract.errors import InputError
-from pipelines.engines.request import conf_of, overrides_of, requested_recipe
-from pipelines.recipe import load_recipe
+from pipelines.engines.shared.request import conf_of, overrides_of, requested_recipe
+from pipelines.recipe.recipe import load_recipe
 from tests.pipelines.writing import with_stages, write
 
 TEXT = """

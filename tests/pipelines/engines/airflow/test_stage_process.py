@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from components.runtime.parent import children_of
+from components.runtime.system.parent import children_of
 from pipelines.engines.airflow.stage_process import StageProcess, stage_environment
 
 ROOT = Path(__file__).parents[4]
@@ -35,7 +35,7 @@ process.follow(lambda event: None, lambda line: print(line, flush=True))
 """
 SLEEPS = """
 import os, signal
-from components.runtime.parent import die_with_parent
+from components.runtime.system.parent import die_with_parent
 die_with_parent()
 print("tied", flush=True)
 signal.pause()

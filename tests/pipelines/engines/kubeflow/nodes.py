@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from components.contract.job import Job
-from pipelines.engines.kubeflow.jobset import settings_of
-from pipelines.engines.kubeflow.jobset_manifest import jobset_manifest, jobset_name
-from pipelines.plan import build_plan
-from pipelines.pools import Pool
-from pipelines.recipe import load_recipe
+from pipelines.engines.kubeflow.jobsets.jobset import settings_of
+from pipelines.engines.kubeflow.jobsets.manifest import jobset_manifest, jobset_name
+from pipelines.plan.plan import build_plan
+from pipelines.recipe.pools import Pool
+from pipelines.recipe.recipe import load_recipe
 from tests.pipelines.engines.kubeflow.examples import FOLDER, compiled, parsed
 
 RUN = "nodes-20261121-120000-ab12cd34"

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from components.contract.errors import InputError
-from pipelines.engines.kubeflow.bundle import Bundle
-from pipelines.engines.kubeflow.compiler import compile_recipe
-from pipelines.engines.kubeflow.settings import Settings
-from pipelines.find import recipe_files
-from pipelines.recipe import load_recipe
+from pipelines.engines.kubeflow.compiling.bundle import Bundle
+from pipelines.engines.kubeflow.compiling.compiler import compile_recipe
+from pipelines.engines.kubeflow.compiling.settings import Settings
+from pipelines.language.find import recipe_files
+from pipelines.recipe.recipe import load_recipe
 from tests.pipelines import grammar
 from tests.pipelines.engines.kubeflow.examples import (
     ENVIRONMENT,

@@ -10,18 +10,18 @@ import pytest
 
 from components.contract.errors import InputError, PosttrainError
 from components.contract.job import Job
-from components.runtime.launch import Launch
-from components.runtime.progress import text_lines
-from components.runtime.records import approval_key, stage_entry, stage_key
+from components.runtime.job.launch import Launch
+from components.runtime.job.progress import text_lines
+from components.runtime.ledger.records import approval_key, stage_entry, stage_key
 from components.runtime.store import Store, open_store
-from pipelines.engines.approvals import Decision, decide
 from pipelines.engines.kubeflow import follower as follower_module
 from pipelines.engines.kubeflow.client import Account, Client, KubeflowUnavailable, NotFound, NotNow
 from pipelines.engines.kubeflow.follower import Follower
 from pipelines.engines.kubeflow.names import run_key
-from pipelines.plan import Plan, build_plan
-from pipelines.recipe import load_recipe
-from pipelines.runs import begin_run
+from pipelines.engines.shared.approvals import Decision, decide
+from pipelines.plan.plan import Plan, build_plan
+from pipelines.recipe.recipe import load_recipe
+from pipelines.runs.runs import begin_run
 from tests.pipelines.engines.kubeflow.examples import FOLDER, POOLS, compiled
 from tests.support.kubeflow_api import KubeflowApi, ServedRun, kubeflow_api
 

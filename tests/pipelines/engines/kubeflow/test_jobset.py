@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from components.contract.errors import InputError
-from components.runtime.records import failure_key, run_key, save_job, stage_entry, stage_key
+from components.runtime.ledger.records import failure_key, run_key, save_job, stage_entry, stage_key
 from components.runtime.store import Store, open_store
-from pipelines.engines.kubeflow import jobset
 from pipelines.engines.kubeflow.cluster import Cluster
-from pipelines.engines.kubeflow.jobset import JobSet, Stopped, drive, settings_of
+from pipelines.engines.kubeflow.jobsets import jobset
+from pipelines.engines.kubeflow.jobsets.jobset import JobSet, Stopped, drive, settings_of
 from pipelines.engines.kubeflow.stage_run import StageRun
 from tests.pipelines.engines.kubeflow.examples import POOLS
 from tests.pipelines.engines.kubeflow.nodes import RUN, driver_arguments, job, pool

@@ -10,7 +10,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from pipelines.engines.kubeflow.jobset_manifest import jobset_name
+from pipelines.engines.kubeflow.jobsets.manifest import jobset_name
 from tests.pipelines.engines.kubeflow.conftest import GPU
 from tests.pipelines.engines.kubeflow.examples import POOLS, compiled, parsed
 from tests.pipelines.engines.kubeflow.nodes import job, manifest, pool

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from components.contract.job import Job
-from components.runtime.records import load_job
+from components.runtime.ledger.records import load_job
 from components.runtime.store import open_store
 from pipelines.engines.kubeflow.begin import begin
-from pipelines.engines.kubeflow.bundle import Bundle
-from pipelines.engines.kubeflow.compiler import on_several_nodes
+from pipelines.engines.kubeflow.compiling.bundle import Bundle
+from pipelines.engines.kubeflow.compiling.compiler import on_several_nodes
 from pipelines.engines.kubeflow.names import PLAN, STORE, approval_task, task_name
-from pipelines.engines.pod import STARTUP_SECONDS
-from pipelines.plan import build_plan
-from pipelines.pools import Pool
-from pipelines.recipe import load_recipe
+from pipelines.engines.shared.pod import STARTUP_SECONDS
+from pipelines.plan.plan import build_plan
+from pipelines.recipe.pools import Pool
+from pipelines.recipe.recipe import load_recipe
 from tests.pipelines import grammar
 from tests.pipelines.engines.kubeflow.examples import FOLDER, POOLS, compiled, parsed, tasks_of
 from tests.pipelines.engines.shape import StageShape, job_shape, plan_shape

@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
-from components.runtime.lineage.ledger import load_run
-from components.runtime.lineage.shown import show_json
-from components.runtime.records import approval_key, run_key, save_job
+from components.runtime.ledger.ledger import load_run
+from components.runtime.ledger.records import approval_key, run_key, save_job
+from components.runtime.ledger.shown import show_json
 from components.runtime.store import open_store
-from pipelines.engines.approvals import record_decision
 from pipelines.engines.kubeflow.ending import close
-from pipelines.engines.kubeflow.refusals import Refusals
+from pipelines.engines.kubeflow.jobsets.refusals import Refusals
 from pipelines.engines.kubeflow.stage_run import StageRun
-from pipelines.plan import build_plan
-from pipelines.recipe import load_recipe
-from pipelines.runs import begin_run
+from pipelines.engines.shared.approvals import record_decision
+from pipelines.plan.plan import build_plan
+from pipelines.recipe.recipe import load_recipe
+from pipelines.runs.runs import begin_run
 from tests.pipelines.engines.kubeflow.examples import ENVIRONMENT, POOLS
 from tests.support.command_line import digests
 from tests.support.pipeline_runner import PipelineRun, load_pipeline

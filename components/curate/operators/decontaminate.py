@@ -1,0 +1,120 @@
+"""Decontamination: rows that leak prompts of evaluation sets are dropped."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from components.contract.component import Params
+from components.contract.errors import InputError
+from components.curate.draft import Draft
+from components.curate.operators.dedup import normalised
+from components.curate.similarity.neighbours import NeighbourIndex
+from components.curate.similarity.shingles import NearSwitch, shingles, tokens
+from components.curate.switch import SWITCH
+from components.tasks.rows import iter_rows
+
+MIN_CONTAINED_TOKENS = 4
+"""Shorter evaluation prompts than this occur in any text by chance."""
+MIN_BOILERPLATE_PROMPTS = 20
+"""Below this many evaluation prompts, being shared says little about an n-gram."""
+
+
+class NgramConfig(Params):
+    """Overlap of word n-grams with evaluation prompts (Brown et al. 2020, appendix C)."""
+
+    size: int = Field(default=13, ge=2)
+    """Words and punctuation marks in an n-gram; shorter texts are compared by the exact rule only."""
+    min_share: float = Field(default=0.0, ge=0, le=1)
+    """Share of the row's n-grams that must be found in evaluation prompts; at 0 a single one is enough."""
+    boilerplate_share: float = Field(default=0.05, gt=0, le=1)
+    """N-grams in more than this share of all evaluation prompts are template text and do not count."""
+
+
+class DecontaminateConfig(Params):
+    """What counts as a leak of an evaluation prompt."""
+
+    exact: bool = True
+    """The same prompt; in plain text, the prompt anywhere within."""
+    ngrams: Annotated[NgramConfig | None, SWITCH] = None
+    """Shared word n-grams."""
+    near: NearSwitch = None
+    """Near duplicates by MinHash."""
+
+
+class Contamination:
+    """Rejects rows that leak a prompt of the evaluation sets."""
+
+    def __init__(self, prompts: Iterable[str], config: DecontaminateConfig) -> None:
+        self._config = config
+        distinct = sorted({normalised(prompt) for prompt in prompts})
+        self._prompts = set(distinct) if config.exact else set()
+        self._by_length = _by_length(distinct) if config.exact else {}
+        self._ngrams = _telling_ngrams(distinct, config.ngrams) if config.ngrams else set()
+        self._index = NeighbourIndex(config.near) if config.near else None
+        if self._index:
+            for prompt in distinct:
+                self._index.add(prompt)
+
+    def reject(self, draft: Draft) -> str | None:
+        """Return "contaminated" for a row that leaks an evaluation prompt."""
+        content = draft.content
+        leaks = (
+            normalised(content) in self._prompts
+            or (draft.text is not None and self._contains_prompt(content))
+            or self._shares_ngrams(content)
+            or (self._index is not None and self._index.find(content) is not None)
+        )
+        return "contaminated" if leaks else None
+
+    def keep(self, draft: Draft) -> None:
+        """Kept rows change nothing here."""
+
+    def _contains_prompt(self, text: str) -> bool:
+        words = tokens(text)
+        return any(
+            tuple(words[start : start + length]) in prompts
+            for length, prompts in self._by_length.items()
+            for start in range(len(words) - length + 1)
+        )
+
+    def _shares_ngrams(self, text: str) -> bool:
+        if not (ngrams := self._config.ngrams) or not self._ngrams:
+            return False
+        own = shingles(text, ngram=ngrams.size, unit="word")
+        shared = len(own & self._ngrams)
+        return shared > 0 and shared >= ngrams.min_share * len(own)
+
+
+def evaluation_prompts(folders: Iterable[Path]) -> Iterator[str]:
+    """Yield the prompts (or texts) of evaluation datasets; raise InputError with file and line for another row."""
+    for folder in folders:
+        for where, row in iter_rows(folder):
+            content = row.get("prompt", row.get("text"))
+            if not isinstance(content, str):
+                raise InputError(f"{where}: a row of an evaluation set without prompt and without text")
+            yield content
+
+
+def _by_length(prompts: list[str]) -> dict[int, set[tuple[str, ...]]]:
+    found: dict[int, set[tuple[str, ...]]] = {}
+    for prompt in prompts:
+        words = tuple(tokens(prompt))
+        if len(words) >= MIN_CONTAINED_TOKENS:
+            found.setdefault(len(words), set()).add(words)
+    return found
+
+
+def _telling_ngrams(prompts: list[str], config: NgramConfig) -> set[bytes]:
+    """Return the n-grams of full size in the prompts, without those of the template."""
+    counts: Counter[bytes] = Counter()
+    for prompt in prompts:
+        if len(tokens(prompt)) >= config.size:
+            counts.update(shingles(prompt, ngram=config.size, unit="word"))
+    if len(prompts) < MIN_BOILERPLATE_PROMPTS:
+        return set(counts)
+    return {ngram for ngram, count in counts.items() if count <= config.boilerplate_share * len(prompts)}

@@ -1,0 +1,60 @@
+"""Duplicates within the dataset: the first copy stays."""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+
+from components.contract.component import Params
+from components.curate.draft import Draft
+from components.curate.similarity.neighbours import NeighbourIndex
+from components.curate.similarity.shingles import NearConfig, NearSwitch
+
+
+class DedupConfig(Params):
+    """Which duplicates are removed."""
+
+    exact: bool = True
+    """Remove rows with the prompt, response and text of an earlier one; runs of white space count as one space."""
+    near: NearSwitch = None
+    """Also remove near duplicates, by MinHash; off unless configured, since templated prompts are all alike."""
+
+
+def normalised(text: str) -> str:
+    """Return text in Unicode form NFC with white space runs as one space: what exact comparison compares."""
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+class ExactDuplicates:
+    """Rejects rows that were kept before. Holds 16 bytes a row."""
+
+    def __init__(self) -> None:
+        self._seen: set[bytes] = set()
+
+    def reject(self, draft: Draft) -> str | None:
+        """Return "duplicate" for a row that was kept before."""
+        return "duplicate" if _key(draft) in self._seen else None
+
+    def keep(self, draft: Draft) -> None:
+        """Remember a kept row."""
+        self._seen.add(_key(draft))
+
+
+class NearDuplicates:
+    """Rejects rows whose prompt or text is nearly that of a kept one."""
+
+    def __init__(self, config: NearConfig) -> None:
+        self._index = NeighbourIndex(config)
+
+    def reject(self, draft: Draft) -> str | None:
+        """Return "near_duplicate" for a row that is nearly a kept one."""
+        return None if self._index.find(draft.content) is None else "near_duplicate"
+
+    def keep(self, draft: Draft) -> None:
+        """Remember a kept row."""
+        self._index.add(draft.content)
+
+
+def _key(draft: Draft) -> bytes:
+    parts = (normalised(draft.content), normalised(draft.response or ""))
+    return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).digest()

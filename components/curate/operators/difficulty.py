@@ -1,0 +1,148 @@
+"""Difficulty: how often a given policy solves each prompt, measured by sampling, and which range is kept."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field, model_validator
+
+from components.contract.artifacts import canonical_json
+from components.contract.component import Params
+from components.contract.errors import InputError
+from components.curate.draft import Draft
+
+if TYPE_CHECKING:
+    from components.contract.context import StageContext
+    from components.modeling.generation.sampler import Sampler
+
+RESULTS = "passrates.jsonl"
+
+
+class DifficultyConfig(Params):
+    """How difficulty is measured, and what is kept."""
+
+    num_samples: int = Field(default=8, ge=1)
+    """Responses per prompt; a pass rate is a multiple of one over this."""
+    keep: tuple[float, float] = (0.0, 1.0)
+    """Keep prompts whose pass rate lies in this range, both ends included."""
+    buckets: tuple[float, ...] = (0.25, 0.5, 0.75)
+    """Inner edges of the difficulty buckets; bucket 0 is the hardest, and an edge belongs to the easier side."""
+    max_new_tokens: int = Field(default=64, ge=1)
+    """Longest response, in tokens."""
+    temperature: float = Field(default=1.0, ge=0)
+    """Sampling temperature."""
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    """Nucleus sampling; 1 keeps all tokens."""
+    candidates: float = Field(default=4.0, ge=1)
+    """How many prompts may be measured for every one that is wanted; measuring stops as soon as there are enough."""
+    chunk: int = Field(default=128, ge=1)
+    """Prompts that are measured between two checkpoints."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> DifficultyConfig:
+        if not 0 <= self.keep[0] <= self.keep[1] <= 1:
+            raise InputError(f"keep: expected 0 <= low <= high <= 1, found {list(self.keep)}")
+        if sorted(set(self.buckets)) != list(self.buckets) or not all(0 < edge < 1 for edge in self.buckets):
+            raise InputError(f"buckets: expected rising edges between 0 and 1, found {list(self.buckets)}")
+        return self
+
+
+@dataclass(frozen=True)
+class PassCount:
+    """Verified samples of one prompt; failed verifications are in neither count."""
+
+    num_right: int
+    num_wrong: int
+    num_failed: int
+
+    @property
+    def rate(self) -> float | None:
+        """Return right samples as a share of verified ones; None when all verifications failed."""
+        verified = self.num_right + self.num_wrong
+        return self.num_right / verified if verified else None
+
+
+class Difficulty:
+    """Measures drafts chunk by chunk and checkpoints each chunk, so that a kill loses one chunk at most."""
+
+    def __init__(self, config: DifficultyConfig, context: StageContext[Any]) -> None:
+        self._config, self._context = config, context
+        self._chunks = _load_chunks(context.resume())
+        self._done = 0
+        self._sampler: Sampler | None = None
+
+    def select(self, drafts: Iterator[Draft], want: int | None) -> Iterator[tuple[Draft, str | None]]:
+        """Yield drafts with their pass rate and the reason to drop them, until a chunk has brought the kept to `want`.
+
+        Drafts behind that chunk are neither drawn nor measured.
+        """
+        kept = 0
+        while (want is None or kept < want) and (chunk := list(islice(drafts, self._config.chunk))):
+            for draft, count in zip(chunk, self._measured(chunk), strict=True):
+                reason = self._reason(count)
+                kept += reason is None
+                yield self._graded(draft, count), reason
+
+    def close(self) -> None:
+        """End what sampled."""
+        if self._sampler is not None:
+            self._sampler.close()
+
+    def _reason(self, count: PassCount) -> str | None:
+        low, high = self._config.keep
+        if count.rate is None:
+            return "verification_failed"
+        if count.rate < low:
+            return "too_hard"
+        return "too_easy" if count.rate > high else None
+
+    def _graded(self, draft: Draft, count: PassCount) -> Draft:
+        if count.rate is None:
+            return draft
+        return draft.with_extras(pass_rate=count.rate, bucket=bisect_right(self._config.buckets, count.rate))
+
+    def _measured(self, drafts: Sequence[Draft]) -> list[PassCount]:
+        if self._done == len(self._chunks):
+            self._chunks.append(self._sample(drafts))
+            self._context.checkpoint(len(self._chunks), self._save)
+        counts = self._chunks[self._done]
+        self._done += 1
+        return counts
+
+    def _save(self, folder: Path) -> None:
+        rows = [[[c.num_right, c.num_wrong, c.num_failed] for c in chunk] for chunk in self._chunks]
+        (folder / RESULTS).write_bytes(b"".join(canonical_json(row) + b"\n" for row in rows))
+
+    def _sample(self, drafts: Sequence[Draft]) -> list[PassCount]:
+        from components.measure.outcomes import sample_and_verify
+        from components.modeling.generation.choose import open_sampler
+        from components.modeling.generation.sampling_config import SamplingConfig
+        from components.modeling.loading.load import load_policy
+
+        if self._sampler is None:
+            policy = load_policy(self._context.input("policy").path, device=self._context.device)
+            self._sampler = open_sampler(policy, self._context.job.resources)
+        sampling = SamplingConfig(
+            num_samples=self._config.num_samples,
+            max_new_tokens=self._config.max_new_tokens,
+            temperature=self._config.temperature,
+            top_p=self._config.top_p,
+        )
+        items = [draft.item for draft in drafts if draft.item is not None]
+        if len(items) < len(drafts):
+            raise InputError("difficulty: the sources hold plain text, which has no answers to verify")
+        outcomes = sample_and_verify(self._sampler, items, sampling, seed=self._context.seed)
+        return [PassCount(o.num_right, o.num_wrong, o.num_failed) for o in outcomes]
+
+
+def _load_chunks(folder: Path | None) -> list[list[PassCount]]:
+    if folder is None:
+        return []
+    lines = (folder / RESULTS).read_text(encoding="ascii").splitlines()
+    return [[PassCount(*counts) for counts in json.loads(line)] for line in lines]

@@ -1,0 +1,1 @@
+"""How alike texts are: shingles and their neighbours."""

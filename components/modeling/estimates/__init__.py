@@ -1,0 +1,1 @@
+"""What stages take in memory, before anything runs."""

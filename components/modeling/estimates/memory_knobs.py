@@ -1,0 +1,96 @@
+"""What a person may turn when a stage takes too much memory: settings that can be written as they are named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from components.contract.job import Resources
+from components.contract.memory import Knob, Need
+from components.modeling.models.gpus import MEMORY_SHARE
+from components.modeling.models.lora import LoraConfig
+
+Change = Mapping[str, Any]
+NeedsOf = Callable[[Any, Resources, float], Iterable[Need]]
+"""(parameters, resources, vLLM's share of each GPU) -> needs."""
+PASS = "micro_batch_tokens"
+BOUNDS = (PASS, "max_batch_tokens")
+"""Parameters that bound what is computed at a time."""
+SIZES = ("max_tokens", "max_new_tokens", "prompts_per_step")
+"""Parameters that say how much there is to compute."""
+LEAST_SHARE = 0.1
+
+
+def knobs(needs_of: NeedsOf, params: Any, resources: Resources, share: float) -> tuple[Knob, ...]:
+    """Return every knob of a stage with what it would need then, the cheapest first: what costs nothing but a number
+    to look at, what costs time, what changes the result. Which of them help, the estimate finds out."""
+
+    def turned(words: str, params: Any = params, resources: Resources = resources, share: float = share) -> Knob:
+        return Knob(words, partial(needs_of, params, resources, share))
+
+    free, costly = _parameters(params)
+    lower = [share / 2] if resources.sampler == "vllm" and resources.gpus and share / 2 >= LEAST_SHARE else []
+    return (
+        *(turned(_written(change), params.model_copy(update=change)) for change in free),
+        *(turned(f"{MEMORY_SHARE}={half:g}", share=half) for half in lower),
+        *(
+            turned(f"backend: {{{_written(change)}}}", resources=resources.model_copy(update=change))
+            for change in _backends(params, resources)
+        ),
+        *(turned(_written(change), params.model_copy(update=change)) for change in costly),
+    )
+
+
+def _backends(params: Any, resources: Resources) -> Iterator[Change]:
+    """Yield changes of `backend` that fit together with what the pool says, each a step further than it."""
+    if "optimizer" in type(params).model_fields:
+        if not resources.recompute:
+            yield {"recompute": True}
+        for change in _shares(resources):
+            changed = resources.model_copy(update=change)
+            if changed.refusal(changed.gpus) is None and changed.optimizer_refusal(params.optimizer.name) is None:
+                yield change
+    if resources.sampler == "vllm" and not resources.gpus:  # on GPUs it would be far slower
+        yield {"sampler": "native"}
+
+
+def _shares(resources: Resources) -> Iterator[Change]:
+    if resources.trainer == "torch":
+        if resources.gpus > 1:
+            yield {"trainer": "deepspeed"}
+        yield {"trainer": "deepspeed", "offload": "optimizer"}
+        return
+    if resources.zero_stage < 3:
+        yield {"zero_stage": 3 if resources.zero_stage else 2}
+    if resources.offload == "none":
+        yield {"offload": "optimizer"} if resources.zero_stage else {"zero_stage": 2, "offload": "optimizer"}
+    elif resources.offload == "optimizer":
+        yield {"zero_stage": 3, "offload": "all"}
+    if resources.offload != "none":  # the host may be what is short
+        yield {"offload": "none"}
+
+
+def _parameters(params: Any) -> tuple[list[Change], list[Change]]:
+    """Return changes of parameters: those that change no result, and those that do."""
+    given = {name: getattr(params, name) for name in type(params).model_fields}
+    halved = {name: given[name] // 2 for name in (*BOUNDS, *SIZES) if given.get(name, 0) > 1}
+    free: list[Change] = [{"start_kl_every": 0}] if given.get("start_kl_every") else []
+    free += [{name: halved[name]} for name in BOUNDS if name in halved]
+    costly: list[Change] = [{"dtype": "bfloat16"}] if given.get("dtype") == "float32" else []
+    if "lora" in given and given["lora"] is None:
+        costly.append({"lora": LoraConfig()})
+    for name in (name for name in SIZES if name in halved):
+        change = {name: halved[name]}
+        if halved.get(PASS, 0) < given[name] <= given.get(PASS, 0):  # a pass holds one sequence, and would hold two
+            change[PASS] = halved[PASS]
+        costly.append(change)
+    return free, costly
+
+
+def _written(change: Change) -> str:
+    """Return settings as they stand in a recipe."""
+    values = {
+        name: f"{{rank: {v.rank}}}" if isinstance(v, LoraConfig) else str(v).lower() for name, v in change.items()
+    }
+    return ", ".join(f"{name}: {value}" for name, value in values.items())

@@ -1,0 +1,115 @@
+"""What training and sampling take in memory: weights, gradients, optimiser states, activations, caches.
+
+Free of torch, so that plans can ask. Estimates of the peak, per process: they name what dominates and what to turn, and
+do not replace a measurement. Shares of ZeRO: Rajbhandari et al. 2020 (arXiv:1910.02054), section 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from components.contract.job import Resources
+from components.contract.memory import GIB, Moment, Need
+from components.modeling.models.lora import LoraConfig
+from components.modeling.models.model_sizes import ModelSizes
+
+BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+PROCESS = 0.55 * GIB
+"""Python with torch and transformers before any model, measured."""
+CUDA_CONTEXT = 0.8 * GIB
+GRADIENT = 4
+"""Bytes of a gradient: they add up in float32."""
+CHUNK_LOGITS = 1 << 25
+"""components.modeling.packing.logprobs.CHUNK_ELEMENTS."""
+BUCKET = 500_000_000
+"""Gradients that ZeRO 1 to 3 sum at a time (DeepSpeed's reduce_bucket_size): a buffer while a backward pass runs."""
+LIVE = 1_000_000_000
+"""Most weights that ZeRO 3 gathers at a time in a pass, of a smaller model a quarter (training/zero.py)."""
+LOGIT_COPIES = 3
+"""Logits, their gradient, and a temporary of the softmax."""
+SHORT_ATTENTION = 256
+"""Sequences up to here keep their attention matrix on a CPU (components/modeling/native/attention.py)."""
+PADDING = 1.25
+"""Padded queries, keys and values over unpadded ones."""
+
+
+def training_needs(
+    sizes: ModelSizes,
+    resources: Resources,
+    *,
+    dtype: str,
+    optimizer: str,
+    lora: LoraConfig | None,
+    pass_tokens: int,
+    longest: int,
+) -> Iterator[Need]:
+    """Yield what the weights, their update and one forward and backward pass of `pass_tokens` take.
+
+    `longest` bounds the tokens of one sequence.
+    """
+    size = BYTES[dtype]
+    trained = sizes.adapters(lora) if lora else sizes.parameters
+    stage = resources.zero_stage if resources.trainer == "deepspeed" else 0
+    share = {level: resources.world_size if stage >= level else 1 for level in (1, 2, 3)}
+    yield from _weight_needs(size * (sizes.parameters + (trained if lora else 0)), share[3], size, resources)
+    # In float32 whatever the weights are; DeepSpeed's stage 1 in bfloat16 never lets go of them.
+    held = stage == 1 and size < GRADIENT and resources.offload == "none"
+    yield Need("gradients", GRADIENT * trained / share[2], moment=None if held else Moment.PASS)
+    states = state_bytes(optimizer, size, sharded=bool(stage)) * trained / share[1]
+    yield Need("optimiser states", states, on_host=resources.offload != "none")
+    if stage and resources.gpus:  # on a CPU what is not written takes nothing
+        yield Need("DeepSpeed's bucket", size * BUCKET, moment=None if stage == 3 else Moment.PASS)
+    held = activations_per_token(sizes, longest, cpu=not resources.gpus, recompute=resources.recompute)
+    yield Need("activations", size * held * pass_tokens, moment=Moment.PASS)
+    yield logits_need(sizes, pass_tokens, Moment.PASS)
+    yield from process_needs(resources)
+
+
+def _weight_needs(whole: float, share: int, size: int, resources: Resources) -> Iterator[Need]:
+    """Yield the weights of `whole` bytes, cut into `share` parts, and what is gathered of them on a GPU.
+
+    Between passes, to draw and to save, all weights are gathered.
+    """
+    offloaded = resources.offload == "all"
+    yield Need("weights", whole / share, on_host=offloaded)
+    if gathered := whole if offloaded else whole * (1 - 1 / share):
+        yield Need("gathered weights", min(gathered / 4, size * LIVE), moment=Moment.PASS)
+        yield Need("gathered weights", gathered, moment=Moment.BETWEEN)
+
+
+def logits_need(sizes: ModelSizes, pass_tokens: int, moment: Moment | None) -> Need:
+    """Return what the logits of a pass take, which are made some at a time."""
+    return Need("logits", LOGIT_COPIES * 4 * min(pass_tokens * sizes.vocab, CHUNK_LOGITS), moment=moment)
+
+
+def process_needs(resources: Resources) -> Iterator[Need]:
+    """Yield what a process takes before it does anything."""
+    yield Need("libraries", PROCESS, on_host=True)
+    if resources.gpus:
+        yield Need("CUDA", CUDA_CONTEXT)
+
+
+def state_bytes(optimizer: str, size: int, *, sharded: bool = False) -> int:
+    """Return the bytes of optimiser state for each trained weight, all of it float32.
+
+    AdamW keeps two averages and Muon one; weights of lower precision have a copy, and with ZeRO float32 ones, too.
+    """
+    copies = 1 if sharded or size < 4 else 0
+    return 4 * (copies + (1 if optimizer == "muon" else 2))
+
+
+def activations_per_token(sizes: ModelSizes, longest: int, *, cpu: bool, recompute: bool = False) -> float:
+    """Return the numbers that training keeps of each token for its backward pass.
+
+    With `recompute`: what enters each layer, and all of the one that is computed again.
+    """
+    kept = layer_per_token(sizes, longest, cpu=cpu)
+    layers = sizes.layers * sizes.width + kept if recompute else sizes.layers * kept
+    return layers + 2 * sizes.width
+
+
+def layer_per_token(sizes: ModelSizes, longest: int, *, cpu: bool) -> float:
+    """Return the numbers that one layer makes of each token."""
+    inner = sizes.heads * sizes.head_width
+    made = 4 * sizes.width + (1 + PADDING) * sizes.projections + 2 * inner + 3 * sizes.mlp_width
+    return made + (PADDING * sizes.heads * longest if cpu and longest <= SHORT_ATTENTION else 0)

@@ -1,0 +1,1 @@
+"""Generation in an engine of another process, such as vLLM."""

@@ -1,0 +1,199 @@
+"""EngineSampler: draws by an engine in a process of its own, which is given the policy's weights."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from components.contract.errors import InputError
+from components.modeling.generation.engine.engine_process import EngineFailed, EngineProcess
+from components.modeling.generation.engine.frames import Arrays
+from components.modeling.generation.engine.requests import NOTHING, Request, plan_requests, to_arrays, to_samples
+from components.modeling.generation.generate import Progress, Samples, check_request
+from components.modeling.generation.sampler import Drawing, Sampler
+from components.modeling.generation.sampling import LogitsProcessor
+from components.modeling.generation.sampling_config import SamplingConfig
+from components.modeling.generation.scoring import scored
+from components.modeling.models.gpus import MEMORY_SHARE
+from components.modeling.models.policy import Policy
+
+SHARED_MEMORY = Path("/dev/shm")
+MIN_TEMPERATURE = 0.01
+"""vLLM raises temperatures between 0 and this one to it."""
+
+
+class EngineSampler(Sampler):
+    """Samples of an engine, with what the policy says of them beside the engine's own log-probabilities.
+
+    The engine starts with the first weights. Samples are of the weights at the last `load_weights`.
+    """
+
+    is_policy = False
+
+    def __init__(self, policy: Policy, start: Callable[[], EngineProcess], options: dict[str, Any]) -> None:
+        """`start` makes an engine process; `options` are given to the engine, beside the policy's dtype."""
+        super().__init__(policy)
+        self._start, self._options = start, options
+        self._engine: EngineProcess | None = None
+        self._config: Any = None
+        """config.json of the model that the engine was started with."""
+        self._max_positions = 0
+        self._under_way: Drawing | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Return the engine's process id; None before the first weights."""
+        return None if self._engine is None else self._engine.pid
+
+    def load_weights(self, policy: Policy | None = None) -> None:
+        """Hand the weights over in place; an engine that runs another architecture is started anew."""
+        self._finish()
+        self.policy = policy or self.policy
+        shared = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
+        with tempfile.TemporaryDirectory(prefix="posttrain-weights-", dir=shared) as folder:
+            self.policy.export(Path(folder))
+            config = json.loads((Path(folder) / "config.json").read_text())
+            _free_cached_memory()
+            if self._engine is not None and config != self._config:
+                self.close()
+            if self._engine is None:
+                self._start_engine(folder)
+                self._config = config
+            else:
+                self._engine.call("load", "while it took over weights", folder=folder)
+
+    def _start_engine(self, folder: str) -> None:
+        self._engine = self._start()
+        dtype = str(next(self.policy.module.parameters()).dtype).removeprefix("torch.")
+        try:
+            facts, _ = self._engine.call(
+                "start", "while it started", folder=folder, options={**self._options, "dtype": dtype}
+            )
+        except BaseException:
+            self.close()
+            raise
+        self._max_positions = int(facts["max_positions"])
+
+    def sample(
+        self,
+        prompts: Sequence[Sequence[int]],
+        config: SamplingConfig,
+        *,
+        generator: torch.Generator,
+        progress: Progress | None = None,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        processor: LogitsProcessor | None = None,
+    ) -> Samples:
+        """Draw by the engine, then score by the policy: entropies, and `policy_logprobs`.
+
+        A forced token's log-probability is the policy's. One seed per request is drawn from `generator`.
+        """
+        if processor is not None:
+            raise InputError("logits cannot be changed on the way in another process; set `sampler: native`")
+        drawing = self._begin_draw(prompts, config, generator, prefixes)
+        samples = scored(self.policy, prompts, drawing.samples(), temperature=config.temperature)
+        if progress is not None:
+            progress(len(samples.lengths), len(samples.lengths))
+        return samples
+
+    def begin(self, prompts: Sequence[Sequence[int]], config: SamplingConfig, *, generator: torch.Generator) -> Drawing:
+        """Send the request; the engine draws while this process does other things, until its next call."""
+        return self._begin_draw(prompts, config, generator, None)
+
+    def _begin_draw(
+        self,
+        prompts: Sequence[Sequence[int]],
+        config: SamplingConfig,
+        generator: torch.Generator,
+        prefixes: Sequence[Sequence[int]] | None,
+    ) -> Drawing:
+        check_request(self.policy, prompts, config, prefixes)
+        if 0 < config.temperature < MIN_TEMPERATURE:
+            raise InputError(
+                f"an engine draws at temperature 0, or {MIN_TEMPERATURE} and more, not at {config.temperature}; "
+                "set another temperature, or `sampler: native`"
+            )
+        if self._engine is None:
+            self.load_weights()
+        self._finish()
+        self._check_positions(prompts, config)
+        ends = frozenset({*self.policy.eos_ids, *config.stop_token_ids})
+        requests = plan_requests(prompts, config, prefixes, ends)
+        if not any(request.limit for request in requests):
+            return Drawing(lambda: self._samples(requests, NOTHING, config))
+        reply = self._order(requests, config, ends, generator)
+
+        def collect() -> Samples:
+            self._under_way = None
+            return self._samples(requests, reply(), config)
+
+        self._under_way = Drawing(collect)
+        return self._under_way
+
+    def _order(
+        self, requests: list[Request], config: SamplingConfig, ends: frozenset[int], generator: torch.Generator
+    ) -> Callable[[], Arrays]:
+        """Send what has to be drawn; return what waits for the reply."""
+        drawing = [request for request in requests if request.limit]
+        seeds = torch.zeros(len(drawing), dtype=torch.int64)
+        if not config.greedy:
+            seeds = torch.randint(2**62, (len(drawing),), generator=generator)
+        doing = f"while it drew {sum(len(request.rows) for request in requests)} responses"
+        engine = self._engine
+        assert engine is not None
+        _free_cached_memory()
+        engine.send(
+            "sample",
+            doing,
+            to_arrays(drawing, seeds, greedy=config.greedy),
+            temperature=config.temperature,
+            top_p=config.top_p,
+            top_k=config.top_k,
+            stop=sorted(ends),
+        )
+        return lambda: engine.reply(doing)[1]
+
+    def _samples(self, requests: list[Request], reply: Arrays, config: SamplingConfig) -> Samples:
+        facts = {"pad_id": self.policy.pad_id, "vocab_size": self.policy.vocab_size}
+        num_rows = sum(len(request.rows) for request in requests)
+        try:
+            return to_samples(requests, reply, config, num_rows=num_rows, **facts)
+        except (KeyError, ValueError) as error:
+            raise EngineFailed(f"the engine's reply does not fit the request: {error}") from error
+
+    def _finish(self) -> None:
+        """Wait for a draw that is under way: the engine does one thing at a time."""
+        if self._under_way is not None:
+            self._under_way.samples()
+
+    def _check_positions(self, prompts: Sequence[Sequence[int]], config: SamplingConfig) -> None:
+        wanted = max(map(len, prompts)) + config.max_new_tokens
+        if wanted > self._max_positions:
+            raise InputError(
+                f"{wanted} tokens of prompt and response do not fit the engine's cache, which has room for "
+                f"{self._max_positions}; raise {MEMORY_SHARE} on a GPU, VLLM_CPU_KVCACHE_SPACE (GiB) on a CPU, or "
+                "shorten max_new_tokens"
+            )
+
+    def rest(self) -> None:
+        """Let the engine give memory back, unless it is drawing ahead."""
+        if self._engine is not None and self._under_way is None:
+            self._engine.call("rest", "while it gave memory back")
+
+    def close(self) -> None:
+        """End the engine."""
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = self._under_way = None
+
+
+def _free_cached_memory() -> None:
+    """Give back what torch keeps of past passes on a GPU: the engine takes its share of the GPU when it wakes."""
+    if torch.cuda.is_initialized():
+        torch.cuda.empty_cache()

@@ -1,0 +1,122 @@
+"""vLLM as an engine: runs in the engine's process, whose environment has vLLM. Token ids in, token ids out.
+
+On a GPU it sleeps between rollouts (weights in host memory, no cache), so that training has the memory; its CPU build
+cannot. Weights are replaced in place; see worker.py.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from components.modeling.generation.engine.frames import Arrays, Header
+from components.modeling.models.model_sizes import ModelSizes
+
+WORKER = "components.modeling.generation.engine.worker.WeightLoader"
+
+
+class VllmEngine:
+    """One offline vLLM engine."""
+
+    def __init__(self) -> None:
+        self._llm: Any = None
+        self._can_sleep = self._sleeps = False
+
+    def start(self, folder: str, options: dict[str, Any]) -> Header:
+        """Load the model folder. Options: dtype, gpus, gpu_memory_share, max_rows."""
+        from vllm import LLM
+        from vllm.platforms import current_platform
+
+        self._can_sleep = current_platform.is_cuda()
+        self._llm = LLM(
+            folder,
+            dtype=options["dtype"],
+            tensor_parallel_size=_split(folder, options["gpus"]),
+            gpu_memory_utilization=options["gpu_memory_share"],
+            max_num_seqs=options["max_rows"],
+            max_model_len=-1,  # as long as the model can, or as the cache has room for
+            enforce_eager=not self._can_sleep,
+            enable_sleep_mode=self._can_sleep,
+            enable_prefix_caching=True,
+            skip_tokenizer_init=True,
+            logprobs_mode="processed_logprobs",  # of the distribution that is drawn from
+            worker_extension_cls=WORKER,
+            generation_config="vllm",  # no sampling defaults from the model folder
+            seed=0,
+        )
+        return {"max_positions": int(self._llm.llm_engine.model_config.max_model_len)}
+
+    def load(self, folder: str) -> None:
+        """Replace the weights in place and forget cached prefixes, which are of the old ones."""
+        self._wake()
+        self._llm.collective_rpc("load_posttrain_weights", args=(folder,))
+        if not self._llm.reset_prefix_cache():
+            raise RuntimeError("vLLM kept its prefix cache, which belongs to the old weights")
+
+    def sample(self, settings: Header, arrays: Arrays) -> Arrays:
+        """Draw responses; see requests.py."""
+        from vllm import SamplingParams
+
+        self._wake()
+        prompts = np.split(arrays["tokens"], np.cumsum(arrays["lengths"])[:-1])
+        columns = (arrays[name].tolist() for name in ("counts", "limits", "seeds"))
+        outputs = self._llm.generate(
+            [{"prompt_token_ids": prompt.tolist()} for prompt in prompts],
+            [
+                SamplingParams(
+                    n=count,
+                    max_tokens=limit,
+                    seed=seed,
+                    temperature=settings["temperature"],
+                    top_p=settings["top_p"],
+                    top_k=settings["top_k"],
+                    stop_token_ids=settings["stop"],
+                    ignore_eos=True,  # the stop tokens are all that ends a response
+                    logprobs=0,
+                    flat_logprobs=True,
+                    detokenize=False,
+                )
+                for count, limit, seed in zip(*columns, strict=True)
+            ],
+            use_tqdm=False,
+        )
+        return _to_arrays([found for output in outputs for found in sorted(output.outputs, key=lambda o: o.index)])
+
+    def rest(self) -> None:
+        """Leave the GPU's memory to others."""
+        if self._can_sleep and not self._sleeps:
+            self._llm.sleep(level=1)
+            self._sleeps = True
+
+    def _wake(self) -> None:
+        if self._sleeps:
+            self._llm.wake_up()
+            self._sleeps = False
+
+
+def _split(folder: str, gpus: int) -> int:
+    """Return over how many GPUs the model of a folder is split: 1 where its config.json names its sizes otherwise."""
+    sizes = ModelSizes.from_config(json.loads((Path(folder) / "config.json").read_text()))
+    return sizes.most_gpus(gpus) if sizes else 1
+
+
+def _to_arrays(responses: list[Any]) -> Arrays:
+    """Return the arrays of a reply. The log-probability of a sampled token comes first among those at its position."""
+    logprobs = [value for found in responses for value in _sampled_logprobs(found)]
+    return {
+        "tokens": np.array([token for found in responses for token in found.token_ids], dtype=np.int32),
+        "lengths": np.array([len(found.token_ids) for found in responses], dtype=np.int32),
+        "logprobs": np.array(logprobs, dtype=np.float32),
+        "finished": np.array([found.finish_reason == "stop" for found in responses], dtype=bool),
+    }
+
+
+def _sampled_logprobs(response: Any) -> list[float]:
+    flat = response.logprobs
+    first = [flat.logprobs[start] for start in flat.start_indices]
+    if [flat.token_ids[start] for start in flat.start_indices] != list(response.token_ids):
+        raise RuntimeError("vLLM's log-probabilities are not those of the tokens that it drew")
+    return first

@@ -1,0 +1,1 @@
+"""Models from disk: on the native decoder or on transformers."""

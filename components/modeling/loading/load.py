@@ -1,0 +1,61 @@
+"""Policies from disk or anew: on the native decoder where it can run them, else on transformers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from components.contract.errors import InputError
+from components.modeling.models.folder import read_config
+from components.modeling.models.lora import LoraConfig
+from components.modeling.models.model_config import ModelConfig
+from components.modeling.models.policy import Policy, torch_dtype
+from components.modeling.native import hf
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+Backend = Literal["auto", "native", "transformers"]
+
+
+def load_policy(
+    path: Path | str,
+    *,
+    device: str = "cpu",
+    dtype: str = "float32",
+    lora: LoraConfig | None = None,
+    backend: Backend = "auto",
+) -> Policy:
+    """Load a Hugging Face model folder.
+
+    "auto" runs Llama-family checkpoints on the native decoder and others, and LoRA, through transformers.
+
+    Raises:
+        InputError: not a model folder, an unknown dtype, or a backend that cannot run it (with the reason).
+    """
+    folder = Path(path)
+    config = read_config(folder)
+    obstacle = "LoRA runs through peft, on the transformers backend" if lora else hf.why_not_native(config)
+    if backend == "native" and obstacle:
+        raise InputError(f"{folder} cannot run on the native backend: {obstacle}; use backend 'transformers'")
+    if backend == "native" or (backend == "auto" and obstacle is None):
+        from components.modeling.native.native_policy import NativePolicy
+
+        return NativePolicy.load(folder, config, device=device, dtype=torch_dtype(dtype))
+    from components.modeling.loading.hosted import TransformersPolicy
+
+    return TransformersPolicy.load(folder, device=device, dtype=torch_dtype(dtype), lora=lora)
+
+
+def new_policy(
+    config: ModelConfig,
+    *,
+    tokenizer: PreTrainedTokenizerFast | None,
+    seed: int,
+    device: str = "cpu",
+    dtype: str = "float32",
+) -> Policy:
+    """Return a freshly initialised Llama of the given sizes; the same seed gives the same weights."""
+    from components.modeling.native.native_policy import NativePolicy
+
+    return NativePolicy.create(config, tokenizer, seed=seed, device=device, dtype=torch_dtype(dtype))

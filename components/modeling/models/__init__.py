@@ -1,0 +1,1 @@
+"""A model and its tokenizer behind one interface, and its sizes."""

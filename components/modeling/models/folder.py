@@ -1,0 +1,58 @@
+"""The JSON files of a model folder: config.json and generation_config.json, read and written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from components.contract.errors import InputError
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """Return config.json of a model folder."""
+    path = folder / "config.json"
+    if not path.is_file():
+        raise InputError(f"{folder} is not a model folder: it has no config.json")
+    return json.loads(path.read_text())
+
+
+def read_generation_config(folder: Path) -> dict[str, Any] | None:
+    """Return generation_config.json of a model folder, or None if it has none."""
+    path = folder / "generation_config.json"
+    if not path.is_file():
+        return None
+    try:
+        content = json.loads(path.read_text())
+    except ValueError as error:
+        raise InputError(f"{path} is not JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise InputError(f"{path} is no mapping")
+    return content
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write JSON with sorted keys and a final newline."""
+    path.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n")
+
+
+def generation_config(stored: Mapping[str, Any] | None, ends: Sequence[int], pad_id: int) -> dict[str, Any]:
+    """Return generation_config.json: what the model came with, its ends and those that it did not list.
+
+    A model that came with none gets its special tokens only.
+    """
+    if stored is None:
+        return {"eos_token_id": _one_or_many(ends), "pad_token_id": pad_id}
+    named = stored.get("eos_token_id")
+    first = [] if named is None else list(named) if isinstance(named, list) else [named]
+    listed = list(dict.fromkeys((*first, *ends)))
+    if listed == first:
+        return dict(stored)
+    # "_from_model_config" says that nothing was added to what config.json has.
+    kept = {name: value for name, value in stored.items() if name != "_from_model_config"}
+    return {**kept, "eos_token_id": _one_or_many(listed)}
+
+
+def _one_or_many(ends: Sequence[int]) -> int | list[int] | None:
+    return None if not ends else ends[0] if len(ends) == 1 else list(ends)

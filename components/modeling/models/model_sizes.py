@@ -1,0 +1,95 @@
+"""The sizes of a decoder, as its config.json names them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from components.modeling.models.gpus import tensor_parallel_size
+from components.modeling.models.lora import LoraConfig
+from components.modeling.models.model_config import ModelConfig
+
+TINY_VOCABULARY = 128
+"""Tokens of a tokenizer that is built from the corpus, which only the run can count."""
+
+
+@dataclass(frozen=True)
+class ModelSizes:
+    """The sizes of a decoder that memory depends on."""
+
+    vocab: int
+    width: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_width: int
+    mlp_width: int
+    tied: bool
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> ModelSizes | None:
+        """Return the sizes in a config.json of transformers; None where it names them otherwise."""
+        text = config.get("text_config") or config
+        try:
+            heads = text["num_attention_heads"]
+            return cls(
+                vocab=text["vocab_size"],
+                width=text["hidden_size"],
+                layers=text["num_hidden_layers"],
+                heads=heads,
+                kv_heads=text.get("num_key_value_heads") or heads,
+                head_width=text.get("head_dim") or text["hidden_size"] // heads,
+                mlp_width=text["intermediate_size"],
+                tied=bool(text.get("tie_word_embeddings", config.get("tie_word_embeddings", False))),
+            )
+        except (KeyError, TypeError):
+            return None
+
+    @classmethod
+    def new(cls, config: ModelConfig) -> ModelSizes:
+        """Return the sizes of a new model."""
+        return cls(
+            vocab=config.vocab_size or TINY_VOCABULARY,
+            width=config.width,
+            layers=config.layers,
+            heads=config.heads,
+            kv_heads=config.kv_heads or config.heads,
+            head_width=config.width // config.heads,
+            mlp_width=config.mlp_width,
+            tied=config.tie_embeddings,
+        )
+
+    @property
+    def projections(self) -> int:
+        """Return the features of fused queries, keys and values."""
+        return (self.heads + 2 * self.kv_heads) * self.head_width
+
+    @property
+    def parameters(self) -> int:
+        """Return the number of weights; biases and norms of heads are left out."""
+        inner = self.heads * self.head_width
+        layer = self.width * (self.projections + inner + 3 * self.mlp_width + 2)
+        return self.vocab * self.width * (1 if self.tied else 2) + self.layers * layer + self.width
+
+    def adapters(self, lora: LoraConfig) -> int:
+        """Return the number of weights of LoRA adapters on all target modules."""
+        inner, kv = self.heads * self.head_width, self.kv_heads * self.head_width
+        sides = {
+            "q_proj": (self.width, inner),
+            "k_proj": (self.width, kv),
+            "v_proj": (self.width, kv),
+            "o_proj": (inner, self.width),
+            "gate_proj": (self.width, self.mlp_width),
+            "up_proj": (self.width, self.mlp_width),
+            "down_proj": (self.mlp_width, self.width),
+        }
+        return self.layers * lora.rank * sum(sum(sides[name]) for name in lora.target_modules if name in sides)
+
+    def most_gpus(self, gpus: int) -> int:
+        """Return the most GPUs, up to `gpus`, that vLLM splits the model over."""
+        return tensor_parallel_size(gpus, heads=self.heads, kv_heads=self.kv_heads, mlp_width=self.mlp_width)
+
+    def cache_per_token(self) -> int:
+        """Return the numbers that generation keeps of each token: keys and values of all layers."""
+        return 2 * self.layers * self.kv_heads * self.head_width

@@ -1,0 +1,171 @@
+"""Policy: a language model with its tokenizer behind one interface, whatever runs it."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import torch
+from torch import Tensor, nn
+
+from components.contract.errors import InputError
+from components.modeling.models.folder import generation_config, write_json
+from components.modeling.packing.logprobs import TokenScores, score_in_chunks
+from components.modeling.packing.packed import Packed
+from components.modeling.text.turn_ends import TurnEnds
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+    from components.modeling.models.session import Session
+
+
+class Policy(ABC):
+    """A causal language model: hidden states of packs, logits, log-probabilities, generation, saving."""
+
+    backend: ClassVar[str]
+    module: nn.Module
+    """What an optimiser trains; with LoRA only adapters require gradients."""
+    tokenizer: PreTrainedTokenizerFast | None
+    vocab_size: int
+    width: int
+    max_positions: int
+    ends: TurnEnds
+    """How responses end."""
+    pad_id: int
+    """Fills rectangular tensors; never read as content."""
+    generation: dict[str, Any] | None
+    """generation_config.json of the model folder, if it has one."""
+
+    @property
+    def eos_ids(self) -> tuple[int, ...]:
+        """Return the tokens that end a response."""
+        return self.ends.ids
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.module.parameters()).device
+
+    @abstractmethod
+    def hidden(self, packed: Packed) -> Tensor:
+        """Return hidden states after the final norm, [N, D], of all tokens of a pack."""
+
+    @abstractmethod
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Return logits [M, V] of hidden states [M, D]."""
+
+    @abstractmethod
+    def session(self, prompts: Sequence[Sequence[int]], counts: Sequence[int], max_new_tokens: int) -> Session:
+        """Return a generation session of counts[p] rows for each prompt p."""
+
+    @abstractmethod
+    def export(self, folder: Path) -> None:
+        """Write config and safetensors of a Hugging Face folder, without the tokenizer: all that an engine needs."""
+
+    def save(self, folder: Path) -> None:
+        """Write a Hugging Face folder: config, safetensors, tokenizer; equal weights give equal bytes."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.export(folder)
+        self.save_tokenizer(folder)
+
+    def target_hidden(self, packed: Packed) -> Tensor:
+        """Return hidden states [M, D] at the positions that predict a target."""
+        return self.hidden(packed)[packed.predict]
+
+    def mlp_input(self, packed: Packed) -> Tensor:
+        """Return what enters the last layer's MLP, [N, D], after its norm; raise InputError where that is unknown."""
+        raise InputError(
+            f"the {self.backend} backend does not show what enters a layer's MLP; use a Llama-family model"
+        )
+
+    def target_logits(self, packed: Packed) -> Tensor:
+        """Return logits [M, V] at the positions that predict a target."""
+        return self.logits(self.target_hidden(packed))
+
+    def target_logprobs(self, packed: Packed, *, temperature: float = 1.0, entropy: bool = False) -> TokenScores:
+        """Return log-probabilities [M] of the targets and, if asked, entropies [M]; differentiable.
+
+        Logits are made in chunks when [M, V] is large, and made again in the backward pass.
+        """
+        hidden = self.target_hidden(packed)
+        return score_in_chunks(self.logits, hidden, packed.targets, self.vocab_size, temperature, entropy)
+
+    @abstractmethod
+    def recompute_layers(self) -> None:
+        """Let backward passes compute each layer again from what entered it, in place of keeping its activations."""
+
+    def trainable(self) -> list[tuple[str, nn.Parameter]]:
+        """Return the names and parameters that require gradients."""
+        return [(name, p) for name, p in self.module.named_parameters() if p.requires_grad]
+
+    def row_blocks(self) -> dict[str, tuple[int, ...]]:
+        """Return, for parameters that hold several matrices stacked by rows, the row counts of each."""
+        return {}
+
+    def state(self) -> dict[str, Tensor]:
+        """Return copies of the trainable weights on the CPU, for a checkpoint."""
+        return {name: p.detach().to("cpu", copy=True) for name, p in self.trainable()}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Restore what `state` returned."""
+        mine = dict(self.trainable())
+        if set(mine) != set(state):
+            raise InputError("this checkpoint belongs to another model: its weights have other names")
+        with torch.no_grad():
+            for name, parameter in mine.items():
+                parameter.copy_(state[name])
+
+    def copy(self) -> Self:
+        """Return an independent frozen copy, for use as a reference."""
+        other = copy.copy(self)
+        other.module = copy.deepcopy(self.module)
+        other.module.requires_grad_(False)
+        return other
+
+    def save_generation(self, folder: Path) -> None:
+        """Write generation_config.json: what the model came with, and all its ends."""
+        content = generation_config(self.generation, self.eos_ids, self.pad_id)
+        write_json(folder / "generation_config.json", content)
+
+    def save_tokenizer(self, folder: Path) -> None:
+        """Write the tokenizer's files into a model folder."""
+        if self.tokenizer is not None:
+            self.tokenizer.save_pretrained(folder)
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """Return the torch dtype of a name such as "float32"."""
+    known: dict[str, torch.dtype] = {
+        "float32": torch.float32,
+        "float64": torch.float64,
+        "bfloat16": torch.bfloat16,
+        "float16": torch.float16,
+    }
+    if name not in known:
+        raise InputError(f"unknown dtype {name!r} (known: {', '.join(known)})")
+    return known[name]
+
+
+def load_tokenizer(folder: Path) -> PreTrainedTokenizerFast | None:
+    """Return the tokenizer of a model folder, or None if it has none."""
+    if not (folder / "tokenizer_config.json").is_file() and not (folder / "tokenizer.json").is_file():
+        return None
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    # How it was loaded is no part of what it is: saved again, it must give the same bytes.
+    for detail in ("is_local", "local_files_only", "name_or_path"):
+        tokenizer.init_kwargs.pop(detail, None)
+    return tokenizer
+
+
+def padding_id(config: Mapping[str, Any], tokenizer: PreTrainedTokenizerFast | None) -> int:
+    """Return the padding id of tokenizer or config, 0 if there is none."""
+    pad = None if tokenizer is None else tokenizer.pad_token_id
+    pad = config.get("pad_token_id") if pad is None else pad
+    return 0 if pad is None else pad

@@ -1,0 +1,72 @@
+"""NativeSession: token-by-token decoding on the native decoder.
+
+Every prompt is encoded once; its keys and values are kept once and shared by all its rows, which keep only their own.
+
+Shapes: P prompts, R rows, H query heads, G key-value heads, C head width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from components.modeling.models.session import Session
+from components.modeling.native.bags import BagCache
+from components.modeling.native.cascade import CascadeCache
+from components.modeling.native.decoder import Decoder
+from components.modeling.native.ops import linear, rms_norm
+from components.modeling.native.step_layer import StepDecoder
+from components.modeling.packing.packed import Packed
+
+
+class NativeSession(Session):
+    """Rows of one chunk, in order of their prompts."""
+
+    def __init__(
+        self, decoder: Decoder, prompts: Sequence[Sequence[int]], counts: Sequence[int], max_new_tokens: int
+    ) -> None:
+        self.decoder = decoder
+        self.prompts = prompts
+        device = decoder.embedding.device
+        lengths = torch.tensor([len(prompt) for prompt in prompts], device=device)
+        self.prompt_of = torch.repeat_interleave(torch.tensor(counts, device=device))
+        longest = max(map(len, prompts))
+        kind = BagCache if BagCache.serves(decoder.embedding, longest) else CascadeCache
+        # The last token is emitted, never read.
+        self.cache = kind(decoder.config, lengths, self.prompt_of, max_new_tokens - 1)
+        self.positions = lengths.index_select(0, self.prompt_of)
+        """[R] position of each row's next token."""
+        self.turns = decoder.turn_table(longest + max_new_tokens)
+        self.prepared: StepDecoder | None = None
+
+    def start(self) -> Tensor:
+        """Encode the prompts; return logits [R, V] of every row's first response token."""
+        packed = Packed.from_sequences(self.prompts, self.positions.device, keep_last=True)
+        projections: list[Tensor] = []
+        hidden = self.decoder(packed, packed.last, projections=projections)
+        self.cache.add_prompts(projections)
+        logits = linear(hidden, self.decoder.output_weight)
+        return logits.index_select(0, self.prompt_of)
+
+    def step(self, tokens: Tensor) -> Tensor:
+        """Append tokens [R]; return logits [R, V] of the next ones."""
+        decoder = self.decoder
+        if self.prepared is None and StepDecoder.serves(decoder):
+            self.prepared = StepDecoder(decoder)
+        x = decoder.embedding.index_select(0, tokens)
+        turns = self.turns.index_select(0, self.positions).unsqueeze(1)
+        self.positions += 1
+        self.cache.advance()
+        for index, layer in enumerate(self.prepared.layers if self.prepared else decoder.layers):
+            x = layer.finish(x, self.cache.attend(index, layer.project(x, turns)))
+        if self.prepared:
+            return self.prepared.logits(x)
+        return linear(rms_norm(x, decoder.norm, decoder.config.norm_eps), decoder.output_weight)
+
+    def keep(self, rows: Tensor) -> None:
+        """Keep only the given rows."""
+        self.prompt_of = self.prompt_of.index_select(0, rows)
+        self.positions = self.positions.index_select(0, rows)
+        self.cache.keep(rows)

@@ -1,0 +1,191 @@
+"""The native decoder: a Llama-family transformer in plain torch with fused projections.
+
+Shapes: N tokens, D model width, H query heads, G key-value heads, C head width, F MLP width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from components.modeling.native.attention import attend
+from components.modeling.native.ops import linear, rms_norm, rotate, swiglu
+from components.modeling.packing.packed import Packed
+from components.modeling.packing.ragged import RaggedPlan
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecoderConfig:
+    """Sizes and variants of a Llama-family decoder."""
+
+    vocab_size: int
+    width: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_width: int
+    mlp_width: int
+    rope_theta: float
+    norm_eps: float
+    tie_embeddings: bool
+    max_positions: int
+    attention_bias: bool = False
+    """Whether query, key and value projections have a bias (Qwen2)."""
+    head_norm: bool = False
+    """Whether queries and keys are RMS-normalised per head (Qwen3)."""
+    initializer_range: float = 0.02
+
+
+class Layer(nn.Module):
+    """One transformer block; projections that read the same input are one matrix."""
+
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__()
+        c = config
+        self.config = config
+        self.heads_out = c.heads * c.head_width
+        self.kv_out = c.kv_heads * c.head_width
+        self.attention_norm = nn.Parameter(torch.ones(c.width))
+        self.qkv = nn.Parameter(torch.empty(self.heads_out + 2 * self.kv_out, c.width))
+        self.qkv_bias = nn.Parameter(torch.zeros(self.qkv.shape[0])) if c.attention_bias else None
+        self.query_norm = nn.Parameter(torch.ones(c.head_width)) if c.head_norm else None
+        self.key_norm = nn.Parameter(torch.ones(c.head_width)) if c.head_norm else None
+        self.attention_out = nn.Parameter(torch.empty(c.width, self.heads_out))
+        self.mlp_norm = nn.Parameter(torch.ones(c.width))
+        self.gate_up = nn.Parameter(torch.empty(2 * c.mlp_width, c.width))
+        self.down = nn.Parameter(torch.empty(c.width, c.mlp_width))
+
+    def forward(
+        self,
+        x: Tensor,
+        turns: Tensor,
+        *,
+        plan: RaggedPlan,
+        rows: Tensor | None = None,
+        projections: list[Tensor] | None = None,
+        mlp_inputs: list[Tensor] | None = None,
+    ) -> Tensor:
+        """Return the block's output of x [N, D], of the tokens `rows` alone if given; lists as in Decoder.forward."""
+        qkv = self.project(x, turns)
+        if projections is not None:
+            projections.append(qkv)
+        attended = attend(qkv, plan, self.config.heads, self.config.kv_heads)
+        if mlp_inputs is not None:
+            mlp_inputs.append(self.mlp_input(x, attended))
+        if rows is not None:
+            x, attended = x.index_select(0, rows), attended.index_select(0, rows)
+        return self.finish(x, attended)
+
+    def project(self, x: Tensor, turns: Tensor) -> Tensor:
+        """Return fused, rotated queries, keys and values [N, (H + 2G) * C] of x [N, D]."""
+        c = self.config
+        return rotate(self._project(x), turns, c.heads + c.kv_heads, c.head_width)
+
+    def _project(self, x: Tensor) -> Tensor:
+        c = self.config
+        qkv = linear(rms_norm(x, self.attention_norm, c.norm_eps), self.qkv)
+        if self.qkv_bias is not None:
+            qkv = qkv + self.qkv_bias
+        return self.norm_heads(qkv)
+
+    def norm_heads(self, qkv: Tensor) -> Tensor:
+        """Return fused projections [N, (H + 2G) * C] with queries and keys normalised, if the model does so."""
+        c = self.config
+        if self.query_norm is None or self.key_norm is None:
+            return qkv
+        heads = qkv.unflatten(-1, (-1, c.head_width))
+        query, key, value = heads.split((c.heads, c.kv_heads, c.kv_heads), dim=-2)
+        query = rms_norm(query, self.query_norm, c.norm_eps)
+        key = rms_norm(key, self.key_norm, c.norm_eps)
+        return torch.cat((query, key, value), dim=-2).flatten(-2)
+
+    def finish(self, x: Tensor, attended: Tensor) -> Tensor:
+        """Return the block's output [N, D] from its input x and the heads' outputs [N, H * C]."""
+        x = x + linear(attended, self.attention_out)
+        hidden = swiglu(linear(rms_norm(x, self.mlp_norm, self.config.norm_eps), self.gate_up))
+        return x + linear(hidden, self.down)
+
+    def mlp_input(self, x: Tensor, attended: Tensor) -> Tensor:
+        """Return what enters the MLP's first projection, [N, D], normed, from the same as `finish`."""
+        return rms_norm(x + linear(attended, self.attention_out), self.mlp_norm, self.config.norm_eps)
+
+
+class Decoder(nn.Module):
+    """Token ids to final hidden states; query and key rows are kept interleaved (see ops.rotate)."""
+
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = nn.Parameter(torch.empty(config.vocab_size, config.width))
+        self.layers = nn.ModuleList(Layer(config) for _ in range(config.layers))
+        self.norm = nn.Parameter(torch.ones(config.width))
+        self.head = None if config.tie_embeddings else nn.Parameter(torch.empty_like(self.embedding))
+        self.recompute = False
+        """Whether the backward pass computes each layer again from what entered it."""
+        self._turns = torch.empty(0, config.head_width // 2, dtype=torch.complex64)
+
+    @property
+    def output_weight(self) -> Tensor:
+        """The [V, D] matrix that maps hidden states to logits."""
+        return self.embedding if self.head is None else self.head
+
+    def turns(self, positions: Tensor) -> Tensor:
+        """Return the rotary turns, complex [N, 1, C/2], of positions [N] (computed in float32, cached)."""
+        return self.turn_table(int(positions.max()) + 1 if positions.numel() else 1)[positions].unsqueeze(1)
+
+    def turn_table(self, length: int) -> Tensor:
+        """Return the turns of positions 0..length-1 (or more), complex [>= length, C/2]."""
+        device = self.embedding.device
+        if length > self._turns.shape[0] or self._turns.device != device:
+            size = max(256, 1 << (length - 1).bit_length())
+            # Outside inference mode: training may use a table that generation has made.
+            with torch.inference_mode(False):
+                exponents = torch.arange(0, self.config.head_width, 2, dtype=torch.int64).float()
+                frequencies = 1.0 / (self.config.rope_theta ** (exponents / self.config.head_width))
+                angles = torch.arange(size).float().unsqueeze(1) * frequencies
+                self._turns = torch.complex(angles.cos(), angles.sin()).to(device)
+        return self._turns
+
+    def initialize(self, seed: int) -> None:
+        """Draw matrices from N(0, initializer_range), residual outputs scaled down by sqrt(2 * layers).
+
+        The order of draws is the order of parameters, so a seed gives the same weights everywhere (GPT-2, 2.3).
+        """
+        generator = torch.Generator().manual_seed(seed)
+        std = self.config.initializer_range
+        with torch.no_grad():
+            for name, parameter in self.named_parameters():
+                if parameter.ndim == 2:
+                    scale = (2 * self.config.layers) ** -0.5 if name.endswith(("attention_out", "down")) else 1.0
+                    drawn = torch.empty(parameter.shape).normal_(0.0, std * scale, generator=generator)
+                    parameter.copy_(drawn)
+
+    def forward(
+        self,
+        packed: Packed,
+        rows: Tensor | None = None,
+        *,
+        projections: list[Tensor] | None = None,
+        mlp_inputs: list[Tensor] | None = None,
+    ) -> Tensor:
+        """Return final hidden states [N, D] of a pack, or of its tokens `rows` [L] alone: [L, D].
+
+        Every layer's rotated queries, keys and values [N, (H + 2G) * C] are appended to `projections`, and what
+        enters its MLP [N, D] to `mlp_inputs`.
+        """
+        c = self.config
+        x = torch.nn.functional.embedding(packed.tokens, self.embedding)
+        turns = self.turns(packed.positions)
+        again = self.recompute and torch.is_grad_enabled() and projections is None and mlp_inputs is None
+        for index, layer in enumerate(self.layers):
+            # Beyond the last attention nothing reads the other tokens.
+            given = {"plan": packed.attention, "rows": rows if index == c.layers - 1 else None}
+            # Layers are called, not taken apart: a ZeRO 3 engine fetches and lets go of weights at a module's call.
+            if again:  # Nothing is kept but what enters the layer (Chen et al. 2016, arXiv:1604.06174).
+                x = checkpoint(layer, x, turns, **given, use_reentrant=False, preserve_rng_state=False)
+            else:
+                x = layer(x, turns, **given, projections=projections, mlp_inputs=mlp_inputs)
+        return rms_norm(x, self.norm, c.norm_eps)

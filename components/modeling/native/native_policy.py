@@ -1,0 +1,145 @@
+"""NativePolicy: a Llama-family checkpoint on the native decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from components.contract.errors import InputError
+from components.modeling.models.folder import read_generation_config, write_json
+from components.modeling.models.model_config import ModelConfig
+from components.modeling.models.policy import Policy, load_tokenizer, padding_id
+from components.modeling.native import hf
+from components.modeling.native.allocator import keep_freed_blocks
+from components.modeling.native.decode import NativeSession
+from components.modeling.native.decoder import Decoder, DecoderConfig
+from components.modeling.native.ops import linear
+from components.modeling.packing.packed import Packed
+from components.modeling.text.turn_ends import check_vocabulary, find_turn_ends
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+
+class NativePolicy(Policy):
+    """A policy on the native decoder."""
+
+    backend = "native"
+
+    def __init__(
+        self,
+        module: Decoder,
+        config: Mapping[str, Any],
+        tokenizer: PreTrainedTokenizerFast | None,
+        generation: dict[str, Any] | None = None,
+    ) -> None:
+        self.module: Decoder = module
+        self.config = dict(config)
+        """The checkpoint's config.json, written back on save."""
+        self.tokenizer = tokenizer
+        self.vocab_size = module.config.vocab_size
+        self.width = module.config.width
+        self.max_positions = module.config.max_positions
+        self.generation = generation
+        self.ends = find_turn_ends(tokenizer, config, generation)
+        check_vocabulary(self.ends, tokenizer, self.vocab_size)
+        self.pad_id = padding_id(config, tokenizer)
+
+    @classmethod
+    def load(cls, folder: Path, config: Mapping[str, Any], *, device: str, dtype: torch.dtype) -> NativePolicy:
+        """Load a Hugging Face folder whose architecture the native decoder knows."""
+        keep_freed_blocks()
+        with torch.device("meta"):
+            decoder = Decoder(hf.decoder_config(config))
+        # Made where and as it will run: in float32 on the host first, a large model would take twice its size there.
+        decoder = decoder.to(dtype).to_empty(device=device)
+        hf.import_weights(decoder, hf.read_weights(folder), str(folder))
+        return cls(decoder, config, load_tokenizer(folder), read_generation_config(folder))
+
+    @classmethod
+    def create(
+        cls,
+        config: ModelConfig,
+        tokenizer: PreTrainedTokenizerFast | None,
+        *,
+        seed: int,
+        device: str,
+        dtype: torch.dtype,
+    ) -> NativePolicy:
+        """Initialise a new Llama."""
+        keep_freed_blocks()
+        sizes = _new_decoder_config(config, tokenizer)
+        decoder = Decoder(sizes)
+        decoder.initialize(seed)
+        pad, eos = (None, None) if tokenizer is None else (tokenizer.pad_token_id, tokenizer.eos_token_id)
+        stored = hf.llama_config(sizes, pad_id=pad, eos_id=eos)
+        return cls(decoder.to(device, dtype), stored, tokenizer)
+
+    def hidden(self, packed: Packed) -> Tensor:
+        """Return hidden states after the final norm, [N, D]."""
+        return self.module(packed)
+
+    def target_hidden(self, packed: Packed) -> Tensor:
+        """Return hidden states [M, D] at the positions that predict a target, skipping work for the others."""
+        rows, which = packed.predictors
+        return self.module(packed, rows).index_select(0, which)
+
+    def mlp_input(self, packed: Packed) -> Tensor:
+        """Return what enters the last layer's MLP, [N, D], after its norm."""
+        found: list[Tensor] = []
+        self.module(packed, mlp_inputs=found)
+        return found[-1]
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Return logits [M, V] of hidden states [M, D]."""
+        return linear(hidden, self.module.output_weight)
+
+    def session(self, prompts: Sequence[Sequence[int]], counts: Sequence[int], max_new_tokens: int) -> NativeSession:
+        """Return a generation session on the native decoder."""
+        return NativeSession(self.module, prompts, counts, max_new_tokens)
+
+    def recompute_layers(self) -> None:
+        """Let backward passes compute each layer again from what entered it."""
+        self.module.recompute = True
+
+    def row_blocks(self) -> dict[str, tuple[int, ...]]:
+        """Return the row counts of the fused projections."""
+        c = self.module.config
+        kv = c.kv_heads * c.head_width
+        blocks: dict[str, tuple[int, ...]] = {}
+        for index in range(c.layers):
+            blocks[f"layers.{index}.qkv"] = (c.heads * c.head_width, kv, kv)
+            blocks[f"layers.{index}.gate_up"] = (c.mlp_width, c.mlp_width)
+        return blocks
+
+    def export(self, folder: Path) -> None:
+        """Write config and safetensors of a Hugging Face folder."""
+        hf.write_weights(folder, hf.export_weights(self.module))
+        name = str(self.module.embedding.dtype).removeprefix("torch.")
+        write_json(folder / "config.json", {**self.config, "dtype": name})
+        self.save_generation(folder)
+
+
+def _new_decoder_config(config: ModelConfig, tokenizer: PreTrainedTokenizerFast | None) -> DecoderConfig:
+    if config.vocab_size is None and tokenizer is None:
+        raise InputError("a new model needs vocab_size or a tokenizer")
+    vocab_size = config.vocab_size if config.vocab_size is not None else len(tokenizer or ())
+    if tokenizer is not None and vocab_size < len(tokenizer):
+        raise InputError(f"vocab_size {vocab_size} is smaller than the tokenizer's {len(tokenizer)} tokens")
+    return DecoderConfig(
+        vocab_size=vocab_size,
+        width=config.width,
+        layers=config.layers,
+        heads=config.heads,
+        kv_heads=config.kv_heads or config.heads,
+        head_width=config.width // config.heads,
+        mlp_width=config.mlp_width,
+        rope_theta=config.rope_theta,
+        norm_eps=1e-6,
+        tie_embeddings=config.tie_embeddings,
+        max_positions=config.max_positions,
+    )

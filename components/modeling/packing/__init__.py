@@ -1,0 +1,1 @@
+"""Many sequences in one forward pass: packs, micro-batches, log-probabilities."""

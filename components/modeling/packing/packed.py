@@ -1,0 +1,191 @@
+"""Packed: many sequences in one forward pass without padding; prompts computed once for all their responses.
+
+Shapes: N tokens in the pack, M targets, S sequences (responses), B segments in a bucket, Q and K their widest
+query and key counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
+
+import torch
+from torch import Tensor
+
+from components.contract.errors import InputError
+from components.modeling.packing.ragged import RaggedPlan, Segment, plan_attention
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Tokens of many sequences laid end to end, with the index tensors that training needs."""
+
+    tokens: Tensor
+    """[N] token ids."""
+    positions: Tensor
+    """[N] position of each token in its own sequence; a response continues its prompt's count."""
+    predict: Tensor
+    """[M] indices into the pack whose hidden state predicts a target."""
+    targets: Tensor
+    """[M] token ids to be predicted, sequence after sequence in the order given."""
+    sequence: Tensor
+    """[M] which sequence (flat response index) each target belongs to."""
+    num_sequences: int
+    """S."""
+    segments: tuple[Segment, ...]
+    """Ranges of tokens that attend causally among themselves and, if they have one, to a whole prefix."""
+    last: Tensor | None = None
+    """[S] index of each sequence's last token, when it was kept."""
+
+    @property
+    def num_tokens(self) -> int:
+        """Return N, the tokens that the forward pass computes."""
+        return self.tokens.shape[0]
+
+    @property
+    def num_targets(self) -> int:
+        """Return M."""
+        return self.targets.shape[0]
+
+    @property
+    def target_counts(self) -> Tensor:
+        """Return [S] the number of targets of each sequence."""
+        return torch.bincount(self.sequence, minlength=self.num_sequences)
+
+    @cached_property
+    def attention(self) -> RaggedPlan:
+        """Return the gather plan of ragged attention, built once for the pack and used by every layer."""
+        return plan_attention(self.segments, self.tokens.device)
+
+    @cached_property
+    def predictors(self) -> tuple[Tensor, Tensor]:
+        """Return the distinct tokens that predict something, [L], and which of them predicts each target, [M].
+
+        Responses to one prompt share the token that predicts their first.
+        """
+        rows, which = torch.unique(self.predict, return_inverse=True)
+        return rows, which
+
+    def to(self, device: torch.device | str) -> Packed:
+        """Return the pack on another device."""
+        return replace(
+            self,
+            tokens=self.tokens.to(device),
+            positions=self.positions.to(device),
+            predict=self.predict.to(device),
+            targets=self.targets.to(device),
+            sequence=self.sequence.to(device),
+            last=None if self.last is None else self.last.to(device),
+        )
+
+    @classmethod
+    def from_sequences(
+        cls,
+        sequences: Sequence[Sequence[int]],
+        device: torch.device | str = "cpu",
+        *,
+        masks: Sequence[Sequence[bool]] | None = None,
+        keep_last: bool = False,
+    ) -> Packed:
+        """Pack whole sequences; target i is token i + 1 of its sequence, where the mask of that token is set.
+
+        The last token predicts nothing and is not computed, unless `keep_last` (then `.last` finds it).
+        """
+        builder = _Builder(keep_last)
+        for index, tokens in enumerate(sequences):
+            mask = None if masks is None else masks[index]
+            if mask is not None and len(mask) != len(tokens):
+                raise InputError(f"sequence {index} has {len(tokens)} tokens but its mask has {len(mask)}")
+            builder.add_sequence(tokens, mask)
+        return builder.build(device)
+
+    @classmethod
+    def from_groups(
+        cls,
+        prompts: Sequence[Sequence[int]],
+        responses: Sequence[Sequence[Sequence[int]]],
+        device: torch.device | str = "cpu",
+        *,
+        keep_last: bool = False,
+    ) -> Packed:
+        """Pack prompts with their responses; each prompt is computed once, targets are all response tokens."""
+        if len(prompts) != len(responses):
+            raise InputError(f"{len(prompts)} prompts but responses for {len(responses)}")
+        builder = _Builder(keep_last)
+        for prompt, group in zip(prompts, responses, strict=True):
+            builder.add_group(prompt, group)
+        return builder.build(device)
+
+
+class _Builder:
+    """Lays tokens end to end in plain lists; tensors are made once at the end."""
+
+    def __init__(self, keep_last: bool) -> None:
+        self.keep_last = keep_last
+        self.tokens: list[int] = []
+        self.positions: list[Iterable[int]] = []
+        self.predict: list[Iterable[int]] = []
+        self.targets: list[Iterable[int]] = []
+        self.counts: list[int] = []
+        self.last: list[int] = []
+        self.segments: list[Segment] = []
+
+    def _lay(self, tokens: Sequence[int], start: int, prefix: Segment | None) -> int:
+        """Append a segment whose first token has position `start`; return its index in the pack."""
+        at = len(self.tokens)
+        if tokens:
+            self.tokens.extend(tokens)
+            self.positions.append(range(start, start + len(tokens)))
+            self.segments.append(Segment(at, len(tokens), *((prefix.start, prefix.length) if prefix else (0, 0))))
+        return at
+
+    def add_sequence(self, tokens: Sequence[int], mask: Sequence[bool] | None) -> None:
+        if len(tokens) == 0:
+            raise InputError(f"sequence {len(self.counts)} is empty")
+        at = self._lay(tokens if self.keep_last else tokens[:-1], 0, None)
+        if mask is None:
+            self.predict.append(range(at, at + len(tokens) - 1))
+            self.targets.append(tokens[1:])
+            self.counts.append(len(tokens) - 1)
+        else:
+            chosen = [i for i in range(1, len(tokens)) if mask[i]]
+            self.predict.append([at + i - 1 for i in chosen])
+            self.targets.append([tokens[i] for i in chosen])
+            self.counts.append(len(chosen))
+        self.last.append(at + len(tokens) - 1)
+
+    def add_group(self, prompt: Sequence[int], group: Sequence[Sequence[int]]) -> None:
+        if len(prompt) == 0:
+            raise InputError("a prompt is empty; give it at least a beginning-of-text token")
+        start = self._lay(prompt, 0, None)
+        shared = Segment(start, len(prompt))
+        end = start + len(prompt) - 1
+        for response in group:
+            at = self._lay(response if self.keep_last else response[:-1], len(prompt), shared)
+            if response:
+                self.predict.append(chain((end,), range(at, at + len(response) - 1)))
+                self.targets.append(response)
+            self.counts.append(len(response))
+            self.last.append(at + len(response) - 1 if response else end)
+
+    def build(self, device: torch.device | str) -> Packed:
+        if not self.tokens:
+            raise InputError("nothing to compute: no sequence has two tokens")
+        counts = torch.tensor(self.counts, dtype=torch.long)
+        packed = Packed(
+            tokens=torch.tensor(self.tokens, dtype=torch.long),
+            positions=_flat(self.positions),
+            predict=_flat(self.predict),
+            targets=_flat(self.targets),
+            sequence=torch.repeat_interleave(counts),
+            num_sequences=len(self.counts),
+            segments=tuple(self.segments),
+            last=torch.tensor(self.last, dtype=torch.long) if self.keep_last else None,
+        )
+        return packed if torch.device(device).type == "cpu" else packed.to(device)
+
+
+def _flat(parts: Iterable[Iterable[int]]) -> Tensor:
+    return torch.tensor(list(chain.from_iterable(parts)), dtype=torch.long)

@@ -1,0 +1,1 @@
+"""Training on examples, shared by pretrain, sft and replay."""

@@ -1,0 +1,113 @@
+"""Next-token loss of a batch of examples, whatever forward passes it is cut into.
+
+loss = -(sum over targets of weight * log-probability) / (sum over targets of weight), over the whole batch.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from components.contract.errors import InputError
+from components.modeling.models.policy import Policy
+from components.modeling.packing.batching import micro_batches
+from components.modeling.packing.packed import Packed
+from components.modeling.supervised.examples import Example
+from components.modeling.training.trainer import Trainer
+
+
+@dataclass(frozen=True)
+class BatchLoss:
+    """The loss of one batch, with its parts."""
+
+    loss: float
+    """Weighted mean negative log-likelihood per target, in nats."""
+    num_targets: int
+    by_domain: dict[str, float]
+    """The same mean over the targets of each domain."""
+
+
+def domain_losses(result: BatchLoss, name: str) -> dict[str, float]:
+    """Return the losses per domain as metrics "<name>_<domain>", with characters that metric names allow.
+
+    Empty for a single domain, whose loss is the loss.
+    """
+    if len(result.by_domain) < 2:
+        return {}
+    safe = {domain: re.sub(r"[^A-Za-z0-9_]+", "_", domain or "unnamed") for domain in result.by_domain}
+    return {f"{name}_{safe[domain]}": loss for domain, loss in result.by_domain.items()}
+
+
+def accumulate_gradients(trainer: Trainer, batch: Sequence[Example], *, max_tokens: int) -> BatchLoss:
+    """Add the gradient of the batch's loss to the parameters, in passes of at most `max_tokens` tokens."""
+    lengths = [len(example.tokens) for example in batch]
+    denominator = _denominator(batch)
+    parts = list(micro_batches(lengths, trainer.ranks.pass_tokens(sum(lengths), max_tokens)))
+
+    def loss_of(chosen: list[int]) -> tuple[Tensor, list[float]]:
+        part = [batch[index] for index in chosen]
+        packed, logprobs = _logprobs(trainer.policy, part)
+        weights = torch.tensor([example.weight for example in part], device=trainer.policy.device)
+        return -(logprobs * weights[packed.sequence]).sum() / denominator, _sums(packed, logprobs)
+
+    return _batch_loss(batch, parts, trainer.accumulate(parts, loss_of), denominator)
+
+
+def evaluate_loss(policy: Policy, examples: Sequence[Example], *, max_tokens: int) -> BatchLoss:
+    """Return the loss over `examples` without touching any gradient."""
+    denominator = _denominator(examples)
+    parts = list(micro_batches([len(example.tokens) for example in examples], max_tokens))
+    with torch.no_grad():
+        sums = [_sums(*_logprobs(policy, [examples[index] for index in chosen])) for chosen in parts]
+    return _batch_loss(examples, parts, sums, denominator)
+
+
+def _denominator(batch: Sequence[Example]) -> float:
+    denominator = sum(example.weight * example.num_targets for example in batch)
+    if denominator <= 0:
+        raise InputError(f"a batch of {len(batch)} examples has no target to train on")
+    return denominator
+
+
+def _logprobs(policy: Policy, part: Sequence[Example]) -> tuple[Packed, Tensor]:
+    packed = Packed.from_sequences(
+        [example.tokens for example in part],
+        policy.device,
+        masks=[example.loss_mask for example in part],
+    )
+    return packed, policy.target_logprobs(packed).logprobs
+
+
+def _sums(packed: Packed, logprobs: Tensor) -> list[float]:
+    """Return for each sequence of a pack the sum of its targets' log-probabilities."""
+    totals = torch.zeros(packed.num_sequences, dtype=torch.float64, device=logprobs.device)
+    return totals.index_add_(0, packed.sequence, logprobs.detach().double()).tolist()
+
+
+def _batch_loss(
+    batch: Sequence[Example], parts: Sequence[list[int]], found: Sequence[list[float]], denominator: float
+) -> BatchLoss:
+    """Return the loss from the log-probability sums of each part's sequences."""
+    sums = [0.0] * len(batch)
+    for chosen, totals in zip(parts, found, strict=True):
+        for index, total in zip(chosen, totals, strict=True):
+            sums[index] = -total
+    num_targets = [example.num_targets for example in batch]
+    return BatchLoss(
+        loss=math.fsum(example.weight * s for example, s in zip(batch, sums, strict=True)) / denominator,
+        num_targets=sum(num_targets),
+        by_domain=_by_domain(batch, sums, num_targets),
+    )
+
+
+def _by_domain(batch: Sequence[Example], sums: Sequence[float], counts: Sequence[int]) -> dict[str, float]:
+    found: dict[str, tuple[float, float]] = {}
+    for example, total, count in zip(batch, sums, counts, strict=True):
+        loss, weight = found.get(example.domain, (0.0, 0.0))
+        found[example.domain] = (loss + example.weight * total, weight + example.weight * count)
+    return {domain: loss / weight for domain, (loss, weight) in sorted(found.items()) if weight}

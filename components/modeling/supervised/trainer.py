@@ -1,0 +1,185 @@
+"""The supervised trainer that pretrain, sft and replay share: next-token loss over packed batches."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from components.contract.backends import Backends
+from components.contract.errors import InputError
+from components.modeling.models.policy import Policy
+from components.modeling.packing.batching import BatchSampler
+from components.modeling.supervised.examples import Example
+from components.modeling.supervised.loss import BatchLoss, accumulate_gradients, domain_losses, evaluate_loss
+from components.modeling.supervised.model_shelf import ModelShelf
+from components.modeling.training.build import build_trainer
+from components.modeling.training.trainer import Trainer
+from components.modeling.training.training_config import SupervisedConfig
+from components.modeling.training.training_state import TrainingState, load_training_state, save_training_state
+
+__all__ = ["BatchLoss", "FitSummary", "Hooks", "SupervisedConfig", "accumulate_gradients", "evaluate_loss", "fit"]
+
+
+class Hooks(Protocol):
+    """The part of StageContext that the trainer uses."""
+
+    def progress(self, done: int, total: int, **metrics: float) -> None:
+        """Show how far the training is."""
+        ...
+
+    def log(self, step: int, **metrics: float) -> None:
+        """Record one row of the history."""
+        ...
+
+    def checkpoint(self, step: int, write: Callable[[Path], None]) -> None:
+        """Make the stage resumable from `step`."""
+        ...
+
+
+@dataclass(frozen=True)
+class FitSummary:
+    """What a finished training did."""
+
+    steps: int
+    num_examples: int
+    """Examples that could be drawn."""
+    num_overlong: int
+    """Examples that were left out because they are longer than max_tokens."""
+    num_targets: int
+    """Target tokens that were trained on, repeats included."""
+    epochs: float
+    padding_avoided: float
+    """Share of padding that batches would have had as rectangles: what packing saves."""
+    loss: float
+    """Loss of the last step."""
+    trainer: Trainer = field(repr=False, compare=False)
+    """What trained: it saves the policy, and holds its weights together for an evaluation."""
+
+
+def fit(
+    policy: Policy,
+    examples: Sequence[Example],
+    config: SupervisedConfig,
+    hooks: Hooks,
+    *,
+    seed: int,
+    resume: Path | None = None,
+    shelf: ModelShelf | None = None,
+    write_extra: Callable[[Path], None] | None = None,
+    backends: Backends | None = None,
+) -> FitSummary:
+    """Train `policy` in place and return what was done.
+
+    `resume` is the partial checkpoint to continue from (pass `ctx.resume()`); `shelf` keeps models every
+    `config.save_every` steps; `write_extra` adds the caller's own files to each partial checkpoint; `backends` say
+    what trains. Raises InputError when no example fits into max_tokens and StageFailed when the gradient is not finite.
+    """
+    run = _Run(policy, examples, config, seed, backends)
+    if resume is not None:
+        run.state = load_training_state(resume, policy=policy, trainer=run.trainer)
+
+    def write(folder: Path) -> None:
+        save_training_state(folder, run.state, policy=policy, trainer=run.trainer)
+        if write_extra is not None and run.trainer.ranks.first:
+            write_extra(folder)
+
+    clock = _Clock()
+    while (step := run.state.step + 1) <= run.total_steps:
+        row, num_tokens = run.step()
+        if _due(step, config.log_every, run.total_steps):
+            hooks.log(step, **row)
+        rate = clock.tokens_per_second(num_tokens)
+        hooks.progress(step, run.total_steps, loss=row["loss"], tokens_per_second=rate)
+        if shelf is not None and config.save_every and _due(step, config.save_every, run.total_steps):
+            shelf.keep(step, run.trainer)
+        if config.checkpoint_every and step % config.checkpoint_every == 0 and step < run.total_steps:
+            hooks.checkpoint(step, write)
+    return run.summary()
+
+
+_COUNTERS = ("num_targets", "num_tokens", "num_cells")
+"""Running sums of a training; cells are those of the batches as rectangles."""
+
+
+class _Run:
+    """One training: what is drawn, what is updated, and how far it is."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        examples: Sequence[Example],
+        config: SupervisedConfig,
+        seed: int,
+        backends: Backends | None,
+    ) -> None:
+        self.policy, self.config = policy, config
+        self.examples = [example for example in examples if len(example.tokens) <= config.max_tokens]
+        self.num_overlong = len(examples) - len(self.examples)
+        if not self.examples:
+            raise InputError(f"none of {len(examples)} examples has at most {config.max_tokens} tokens (max_tokens)")
+        domains = [example.domain for example in self.examples]
+        self.sampler = BatchSampler(domains, config.batch_size, seed=seed, mixture=config.mixture)
+        self.total_steps = self._total_steps()
+        self.trainer: Trainer = build_trainer(policy, config.optimizer, total_steps=self.total_steps, backends=backends)
+        self.state = TrainingState(step=0, extra=dict.fromkeys(_COUNTERS, 0))
+
+    def _total_steps(self) -> int:
+        if self.config.steps is not None:
+            return self.config.steps
+        assert self.config.epochs is not None
+        return max(1, math.ceil(self.config.epochs * self.sampler.num_examples / self.config.batch_size))
+
+    def step(self) -> tuple[dict[str, float], int]:
+        """Do one optimiser step; return its row of the history, and how many tokens it computed."""
+        step = self.state.step
+        batch = [self.examples[index] for index in self.sampler.batch(step)]
+        result = accumulate_gradients(self.trainer, batch, max_tokens=self.config.micro_batch_tokens)
+        update = self.trainer.step(step)
+        lengths = [len(example.tokens) for example in batch]
+        counts = (result.num_targets, sum(lengths), len(lengths) * max(lengths))
+        seen = {name: self.state.extra[name] + n for name, n in zip(_COUNTERS, counts, strict=True)}
+        self.state = TrainingState(step=step + 1, extra={**seen, "loss": result.loss})
+        row = {
+            "loss": result.loss,
+            "learning_rate": update.learning_rate,
+            "grad_norm": update.grad_norm,
+            "num_targets": seen["num_targets"],
+            "epoch": self._epochs(step + 1),
+        }
+        row.update(domain_losses(result, "loss"))
+        return row, sum(lengths)
+
+    def _epochs(self, steps: int) -> float:
+        return steps * self.config.batch_size / self.sampler.num_examples
+
+    def summary(self) -> FitSummary:
+        """Return what the finished training did."""
+        return FitSummary(
+            steps=self.total_steps,
+            num_examples=self.sampler.num_examples,
+            num_overlong=self.num_overlong,
+            num_targets=self.state.extra["num_targets"],
+            epochs=self._epochs(self.total_steps),
+            padding_avoided=1.0 - self.state.extra["num_tokens"] / self.state.extra["num_cells"],
+            loss=self.state.extra["loss"],
+            trainer=self.trainer,
+        )
+
+
+def _due(step: int, every: int, total: int) -> bool:
+    return step % every == 0 or step == total
+
+
+class _Clock:
+    """Tokens per second of the steps so far; shown to people, never recorded."""
+
+    def __init__(self) -> None:
+        self._start, self._tokens = time.perf_counter(), 0
+
+    def tokens_per_second(self, tokens: int) -> float:
+        self._tokens += tokens
+        return self._tokens / max(1e-9, time.perf_counter() - self._start)

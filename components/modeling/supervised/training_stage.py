@@ -1,0 +1,77 @@
+"""What every stage of supervised training does around the trainer: resume, kept models, outputs, metrics."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from components.contract.context import StageContext
+from components.modeling.models.policy import Policy
+from components.modeling.supervised.examples import Example
+from components.modeling.supervised.loss import domain_losses, evaluate_loss
+from components.modeling.supervised.model_shelf import ModelShelf
+from components.modeling.supervised.trainer import FitSummary, fit
+from components.modeling.training.training_config import SupervisedConfig
+
+TAIL_STEPS = 10
+"""How many last rows of the history the headline loss is the mean of: a single batch is noise."""
+
+
+def train_and_save(
+    ctx: StageContext[Any],
+    policy: Policy,
+    examples: Sequence[Example],
+    config: SupervisedConfig,
+    *,
+    validation: Sequence[Example] = (),
+    write_extra: Callable[[Path], None] | None = None,
+) -> FitSummary:
+    """Train `policy`, resuming if there is something to resume, and write outputs `model` and `metrics`.
+
+    With `config.save_every` also `checkpoints`. The headline is the loss (mean of the last 10 rows of the
+    history), counts, and the loss on `validation` where there is any.
+    """
+    shelf = ModelShelf(ctx.output("checkpoints")) if config.save_every else None
+    summary = fit(
+        policy,
+        examples,
+        config,
+        ctx,
+        seed=ctx.seed,
+        resume=ctx.resume(),
+        shelf=shelf,
+        write_extra=write_extra,
+        backends=ctx.job.resources,
+    )
+    summary.trainer.save(ctx.output("model"))
+    ctx.describe("model", steps=summary.steps, num_targets=summary.num_targets)
+    if shelf is not None:
+        ctx.describe("checkpoints", steps=shelf.steps)
+    history = ctx.history()
+    tail = [row["loss"] for row in history if "loss" in row][-TAIL_STEPS:]
+    headline: dict[str, float] = {
+        "loss": sum(tail) / len(tail),
+        "num_examples": summary.num_examples,
+        "num_overlong": summary.num_overlong,
+        "num_targets": summary.num_targets,
+        "epochs": summary.epochs,
+        "padding_avoided": summary.padding_avoided,
+    }
+    if validation:
+        with summary.trainer.whole():
+            held_out = evaluate_loss(policy, validation, max_tokens=config.micro_batch_tokens)
+        headline["validation_loss"] = held_out.loss
+        headline.update(domain_losses(held_out, "validation_loss"))
+    ctx.headline(**headline)
+    write_metrics(ctx.output("metrics"), headline, history)
+    return summary
+
+
+def write_metrics(folder: Path, headline: Mapping[str, float], history: Sequence[Mapping[str, float]]) -> None:
+    """Write a Metrics artifact: metrics.json with each value, history.jsonl with a row per logged step."""
+    values = {name: {"value": value} for name, value in headline.items()}
+    (folder / "metrics.json").write_text(json.dumps(values, indent=1, sort_keys=True) + "\n")
+    rows = (json.dumps(dict(row), sort_keys=True) for row in history)
+    (folder / "history.jsonl").write_text("".join(f"{row}\n" for row in rows))

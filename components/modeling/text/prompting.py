@@ -1,0 +1,184 @@
+"""From prompts and responses to token ids and back, by the tokenizer's chat template where it has one.
+
+The layout that a model is trained on is exactly the one that it is sampled from: an example's tokens begin
+with `encode_prompt` of its prompt, and the loss covers the response and the one token that ends it.
+
+`ends` are those of the model (`Policy.ends`); without them, those that the tokenizer alone names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from components.contract.errors import InputError
+from components.modeling.text.tokenizer import TINY_CHAT_TEMPLATE
+from components.modeling.text.turn_ends import TurnEnds, find_turn_ends, render_chat, template_end
+
+
+class Encoded(NamedTuple):
+    """Token ids of one example, and which of them are targets of the loss."""
+
+    tokens: list[int]
+    loss_mask: list[bool]
+
+
+def encode_prompt(tokenizer: PreTrainedTokenizerBase, prompt: str) -> list[int]:
+    """Return the token ids that a model continues with its response."""
+    return encode_prompts(tokenizer, [prompt])[0]
+
+
+def encode_prompts(
+    tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str], ends: TurnEnds | None = None
+) -> list[list[int]]:
+    """Return `encode_prompt` of many prompts; one call of the tokenizer, so much faster.
+
+    Raises InputError for a chat template that cannot be used, and where no token could end a response.
+    """
+    if not prompts:
+        return []
+    _check(tokenizer, ends)
+    return _tokenize(tokenizer, [_render_prompt(tokenizer, prompt) for prompt in prompts])
+
+
+def encode_example(
+    tokenizer: PreTrainedTokenizerBase, prompt: str, response: str, ends: TurnEnds | None = None
+) -> Encoded:
+    """Return tokens and loss mask of a prompt with its response; the response and its end are targets.
+
+    The end is one token, the chat template's or else eos: what a template writes behind it (a newline, an eos) is never
+    sampled. Raises InputError when the chat template renders the prompt differently once a response follows it: what
+    the model would be trained on is then not what it will see when it is sampled.
+    """
+    return encode_examples(tokenizer, [(prompt, response)], ends)[0]
+
+
+def encode_examples(
+    tokenizer: PreTrainedTokenizerBase, examples: Sequence[tuple[str, str]], ends: TurnEnds | None = None
+) -> list[Encoded]:
+    """Return `encode_example` of many (prompt, response) pairs."""
+    if not examples:
+        return []
+    ends = _check(tokenizer, ends)
+    rendered = [_render_example(tokenizer, prompt, response) for prompt, response in examples]
+    prompts = _tokenize(tokenizer, [start for start, _ in rendered])
+    wholes = _tokenize(tokenizer, [start + rest for start, rest in rendered])
+    return [
+        _mask_response(tokenizer, ends, prompt, whole, rest)
+        for prompt, whole, (_, rest) in zip(prompts, wholes, rendered, strict=True)
+    ]
+
+
+def encode_text(tokenizer: PreTrainedTokenizerBase, text: str) -> Encoded:
+    """Return tokens of plain text followed by eos; all but the first are targets of the loss."""
+    return encode_texts(tokenizer, [text])[0]
+
+
+def encode_texts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[Encoded]:
+    """Return `encode_text` of many texts."""
+    if not texts:
+        return []
+    if tokenizer.eos_token_id is None:
+        raise InputError("the tokenizer has no eos_token: no text could ever end; set one in tokenizer_config.json")
+    encoded = [[*tokens, tokenizer.eos_token_id] for tokens in _tokenize(tokenizer, texts)]
+    return [Encoded(tokens, [True] * len(tokens)) for tokens in encoded]
+
+
+def decode_response(tokenizer: PreTrainedTokenizerBase, tokens: Sequence[int], ends: TurnEnds | None = None) -> str:
+    """Return a response's text up to its end, without padding and control tokens; marks such as <answer> stay."""
+    return decode_responses(tokenizer, [tokens], ends)[0]
+
+
+def decode_responses(
+    tokenizer: PreTrainedTokenizerBase,
+    responses: Sequence[Sequence[int]],
+    ends: TurnEnds | None = None,
+    *,
+    wordings: Sequence[str] = (),
+) -> list[str]:
+    """Return `decode_response` of many responses; one call of the tokenizer, so much faster.
+
+    `wordings`, one for each response, are what its item says; control tokens that it names stay in the text.
+    """
+    ends = find_turn_ends(tokenizer) if ends is None else ends
+    stops, hidden = frozenset(ends.ids), ends.padding | ends.control.keys()
+    distinct = dict.fromkeys(wordings)
+    shown = {text: ends.named_in(text) for text in distinct} if ends.named_in("\n".join(distinct)) else {}
+    kept = [shown.get(text, frozenset()) for text in wordings] or [frozenset()] * len(responses)
+    rows = [
+        _text_tokens(response, stops, hidden - named if named else hidden)
+        for response, named in zip(responses, kept, strict=True)
+    ]
+    # Late in a run most responses are equal.
+    unique = list(dict.fromkeys(rows))
+    texts = dict(zip(unique, _decode(tokenizer, unique), strict=True))
+    return [texts[row] for row in rows]
+
+
+def _decode(tokenizer: PreTrainedTokenizerBase, rows: Sequence[Sequence[int]]) -> list[str]:
+    # Subclasses may decode in a way of their own.
+    if isinstance(tokenizer, PreTrainedTokenizerFast) and type(tokenizer)._decode is PreTrainedTokenizerFast._decode:
+        return tokenizer.backend_tokenizer.decode_batch(list(map(list, rows)), skip_special_tokens=False)
+    return [tokenizer.decode(list(row), skip_special_tokens=False, clean_up_tokenization_spaces=False) for row in rows]
+
+
+def _text_tokens(response: Sequence[int], stops: frozenset[int], hidden: frozenset[int]) -> tuple[int, ...]:
+    """Return the tokens before the first end, without those that are no text."""
+    tokens = tuple(response)
+    if not stops.isdisjoint(tokens):
+        tokens = tokens[: next(at for at, token in enumerate(tokens) if token in stops)]
+    return tokens if hidden.isdisjoint(tokens) else tuple(token for token in tokens if token not in hidden)
+
+
+def _check(tokenizer: PreTrainedTokenizerBase, ends: TurnEnds | None) -> TurnEnds:
+    """Return the ends; raise InputError for a template that cannot be used, and where there is no end."""
+    template_end(tokenizer)
+    ends = find_turn_ends(tokenizer) if ends is None else ends
+    _ = ends.trained
+    return ends
+
+
+def _tokenize(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
+    return tokenizer(list(texts), add_special_tokens=False, return_attention_mask=False)["input_ids"]
+
+
+def _render_prompt(tokenizer: PreTrainedTokenizerBase, prompt: str) -> str:
+    if not tokenizer.chat_template:
+        return prompt
+    if tokenizer.chat_template == TINY_CHAT_TEMPLATE:
+        return f"{prompt}\n"
+    return render_chat(tokenizer, prompt)
+
+
+def _render_example(tokenizer: PreTrainedTokenizerBase, prompt: str, response: str) -> tuple[str, str]:
+    """Return the text of the prompt, and what follows it."""
+    if not tokenizer.chat_template:
+        return prompt, response
+    if tokenizer.chat_template == TINY_CHAT_TEMPLATE:  # what it renders, without the price of the template engine
+        return f"{prompt}\n", f"{response}{tokenizer.eos_token}"
+    start, whole = render_chat(tokenizer, prompt), render_chat(tokenizer, prompt, response)
+    if not whole.startswith(start):
+        raise InputError(
+            f"the chat template is not prefix stable: for the prompt {prompt!r} sampling starts from {start!r}, but "
+            f"with a response the text is {whole!r}; use a template whose turns do not change when turns follow "
+            "(one that adds or strips <think> blocks in the generation prompt is the usual cause)"
+        )
+    end, rest = template_end(tokenizer), whole[len(start) :]
+    return start, rest if end.token is not None else rest.removesuffix(end.tail)
+
+
+def _mask_response(
+    tokenizer: PreTrainedTokenizerBase, ends: TurnEnds, prompt: list[int], whole: list[int], rest: str
+) -> Encoded:
+    """Split the tokens of a whole example at the end of its prompt; stop at the response's first end, added if
+    absent."""
+    response = whole[len(prompt) :]
+    if whole[: len(prompt)] != prompt:  # a token reaches across the border, which sampling could never produce
+        (response,) = _tokenize(tokenizer, [rest])
+        if tokenizer.decode(prompt + response) != tokenizer.decode(whole):
+            raise InputError(f"the tokenizer cannot encode the response {rest!r} apart from its prompt")
+    last = next((at for at, token in enumerate(response) if token in ends.ids), None)
+    response = [*response, ends.trained] if last is None else response[: last + 1]
+    return Encoded([*prompt, *response], [False] * len(prompt) + [True] * len(response))

@@ -1,0 +1,179 @@
+"""Which tokens end a model's turn: one answer for sampling, training, decoding and saving.
+
+A model folder says it in up to four places, which differ. Qwen2.5's base models name `<|endoftext|>` in tokenizer,
+config and generation_config, and end turns with `<|im_end|>` in their chat template; Llama 3 lists three ends in config
+and generation_config; Gemma's `<end_of_turn>` is no eos_token. A response ends at any of them; training writes one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+from components.contract.errors import InputError
+from components.modeling.text.tokenizer import ANSWER, THINK, TINY_CHAT_TEMPLATE
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+TEXT_MARKS = frozenset({THINK, "</think>", ANSWER, "</answer>"})
+"""Marks that verifiers and metrics read: text, although some tokenizers hold them as special tokens."""
+QUESTION, PROBE = "What is six times seven?", "forty-two"
+TODAY = "26 Jul 2024"
+"""The date for Llama 3's templates, which else write that of the day: a recipe gives the same prompts on any."""
+
+
+@dataclass(frozen=True)
+class TurnEnds:
+    """How a model's responses end, and which of its tokens are no text."""
+
+    ids: tuple[int, ...]
+    """Tokens that end a response, each once; training writes the first. Empty where nothing names one."""
+    padding: frozenset[int] = frozenset()
+    """Tokens that stand for nothing."""
+    control: Mapping[int, str] = field(default_factory=dict)
+    """Special tokens with their texts: no part of what a response says, but where the recipe names them."""
+
+    @property
+    def trained(self) -> int:
+        """Return the end that training writes; raise InputError where there is none."""
+        if not self.ids:
+            raise InputError(
+                "the tokenizer has no eos_token, and neither chat template, config.json nor generation_config.json "
+                "names an end: no response could ever end; set eos_token in tokenizer_config.json"
+            )
+        return self.ids[0]
+
+    def named_in(self, text: str) -> frozenset[int]:
+        """Return the control tokens that a text names, such as a prompt that asks for an answer between two of them."""
+        plain = text.replace("\\", "")  # patterns escape
+        return frozenset(token for token, mark in self.control.items() if mark in plain)
+
+
+class TemplateEnd(NamedTuple):
+    """What a chat template writes behind a response."""
+
+    token: int | None
+    """The mark that ends the turn; None where the template writes none."""
+    tail: str
+    """All of it, such as "<|im_end|>\\n"."""
+
+
+def find_turn_ends(
+    tokenizer: PreTrainedTokenizerBase | None,
+    config: Mapping[str, Any] | None = None,
+    generation: Mapping[str, Any] | None = None,
+) -> TurnEnds:
+    """Return the ends that tokenizer, config.json and generation_config.json name.
+
+    Training writes the chat template's; else the tokenizer's eos, else the first of the model's. A template that cannot
+    be used adds none: `template_end` says why as soon as something is to be rendered by it.
+    """
+    found: list[int | None] = []
+    if tokenizer is not None:
+        try:
+            found.append(template_end(tokenizer).token)
+        except InputError:
+            found.append(None)
+        found.append(tokenizer.eos_token_id)
+    found += [*_listed(config), *_listed((config or {}).get("text_config")), *_listed(generation)]
+    ids = tuple(dict.fromkeys(token for token in found if token is not None))
+    if tokenizer is None:
+        return TurnEnds(ids)
+    # The unknown token stands for text, and so do the marks of answers.
+    special = {token: text for token, text in _added(tokenizer, special=True) if text not in TEXT_MARKS}
+    others = (*ids, tokenizer.pad_token_id, tokenizer.unk_token_id)
+    control = {token: text for token, text in special.items() if token not in others}
+    return TurnEnds(ids, frozenset({tokenizer.pad_token_id} - {None}), control)
+
+
+def check_vocabulary(ends: TurnEnds, tokenizer: PreTrainedTokenizerBase | None, vocab_size: int) -> None:
+    """Raise InputError when the end that training writes is no token of the model."""
+    if tokenizer is not None and ends.ids and ends.ids[0] >= vocab_size:
+        raise InputError(
+            f"turns end with token {ends.ids[0]}, but the model has {vocab_size} tokens: its tokenizer is of another "
+            "model, or a mark was added without resizing the embeddings"
+        )
+
+
+_templates: WeakKeyDictionary[PreTrainedTokenizerBase, tuple[Any, TemplateEnd]] = WeakKeyDictionary()
+
+
+def template_end(tokenizer: PreTrainedTokenizerBase) -> TemplateEnd:
+    """Return what the tokenizer's chat template ends a response with; each template is tried once.
+
+    Raises InputError for a template that cannot be rendered, leaves the response out, or ends a turn with text that no
+    token stands for.
+    """
+    template = tokenizer.chat_template
+    known = _templates.get(tokenizer)
+    if known is None or known[0] != template:
+        known = (template, _try_template(tokenizer))
+        _templates[tokenizer] = known
+    return known[1]
+
+
+def render_chat(tokenizer: PreTrainedTokenizerBase, prompt: str, response: str | None = None) -> str:
+    """Return the text of a prompt as the model is sampled from it, or with the response that follows.
+
+    Raises InputError for a template that cannot render it.
+    """
+    from jinja2 import TemplateError
+
+    messages = [{"role": "user", "content": prompt}]
+    if response is not None:
+        messages.append({"role": "assistant", "content": response})
+    try:
+        return tokenizer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=response is None, date_string=TODAY
+        )
+    # A template is a program of the model's authors: whatever it raises is a fault of the model folder.
+    except (TemplateError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
+        turns = "a user turn" if response is None else "a user and an assistant turn"
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(
+            f"the chat template cannot render {turns} ({type(error).__name__}: {reason}); mend chat_template in the "
+            "model's tokenizer"
+        ) from error
+
+
+def _try_template(tokenizer: PreTrainedTokenizerBase) -> TemplateEnd:
+    if not tokenizer.chat_template:
+        return TemplateEnd(None, "")
+    if tokenizer.chat_template == TINY_CHAT_TEMPLATE:
+        return TemplateEnd(tokenizer.eos_token_id, str(tokenizer.eos_token))
+    rendered = render_chat(tokenizer, QUESTION, PROBE)
+    _, response, tail = rendered.rpartition(PROBE)
+    if not response:
+        raise InputError(
+            f"the chat template leaves the assistant's message out: {rendered!r}; use one that renders assistant turns"
+        )
+    marks = {token for token, text in _added(tokenizer) if text.strip()}
+    token = next((token for token in tokenizer.encode(tail, add_special_tokens=False) if token in marks), None)
+    if token is None and tail.strip():
+        token = tokenizer.get_vocab().get(tail.strip())
+        if token is None:
+            raise InputError(
+                f"the chat template ends a turn with {tail.strip()!r}, which is no token of the tokenizer, so that no "
+                "response could stop there; add it as a special token, or use a template whose mark the tokenizer has"
+            )
+    return TemplateEnd(token, tail)
+
+
+def _added(tokenizer: PreTrainedTokenizerBase, *, special: bool = False) -> Iterator[tuple[int, str]]:
+    """Yield ids and texts of the tokens that were added to the vocabulary: all, or those held as special."""
+    for token, added in tokenizer.added_tokens_decoder.items():
+        if added.special or not special:
+            yield token, added.content
+    yield from zip(tokenizer.all_special_ids, tokenizer.all_special_tokens, strict=True)
+
+
+def _listed(config: Mapping[str, Any] | None) -> list[int]:
+    """Return the ids that `eos_token_id` of a config lists: none, one or many."""
+    ends = (config or {}).get("eos_token_id")
+    listed = list(ends) if isinstance(ends, list | tuple) else [] if ends is None else [ends]
+    if not all(isinstance(end, int) for end in listed):
+        raise InputError(f"eos_token_id of the model's config or generation_config is {ends!r}; give token ids")
+    return [end for end in listed if end >= 0]  # some configs say -1 for none

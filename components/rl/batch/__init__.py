@@ -1,0 +1,1 @@
+"""The typed batch of an RL step, and arithmetic on it."""

@@ -1,0 +1,1 @@
+"""Operators of the RL step, one room for each slot."""

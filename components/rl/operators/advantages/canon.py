@@ -1,0 +1,83 @@
+"""CANON: responses are compared with those on the other side of a metric's median, and with those on their own."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from components.rl.step.slots import AdvantageConfig, SlotContext
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from components.rl.batch.batch import Batch
+
+
+class CanonConfig(AdvantageConfig):
+    """What divides a group, and how much the comparison between its halves counts."""
+
+    metric: Literal["entropy", "length"] = "entropy"
+    """Mean token entropy of a response, or its tokens."""
+    mu: float = Field(default=1.0, ge=0, le=1)
+    """Weight of the comparison with the other half; the rest is for that with the own half. 1/2 is the group mean."""
+    schedule: Literal["constant", "accuracy", "cosine"] = "constant"
+    """constant: mu. accuracy: mu times the share of wrong responses in the batch. cosine: a linear rise to mu in
+    `warmup_steps`, then half-cosines from mu to 0, each `cycle_steps` long."""
+    warmup_steps: int = Field(default=10, ge=0)
+    """For schedule cosine."""
+    cycle_steps: int = Field(default=100, ge=1)
+    """For schedule cosine."""
+    alpha: float = Field(default=1.0, gt=0)
+    """Factor of the upper half's rewards when halves are compared: below 1, lower values win when both are as good."""
+
+
+def canon(batch: Batch, context: SlotContext, *, config: CanonConfig) -> Tensor:
+    """Return [S]: mu (r - mean of the other half) + (1 - mu) (r - mean of the own half); 0 for a single response.
+
+    A group is sorted by the metric; the first half, rounded down, is the lower side. Rows with equal metrics stay in
+    their order. Which side is better is not decided beforehand. Source: Chen et al. 2025, Conditional Advantage
+    Estimation (arXiv:2509.23962), and its released code; the two schedules are reconstructed.
+    """
+    import torch
+
+    metric_s = batch.lengths.double() if config.metric == "length" else batch.response_mean(batch.entropies.double())
+    upper_s, alone_s = _upper(batch, metric_s), batch.group_sizes < 2
+    reward_s = batch.rewards.double()
+    low_s, high_s = _mean_where(batch, reward_s, ~upper_s), _mean_where(batch, reward_s, upper_s)
+    inter_s = torch.where(upper_s, config.alpha * reward_s - low_s, reward_s - config.alpha * high_s)
+    intra_s = reward_s - torch.where(upper_s, high_s, low_s)
+    mu = _mu(batch, context.step, config)
+    return (mu * inter_s + (1 - mu) * intra_s).masked_fill(alone_s, 0.0)
+
+
+def _upper(batch: Batch, metric_s: Tensor) -> Tensor:
+    """Return [S] bool: whether a response is on the upper side of its group."""
+    import torch
+
+    order = torch.argsort(metric_s, stable=True)
+    order = order[torch.argsort(batch.group[order], stable=True)]
+    sizes = torch.bincount(batch.group, minlength=batch.num_prompts)
+    first = (sizes.cumsum(0) - sizes)[batch.group[order]]
+    rank_s = torch.empty_like(batch.group)
+    rank_s[order] = torch.arange(batch.num_responses) - first
+    return rank_s >= batch.group_sizes // 2
+
+
+def _mean_where(batch: Batch, value_s: Tensor, chosen_s: Tensor) -> Tensor:
+    """Return [S]: the mean over the chosen responses of each group, 0 where there are none."""
+    return batch.group_sum(value_s * chosen_s) / batch.group_sum(chosen_s.double()).clamp(min=1)
+
+
+def _mu(batch: Batch, step: int, config: CanonConfig) -> float:
+    from components.rl.batch.batch import RIGHT
+
+    if config.schedule == "accuracy":
+        return config.mu * (1 - float((batch.outcomes == RIGHT).double().mean()))
+    if config.schedule == "constant":
+        return config.mu
+    if step < config.warmup_steps:
+        return config.mu * (step + 1) / config.warmup_steps
+    phase = (step - config.warmup_steps) % config.cycle_steps / config.cycle_steps
+    return config.mu * (1 + math.cos(math.pi * phase)) / 2

@@ -1,0 +1,81 @@
+"""RECAP's weights: objectives that are stuck or unstable count more, saturated ones less."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from components.rl.operators.samplers.categories import softmax
+from components.rl.step.slots import AdvantageConfig, SlotContext
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from components.rl.batch.batch import Batch
+
+
+class ObjectiveWeightsConfig(AdvantageConfig):
+    """Over how many steps objectives are judged, and how sharply."""
+
+    window: int = Field(default=10, ge=2)
+    """w: steps of the recent and of the previous window; also the steps between two changes of the weights."""
+    temperature: float = Field(default=1.0, gt=0)
+    """T of the softmax over scores: the smaller, the more the first takes."""
+    epsilon: float = Field(default=1e-6, gt=0)
+    """Added to the divisors of convergence and instability."""
+
+
+def objective_weights(batch: Batch, context: SlotContext, *, config: ObjectiveWeightsConfig) -> Tensor:
+    """Return [N]: the advantages so far times the weight of their objective. An objective is a domain of prompts.
+
+    Its value at a step is l = 1 - mean reward. After two windows, and then at every w-th step, weights become
+    w_k = K softmax(score / T) with score = (z(convergence) + z(instability)) * recent mean of l.
+    Metrics: `weight_<domain>`, `headroom_<domain>` (l).
+
+    Source: Phan et al. 2025, Beyond Reasoning Gains (RECAP, arXiv:2510.21978): weights from short-horizon convergence
+    and instability. Reconstructed: every formula and the window.
+    """
+    import torch
+
+    history: dict[str, list[float]] = context.memory.setdefault("history", {})
+    weights: dict[str, float] = context.memory.setdefault("weights", {})
+    domains = [batch.prompts[group].item.domain for group in batch.group.tolist()]
+    for domain in sorted(set(domains)):
+        rewards = batch.rewards[torch.tensor([own == domain for own in domains])]
+        history.setdefault(domain, []).append(1.0 - float(rewards.double().mean()))
+        del history[domain][: -2 * config.window]
+        context.collector.metrics[f"headroom_{domain}"] = history[domain][-1]
+    full = all(len(values) == 2 * config.window for values in history.values())
+    if history and full and (context.step + 1) % config.window == 0:
+        weights.update(objective_weights_of(history, config))
+    context.collector.metrics |= {f"weight_{domain}": weights.get(domain, 1.0) for domain in history}
+    weight_s = torch.tensor([weights.get(domain, 1.0) for domain in domains], dtype=batch.advantages.dtype)
+    return batch.advantages * batch.to_tokens(weight_s)
+
+
+def objective_weights_of(history: Mapping[str, Sequence[float]], config: ObjectiveWeightsConfig) -> dict[str, float]:
+    """Return the weight of each objective from its last 2 w values; their mean is 1.
+
+    convergence c = m(t) / (m(t - w) + epsilon); instability i = s(t) / (|m(t)| + epsilon), with m and s mean and
+    population standard deviation of a window.
+    """
+    recent = {name: values[-config.window :] for name, values in history.items()}
+    means = {name: statistics.fmean(values) for name, values in recent.items()}
+    convergence = {
+        name: means[name] / (statistics.fmean(values[-2 * config.window : -config.window]) + config.epsilon)
+        for name, values in history.items()
+    }
+    instability = {
+        name: statistics.pstdev(values) / (abs(means[name]) + config.epsilon) for name, values in recent.items()
+    }
+    c, i = _standardised(convergence), _standardised(instability)
+    shares = softmax({name: (c[name] + i[name]) * means[name] for name in history}, config.temperature)
+    return {name: len(shares) * share for name, share in shares.items()}
+
+
+def _standardised(values: Mapping[str, float]) -> dict[str, float]:
+    centre, spread = statistics.fmean(values.values()), statistics.pstdev(values.values())
+    return {name: (value - centre) / spread if spread > 0 else 0.0 for name, value in values.items()}

@@ -1,0 +1,33 @@
+"""A correction where tokens were drawn from another distribution than the policy's own."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from components.rl.step.slots import AdvantageConfig, SlotContext
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from components.rl.batch.batch import Batch
+
+
+class TruncatedImportanceConfig(AdvantageConfig):
+    """The bound of the weight."""
+
+    cap: float = Field(default=2.0, gt=0)
+    """Largest importance weight of a token."""
+
+
+def truncated_importance(batch: Batch, context: SlotContext, *, config: TruncatedImportanceConfig) -> Tensor:
+    """Return [N]: A min(pi_old / pi_behaviour, cap), token by token; A itself where the policy drew the tokens.
+
+    Source: Yao et al. 2025, Your Efficient RL Framework Secretly Brings You Off-Policy RL Training (truncated
+    importance sampling); used by Yang et al. 2025, Let it Calm (arXiv:2510.05251).
+    """
+    # bounded before exp, which would otherwise overflow at tokens that the behaviour finds all but impossible
+    weight_n = (batch.old_logprobs - batch.behaviour_logprobs).clamp(max=math.log(config.cap)).exp()
+    return batch.advantages * weight_n

@@ -1,0 +1,32 @@
+"""ROVER's memory of the old policy: its mean log-probability over the vocabulary at every position."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from components.rl.step.slots import AdvantageConfig, SlotContext
+
+if TYPE_CHECKING:
+    from components.rl.batch.batch import Batch
+
+
+class VocabularyMeansConfig(AdvantageConfig):
+    """No settings: how objective rover uses the means is set there."""
+
+
+def vocabulary_means(batch: Batch, context: SlotContext, *, config: VocabularyMeansConfig) -> Batch:
+    """Mark `mean_logprob_n`: (1/|V|) sum_v log pi_old(v | s_t) at the step's temperature; advantages stay.
+
+    Source: He et al. 2025, ROVER (arXiv:2509.24981): the expectation under the uniform policy.
+    """
+    from components.modeling.packing.logprobs import mean_logprobs
+    from components.rl.step.scoring import frozen_token_map
+
+    means_n = frozen_token_map(
+        context.policies.trained,
+        batch,
+        lambda hidden, _, logits_of: mean_logprobs(logits_of(hidden)),
+        context.collector.max_tokens,
+        temperature=context.settings.temperature,
+    )
+    return batch.with_extras(mean_logprob_n=means_n)

@@ -1,0 +1,52 @@
+"""Demonstrations beside the policy's own responses: every group gets some of the same prompt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field, field_validator
+
+from components.contract.operators import Bound, OperatorSpec
+from components.rl.step.slots import SlotConfig, SlotContext
+
+if TYPE_CHECKING:
+    from components.rl.batch.batch import Batch
+    from components.rl.step.collector import Collector
+
+
+class DemonstrationsConfig(SlotConfig):
+    """Who demonstrates, and how often."""
+
+    demonstrator: OperatorSpec = OperatorSpec(name="gold")
+    """What writes a response to an item: an operator of slot demonstrator."""
+    count: int = Field(default=1, ge=1)
+    """Demonstrations per group."""
+
+    @field_validator("demonstrator")
+    @classmethod
+    def _known(cls, value: OperatorSpec) -> OperatorSpec:
+        value.resolve("demonstrator")
+        return value
+
+    def uses(self) -> tuple[Bound, ...]:
+        """Return the demonstrator."""
+        return (self.demonstrator.resolve("demonstrator"),)
+
+
+def demonstrations(batch: Batch, collector: Collector, context: SlotContext, *, config: DemonstrationsConfig) -> Batch:
+    """Return the batch with `count` verified and rewarded external responses more in every group.
+
+    What is written depends on seed, step and item only.
+    """
+    from components.rl.batch.batch import regroup
+    from components.tasks.seeds import derive_rng
+
+    (write,) = config.uses()
+    prompts = [prompt for prompt in batch.prompts for _ in range(config.count)]
+    texts = []
+    for index, prompt in enumerate(prompts):
+        number = index % config.count
+        texts.append(
+            write(prompt.item, derive_rng(context.seed, "demonstrations", context.step, number, prompt.item.id))
+        )
+    return regroup([batch, collector.score(collector.responses(prompts, texts))])

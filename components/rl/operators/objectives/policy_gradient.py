@@ -1,0 +1,25 @@
+"""The plain policy gradient: no ratio, no clip."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from components.rl.step.slots import ObjectiveConfig, SlotContext, TokenLoss
+
+if TYPE_CHECKING:
+    from components.modeling.packing.logprobs import TokenScores
+    from components.rl.batch.batch import Batch
+
+
+class PolicyGradientConfig(ObjectiveConfig):
+    """Nothing but the denominator."""
+
+
+def policy_gradient(
+    scores: TokenScores, batch: Batch, context: SlotContext, *, config: PolicyGradientConfig
+) -> TokenLoss:
+    """Return per token -A logp. Exact only for the policy that sampled: one update per batch.
+
+    Source: Williams 1992, REINFORCE. Denominator constant with constant 1 gives the sum over each response.
+    """
+    return TokenLoss(-batch.advantages * scores.logprobs)

@@ -1,0 +1,19 @@
+"""The frozen policy that training began with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from components.rl.step.slots import NoConfig, SlotContext
+
+if TYPE_CHECKING:
+    from components.modeling.models.policy import Policy
+    from components.rl.step.policies import Policies
+
+
+def initial(policies: Policies, context: SlotContext, *, config: NoConfig) -> Policy:
+    """Return the model of input `reference`, or the stage's input model where that is not connected.
+
+    A phase that resets the reference puts the policy that it begins with in its place.
+    """
+    return policies.anchor

@@ -1,0 +1,29 @@
+"""A reference that is set to the trained policy from time to time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from components.rl.step.slots import SlotConfig, SlotContext
+
+if TYPE_CHECKING:
+    from components.modeling.models.policy import Policy
+    from components.rl.step.policies import Policies
+
+
+class ResetConfig(SlotConfig):
+    """How often the reference is renewed."""
+
+    every: int = Field(default=100, ge=1)
+    """Steps between two resets."""
+
+
+def reset(policies: Policies, context: SlotContext, *, config: ResetConfig) -> Policy:
+    """Return the trained policy as it was after the last step that is a multiple of `every`; at first its start.
+
+    Source: Liu et al. 2025, ProRL (arXiv:2505.24864), section 3.2: a hard reset of the reference policy, so that its
+    KL term does not come to dominate the loss.
+    """
+    return policies.snapshot(config.every)

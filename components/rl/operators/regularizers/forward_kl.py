@@ -1,0 +1,47 @@
+"""RAPO's pull to the reference: forward, so that no mode of it is lost, and stronger where it was rewarded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from pydantic import Field
+
+from components.rl.step.slots import RegularizerConfig, SlotContext, TokenLoss
+
+if TYPE_CHECKING:
+    from components.modeling.packing.logprobs import TokenScores
+    from components.rl.batch.batch import Batch
+
+
+class ForwardKLConfig(RegularizerConfig):
+    """How the reference is reweighted by reward."""
+
+    needs_reference: ClassVar[bool] = True
+    right: float = Field(default=1.0, ge=0)
+    """Weight g of the term at right responses."""
+    wrong: float = Field(default=0.1, ge=0)
+    """Weight g at wrong ones; a small one lets the policy leave the reference where that fails."""
+    max_ratio: float = Field(default=10.0, gt=0)
+    """Bound of the importance ratio reference / policy."""
+
+
+def forward_kl(scores: TokenScores, batch: Batch, context: SlotContext, *, config: ForwardKLConfig) -> TokenLoss:
+    """Return per token coefficient * g * (u log u - u + 1), u = min(reference / policy, max_ratio), g by the outcome.
+
+    The value estimates g KL(reference || policy) from the policy's tokens and is never negative. The gradient is not
+    that of the estimate, which would leave out how the tokens were drawn: it is -g u d log pi, the gradient of
+    the divergence itself in expectation.
+    Source: Deng et al. 2025, Unlocking Reasoning Capabilities (arXiv:2510.03865): forward KL to a reward-reweighted
+    reference. RECONSTRUCTED: this estimator, g and its values.
+    """
+    import torch
+
+    from components.rl.batch.batch import RIGHT
+
+    log_ratio_n = batch.reference_logprobs - scores.logprobs.detach()
+    ratio_n = log_ratio_n.exp().clamp(max=config.max_ratio)
+    estimate_n = ratio_n * ratio_n.log().clamp(min=-100.0) - ratio_n + 1  # 0 log 0 is 0
+    right_n = batch.to_tokens(batch.outcomes == RIGHT)
+    weight_n = torch.where(right_n, config.right, config.wrong) * config.coefficient
+    pull_n = -ratio_n * scores.logprobs
+    return TokenLoss(weight_n * (estimate_n + pull_n - pull_n.detach()), {"forward_kl": estimate_n})

@@ -1,0 +1,57 @@
+"""Lp-Reg: rare tokens of wrong responses are held at what the policy without its noise gives them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from components.rl.step.slots import RegularizerConfig, SlotContext, TokenLoss
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from components.modeling.packing.logprobs import TokenScores
+    from components.rl.batch.batch import Batch
+
+
+class LpRegConfig(RegularizerConfig):
+    """Which tokens are protected."""
+
+    rho: float = Field(default=0.01, gt=0, le=1)
+    """Share of the tokens with a negative advantage that count as rare: those least likely when they were drawn."""
+
+
+def lp_reg(scores: TokenScores, batch: Batch, context: SlotContext, *, config: LpRegConfig) -> TokenLoss:
+    """Return coefficient * (exp(d) - d - 1), d = proxy logp - logp, on protected tokens and 0 on all others.
+
+    Protected: negative advantage, among the rarest `rho` of such tokens in the minibatch, kept by the proxy, and below
+    the proxy's probability. The term is k3, whose gradient is in expectation that of KL(proxy || policy). Reads
+    `extras["proxy_logprob_n"]` of advantage min_p_proxy. Metric `lp_reg_share`: protected tokens.
+    Source: Huang et al. 2025, Low-probability Tokens Sustain Exploration (arXiv:2510.03222), and its released code.
+    """
+    import torch
+
+    proxy_n = batch.extras["proxy_logprob_n"]
+    gap_n = proxy_n - scores.logprobs
+    whole = batch if context.minibatch is None else context.minibatch
+    protected_n = (
+        (batch.advantages < 0)
+        & (batch.old_logprobs <= rare_below(whole, config.rho))
+        & (gap_n.detach() > 0)  # False for NaN: dropped by the proxy
+    )
+    # chosen before the exponential: what is left out may be NaN, and its gradient would be too
+    gap_n = torch.where(protected_n, gap_n, torch.zeros_like(gap_n))
+    penalty_n = config.coefficient * (gap_n.expm1() - gap_n)
+    return TokenLoss(penalty_n, {"lp_reg_share": protected_n.float()})
+
+
+def rare_below(batch: Batch, rho: float) -> Tensor:
+    """Return the old log-probability [] that the rarest `rho` of the tokens with a negative advantage do not exceed."""
+    import torch
+
+    candidates = batch.old_logprobs[batch.advantages < 0]
+    if not len(candidates):
+        return torch.tensor(-torch.inf)
+    count = max(1, int(len(candidates) * rho))
+    return candidates.kthvalue(count).values.cpu()

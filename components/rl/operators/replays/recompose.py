@@ -1,0 +1,84 @@
+"""RoRecomp: short right and long wrong responses are learned from now, the others later and more and more seldom."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from components.rl.step.slots import SlotConfig, SlotContext
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from components.rl.batch.batch import Batch
+
+
+class RecomposeConfig(SlotConfig):
+    """How much comes first, and how often the rest follows."""
+
+    share: float = Field(default=0.5, gt=0, le=1)
+    """rho: share of the right responses (the shortest) and of the wrong ones (the longest) in the priority batch."""
+    first_probability: float = Field(default=1.0, ge=0, le=1)
+    """Probability of a compensation batch, once the buffer holds one, at the first step."""
+    last_probability: float = Field(default=0.2, ge=0, le=1)
+    """The same at the last step; between them half a cosine."""
+
+
+def recompose(batch: Batch, context: SlotContext, *, config: RecomposeConfig) -> Sequence[Batch]:
+    """Return the priority batch, and behind it the compensation batch when one is due.
+
+    Advantages are of whole groups, as they come in. What is left out joins the buffer with its old log-probabilities.
+    Once that holds as many responses as a step, a compensation update is made with the probability of the step and
+    the buffer is emptied; without one, the newest responses of that number stay.
+
+    Source: Li et al. 2025, RoRecomp (arXiv:2509.25958), priority and compensation batches. Reconstructed: `share`, the
+    shape and ends of the decay, and the size at which the buffer holds a batch.
+    """
+    from components.rl.batch.as_json import batch_from_json, batch_to_json
+    from components.rl.batch.batch import concatenate
+
+    chosen = priority(batch, config.share)
+    saved = context.memory.pop("buffer", None)
+    rest = batch.select(~chosen)
+    buffer = rest if saved is None else concatenate([batch_from_json(saved, context.pool), rest])
+    batches = [batch.select(chosen)]
+    if 0 < batch.num_responses <= buffer.num_responses:
+        if random.Random(f"{context.seed}/recompose/{context.step}").random() < probability(context, config):
+            batches.append(buffer)
+            buffer = buffer.first_groups(0)
+        else:
+            buffer = _newest(buffer, batch.num_responses)
+    if buffer.num_responses:
+        context.memory["buffer"] = batch_to_json(buffer)
+    return batches
+
+
+def priority(batch: Batch, share: float) -> Tensor:
+    """Return [S] bool: the shortest right and the longest wrong responses, that share of each, ties by row."""
+    import torch
+
+    from components.rl.batch.batch import RIGHT, WRONG
+
+    chosen = torch.zeros(batch.num_responses, dtype=torch.bool)
+    for outcome, sign in ((RIGHT, 1), (WRONG, -1)):
+        rows = (batch.outcomes == outcome).nonzero().squeeze(1)
+        order = torch.argsort(sign * batch.lengths[rows], stable=True)
+        chosen[rows[order[: round(share * len(rows))]]] = True
+    return chosen
+
+
+def probability(context: SlotContext, config: RecomposeConfig) -> float:
+    """Return p_comp of the step."""
+    progress = context.step / max(1, context.num_steps - 1)
+    fall = (1 + math.cos(math.pi * progress)) / 2
+    return config.last_probability + (config.first_probability - config.last_probability) * fall
+
+
+def _newest(batch: Batch, count: int) -> Batch:
+    import torch
+
+    return batch.select(torch.arange(batch.num_responses) >= batch.num_responses - count)

@@ -1,0 +1,29 @@
+"""A reward for the form of a response, whatever its content."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from components.contract.regular import RegularExpression
+from components.rl.step.slots import RewardConfig, SlotContext
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from components.rl.batch.batch import Batch
+
+
+class PatternConfig(RewardConfig):
+    """What a well-formed response looks like."""
+
+    pattern: RegularExpression = r"<think>.*<answer>"
+    """Regular expression that is searched for in the response; '.' also matches line ends."""
+
+
+def pattern(batch: Batch, context: SlotContext, *, config: PatternConfig) -> Tensor:
+    """Return [S]: 1 where the pattern is found, else 0."""
+    import torch
+
+    found = re.compile(config.pattern, re.DOTALL)
+    return torch.tensor([float(found.search(text) is not None) for text in batch.texts])

@@ -1,0 +1,25 @@
+"""The grade of verification as a reward: partial credit where the verifier gives it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from components.rl.step.slots import RewardConfig, SlotContext
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from components.rl.batch.batch import Batch
+
+
+class ScoreConfig(RewardConfig):
+    """An operator without settings of its own."""
+
+
+def score(batch: Batch, context: SlotContext, *, config: ScoreConfig) -> Tensor:
+    """Return [S]: the verdict's score in [0, 1], such as the share of tests that a program passes.
+
+    A verifier without partial credit gives 1 for right and 0 for wrong, as reward `verifier` does. Failed verifications
+    are taken out before any reward is used.
+    """
+    return context.collector.scores(batch)

@@ -1,0 +1,46 @@
+"""A fixed set of responses of the starting policy, gone through again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from components.rl.step.slots import SlotConfig, SlotContext
+
+if TYPE_CHECKING:
+    from components.rl.batch.batch import Batch, Prompt
+    from components.rl.step.collector import Collector
+
+
+class OfflineGroupConfig(SlotConfig):
+    """How large the set is."""
+
+    num_batches: int = Field(default=16, ge=1)
+    """Steps until the first batch comes back."""
+
+
+def offline_group(
+    prompts: Sequence[Prompt], collector: Collector, context: SlotContext, *, config: OfflineGroupConfig
+) -> Batch:
+    """Return batch number (step mod num_batches) of the set: prompts and responses of its first time.
+
+    Nothing is stored: the frozen starting policy draws the same responses again from the same seed. Only the ids of
+    the prompts are remembered. `old_logprobs` are the trained policy's; the responses count as external.
+    """
+    import torch
+
+    from components.tasks.seeds import derive_seed
+
+    number = context.step % config.num_batches
+    remembered: dict[str, list[str]] = context.memory.setdefault("prompts", {})
+    known = remembered.setdefault(str(number), [prompt.item.id for prompt in prompts])
+    by_id = {prompt.item.id: prompt for prompt in context.pool}
+    batch = collector.draw(
+        [by_id[name] for name in known],
+        context.settings.group_size,
+        policy=context.policies.start,
+        generator=torch.Generator().manual_seed(derive_seed(context.seed, "offline_group", number)),
+    )
+    return collector.rescore(batch)

@@ -1,0 +1,28 @@
+"""Every prompt once per epoch, in an order that is drawn anew for each epoch."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from components.rl.step.slots import NoConfig, SlotContext
+
+if TYPE_CHECKING:
+    from components.rl.batch.batch import Prompt
+
+
+def epoch_shuffle(pool: Sequence[Prompt], count: int, context: SlotContext, *, config: NoConfig) -> list[int]:
+    """Return the next `count` indices of an endless walk through shuffled epochs.
+
+    The order of epoch e depends on the seed and e only; what is remembered is how many indices were drawn.
+    """
+    drawn: int = context.memory.setdefault("drawn", 0)
+    context.memory["drawn"] = drawn + count
+    picked: list[int] = []
+    while len(picked) < count:
+        epoch, offset = divmod(drawn + len(picked), len(pool))
+        order = list(range(len(pool)))
+        random.Random(f"{context.seed}/epoch/{epoch}").shuffle(order)
+        picked += order[offset : offset + count - len(picked)]
+    return picked

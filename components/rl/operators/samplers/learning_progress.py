@@ -1,0 +1,58 @@
+"""What learners tried, and absolute learning progress: how much rewards change from one try of a task to the next."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from components.rl.operators.samplers.task_space import Point, TaskSpace
+    from components.rl.step.ledger import Visit
+    from components.rl.step.slots import SlotContext
+
+FIRST = 6
+"""Tasks before this one have no progress: too few to compare with (released code of ALP-GMM)."""
+
+
+@dataclass(frozen=True)
+class Try:
+    """One task that a learner tried."""
+
+    step: int
+    prompt_id: str
+    point: Point
+    reward: float
+    """Share of right ones among its responses."""
+
+
+def tries_of(visits: Iterable[Visit], space: TaskSpace) -> list[Try]:
+    """Return the visits that were learned from as tries, in order; prompts outside the space are no tasks."""
+    return [
+        Try(visit.step, visit.prompt_id, space.point_of[visit.prompt_id], visit.pass_rate)
+        for visit in visits
+        if visit.mean_abs_advantage is not None and visit.pass_rate is not None and visit.prompt_id in space.point_of
+    ]
+
+
+def own_tries(context: SlotContext, space: TaskSpace) -> list[Try]:
+    """Return what this stage's learner tried in finished steps."""
+    return tries_of((visit for visit in context.ledger.visits(since_step=0) if visit.step < context.step), space)
+
+
+def absolute_progress(tries: Sequence[Try], *, since: int = 0) -> list[float]:
+    """Return |reward - reward of the nearest earlier task| for each try from index `since` on.
+
+    Among earlier tasks at the same distance the latest counts. Source: Portelas et al. 2019, Teacher algorithms for
+    curriculum learning of Deep RL in continuously parameterized environments (arXiv:1910.07224), section 4.
+    """
+    found = []
+    for index in range(since, len(tries)):
+        if index < FIRST:
+            found.append(0.0)
+            continue
+        here = tries[index]
+        nearest = min(reversed(tries[:index]), key=lambda earlier: math.dist(earlier.point, here.point))
+        found.append(abs(here.reward - nearest.reward))
+    return found

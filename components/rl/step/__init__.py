@@ -1,0 +1,1 @@
+"""The RL step: a pipeline of slots over one batch."""

@@ -1,0 +1,74 @@
+"""Draws ahead of the steps that learn from them, so that an engine draws while the trainer trains.
+
+Shapes: P prompts, S samples (rows), T response tokens.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+from components.modeling.generation.generate import Samples
+from components.modeling.generation.sampler import Drawing
+from components.rl.batch.batch import Prompt
+
+TENSORS = tuple(field.name for field in fields(Samples) if field.name not in ("num_samples", "policy_logprobs"))
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """A draw with its prompts."""
+
+    prompts: Sequence[Prompt]
+    drawing: Drawing
+
+
+class Ahead:
+    """Draws in the order in which they are learned from. A checkpoint holds them: the weights that drew are gone."""
+
+    def __init__(self) -> None:
+        self._queue: deque[Ordered] = deque()
+
+    def __len__(self) -> int:
+        """Return how many draws wait."""
+        return len(self._queue)
+
+    def exchange(self, begin: Callable[[], Ordered], depth: int, steps_left: int) -> Ordered:
+        """Begin a draw and return the one begun `depth` steps ago; the first call begins enough to fill the queue.
+
+        `steps_left` counts this step; what none of them would learn from is not begun. Where it is that of a phase,
+        none is older than `depth`, and each is drawn with its own phase's settings.
+        """
+        while len(self._queue) < min(depth + 1, steps_left):
+            self._queue.append(begin())
+        return self._queue.popleft()
+
+    def state(self, pool: Sequence[Prompt]) -> dict[str, Tensor]:
+        """Wait for all draws; return them for a checkpoint: "<draw>:<what>" -> tensor, prompts by place in `pool`."""
+        places = {prompt.item.id: place for place, prompt in enumerate(pool)}
+        saved: dict[str, Tensor] = {}
+        for index, ordered in enumerate(self._queue):
+            samples = ordered.drawing.samples()
+            parts = {name: getattr(samples, name) for name in TENSORS} | {
+                "prompts": torch.tensor([places[prompt.item.id] for prompt in ordered.prompts]),
+                "num_samples": torch.tensor(samples.num_samples),
+            }
+            saved |= {f"{index:03d}:{name}": tensor.clone() for name, tensor in parts.items()}
+        return saved
+
+    def load_state(self, saved: Mapping[str, Tensor], pool: Sequence[Prompt]) -> None:
+        """Restore what `state` returned."""
+        self._queue.clear()
+        for index in sorted({key.partition(":")[0] for key in saved}):
+            parts = {name: saved[f"{index}:{name}"] for name in (*TENSORS, "prompts", "num_samples")}
+            prompts = [pool[place] for place in parts["prompts"].tolist()]
+            self._queue.append(Ordered(prompts, _drawn(parts)))
+
+
+def _drawn(parts: Mapping[str, Tensor]) -> Drawing:
+    samples = Samples(num_samples=int(parts["num_samples"]), **{name: parts[name] for name in TENSORS})
+    return Drawing(lambda: samples)

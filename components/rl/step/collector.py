@@ -1,0 +1,255 @@
+"""Drawing responses and having them verified."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from components.modeling.generation.sampler import NativeSampler, Sampler
+from components.modeling.generation.sampling import LogitsProcessor
+from components.modeling.generation.sampling_config import SamplingConfig
+from components.modeling.models.policy import Policy
+from components.modeling.ranks import current_ranks
+from components.modeling.text.prompting import decode_responses, encode_examples
+from components.rl.batch.batch import FAILED, RIGHT, WRONG, Batch, Prompt, batch_of_samples, new_batch
+from components.rl.step.ahead import Ahead, Ordered
+from components.rl.step.diagnostics import SamplerGap
+from components.rl.step.ledger import PassRates
+from components.rl.step.scoring import frozen_entropies, frozen_logprobs
+from components.rl.step.slots import StepSettings
+from components.tasks.verify import Outcome, verify_all
+from components.tasks.wording import item_wording
+
+COUNTED = {RIGHT: "right", WRONG: "wrong", FAILED: "failed"}
+CODES = {Outcome.WRONG: WRONG, Outcome.RIGHT: RIGHT, Outcome.FAILED: FAILED}
+
+
+class Collector:
+    """What operators sample and score with, during one step. It counts whatever was verified."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        settings: StepSettings,
+        *,
+        generator: torch.Generator,
+        ledger: PassRates,
+        reward: Callable[[Batch], Tensor],
+        max_tokens: int,
+        sampler: Sampler | None = None,
+        ahead: Ahead | None = None,
+        steps_left: int = 1,
+    ) -> None:
+        """`reward` gives [S] for a verified batch; `max_tokens` bounds a forward pass.
+
+        `sampler` holds the policy's weights of this step; by default the policy itself draws. `ahead` holds draws of
+        earlier steps, and `steps_left` steps of the phase may learn from draws, this one included.
+        """
+        self.policy, self.settings = policy, settings
+        self.seen: list[Batch] = []
+        """Every scored batch of the step, failed verifications included."""
+        self.metrics: dict[str, float] = {}
+        """What operators report of the step."""
+        self.gap = SamplerGap()
+        """How far the sampler's log-probabilities were from the trained policy's."""
+        self.num_probes = 0
+        """Responses drawn beside those that are scored, such as by `probe`."""
+        self._known: dict[tuple[str, str], tuple[int, float]] = {}
+        """Outcome and grade by item and text of the step: late in a run most responses of a group are equal."""
+        self._generator, self._ledger, self._reward = generator, ledger, reward
+        self._sampler, self._ahead = sampler or NativeSampler(policy), Ahead() if ahead is None else ahead
+        self._drew_ahead, self._steps_left = False, steps_left
+        self.max_tokens = max_tokens
+
+    def draw(
+        self,
+        prompts: Sequence[Prompt],
+        num_samples: int,
+        *,
+        temperature: float | None = None,
+        processor: LogitsProcessor | None = None,
+        prefixes: Sequence[Sequence[int]] | None = None,
+        policy: Policy | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Batch:
+        """Sample `num_samples` responses to each prompt; they are not yet scored.
+
+        `behaviour_logprobs` are those of the distribution that drew, and so are `old_logprobs` until `rescore`; where
+        an engine drew, `old_logprobs` are what the trained policy says at the temperature of the draw.
+
+        Args:
+            temperature: in the place of the step's.
+            processor: changes logits before the temperature.
+            prefixes: one per response; these tokens open it. `extras["drawn_n"]` is then False at them.
+            policy: samples in the place of the trained one; its responses are marked `external`.
+            generator: draws in the place of the run's, which then does not move.
+        """
+        is_own = policy is None or policy is self.policy
+        sampler = self._sampler if is_own else NativeSampler(policy)
+        samples = sampler.sample(
+            [prompt.tokens for prompt in prompts],
+            self._sampling(num_samples, temperature),
+            generator=generator or self._generator,
+            prefixes=prefixes,
+            processor=processor,
+        )
+        batch = batch_of_samples(prompts, samples, self._texts(prompts, samples.responses()))
+        if prefixes is not None:
+            batch = batch.with_extras(drawn_n=samples.flat(samples.sampled))
+        if is_own:
+            self.gap.add(samples)
+        else:
+            batch = replace(batch, external=torch.ones_like(batch.external))
+        return batch
+
+    def draw_ahead(self, prompts: Sequence[Prompt], num_samples: int, depth: int) -> Batch:
+        """Begin a draw and return the one begun `depth` steps ago; see rollout group_ahead.
+
+        `old_logprobs` are what the trained policy says now, at the temperature of this step.
+        """
+        if self._drew_ahead:
+            return self.draw(prompts, num_samples)
+        self._drew_ahead = True
+        sampling = self._sampling(num_samples)
+
+        def begin() -> Ordered:
+            tokens = [prompt.tokens for prompt in prompts]
+            drawing = self._sampler.begin(tokens, sampling, generator=self._generator)
+            return Ordered(prompts, drawing)
+
+        ordered = self._ahead.exchange(begin, depth, self._steps_left)
+        tokens = [prompt.tokens for prompt in ordered.prompts]
+        samples = self._sampler.scored(tokens, ordered.drawing.samples(), temperature=sampling.temperature)
+        self.gap.add(samples)
+        return batch_of_samples(ordered.prompts, samples, self._texts(ordered.prompts, samples.responses()))
+
+    def _sampling(self, num_samples: int, temperature: float | None = None) -> SamplingConfig:
+        return SamplingConfig(
+            num_samples=num_samples,
+            max_new_tokens=self.settings.max_new_tokens,
+            temperature=self.settings.temperature if temperature is None else temperature,
+        )
+
+    def responses(
+        self, prompts: Sequence[Prompt], given: Sequence[str | Sequence[int]], *, external: bool = True
+    ) -> Batch:
+        """Make a batch of given responses, texts or token ids, one per prompt and each a group of its own.
+
+        An end mark is added where it is missing, and what exceeds the token limit is cut. `old_logprobs` and
+        `entropies` are the trained policy's; the batch is not yet scored. `regroup` joins it with samples.
+        """
+        ends, limit = self.policy.eos_ids, self.settings.max_new_tokens
+        rows = [list(row) for row in self._encode(prompts, given)]
+        rows = [(row if row and row[-1] in ends else [*row, self.policy.ends.trained])[:limit] for row in rows]
+        num_tokens = sum(map(len, rows))
+        batch = new_batch(
+            prompts,
+            self._texts(prompts, rows),
+            group=torch.arange(len(rows)),
+            lengths=torch.tensor([len(row) for row in rows]),
+            finished=torch.tensor([row[-1] in ends for row in rows]),
+            tokens=torch.tensor([token for row in rows for token in row]),
+            old_logprobs=torch.zeros(num_tokens),
+            entropies=torch.zeros(num_tokens),
+        )
+        batch = self.rescore(batch)
+        return replace(
+            batch,
+            external=torch.full((len(rows),), external),
+            behaviour_logprobs=batch.old_logprobs,
+            entropies=frozen_entropies(self.policy, batch, max_tokens=self.max_tokens),
+        )
+
+    def rescore(self, batch: Batch) -> Batch:
+        """Set `old_logprobs` to the trained policy's at the step's temperature; `behaviour_logprobs` stay."""
+        temperature = self.settings.temperature
+        own = frozen_logprobs(self.policy, batch, temperature=temperature, max_tokens=self.max_tokens)
+        return replace(batch, old_logprobs=own)
+
+    def score(self, batch: Batch) -> Batch:
+        """Verify and reward every response; return those that could be verified.
+
+        A failed verification is counted and recorded, but is in no statistic and in no loss. External responses are
+        recorded, but not in the ledger.
+        """
+        batch = replace(batch, outcomes=self.outcomes(batch))
+        verified = batch.outcomes != FAILED
+        kept = batch if bool(verified.all()) else batch.select(verified)
+        kept = replace(kept, rewards=self._reward(kept))
+        rewards = torch.full((batch.num_responses,), torch.nan)
+        rewards[verified] = kept.rewards
+        scored = replace(batch, rewards=rewards)
+        self._count(scored)
+        self.seen.append(scored)
+        return kept
+
+    def probe(self, prompts: Sequence[Prompt], num_samples: int) -> Tensor:
+        """Return [P]: the share of right ones among `num_samples` verified responses to each prompt, NaN without any.
+
+        They are counted as samples and in the ledger, but neither rewarded, recorded nor learned from.
+        """
+        batch = self.draw(prompts, num_samples)
+        batch = replace(batch, outcomes=self.outcomes(batch), rewards=torch.full((batch.num_responses,), torch.nan))
+        self._count(batch)
+        self.num_probes += batch.num_responses
+        right, verified = (torch.zeros(len(prompts)) for _ in range(2))
+        right.index_add_(0, batch.group, (batch.outcomes == RIGHT).float())
+        verified.index_add_(0, batch.group, (batch.outcomes != FAILED).float())
+        return right / verified
+
+    def outcomes(self, batch: Batch) -> Tensor:
+        """Return [S]: the outcome of every response, verified but neither counted nor recorded."""
+        return torch.tensor([outcome for outcome, _ in self._judged(batch)])
+
+    def scores(self, batch: Batch) -> Tensor:
+        """Return [S]: the grade in [0, 1] of every response; 1 or 0 where its verifier gives no partial credit."""
+        return torch.tensor([score for _, score in self._judged(batch)], dtype=torch.float32)
+
+    def _judged(self, batch: Batch) -> list[tuple[int, float]]:
+        """Return outcome and grade of every response; each text is judged once a step."""
+        items = [batch.prompts[group].item for group in batch.group.tolist()]
+        asked = {(item.id, text): item for item, text in zip(items, batch.texts, strict=True)}
+        new = [key for key in asked if key not in self._known]
+        # A verifier may run out of time on one rank and not on another: each text has one judge.
+        ranks = current_ranks()
+        verdicts = verify_all((asked[key], key[1]) for key in ranks.share(new))
+        found = [(CODES[verdict.outcome], verdict.score) for verdict in verdicts]
+        self._known.update(zip(new, ranks.together(ranks.gather(found)), strict=True))
+        return [self._known[item.id, text] for item, text in zip(items, batch.texts, strict=True)]
+
+    def _count(self, batch: Batch) -> None:
+        """Enter outcomes and rewards (NaN: none) of the policy's own responses into the ledger."""
+        tried: dict[int, list[tuple[int, float]]] = {}
+        columns = (batch.group.tolist(), batch.outcomes.tolist(), batch.rewards.tolist(), batch.external.tolist())
+        for group, outcome, reward, external in zip(*columns, strict=True):
+            if not external:
+                tried.setdefault(group, []).append((outcome, reward))
+        for group, results in tried.items():
+            item = batch.prompts[group].item
+            counts = Counter(COUNTED[outcome] for outcome, _ in results)
+            self._ledger.add(item.id, item.domain, **counts)
+            self._ledger.add_rewards(item.id, item.domain, [reward for _, reward in results if reward == reward])
+
+    def _encode(self, prompts: Sequence[Prompt], given: Sequence[str | Sequence[int]]) -> list[Sequence[int]]:
+        """Return token ids of given responses; texts are laid out as supervised training does."""
+        tokenizer = self.policy.tokenizer
+        assert tokenizer is not None
+        rows: list[Sequence[int]] = []
+        for prompt, response in zip(prompts, given, strict=True):
+            if isinstance(response, str):
+                (example,) = encode_examples(tokenizer, [(prompt.item.prompt, response)], self.policy.ends)
+                rows.append([token for token, own in zip(example.tokens, example.loss_mask, strict=True) if own])
+            else:
+                rows.append(response)
+        return rows
+
+    def _texts(self, prompts: Sequence[Prompt], rows: Sequence[Sequence[int]]) -> list[str]:
+        """Return the texts of responses, equally many to each prompt and in the order of the prompts."""
+        assert self.policy.tokenizer is not None
+        wordings = [item_wording(prompt.item) for prompt in prompts]
+        repeated = [text for text in wordings for _ in range(len(rows) // len(prompts))]
+        return decode_responses(self.policy.tokenizer, rows, self.policy.ends, wordings=repeated)

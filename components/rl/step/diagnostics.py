@@ -1,0 +1,213 @@
+"""What is worth knowing about a step: of the samples, of the update, of the way from the start."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from components.modeling.generation.generate import Samples
+from components.modeling.packing.logprobs import TokenScores
+from components.modeling.text.tokenizer import THINK
+from components.modeling.training.optimizer import Update
+from components.rl.batch.batch import FAILED, RIGHT, WRONG, Batch
+from components.rl.step.slots import TokenLoss
+from components.tasks.answers import extract_answer
+
+
+def sample_metrics(batch: Batch) -> dict[str, float]:
+    """Describe all samples of a step, before any filter. Means over nothing are left out.
+
+    signal_share: groups with both outcomes. length_*: tokens, the end included. trace_share: responses with a
+    thinking mark. truncated_share: responses cut at the token limit. entropy: mean over tokens, in nats.
+    answer_entropy: of the final answers of a group, in nats, mean over groups; log of the group size at most.
+    """
+    right, wrong, failed = (batch.outcomes == code for code in (RIGHT, WRONG, FAILED))
+    verified = batch.select(~failed)
+    lengths = batch.lengths.double()
+    traces = torch.tensor([THINK in text for text in batch.texts], dtype=torch.bool)
+    metrics = {
+        "num_samples": float(batch.num_responses),
+        "num_failed": float(failed.sum()),
+        "reward_mean": _mean(verified.rewards),
+        "reward_std": float(verified.rewards.double().std(correction=0)) if verified.num_responses else math.nan,
+        "pass_rate": _mean(right[~failed]),
+        "signal_share": signal_share(verified),
+        "entropy": _mean(batch.entropies),
+        "answer_entropy": answer_entropy(batch),
+        "length_mean": _mean(lengths),
+        "length_max": float(lengths.max()) if batch.num_responses else math.nan,
+        "length_right": _mean(lengths[right]),
+        "length_wrong": _mean(lengths[wrong]),
+        "trace_share": _mean(traces),
+        "truncated_share": _mean(~batch.finished),
+    }
+    return {name: value for name, value in metrics.items() if math.isfinite(value)}
+
+
+def signal_share(batch: Batch) -> float:
+    """Return the share of groups that hold both right and wrong responses."""
+    first_of_group = torch.ones(batch.num_responses, dtype=torch.bool)
+    first_of_group[1:] = batch.group[1:] != batch.group[:-1]
+    return _mean(~batch.group_is_equal(batch.outcomes)[first_of_group])
+
+
+def answer_entropy(batch: Batch) -> float:
+    """Return the mean over groups of the entropy in nats of the distinct final answers; NaN for an empty batch."""
+    answers: list[Counter[str]] = [Counter() for _ in batch.prompts]
+    answer_of = {text: extract_answer(text) for text in set(batch.texts)}
+    for group, text in zip(batch.group.tolist(), batch.texts, strict=True):
+        answers[group][answer_of[text]] += 1
+    entropies = []
+    for counts in answers:
+        total = counts.total()
+        entropies.append(math.fsum(-n / total * math.log(n / total) for n in counts.values()))
+    return math.fsum(entropies) / len(entropies) if entropies else math.nan
+
+
+def divergence(logprobs: Tensor, other: Tensor) -> dict[str, float]:
+    """Estimate KL(policy || other) per token from the policy's samples.
+
+    Shapes: both [N], log-probabilities of the sampled tokens.
+    """
+    return {f"start_kl_{name}": _mean(value_n) for name, value_n in kl_estimates(logprobs, other).items()}
+
+
+def kl_estimates(logprobs: Tensor, other: Tensor) -> dict[str, Tensor]:
+    """Return the estimators k1, k2 and k3 of Schulman 2020, each [N] in float64, of KL(policy || other).
+
+    Shapes: both [N], log-probabilities of tokens that the first policy drew.
+    """
+    difference = logprobs.double() - other.double()
+    return {"k1": difference, "k2": difference.square() / 2, "k3": torch.expm1(-difference) + difference}
+
+
+class SamplerGap:
+    """How far an engine's log-probabilities of its samples are from the policy's, over the draws of one step."""
+
+    def __init__(self) -> None:
+        self._num_tokens, self._absolute, self._k3, self._largest = 0, 0.0, 0.0, 0.0
+
+    def add(self, samples: Samples) -> None:
+        """Take in one draw: the tokens that were sampled, not those that a prefix forced."""
+        if samples.policy_logprobs is None:
+            return
+        drawn, own = samples.logprobs[samples.sampled], samples.policy_logprobs[samples.sampled]
+        estimates = kl_estimates(drawn, own)
+        if not drawn.numel():
+            return
+        self._num_tokens += drawn.numel()
+        self._absolute += float(estimates["k1"].abs().sum())
+        self._k3 += float(estimates["k3"].sum())
+        self._largest = max(self._largest, float(estimates["k1"].abs().max()))
+
+    def metrics(self) -> dict[str, float]:
+        """Return mean and largest absolute difference and KL(sampler || policy), per token; nothing without engine."""
+        if not self._num_tokens:
+            return {}
+        return {
+            "sampler_gap_mean": self._absolute / self._num_tokens,
+            "sampler_gap_max": self._largest,
+            "sampler_gap_k3": self._k3 / self._num_tokens,
+        }
+
+
+@dataclass(frozen=True)
+class PartTally:
+    """What one forward pass adds to the sums of a step."""
+
+    num_tokens: int
+    loss: float
+    sums: tuple[tuple[str, float], ...]
+    """Name and sum over the pass's tokens, in the order in which they are added up."""
+    ratio_sum: float
+    ratio_squares: float
+    ratio_min: float
+    ratio_max: float
+
+
+def tally_part(part: Batch, scores: TokenScores, losses: Sequence[TokenLoss], loss: Tensor) -> PartTally:
+    """Return the sums of one forward pass."""
+    sums: list[tuple[str, float]] = []
+
+    def add(name: str, value_n: Tensor) -> None:
+        sums.append((name, float(value_n.sum())))
+
+    for token_loss in losses:
+        for name, value_n in token_loss.metrics.items():
+            add(name, value_n.double())
+            if name == "clip_fraction":  # a rising ratio is stopped at the upper bound, a falling one at the lower
+                add("clip_fraction_high", value_n.double() * (part.advantages > 0))
+                add("clip_fraction_low", value_n.double() * (part.advantages < 0))
+    logprobs_n = scores.logprobs.detach()
+    for name, value_n in kl_estimates(part.old_logprobs, logprobs_n).items():
+        add(f"update_kl_{name}", value_n)
+    if bool(part.reference_logprobs.isfinite().all()):
+        for name, value_n in kl_estimates(logprobs_n, part.reference_logprobs).items():
+            add(f"reference_kl_{name}", value_n)
+    ratio_n = torch.exp(logprobs_n.double() - part.old_logprobs.double())
+    return PartTally(
+        num_tokens=part.num_tokens,
+        loss=float(loss.detach()),
+        sums=tuple(sums),
+        ratio_sum=float(ratio_n.sum()),
+        ratio_squares=float(ratio_n.square().sum()),
+        ratio_min=float(ratio_n.min()),
+        ratio_max=float(ratio_n.max()),
+    )
+
+
+class UpdateTally:
+    """Running sums over the forward passes and updates of one step."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, float] = {}
+        self._num_tokens = 0
+        self._updates: list[Update] = []
+        self._loss = 0.0
+        self._ratio_sum = self._ratio_squares = 0.0
+        self._ratio_min, self._ratio_max = math.inf, -math.inf
+
+    def add_part(self, part: PartTally) -> None:
+        """Take in one forward pass."""
+        self._num_tokens += part.num_tokens
+        self._loss += part.loss
+        for name, value in part.sums:
+            self._sums[name] = self._sums.get(name, 0.0) + value
+        self._ratio_sum += part.ratio_sum
+        self._ratio_squares += part.ratio_squares
+        self._ratio_min = min(self._ratio_min, part.ratio_min)
+        self._ratio_max = max(self._ratio_max, part.ratio_max)
+
+    def add_update(self, update: Update) -> None:
+        """Take in one optimiser update."""
+        self._updates.append(update)
+
+    def metrics(self) -> dict[str, float]:
+        """Return means over tokens and updates; nothing but the count when there was no update.
+
+        ess: effective sample size of the importance ratios over the number of tokens, (sum r)^2 / (n sum r^2).
+        update_kl_*: KL(policy before the step || policy), and reference_kl_*: KL(policy || reference), estimated on
+        the step's tokens.
+        """
+        metrics = {"num_updates": float(len(self._updates))}
+        if not self._updates:
+            return metrics
+        metrics |= {name: value / self._num_tokens for name, value in self._sums.items()}
+        return metrics | {
+            "loss": self._loss / len(self._updates),
+            "grad_norm": math.fsum(update.grad_norm for update in self._updates) / len(self._updates),
+            "learning_rate": self._updates[-1].learning_rate,
+            "num_trained_tokens": float(self._num_tokens),
+            "ratio_min": self._ratio_min,
+            "ratio_max": self._ratio_max,
+            "ess": self._ratio_sum**2 / (self._num_tokens * self._ratio_squares),
+        }
+
+
+def _mean(values: Tensor) -> float:
+    return float(values.double().mean()) if values.numel() else math.nan

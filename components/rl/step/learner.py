@@ -1,0 +1,141 @@
+"""From a batch with advantages to updates of the policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from components.contract.operators import Bound
+from components.modeling.models.policy import Policy
+from components.modeling.training.trainer import Trainer
+from components.rl.batch.batch import Batch
+from components.rl.step.diagnostics import PartTally, UpdateTally, tally_part
+from components.rl.step.scoring import micro_rows, pass_cost, score_tokens
+from components.rl.step.slots import Denominator, SlotContext, Slots, StepSettings
+
+
+@dataclass(frozen=True)
+class Passes:
+    """How often, and in what pieces, a batch is learned from."""
+
+    minibatches: int
+    """Updates per pass."""
+    epochs: int
+    """Passes over a batch."""
+    micro_batch_tokens: int
+    """Most tokens in one forward pass."""
+
+    @property
+    def updates(self) -> int:
+        """Return how many updates one step has at most."""
+        return self.minibatches * self.epochs
+
+
+class Learner:
+    """Splits batches into minibatches and these into forward passes; one optimiser update per minibatch."""
+
+    def __init__(self, policy: Policy, trainer: Trainer, slots: Slots, passes: Passes) -> None:
+        self.policy, self.trainer, self.slots, self.passes = policy, trainer, slots, passes
+
+    def learn(
+        self,
+        batches: Sequence[Batch],
+        settings: StepSettings,
+        context_of: Callable[[Bound], SlotContext],
+        *,
+        first_update: int,
+    ) -> dict[str, float]:
+        """Update the policy on each batch in turn and return metrics over the tokens that had a gradient.
+
+        A minibatch without any gradient makes no update, not even of the optimiser's averages, but it counts:
+        `first_update` and with it the learning rate depend on the step alone. Batches share the step's numbers.
+        """
+        tally = UpdateTally()
+        for batch in batches:
+            for epoch in range(self.passes.epochs):
+                for index, minibatch in enumerate(minibatches(batch, self.passes.minibatches)):
+                    number = first_update + epoch * self.passes.minibatches + index
+                    self._update(minibatch, settings, context_of, tally, number)
+        return tally.metrics()
+
+    def _update(
+        self,
+        minibatch: Batch,
+        settings: StepSettings,
+        context_of: Callable[[Bound], SlotContext],
+        tally: UpdateTally,
+        number: int,
+    ) -> None:
+        weighted = self._weighted(minibatch, settings)
+        active = self._with_gradient(weighted)
+        if not active.num_responses:
+            return
+
+        def loss_context(bound: Bound) -> SlotContext:
+            return replace(context_of(bound), minibatch=weighted)
+
+        self._accumulate(active, settings, loss_context, tally)
+        tally.add_update(self.trainer.step(number, scale=settings.learning_rate_scale))
+
+    def _weighted(self, minibatch: Batch, settings: StepSettings) -> Batch:
+        config = self.slots.objective_config
+        constant = config.constant or settings.max_new_tokens
+        return replace(minibatch, weights=token_weights(minibatch, config.denominator, constant))
+
+    def _with_gradient(self, weighted: Batch) -> Batch:
+        """Leave out responses that contribute nothing to the loss; the weights keep counting them."""
+        if not self.slots.silent_at_zero:
+            return weighted
+        active = weighted.response_sum(weighted.advantages.abs()) > 0
+        if self.slots.objective_config.whole_groups:
+            active = weighted.group_sum(active.long()) > 0
+        return weighted.select(active)
+
+    def _accumulate(
+        self,
+        batch: Batch,
+        settings: StepSettings,
+        context_of: Callable[[Bound], SlotContext],
+        tally: UpdateTally,
+    ) -> None:
+        whole_groups = self.slots.objective_config.whole_groups
+        max_tokens = self.trainer.ranks.pass_tokens(pass_cost(batch), self.passes.micro_batch_tokens)
+
+        def loss_of(rows: Tensor) -> tuple[Tensor, PartTally]:
+            part = batch.select(rows).to(self.policy.device)
+            scores = score_tokens(self.policy, part, temperature=settings.temperature, entropy=self.slots.needs_entropy)
+            losses = [bound(scores, part, context_of(bound)) for bound in self.slots.losses]
+            loss = torch.stack([(token_loss.loss * part.weights).sum() for token_loss in losses]).sum()
+            return loss, tally_part(part, scores, losses, loss)
+
+        parts = list(micro_rows(batch, max_tokens, whole_groups=whole_groups))
+        for told in self.trainer.accumulate(parts, loss_of):
+            tally.add_part(told)
+
+
+def token_weights(batch: Batch, denominator: Denominator, constant: int) -> Tensor:
+    """Return [N]: one over the denominator for every token, so that the loss is a plain weighted sum.
+
+    tokens: 1 / N.  responses: 1 / (S * length of the response).  groups: 1 / (P * tokens of the group).
+    constant: 1 / (S * constant).
+    """
+    if denominator == "tokens":
+        return torch.full((batch.num_tokens,), 1.0 / max(1, batch.num_tokens))
+    if denominator == "responses":
+        return batch.to_tokens(1.0 / (batch.lengths * batch.num_responses))
+    if denominator == "groups":
+        return batch.to_tokens(1.0 / (batch.group_sum(batch.lengths) * batch.num_prompts))
+    return torch.full((batch.num_tokens,), 1.0 / max(1, batch.num_responses * constant))
+
+
+def minibatches(batch: Batch, count: int) -> Iterator[Batch]:
+    """Split into `count` runs of whole groups, as equal in number as they can be."""
+    if count == 1:
+        yield batch
+        return
+    for index in range(count):
+        start, end = (batch.num_prompts * border // count for border in (index, index + 1))
+        yield batch.select((batch.group >= start) & (batch.group < end))

@@ -1,0 +1,200 @@
+"""The loop: one step is a pipeline of slots over one typed batch. No method is known here.
+
+schedule -> sampler -> rollout -> reward -> guidance -> filter -> reference -> advantage -> replay
+         -> objective + regularizers -> critic
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from components.contract.operators import Bound
+from components.modeling.generation.sampler import NativeSampler, Sampler
+from components.modeling.models.policy import Policy
+from components.rl.batch.batch import Batch, Prompt, concatenate
+from components.rl.step.ahead import Ahead
+from components.rl.step.collector import Collector
+from components.rl.step.critic import ValueModel
+from components.rl.step.diagnostics import divergence, sample_metrics
+from components.rl.step.experience import Experience, check_agreement, note_advantages
+from components.rl.step.learner import Learner
+from components.rl.step.phases import PhasePlan, begin_step
+from components.rl.step.policies import Policies
+from components.rl.step.scoring import frozen_logprobs
+from components.rl.step.slots import SlotContext, Slots, StepSettings
+from components.rl.step.state import LoopSettings, LoopState, joined, separated
+
+
+class Loop:
+    """Runs steps on explicit state: whatever changes is in `state`, the learner and the generator."""
+
+    def __init__(
+        self,
+        phases: Sequence[PhasePlan],
+        settings: LoopSettings,
+        *,
+        pool: Sequence[Prompt],
+        policies: Policies,
+        learner: Learner,
+        critic: ValueModel | None,
+        generator: torch.Generator,
+        state: LoopState,
+        sampler: Sampler | None = None,
+    ) -> None:
+        """`sampler` draws from the trained policy; by default the policy itself does."""
+        self.phases, self.settings, self.pool = phases, settings, pool
+        self.policies, self.learner, self.critic = policies, learner, critic
+        self.generator, self.state = generator, state
+        self.sampler, self.ahead = sampler or NativeSampler(policies.trained), Ahead()
+        self._places = {id(bound): place for phase in phases for place, bound in phase.slots.places()}
+
+    @property
+    def phase(self) -> PhasePlan:
+        """Return the phase of the next step."""
+        return [phase for phase in self.phases if phase.first_step <= self.state.step][-1]
+
+    @property
+    def slots(self) -> Slots:
+        """Return the operators of the next step."""
+        return self.phase.slots
+
+    def step(self) -> dict[str, float]:
+        """Run the next step and return its metrics."""
+        with self.learner.trainer.whole():
+            experience = self._experience()
+        check_agreement(experience, self.learner.trainer.ranks, self.state.step)
+        return self._learn(experience)
+
+    def _experience(self) -> Experience:
+        """Sample, score and prepare what the step learns from."""
+        phase, slots = self.phase, self.slots
+        self.state.ledger.step = self.state.step
+        self.sampler.load_weights()
+        begin_step(phase, self.state, self.learner, self.policies, self.generator)
+        collector = self._collector()
+
+        def context_of(bound: Bound) -> SlotContext:
+            return self._context(bound, collector)
+
+        collector.settings = settings = slots.schedule(phase.settings, context_of(slots.schedule))
+        batch = self._with_advantages(self._prepare(self._gather(collector), collector), collector)
+        self.sampler.rest()
+        seen = concatenate(collector.seen)
+        own = seen.select(~seen.external) if bool(seen.external.any()) else seen
+        metrics = sample_metrics(own) | self._start_divergence(own, settings)
+        learned = slots.replay(batch, context_of(slots.replay))
+        return Experience(batch, learned, seen, own.num_responses, settings, collector, metrics)
+
+    def _learn(self, got: Experience) -> dict[str, float]:
+        """Update the policy and whatever follows it, and count the step as done."""
+        step, phase, slots, collector, metrics = self.state.step, self.phase, self.slots, got.collector, got.metrics
+
+        def context_of(bound: Bound) -> SlotContext:
+            return self._context(bound, collector)
+
+        first_update = (step - phase.schedule_start) * self.learner.passes.updates
+        metrics |= self.learner.learn(got.learned, got.settings, context_of, first_update=first_update)
+        if self.critic is not None and got.batch.num_responses:
+            metrics |= self.critic.fit(got.batch, slots.critic(got.batch, context_of(slots.critic)))
+        self.state.record.add(got.seen, step + 1, browse=self._is_due(self.settings.browse_every))
+        self.state.num_samples += got.num_drawn + collector.num_probes
+        self.state.step = step + 1
+        with self.learner.trainer.whole():
+            self.policies.end_step(step + 1)
+        if len(self.phases) > 1:
+            metrics["phase"] = float(phase.index)
+        return metrics | collector.gap.metrics() | collector.metrics
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return what a checkpoint needs beside weights, optimiser and `state`: copies, value model, draws ahead."""
+        critic = {} if self.critic is None else self.critic.state()
+        return joined({"critic": critic, "copy": self.policies.state(), "ahead": self.ahead.state(self.pool)})
+
+    def load_tensors(self, saved: Mapping[str, Tensor]) -> None:
+        """Restore what `tensors` returned."""
+        parts = separated(saved)
+        self.policies.load_state(parts["copy"])
+        self.ahead.load_state(parts["ahead"], self.pool)
+        if self.critic is not None:
+            self.critic.load_state(parts["critic"])
+
+    def _collector(self) -> Collector:
+        def reward(batch: Batch) -> Tensor:
+            weighted = self.slots.weighted_rewards()
+            parts = [weight * bound(batch, self._context(bound, collector)) for weight, bound in weighted]
+            return torch.stack(parts).sum(0)
+
+        collector = Collector(
+            self.policies.trained,
+            self.phase.settings,
+            generator=self.generator,
+            ledger=self.state.ledger,
+            reward=reward,
+            max_tokens=self.learner.passes.micro_batch_tokens,
+            sampler=self.sampler,
+            ahead=self.ahead,
+            steps_left=self.phase.end_step - self.state.step,
+        )
+        return collector
+
+    def _gather(self, collector: Collector) -> Batch:
+        """Sample prompts and responses, help and filter them."""
+        slots = self.slots
+
+        def gather(count: int) -> Batch:
+            chosen = slots.sampler(self.phase.pool, count, self._context(slots.sampler, collector))
+            prompts = [self.phase.pool[index] for index in chosen]
+            drawn = slots.rollout(prompts, collector, self._context(slots.rollout, collector))
+            return slots.guidance(collector.score(drawn), collector, self._context(slots.guidance, collector))
+
+        batch = gather(collector.settings.prompts_per_step)
+        for bound in slots.filters:
+            batch = bound(batch, gather, self._context(bound, collector))
+        return batch
+
+    def _prepare(self, batch: Batch, collector: Collector) -> Batch:
+        """Score the batch by the reference policy and the critic, each only if an operator reads it."""
+        if self.slots.needs_reference:
+            reference = self.slots.reference(self.policies, self._context(self.slots.reference, collector))
+            assert reference is not None
+            batch = replace(batch, reference_logprobs=self._frozen(reference, batch, collector.settings))
+        return batch if self.critic is None else replace(batch, values=self.critic.values(batch))
+
+    def _with_advantages(self, batch: Batch, collector: Collector) -> Batch:
+        for bound in self.slots.advantages:
+            found = bound(batch, self._context(bound, collector))
+            batch = found if isinstance(found, Batch) else batch.with_advantages(found)
+        note_advantages(self.state.ledger, batch)
+        return batch
+
+    def _context(self, bound: Bound, collector: Collector) -> SlotContext:
+        return SlotContext(
+            step=self.state.step,
+            num_steps=self.settings.num_steps,
+            seed=self.phase.seed,
+            settings=collector.settings,
+            memory=self.state.memory.setdefault(self._places[id(bound)], {}),
+            ledger=self.state.ledger,
+            collector=collector,
+            policies=self.policies,
+            pool=self.pool,
+            metrics=collector.metrics,
+        )
+
+    def _start_divergence(self, seen: Batch, settings: StepSettings) -> dict[str, float]:
+        if not seen.num_tokens or not self._is_due(self.settings.start_kl_every):
+            return {}
+        return divergence(seen.old_logprobs, self._frozen(self.policies.start, seen, settings))
+
+    def _frozen(self, policy: Policy, batch: Batch, settings: StepSettings) -> Tensor:
+        max_tokens = self.learner.passes.micro_batch_tokens
+        return frozen_logprobs(policy, batch, temperature=settings.temperature, max_tokens=max_tokens)
+
+    def _is_due(self, every: int) -> bool:
+        """Whether the current step is an `every`-th one or the last; never for 0."""
+        number = self.state.step + 1
+        return every > 0 and (number % every == 0 or number == self.settings.num_steps)

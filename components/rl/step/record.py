@@ -1,0 +1,75 @@
+"""Which responses are kept as the Rollouts artifact: some for people, the right ones for rehearsal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+from components.rl.batch.batch import FAILED, RIGHT, WRONG, Batch
+
+OUTCOME_NAMES = {RIGHT: "right", WRONG: "wrong", FAILED: "failed"}
+Row = dict[str, Any]
+
+
+class RolloutRecord:
+    """A bounded record: a spread of each browsed step, and the latest verified-right responses."""
+
+    def __init__(
+        self, *, browse_samples: int, right_samples: int, state: Mapping[str, list[Row]] | None = None
+    ) -> None:
+        self._browse_samples, self._right_samples = browse_samples, right_samples
+        state = state or {"browse": [], "right": []}
+        self._browse: list[Row] = list(state["browse"])
+        self._right: dict[tuple[str, str], Row] = {_key(row): row for row in state["right"]}
+
+    def add(self, batch: Batch, step: int, *, browse: bool) -> None:
+        """Take in the scored samples of a step."""
+        if browse:
+            self._browse += [_row(batch, index, step) for index in _spread(batch, self._browse_samples)]
+        for index in (batch.outcomes == RIGHT).nonzero().flatten().tolist():
+            row = _row(batch, index, step)
+            self._right.pop(_key(row), None)  # a repeat moves to the end: it is among the latest again
+            self._right[_key(row)] = row
+        for old in list(self._right)[: max(0, len(self._right) - self._right_samples)]:
+            del self._right[old]
+
+    def state(self) -> dict[str, list[Row]]:
+        """Return all that is kept, as JSON, for a checkpoint."""
+        return {"browse": self._browse, "right": list(self._right.values())}
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the rows of the artifact by step; a response kept for both reasons comes once."""
+        browsed = [row for row in self._browse if _key(row) not in self._right]
+        yield from sorted([*browsed, *self._right.values()], key=lambda row: row["step"])
+
+
+def _spread(batch: Batch, count: int) -> list[int]:
+    """Return up to `count` rows, evenly from the worst to the best reward; failed ones come first."""
+    order = torch.argsort(batch.rewards.nan_to_num(nan=-math.inf), stable=True).tolist()
+    count = min(count, len(order))
+    return [order[position * (len(order) - 1) // max(1, count - 1)] for position in range(count)]
+
+
+def _row(batch: Batch, index: int, step: int) -> Row:
+    item = batch.prompts[int(batch.group[index])].item
+    reward = float(batch.rewards[index])
+    return {
+        "prompt_id": item.id,
+        "domain": item.domain,
+        "step": step,
+        "prompt": item.prompt,
+        "response": batch.texts[index],
+        "reward": reward if math.isfinite(reward) else None,
+        "outcome": OUTCOME_NAMES[int(batch.outcomes[index])],
+        "num_tokens": int(batch.lengths[index]),
+        "verifier": item.verifier,
+        "answer": item.answer,
+        "data": item.data,
+    }
+
+
+def _key(row: Row) -> tuple[str, str]:
+    return row["prompt_id"], row["response"]

@@ -1,0 +1,74 @@
+"""What holds for all steps of a run, and what it remembers between them beside weights, optimiser and generators."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from components.rl.step.ledger import PassRates
+from components.rl.step.record import RolloutRecord
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class LoopSettings:
+    """What holds for all steps."""
+
+    num_steps: int
+    start_kl_every: int
+    """Steps between measurements of the divergence from the starting policy; 0 for none."""
+    browse_every: int
+    """Steps between samples for people."""
+
+
+@dataclass
+class LoopState:
+    """Counters, the operators' memories, the pass-rate ledger and the rollout record."""
+
+    record: RolloutRecord
+    ledger: PassRates = field(default_factory=PassRates)
+    memory: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Operator's place in the slots -> its own memory."""
+    step: int = 0
+    """Steps that are done."""
+    num_samples: int = 0
+    """Responses drawn so far."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything but the record's bounds, which are parameters."""
+        return {
+            "step": self.step,
+            "num_samples": self.num_samples,
+            "memory": self.memory,
+            "ledger": self.ledger.to_json(),
+            "record": self.record.state(),
+        }
+
+    @classmethod
+    def from_json(cls, saved: dict[str, Any], *, browse_samples: int, right_samples: int) -> LoopState:
+        """Restore what `to_json` returned."""
+        return cls(
+            record=RolloutRecord(browse_samples=browse_samples, right_samples=right_samples, state=saved["record"]),
+            ledger=PassRates.from_json(saved["ledger"]),
+            memory=saved["memory"],
+            step=saved["step"],
+            num_samples=saved["num_samples"],
+        )
+
+
+def joined(parts: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Return the tensors of several parts under one name each, for one file."""
+    return {f"{kind}|{name}": tensor for kind, found in parts.items() for name, tensor in found.items()}
+
+
+def separated(saved: Mapping[str, Tensor]) -> Mapping[str, dict[str, Tensor]]:
+    """Return the parts that `joined` put together; a part without tensors is empty."""
+    parts: dict[str, dict[str, Tensor]] = defaultdict(dict)
+    for key, value in saved.items():
+        kind, _, name = key.partition("|")
+        parts[kind][name] = value
+    return parts

@@ -1,0 +1,128 @@
+"""What a job stands on: the ledger entries of earlier stages, and artifacts from outside the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from components.contract.artifacts import ArtifactType
+from components.contract.component import Component
+from components.contract.context import Input
+from components.contract.errors import InputError, StageFailed
+from components.contract.expressions import Expression, Value
+from components.contract.job import FirstOf, Job, StageRef, UriRef
+from components.runtime.closure.rows import named_verifiers, union
+from components.runtime.inputs.choice import Choice, State, choose
+from components.runtime.inputs.inputs import import_uri, is_outside
+from components.runtime.ledger.records import stage_key
+from components.runtime.lineage.heal import read_or_heal
+from components.runtime.store import Store
+
+Resolved = dict[str, list[tuple[str, str]]]
+"""Port -> [(digest, source)]."""
+
+
+class Upstream:
+    """The ledger of a run as one of its jobs reads it."""
+
+    def __init__(self, job: Job, component: Component, store: Store) -> None:
+        self.job, self.component, self.store = job, component, store
+
+    def skip_reason(self) -> str | None:
+        """Return why the job does not run in this run: a skipped input, or a `when` that does not hold."""
+        if skipped := self._choice.skipped_by:
+            port, stages = skipped
+            which = "which was skipped" if len(stages) == 1 else "none of which gave it"
+            return f"its input {port} comes from {' or '.join(stages)}, {which}"
+        if self.job.when is None:
+            return None
+        condition = Expression(self.job.when)
+        stages = {name.partition(".")[0] for name in condition.names}
+        if skipped := sorted(name for name in stages if self._entry(name)["status"] == "skipped"):
+            return f"when {self.job.when!r}: {skipped[0]} was skipped"
+        return None if condition.holds(self._metric) else f"when {self.job.when!r} does not hold"
+
+    def imports(self) -> bool:
+        """Return whether an input is brought in from outside of the store."""
+        refs = [ref for refs in self.chosen().values() for ref in refs]
+        return any(not isinstance(ref, StageRef) and is_outside(ref.uri) for ref in refs)
+
+    def chosen(self) -> dict[str, list[StageRef | UriRef]]:
+        """Return what each port takes, fallbacks decided by the run's ledger; ports that take nothing are left out.
+
+        Raises StageFailed when an earlier stage has not ended, InputError where one ran and made nothing for a port.
+        """
+        if self._choice.missing:
+            port, ref = self._choice.missing
+            raise InputError(
+                f"stage {self.job.stage!r}: {ref.stage} ran and made no {ref.port} for the input {port}; a fallback in "
+                f"the recipe, [{ref.stage}.{ref.port}, none] where it can do without, says what to take then"
+            )
+        left = self._choice.left.items()  # all has ended: nothing of it is open
+        return {port: [ref for ref in refs if not isinstance(ref, FirstOf)] for port, refs in left}
+
+    def resolve(self) -> Resolved:
+        """Return the digests behind each port; what a URI names is brought into the store. Raises as `chosen` does."""
+        return {port: [self._resolved(port, ref) for ref in refs] for port, refs in self.chosen().items()}
+
+    def verifiers(self, resolved: Resolved, ports: Iterable[str]) -> list[str] | None:
+        """Return the verifiers that the rows behind these ports name; None where not all of them are known."""
+        found = [item for port in ports for item in resolved.get(port, ())]
+        return union(self._named(digest, source) for digest, source in found)
+
+    def describe(self, resolved: Resolved) -> dict[str, list[Input]]:
+        """Return the inputs for lineage, their files not fetched."""
+        return {port: [self._input(*item, Path()) for item in found] for port, found in resolved.items()}
+
+    def fetch(self, resolved: Resolved, tell: Callable[[str], None]) -> dict[str, list[Input]]:
+        """Return the inputs with their verified files on local disk; a damaged one is set aside before it raises."""
+        return {
+            port: [self._input(digest, source, self.store.fetch_or_set_aside(digest, tell)) for digest, source in found]
+            for port, found in resolved.items()
+        }
+
+    @cached_property
+    def _choice(self) -> Choice:
+        return choose(self.job.inputs, self.component, self._state)
+
+    def _state(self, ref: StageRef) -> State:
+        entry = self._entry(ref.stage)
+        if entry["status"] == "skipped":
+            return State.SKIPPED
+        return State.THERE if ref.port in entry["outputs"] else State.MISSING
+
+    def _resolved(self, port: str, ref: StageRef | UriRef) -> tuple[str, str]:
+        if isinstance(ref, StageRef):
+            return self._entry(ref.stage)["outputs"][ref.port]["digest"], f"{ref.stage}.{ref.port}"
+        return self._outside(ref.uri, self.component.inputs[port].type), ref.uri
+
+    def _named(self, digest: str, source: str) -> list[str] | None:
+        refs = [ref for refs in self.chosen().values() for ref in refs if isinstance(ref, StageRef)]
+        if made := next((ref for ref in refs if f"{ref.stage}.{ref.port}" == source), None):
+            return self._entry(made.stage)["outputs"][made.port].get("verifiers")
+        return named_verifiers(self.store.fetch(digest)) if is_outside(source) else None
+
+    def _outside(self, uri: str, type: ArtifactType) -> str:
+        digest = import_uri(self.store, uri, type)
+        if not self.store.use(digest):
+            raise InputError(f"input {uri}: its artifact {digest[:12]} is damaged or gone; make it again by its recipe")
+        return digest
+
+    def _entry(self, stage: str) -> dict[str, Any]:
+        entry = read_or_heal(self.store, stage_key(self.job.run_id, stage))
+        if entry is None:
+            raise StageFailed(f"stage {self.job.stage!r} needs {stage!r}, which has not ended in run {self.job.run_id}")
+        return entry
+
+    def _metric(self, name: str) -> Value:
+        stage, _, metric = name.partition(".")
+        metrics = self._entry(stage)["metrics"]
+        if metric not in metrics:
+            raise InputError(f"stage {self.job.stage!r}: {stage} measured no {metric!r} (it has: {', '.join(metrics)})")
+        return metrics[metric]
+
+    def _input(self, digest: str, source: str, path: Path) -> Input:
+        manifest = self.store.manifest(digest)
+        return Input(type=manifest.type, digest=digest, path=path, metadata=manifest.metadata, source=source)

@@ -1,0 +1,180 @@
+"""The end of a job: what it made or how it failed, in the store, in the ledger and to lineage, in that order."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from components.contract.artifacts import ArtifactType
+from components.contract.component import Component
+from components.contract.context import Input
+from components.contract.errors import (
+    CorruptArtifact,
+    GateFailed,
+    InputError,
+    PosttrainError,
+    StageFailed,
+    StoreUnavailable,
+)
+from components.contract.job import Job
+from components.runtime.closure.rows import HOLDS_ROWS, named_verifiers
+from components.runtime.job.progress import Progress
+from components.runtime.job.stage import RunningStage
+from components.runtime.ledger.fingerprint import Fingerprint
+from components.runtime.ledger.records import (
+    Cause,
+    action_key,
+    expectations,
+    failure_key,
+    output_record,
+    producer_key,
+    stage_entry,
+    stage_key,
+)
+from components.runtime.lineage.registry import register_model
+from components.runtime.lineage.spool import Spool
+from components.runtime.store import Store
+
+SHOWN_OF_AN_ERROR = 500
+
+
+class Closing:
+    """Writes a job's records; a kill between any two of them leaves what a rerun finishes."""
+
+    def __init__(self, job: Job, store: Store, spool: Spool, progress: Progress) -> None:
+        self.job, self.store, self.spool, self.progress = job, store, spool, progress
+        self.started = time.time()
+
+    def commit(
+        self,
+        stage: RunningStage,
+        component: Component,
+        mark: Fingerprint,
+        inputs: dict[str, list[Input]],
+        gated: dict[str, Any],
+    ) -> dict[str, Any]:
+        """Store what a stage has written, then the action that made it, then the ledger entry; return the last."""
+        outputs: dict[str, Any] = {}
+        for port, folder in stage.written().items():
+            type = component.outputs[port].type
+            verifiers = named_verifiers(folder) if type in HOLDS_ROWS else None
+            manifest = self.store.commit(type, folder, stage.metadata[port])
+            outputs[port] = output_record(self.store, manifest, verifiers)
+            producer = {"fingerprint": mark.digest, "port": port}
+            self.store.put(producer_key(manifest.digest, mark.digest), producer)
+        action = {
+            "fingerprint": mark.digest,
+            "component": component.name,
+            "parts": mark.parts,
+            "outputs": outputs,
+            "metrics": stage.headlines,
+            "gates": gated,
+            "expect": expectations(self.job),
+            "seconds": round(stage.seconds, 3),
+            "run_id": self.job.run_id,
+            "stage": self.job.stage,
+        }
+        self.store.put(action_key(mark.digest), action, overwrite=True)  # an earlier one may name outputs that are gone
+        entry = self.done(action, "miss", inputs)
+        self.store.drop_partial(mark.digest)
+        return entry
+
+    def done(self, action: dict[str, Any], cache: str, inputs: dict[str, list[Input]]) -> dict[str, Any]:
+        """Close a job with a result, its own (`cache` miss) or an earlier one (hit); return its ledger entry."""
+        for output in action["outputs"].values():
+            if self.job.register_as and output["type"] == ArtifactType.MODEL:
+                register_model(
+                    self.store,
+                    self.job.register_as,
+                    output["digest"],
+                    run_id=self.job.run_id,
+                    stage=self.job.stage,
+                    metrics=action["metrics"],
+                    aliases=self.job.register_aliases,
+                    reused=cache == "hit",
+                )
+        hit = {"produced_by": {"run_id": action["run_id"], "stage": action["stage"]}} if cache == "hit" else {}
+        return self._close(
+            status="done",
+            cache=cache,
+            inputs=inputs,
+            fingerprint=action["fingerprint"],
+            outputs=action["outputs"],
+            metrics=action["metrics"],
+            gates=action["gates"],
+            **hit,
+            **({} if hit else {"seconds": action["seconds"]}),
+        )
+
+    def skipped(self, reason: str) -> dict[str, Any]:
+        """Close a job that does not run; return its ledger entry."""
+        return self._close(status="skipped", cache="none", inputs={}, error=reason)
+
+    def again(self, entry: dict[str, Any]) -> dict[str, Any]:
+        """Tell of a job that was closed before: a kill may have come between the ledger entry and its event."""
+        self.spool.stage_finished(entry)
+        shown = {name: entry[name] for name in ("status", "cache", "metrics", "seconds")}
+        shown |= {"reason": entry["error"]} if entry["status"] == "skipped" else {}
+        self.progress.send("finished", **shown)
+        return entry
+
+    def failed(
+        self,
+        error: Exception,
+        mark: str | None,
+        metrics: Mapping[str, float] | None = None,
+        *,
+        died: bool = False,
+    ) -> PosttrainError:
+        """Record a failure of the work with this fingerprint (None: not known yet) and what it had measured by then.
+
+        `died` says that the job's process ended from outside: killed, or out of time. Returns what to raise.
+        """
+        message = str(error) if isinstance(error, PosttrainError) else one_line(error)
+        record = {
+            "run_id": self.job.run_id,
+            "stage": self.job.stage,
+            "fingerprint": mark,
+            "error": message,
+            "cause": Cause.OUTSIDE if died else self._cause(error, message, mark),
+            "metrics": dict(metrics or {}),
+            "time": time.time(),
+        }
+        self.store.put(failure_key(self.job.run_id, self.job.stage), record, overwrite=True)
+        self.spool.stage_failed(self.job.stage, mark, message)
+        self.progress.send("failed", error=message)
+        return error if isinstance(error, PosttrainError) else StageFailed(f"stage {self.job.stage!r}: {message}")
+
+    def _cause(self, error: Exception, message: str, mark: str | None) -> Cause:
+        """Return what made the work fail, as far as that tells whether another try may help."""
+        if isinstance(error, InputError | GateFailed):
+            return Cause.REFUSED
+        about_a_path = isinstance(error, FileNotFoundError | FileExistsError | IsADirectoryError | NotADirectoryError)
+        if isinstance(error, OSError | MemoryError | StoreUnavailable | CorruptArtifact) and not about_a_path:
+            return Cause.OUTSIDE
+        before: dict[str, Any] | None = None
+        with suppress(PosttrainError):  # a damaged record tells nothing
+            before = self.store.get(failure_key(self.job.run_id, self.job.stage))
+        same = before is not None and (before.get("fingerprint"), before.get("error")) == (mark, message)
+        return Cause.REPEATED if same else Cause.RAISED
+
+    def _close(self, *, status: str, cache: str, inputs: dict[str, list[Input]], **fields: Any) -> dict[str, Any]:
+        entry = stage_entry(
+            self.job, status=status, cache=cache, started=self.started, ended=time.time(), inputs=inputs, **fields
+        )
+        key = stage_key(self.job.run_id, self.job.stage)
+        if not self.store.put(key, entry):
+            held = self.store.get(key) or entry
+            if held["outputs"] == entry["outputs"]:
+                entry = held
+            else:  # what it names is gone, and was made anew with other bytes
+                self.store.put(key, entry, overwrite=True)
+        return self.again(entry)
+
+
+def one_line(error: Exception) -> str:
+    """Return what a stage raised as one line of bounded length; its log holds the whole with the traceback."""
+    text = " ".join(str(error).split()) or "no message"
+    return f"{type(error).__name__}: {text if len(text) <= SHOWN_OF_AN_ERROR else text[:SHOWN_OF_AN_ERROR] + '...'}"

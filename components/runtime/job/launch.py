@@ -1,0 +1,227 @@
+"""The launcher: the same eight steps for every job on every engine.
+
+resolve inputs from the run ledger; compute the fingerprint; reuse what the action cache has; announce the job to
+lineage; run the component, from its last partial checkpoint if there is one; pass the output gates; commit artifacts,
+then the action record, then the ledger entry; close.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from components.contract.artifacts import canonical_json
+from components.contract.component import Component, Params
+from components.contract.errors import InputError, PosttrainError, StageFailed
+from components.contract.job import Job
+from components.contract.registry import components
+from components.runtime.gates import GateProcess
+from components.runtime.inputs.resolve import Resolved, Upstream
+from components.runtime.job.closing import Closing, one_line
+from components.runtime.job.gating import Written, needs_data_gates, pass_data_gates, pass_metric_gates
+from components.runtime.job.progress import Progress, Sink
+from components.runtime.job.ranks import leading
+from components.runtime.job.scratch import scratch_folder
+from components.runtime.job.shortage import is_out_of_memory, means_shortage, what_to_turn
+from components.runtime.job.stage import RunningStage
+from components.runtime.ledger.fingerprint import Fingerprint, fingerprint
+from components.runtime.ledger.records import action_key, can_be_used, expectations, stage_key
+from components.runtime.lineage.heal import read_or_heal
+from components.runtime.lineage.spool import Spool
+from components.runtime.store import Store, open_store
+
+LOCK_WAIT_SECONDS = 7 * 24 * 3600.0
+
+
+class Launch:
+    """One job on its way through the eight steps."""
+
+    def __init__(self, job: Job, sink: Sink, *, store: Store | None = None, gates_here: bool = False) -> None:
+        self.job = job
+        self.store = store or open_store(job.store)
+        self.progress = Progress(job.stage, sink)
+        self.spool = Spool(self.store, job.run_id)
+        self.closing = Closing(job, self.store, self.spool, self.progress)
+        self.gates_here = gates_here  # the gates' library is imported already, so no worker need import it meanwhile
+        self.component: Component = components().get(job.component)
+        self.params = _parameters(self.component, job)
+        self.upstream = Upstream(job, self.component, self.store)
+        self.measured: dict[str, float] = {}
+
+    def reuse(self, *, here: bool = True) -> dict[str, Any] | None:
+        """Settle the job without running anything, if it is done, skipped or cached; return its ledger entry.
+
+        Returns None when the component has to run. Engines call it before they pay for a process or a pod; one whose
+        environment has no stage's libraries says so by `here`, and gets None, too, where settling would need them.
+        """
+        done = read_or_heal(self.store, stage_key(self.job.run_id, self.job.stage), self._warn)
+        if done and can_be_used(self.store, done, self._warn):
+            return self.closing.again(done)
+        try:
+            skip = self.upstream.skip_reason()
+            if skip:
+                return self.closing.skipped(skip)
+            if not here and self.upstream.imports():
+                return None
+            digests = self.upstream.resolve()
+            mark = self._fingerprint(digests)
+        except InputError as error:  # no try can help: whoever shows the run says why
+            raise self.closing.failed(error, None) from error
+        if not here and mark.incomplete:
+            return None
+        action = self._action(mark)
+        if not here and action and self._asks_for_more(action):
+            return None
+        return self._record_hit(mark, digests, action) if action else None
+
+    def run(self) -> dict[str, Any]:
+        """Take the job through all eight steps and return its ledger entry.
+
+        Raises InputError, GateFailed or StageFailed; the failure is recorded, and a rerun goes on from the last partial
+        checkpoint. Two runs that reach the same fingerprint at once share one execution.
+        """
+        entry = self.reuse()
+        if entry:
+            return entry
+        digests = self.upstream.resolve()
+        mark = self._fingerprint(digests)
+        with self.store.lock(f"job-{mark.digest}", wait_seconds=LOCK_WAIT_SECONDS):
+            action = self._action(mark)
+            if action:
+                return self._record_hit(mark, digests, action)
+            try:
+                return self._execute(mark, digests)
+            except Exception as error:  # the process boundary: whatever a stage raises becomes a recorded failure
+                raise self.closing.failed(error, mark.digest, self.measured) from error
+
+    def record_death(self, message: str) -> str:
+        """Record a failure that the job's process could not record itself: it was killed, or took too long.
+
+        Returns the message as it is recorded, with what to turn where memory was short.
+        """
+        digests = self.upstream.resolve()
+        if means_shortage(message):
+            message = f"{message}; {self._what_to_turn(digests, message)}"
+        self.closing.failed(StageFailed(message), self._fingerprint(digests).digest, died=True)
+        return message
+
+    def _action(self, mark: Fingerprint) -> dict[str, Any] | None:
+        """Return what the action cache has for a fingerprint, if all of it can be used."""
+        key = action_key(mark.digest)
+        action = read_or_heal(self.store, key, self._warn)
+        if not action or not can_be_used(self.store, action, self._warn):
+            return None
+        self.store.blobs.touch(key)  # the collector spares what was used lately
+        return action
+
+    def _warn(self, text: str) -> None:
+        self.progress.send("warning", text=text, kept=True)
+
+    def _fingerprint(self, digests: Resolved) -> Fingerprint:
+        plain = {port: [digest for digest, _ in found] for port, found in digests.items()}
+        ports = self.component.verifies(self.params) if self.component.verifies else ()
+        return fingerprint(
+            self.component,
+            self.params,
+            plain,
+            self.job.seed,
+            self.job.resources,
+            verifiers=self.upstream.verifiers(digests, ports),
+        )
+
+    def _execute(self, mark: Fingerprint, digests: Resolved) -> dict[str, Any]:
+        inputs = self.upstream.fetch(digests, self._warn)
+        self.spool.stage_started(self.job, mark, inputs)
+        with scratch_folder(self.store, mark.digest) as scratch:
+            stage = RunningStage(
+                self.job,
+                self.component,
+                self.params,
+                fingerprint=mark.digest,
+                inputs=inputs,
+                store=self.store,
+                spool=self.spool,
+                progress=self.progress,
+                scratch=scratch,
+            )
+            self.measured = stage.headlines
+            self.progress.send("started", fingerprint=mark.digest, resumed_from=stage.resumed_from)
+            with GateProcess(needed=needs_data_gates(self.component), here=self.gates_here) as gates:
+                self._run_component(stage, mark, digests)
+                outputs = {port: Written(path, stage.metadata[port]) for port, path in stage.written().items()}
+                gated = self._pass_data_gates(outputs, gates, scratch)
+            gated |= pass_metric_gates(self.job, stage.headlines)
+            stage.finish_log()
+            return self.closing.commit(stage, self.component, mark, inputs, gated)
+
+    def _pass_data_gates(self, outputs: dict[str, Written], gates: GateProcess, scratch: Path) -> dict[str, Any]:
+        where = {"store": self.store, "progress": self.progress, "reports": scratch / "gates"}
+        return pass_data_gates(self.job, self.component, outputs, gates, **where)
+
+    def _asks_for_more(self, action: dict[str, Any]) -> bool:
+        return bool(self.job.expect) and action["expect"] != expectations(self.job)
+
+    def _recheck(self, action: dict[str, Any]) -> dict[str, Any]:
+        """Return an earlier result's gates by this job's own: they may ask for more than those that it passed."""
+        gated = {name: gate for name, gate in action["gates"].items() if gate["digest"]}
+        if self._asks_for_more(action):
+            made = action["outputs"].items()
+            outputs = {port: Written(self.store.fetch(item["digest"]), item["metadata"]) for port, item in made}
+            with (
+                scratch_folder(self.store, f"gates-{action['fingerprint']}") as scratch,
+                GateProcess(here=self.gates_here) as gates,
+            ):
+                gated = self._pass_data_gates(outputs, gates, scratch)
+        return gated | pass_metric_gates(self.job, action["metrics"])
+
+    def _run_component(self, stage: RunningStage, mark: Fingerprint, digests: Resolved) -> None:
+        module, _, name = self.component.run.partition(":")
+        function = getattr(importlib.import_module(module), name)
+        order = {
+            "fingerprint": mark.digest,
+            "inputs": digests,
+            "params": self.params.model_dump(mode="json"),
+            "resumed_from": stage.resumed_from,
+        }
+        try:
+            with leading(self.job, self.component, order, self.record_death, device=lambda: stage.device):
+                function(stage)
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            told = str(error) if isinstance(error, PosttrainError) else f"stage {self.job.stage!r}: {one_line(error)}"
+            turn = self._what_to_turn(digests, f"{type(error).__name__}: {error}")
+            raise StageFailed(f"{told}; {turn}") from error
+        except SystemExit as stop:  # its code may be 0, which would look like a stage that is done
+            raise StageFailed(f"stage {self.job.stage!r}: {self.component.name} called exit({stop.code!r})") from stop
+        missing = [port for port, info in self.component.outputs.items() if not info.optional]
+        if missing := [port for port in missing if port not in stage.written()]:
+            raise StageFailed(f"stage {self.job.stage!r}: {self.component.name} wrote no {', '.join(missing)}")
+
+    def _what_to_turn(self, digests: Resolved, said: str) -> str:
+        return what_to_turn(self.job, self.component, self.params, self.store, digests, said)
+
+    def _record_hit(self, mark: Fingerprint, digests: Resolved, action: dict[str, Any]) -> dict[str, Any]:
+        inputs = self.upstream.describe(digests)
+        try:
+            action = {**action, "gates": self._recheck(action)}
+        except PosttrainError as error:
+            raise self.closing.failed(error, mark.digest, action["metrics"]) from error
+        mine = action["run_id"] == self.job.run_id and action["stage"] == self.job.stage
+        if not mine:  # a kill between action record and ledger entry is this run's own work, not a cache hit
+            self.spool.stage_started(self.job, mark, inputs)
+        return self.closing.done(action, "miss" if mine else "hit", inputs)
+
+
+def _parameters(component: Component, job: Job) -> Params:
+    # mappings in one order, however they were written or stored: equal fingerprints stand for equal bytes
+    params = json.loads(canonical_json(job.params))
+    try:
+        return component.params.model_validate(params)
+    except ValidationError as error:
+        lines = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
+        raise InputError(f"stage {job.stage!r} ({component.name}): {lines}") from error

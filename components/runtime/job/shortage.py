@@ -1,0 +1,74 @@
+"""Out of memory: how it shows, and what to tell people then."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from components.contract.artifacts import ArtifactType
+from components.contract.component import Component, Params
+from components.contract.errors import GateFailed, InputError, PosttrainError
+from components.contract.job import Job
+from components.contract.memory import place_of_shortage
+from components.runtime.inputs.resolve import Resolved
+from components.runtime.store import Store
+from components.runtime.system.ends import MEMORY
+
+MODELS = (ArtifactType.MODEL, ArtifactType.CHECKPOINTS)
+
+SIGNS = (
+    "out of memory",
+    "can't allocate memory",
+    "cannot allocate memory",
+    "outofmemoryerror",
+    "memoryerror",
+    "oomkilled",
+    "low on resource: memory",  # a pod that was evicted
+    "desired gpu memory utilization",  # vLLM: the trainer has left less than its share
+    "no available memory for the cache",  # vLLM: its share holds no more than the weights
+    MEMORY,
+)
+GPU_SIGNS = ("cuda", "outofmemoryerror", "gpu memory", "memory for the cache")
+
+
+def means_shortage(text: str) -> bool:
+    """Return whether a failure's words, of this process, another rank, or an engine, are for want of memory."""
+    return any(sign in text.lower() for sign in SIGNS)
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether an error is for want of memory: Python's, torch's on a CPU, CUDA's, or that of another rank."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    said_otherwise = isinstance(error, InputError | GateFailed)
+    told = isinstance(error, RuntimeError | OSError | PosttrainError) and not said_otherwise
+    return told and means_shortage(str(error))
+
+
+def what_to_turn(job: Job, component: Component, params: Params, store: Store, inputs: Resolved, said: str) -> str:
+    """Return what would take less memory, in words; a plain remark where the stage's needs are not known.
+
+    What was `said` of the shortage tells a GPU's memory from the host's.
+    """
+    estimate = component.memory and component.memory(params, _model_sizes(component, store, inputs), job.resources)
+    if not estimate:
+        return "take a larger pool"
+    on_gpu = any(sign in said.lower() for sign in GPU_SIGNS)
+    place = place_of_shortage(gpus=job.resources.gpus, on_gpu=on_gpu)
+    parts = estimate.parts_in_words(place)
+    return f"{estimate.advice(place)}; it was estimated to need, in GiB{estimate.when(place)}: {parts}"
+
+
+def _model_sizes(component: Component, store: Store, inputs: Resolved) -> Any:
+    """Return the sizes of the first input model, by its config.json alone: weights may be large and far away."""
+    from components.modeling.models.model_sizes import ModelSizes
+
+    of_models = (port for port in inputs if component.inputs[port].type in MODELS)
+    with suppress(PosttrainError):  # a store that is away must not hide the shortage
+        for digest in (digest for port in of_models for digest, _ in inputs[port]):
+            paths = [entry.path for entry in store.manifest(digest).files if Path(entry.path).name == "config.json"]
+            if paths:
+                return ModelSizes.from_config(json.loads(store.read_file(digest, paths[0])))
+    return None

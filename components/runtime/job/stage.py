@@ -1,0 +1,192 @@
+"""The running stage: what the launcher gives to a component's run function."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from components.contract.artifacts import canonical_json
+from components.contract.component import Component, Params
+from components.contract.context import Input
+from components.contract.errors import StageFailed
+from components.contract.job import Job
+
+if TYPE_CHECKING:
+    from components.runtime.job.progress import Progress
+    from components.runtime.lineage.spool import Spool
+    from components.runtime.store import Store
+
+STATE = "state.json"
+
+
+class RunningStage:
+    """Implements components.contract.context.StageContext on a scratch folder, the store and the lineage spool.
+
+    A partial checkpoint holds what the stage wrote, its outputs so far, and the rows that it logged. A resumed stage
+    therefore goes on from exactly what stood on disk at that step, and logs the same rows under the same keys.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        component: Component,
+        params: Params,
+        *,
+        fingerprint: str,
+        inputs: dict[str, list[Input]],
+        store: Store,
+        spool: Spool | None,
+        progress: Progress,
+        scratch: Path,
+    ) -> None:
+        self.job, self.component, self.params, self.seed = job, component, params, job.seed
+        self.scratch = scratch / "scratch"
+        self.outputs = scratch / "outputs"
+        self.metadata: dict[str, dict[str, Any]] = {port: {} for port in component.outputs}
+        self.headlines: dict[str, float] = {}
+        self._rows: list[dict[str, float]] = []
+        self._chunks: list[int] = []
+        self._fingerprint, self._inputs = fingerprint, inputs
+        self._store, self._spool, self._progress = store, spool, progress
+        self._resume = scratch / "resume"
+        self._began, self._earlier_seconds = time.monotonic(), 0.0
+        self.scratch.mkdir(parents=True)
+        self.outputs.mkdir()
+        self.resumed_from = self._restore()
+
+    @cached_property
+    def device(self) -> str:
+        """Return "cuda" when the pool gives GPUs and one is here, else "cpu"."""
+        if not self.job.resources.gpus:
+            return "cpu"
+        import torch
+
+        return "cuda" if torch.cuda.is_available() else "cpu"
+
+    @property
+    def seconds(self) -> float:
+        """Return how long the work has taken so far, what earlier tries had done up to their checkpoint included."""
+        return self._earlier_seconds + time.monotonic() - self._began
+
+    def input(self, port: str) -> Input:
+        """Return the one artifact of `port`; raise KeyError if an optional port is not connected."""
+        found = self.inputs(port)
+        if not found:
+            raise KeyError(f"stage {self.job.stage!r}: input {port!r} is not connected")
+        return found[0]
+
+    def inputs(self, port: str) -> list[Input]:
+        """Return all artifacts of `port`; empty if it is not connected."""
+        self._declared(port, self.component.inputs)
+        return self._inputs.get(port, [])
+
+    def output(self, port: str) -> Path:
+        """Return the folder whose content becomes the artifact of output `port`."""
+        self._declared(port, self.component.outputs)
+        folder = self.outputs / port
+        folder.mkdir(exist_ok=True)
+        return folder
+
+    def written(self) -> dict[str, Path]:
+        """Return the folders of the outputs that hold something, in the order of the declaration."""
+        folders = {port: self.outputs / port for port in self.component.outputs}
+        return {port: folder for port, folder in folders.items() if folder.is_dir() and any(folder.iterdir())}
+
+    def describe(self, port: str, **metadata: Any) -> None:
+        """Add deterministic metadata to an output."""
+        self._declared(port, self.component.outputs)
+        canonical_json(metadata)
+        self.metadata[port].update(metadata)
+
+    def progress(self, done: int, total: int, **metrics: float) -> None:
+        """Show people how far the stage is."""
+        self._progress.step(done, total, metrics)
+
+    def log(self, step: int, **metrics: float) -> None:
+        """Record metrics of one training step; values that are not finite are left out and shown as a warning."""
+        finite = {name: float(value) for name, value in metrics.items() if math.isfinite(value)}
+        if dropped := sorted(set(metrics) - set(finite)):
+            self._progress.send("warning", text=f"step {step}: not finite: {', '.join(dropped)}")
+        self._rows.append({"step": step, **finite})
+
+    def headline(self, **metrics: float) -> None:
+        """Record final metrics of the stage."""
+        bad = [name for name, value in metrics.items() if not math.isfinite(value)]
+        if bad:
+            raise StageFailed(f"stage {self.job.stage!r}: headline metrics are not finite: {', '.join(sorted(bad))}")
+        self.headlines.update({name: float(value) for name, value in metrics.items()})
+
+    def history(self) -> list[dict[str, float]]:
+        """Return all rows that `log` recorded, those before a resume included."""
+        return [dict(row) for row in self._rows]
+
+    def resume(self) -> Path | None:
+        """Return the folder of the last partial checkpoint of this very job, or None at a fresh start."""
+        return self._resume / "stage" if self.resumed_from is not None else None
+
+    def checkpoint(self, step: int, write: Callable[[Path], None]) -> None:
+        """Commit what `write` puts into an empty folder, the outputs so far and the logged rows, as one whole."""
+        with tempfile.TemporaryDirectory(dir=self.scratch.parent, prefix="partial-") as name:
+            folder = Path(name) / "partial"
+            (folder / "stage").mkdir(parents=True)
+            write(folder / "stage")
+            shutil.copytree(self.outputs, folder / "outputs")
+            chunks = self._next_chunks()
+            state = {
+                "rows": self._rows,
+                "chunks": chunks,
+                "headlines": self.headlines,
+                "metadata": self.metadata,
+                "seconds": round(self.seconds, 3),
+            }
+            (folder / STATE).write_text(json.dumps(state))
+            self._store.save_partial(self._fingerprint, step, folder)
+        self._emit_chunks(chunks)
+        self._progress.send("checkpoint", step=step)
+
+    def finish_log(self) -> None:
+        """Hand the rows that no checkpoint has covered yet to the lineage spool."""
+        self._emit_chunks(self._next_chunks())
+
+    def _next_chunks(self) -> list[int]:
+        """Return where each chunk of rows ends, the rows logged since the last chunk being one more."""
+        covered = self._chunks[-1] if self._chunks else 0
+        return [*self._chunks, len(self._rows)] if len(self._rows) > covered else list(self._chunks)
+
+    def _emit_chunks(self, chunks: list[int]) -> None:
+        for start, end in zip([0, *chunks], chunks, strict=False):
+            if end not in self._chunks and self._spool is not None:
+                self._spool.metrics(self.job.stage, self._fingerprint, start, self._rows[start:end])
+        self._chunks = chunks
+
+    def _restore(self) -> int | None:
+        def tell(text: str) -> None:
+            self._progress.send("warning", text=text, kept=True)
+
+        found = self._store.load_partial(self._fingerprint, tell)
+        if found is None:
+            return None
+        step, folder = found
+        for part in ("stage", "outputs"):  # an artifact holds files only, so a folder that was empty is not in it
+            (self._resume / part).mkdir(parents=True)
+        shutil.copytree(folder, self._resume, dirs_exist_ok=True)
+        for path in self._resume.rglob("*"):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        state = json.loads((self._resume / STATE).read_text())
+        self._rows = state["rows"]
+        self.headlines, self.metadata = state["headlines"], state["metadata"]
+        self._earlier_seconds = state.get("seconds", 0.0)
+        shutil.copytree(self._resume / "outputs", self.outputs, dirs_exist_ok=True)
+        self._emit_chunks(state["chunks"])  # a kill may have come between the checkpoint and its chunk
+        return step
+
+    def _declared(self, port: str, ports: Any) -> None:
+        if port not in ports:
+            raise KeyError(f"component {self.component.name!r} declares no port {port!r} (known: {', '.join(ports)})")

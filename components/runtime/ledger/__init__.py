@@ -1,0 +1,1 @@
+"""The run ledger: what jobs record, and how runs are read back."""

@@ -1,0 +1,227 @@
+"""Reading the run ledger: what runs used, made and measured. What the CLI and the report stand on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from components.contract.artifacts import Manifest
+from components.contract.errors import CorruptArtifact, InputError, PosttrainError, UnknownName
+from components.runtime.ledger.mentions import Mentions, mentions
+from components.runtime.ledger.records import action_key, approval_key, asked_key, utc
+from components.runtime.ledger.run_index import indexed_runs
+from components.runtime.ledger.run_rows import READERS, RUNNING, UNREADABLE, run_rows
+from components.runtime.ledger.sequence import in_order
+
+if TYPE_CHECKING:
+    from components.runtime.store import Store
+
+ROOT = "ledger"
+SHOWN_AS_THEY_ARE = 20
+"""Newest runs of a list that are read from the ledger even where an index knows them."""
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One run of the ledger."""
+
+    run_id: str
+    entry: dict[str, Any]
+    """run.json: what was asked for."""
+    stages: dict[str, dict[str, Any]]
+    """Stage -> ledger entry, for stages that ended, in the order of the recipe."""
+    failures: dict[str, dict[str, Any]]
+    """Stage -> last failure, for stages that have not ended well since."""
+    end: dict[str, Any] | None
+    """end.json, or None while the run has not ended."""
+    damaged: dict[str, str] = field(default_factory=dict)
+    """Stage -> what is wrong with its record; "" stands for the run itself."""
+    approvals: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Stage -> {"message", "asked", "approved", "by", "decided"}, as far as a person was asked and has decided; times
+    are ISO 8601."""
+
+    @property
+    def status(self) -> str:
+        """Return succeeded, failed, stopped, waiting, unfinished, or unreadable where that record is damaged."""
+        if self.end:
+            return self.end["status"]
+        return UNREADABLE if "" in self.damaged else RUNNING
+
+    @property
+    def planned(self) -> dict[str, dict[str, Any]]:
+        """Return what the run was to do, by stage, in the order of the recipe."""
+        return {stage["name"]: stage for stage in self.entry.get("stages", ())}
+
+    @property
+    def stage_names(self) -> list[str]:
+        """Return all stages, ended or not: as planned, then any that the plan does not name."""
+        planned = list(self.planned)
+        return planned + sorted((set(self.stages) | set(self.failures) | set(self.damaged)) - {*planned, ""})
+
+
+class Ledger:
+    """The ledger of a store; every record is read once at most, since none that is read here changes."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._records: dict[str, dict[str, Any] | None] = {}
+        self._keys: dict[str, list[str]] = {}
+        self._manifests: dict[str, Manifest | PosttrainError] = {}
+        self.damaged: dict[str, CorruptArtifact] = {}
+        """Key -> what is wrong with a record that was read."""
+
+    @cached_property
+    def run_ids(self) -> list[str]:
+        """Return all runs, sorted by name."""
+        return [name for name in self.store.names(f"{ROOT}/") if not name.endswith(".json")]
+
+    @cached_property
+    def newest(self) -> list[str]:
+        """Return all runs, the one that began last first."""
+        return in_order(self.store, self.run_ids)[::-1]
+
+    def find_run(self, text: str) -> str:
+        """Return the run with this id, or the only one that starts so; raise UnknownName or InputError otherwise."""
+        found = self._runs_beginning(text)
+        if text in found:
+            return text
+        if len(found) > 1:
+            raise InputError(f"run {text!r} means several: {', '.join(found[:10])}")
+        if not found:
+            raise UnknownName("run", text, self.run_ids)
+        return found[0]
+
+    def _runs_beginning(self, text: str) -> list[str]:
+        if not text or "/" in text:
+            return []
+        return [name for name in self.store.names(f"{ROOT}/{text}") if not name.endswith(".json")]
+
+    def keys_of(self, run_id: str) -> list[str]:
+        """Return the keys of a run's records, listed once; those of its jobs are left out."""
+        if run_id not in self._keys:
+            self._keys[run_id] = [key for key in self.store.keys(f"{ROOT}/{run_id}/") if key.split("/")[2] != "jobs"]
+        return self._keys[run_id]
+
+    def run_entry(self, run_id: str) -> dict[str, Any]:
+        """Return a run's run.json; empty if the run has none."""
+        return self.record(f"{ROOT}/{run_id}/run.json") or {}
+
+    def stage(self, run_id: str, stage: str) -> dict[str, Any] | None:
+        """Return the ledger entry of a stage, or None if it has not ended."""
+        return self.record(f"{ROOT}/{run_id}/stages/{stage}.json")
+
+    def mentioning(self, digest: str) -> list[dict[str, Any]]:
+        """Return the ledger entries of all stages, of any run, that name an artifact; the damaged ones left out."""
+        entries = self.read(self._mentions.keys_of(digest)).values()
+        return sorted(entries, key=lambda entry: (entry["started"], entry["run_id"], entry["stage"]))
+
+    @cached_property
+    def _mentions(self) -> Mentions:
+        return mentions(self)
+
+    def action(self, fingerprint: str) -> dict[str, Any] | None:
+        """Return what a fingerprint made, or None."""
+        return self.record(action_key(fingerprint))
+
+    def manifest(self, digest: str) -> Manifest | PosttrainError:
+        """Return an artifact's manifest, read once, or why there is none."""
+        if digest not in self._manifests:
+            try:
+                self._manifests[digest] = self.store.manifest(digest)
+            except (InputError, CorruptArtifact) as error:
+                self._manifests[digest] = error
+        return self._manifests[digest]
+
+    def run(self, text: str) -> RunRecord:
+        """Return everything that is on record of a run, given its id or a unique beginning of it.
+
+        Damaged records are left out and named.
+        """
+        run_id = self.find_run(text)
+        records = self.read(self.keys_of(run_id))
+        folder = f"{ROOT}/{run_id}"
+        entry = records.get(f"{folder}/run.json", {})
+        stages = {record["stage"]: record for key, record in records.items() if "/stages/" in key}
+        failures = {record["stage"]: record for key, record in records.items() if "/failures/" in key}
+        damaged = {key: str(error) for key, error in self.damaged.items() if key.startswith(f"{folder}/")}
+        planned = [stage["name"] for stage in entry.get("stages", ())]
+        order = {name: index for index, name in enumerate(planned)}
+        return RunRecord(
+            run_id,
+            entry,
+            dict(sorted(stages.items(), key=lambda item: (order.get(item[0], len(order)), item[0]))),
+            {name: record for name, record in failures.items() if name not in stages},
+            records.get(f"{folder}/end.json"),
+            {_stage_of(key): text for key, text in damaged.items()},
+            self._approvals(run_id, entry),
+        )
+
+    def _approvals(self, run_id: str, entry: dict[str, Any]) -> dict[str, dict[str, Any]]:
+        """Return what persons were asked and have decided; only of stages that ask are there records to look for."""
+        found: dict[str, dict[str, Any]] = {}
+        for name in (stage["name"] for stage in entry.get("stages", ()) if stage.get("needs_approval")):
+            asked, decision = asked_key(run_id, name), approval_key(run_id, name)
+            records = self.read([asked, decision])
+            told = records.get(asked, {})
+            found[name] = {"message": told.get("message"), "asked": utc(told["time"])} if told else {}
+            if given := records.get(decision):
+                decided = {"approved": given["approved"], "by": given["by"], "decided": utc(given["time"])}
+                found[name] |= decided
+        return found
+
+    def record(self, key: str) -> dict[str, Any] | None:
+        """Return one record, or None; raise CorruptArtifact if it is damaged."""
+        record = self._read(key)
+        if key in self.damaged:
+            raise self.damaged[key]
+        return record
+
+    def read(self, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """Return key -> record for records that exist, read side by side where each takes a round trip.
+
+        Those that are damaged are left out, and noted in `damaged`.
+        """
+        keys = list(keys)
+        new = [key for key in keys if key not in self._records]
+        if "://" in self.store.uri and len(new) > 1:
+            with ThreadPoolExecutor(READERS) as readers:
+                list(readers.map(self._read, new))
+        return {key: record for key in keys if (record := self._read(key)) is not None}
+
+    def _read(self, key: str) -> dict[str, Any] | None:
+        if key not in self._records:
+            try:
+                self._records[key] = self.store.get(key)
+            except CorruptArtifact as error:
+                self._records[key], self.damaged[key] = None, error
+        return self._records[key]
+
+
+def _stage_of(key: str) -> str:
+    """Return the stage that a ledger record is about, or nothing for one of the run itself."""
+    parts = key.split("/")
+    return parts[3].removesuffix(".json") if len(parts) > 3 else ""
+
+
+def load_run(store: Store, run_id_or_prefix: str) -> RunRecord:
+    """Return a run by its id or a unique beginning of it; raise UnknownName with near misses."""
+    return Ledger(store).run(run_id_or_prefix)
+
+
+def list_runs(store: Store) -> list[dict[str, Any]]:
+    """Return all runs, the one that began last first, as `run_rows` describes them."""
+    ledger = Ledger(store)
+    if "://" not in store.uri:
+        return run_rows(ledger, ledger.newest)
+    indexed = indexed_runs(ledger) if len(ledger.newest) > SHOWN_AS_THEY_ARE else {}
+    newest, others = ledger.newest[:SHOWN_AS_THEY_ARE], ledger.newest[SHOWN_AS_THEY_ARE:]
+    return run_rows(ledger, newest) + [indexed[run_id]["row"] for run_id in others]
+
+
+def newest_runs(store: Store, most: int) -> tuple[list[dict[str, Any]], int]:
+    """Return the runs that began last, newest first and at most so many, and how many there are in all."""
+    ledger = Ledger(store)
+    return run_rows(ledger, ledger.newest[:most]), len(ledger.newest)

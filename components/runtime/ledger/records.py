@@ -1,0 +1,163 @@
+"""Keys and shapes of the records that a job leaves in the store."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from components.contract.artifacts import Manifest
+from components.contract.context import Input
+from components.contract.job import Job
+from components.runtime.system.code import code_version
+
+if TYPE_CHECKING:
+    from components.runtime.store import Store
+
+
+class Cause(StrEnum):
+    """What made a stage fail, as far as that tells whether the same work, tried again, may come to another end."""
+
+    REFUSED = "refused"
+    """Bad input, or a gate that does not hold."""
+    REPEATED = "repeated"
+    """It raised what it had raised before, from the same inputs, parameters and code."""
+    RAISED = "raised"
+    """It raised an error, for the first time."""
+    OUTSIDE = "outside"
+    """It was killed, ran out of time, memory or disk, or could not reach or read what it needs."""
+
+
+def action_key(fingerprint: str) -> str:
+    """Return the key of what a fingerprint made."""
+    return f"actions/{fingerprint}.json"
+
+
+def run_key(run_id: str) -> str:
+    """Return the key of what a run was asked to do."""
+    return f"ledger/{run_id}/run.json"
+
+
+def end_key(run_id: str) -> str:
+    """Return the key of how a run ended."""
+    return f"ledger/{run_id}/end.json"
+
+
+def job_key(run_id: str, stage: str) -> str:
+    """Return the key of a stage's job, for processes that find it by run and stage."""
+    return f"ledger/{run_id}/jobs/{stage}.json"
+
+
+def stage_key(run_id: str, stage: str) -> str:
+    """Return the key of what a stage of a run used and made."""
+    return f"ledger/{run_id}/stages/{stage}.json"
+
+
+def failure_key(run_id: str, stage: str) -> str:
+    """Return the key of a stage's last failure in a run."""
+    return f"ledger/{run_id}/failures/{stage}.json"
+
+
+def producer_key(digest: str, fingerprint: str) -> str:
+    """Return the key that leads from an artifact to an action that made it."""
+    return f"producers/{digest}/{fingerprint}.json"
+
+
+def approval_key(run_id: str, stage: str) -> str:
+    """Return the key of a person's decision on a stage."""
+    return f"approvals/{run_id}/{stage}.json"
+
+
+def asked_key(run_id: str, stage: str) -> str:
+    """Return the key of when a person was first asked for that decision, and what."""
+    return approval_key(run_id, f"{stage}.asked")
+
+
+def utc(seconds: float) -> str:
+    """Return a POSIX time as ISO 8601 in UTC."""
+    return datetime.datetime.fromtimestamp(seconds, datetime.UTC).isoformat(timespec="milliseconds")
+
+
+def save_job(store: Store, job: Job) -> None:
+    """Keep a job where `load_job` finds it."""
+    store.put(job_key(job.run_id, job.stage), job.model_dump(mode="json"), overwrite=True)
+
+
+def load_job(store: Store, run_id: str, stage: str) -> Job | None:
+    """Return the job of a stage of a run, or None if the run has no such stage."""
+    record = store.recover(job_key(run_id, stage))
+    return Job.model_validate(record) if record else None
+
+
+def output_record(store: Store, manifest: Manifest, verifiers: list[str] | None = None) -> dict[str, Any]:
+    """Return how a ledger entry names an output artifact, with the verifiers that its rows name, where they are known.
+
+    These stand beside the artifact, not in its metadata: they follow from its rows.
+    """
+    return {
+        "type": str(manifest.type),
+        "digest": manifest.digest,
+        "uri": store.artifact_uri(manifest.digest),
+        "size": manifest.size,
+        "metadata": manifest.metadata,
+        **({} if verifiers is None else {"verifiers": verifiers}),
+    }
+
+
+def is_stored(store: Store, record: dict[str, Any]) -> bool:
+    """Return whether all outputs of an action or ledger entry are there; a damaged one may have been set aside."""
+    return all(store.has(output["digest"]) for output in record["outputs"].values())
+
+
+def can_be_used(store: Store, record: dict[str, Any], tell: Callable[[str], None]) -> bool:
+    """Return whether all outputs of an action or ledger entry are there and whole, as far as a look tells.
+
+    Damaged ones are set aside, which is told; whole ones are spared by the collector from now on for long.
+    """
+    found = [store.use(output["digest"], tell) for output in record["outputs"].values()]  # all are told of at once
+    return all(found)
+
+
+def stage_entry(
+    job: Job,
+    *,
+    status: str,
+    cache: str,
+    started: float,
+    ended: float,
+    inputs: dict[str, list[Input]],
+    **fields: Any,
+) -> dict[str, Any]:
+    """Return a ledger entry of one stage: what it used, made and measured, and how it ended."""
+    entry: dict[str, Any] = {
+        "run_id": job.run_id,
+        "recipe": job.recipe,
+        "stage": job.stage,
+        "component": job.component,
+        "status": status,
+        "cache": cache,
+        "fingerprint": None,
+        "started": utc(started),
+        "ended": utc(ended),
+        "seconds": round(ended - started, 3),
+        "params": job.params,
+        "seed": job.seed,
+        "labels": job.labels,
+        "group": job.group,
+        "inputs": {
+            port: [{"type": str(item.type), "digest": item.digest, "source": item.source} for item in items]
+            for port, items in inputs.items()
+        },
+        "outputs": {},
+        "metrics": {},
+        "gates": {},
+        "code": code_version(),
+        "error": None,
+    }
+    return entry | fields
+
+
+def expectations(job: Job) -> list[dict[str, Any]]:
+    """Return what a job expects of its rows, as an action records that it was met."""
+    return [expectation.model_dump(mode="json") for expectation in job.expect]

@@ -1,0 +1,1 @@
+"""Delivery of lineage to MLflow, exactly once."""

@@ -1,0 +1,273 @@
+"""Writes one run's lineage events to MLflow. Imports MLflow, so only the deliverer imports this module.
+
+Every write is idempotent: runs, logged models and versions are looked up by our tags before they are made; parameters,
+tags and inputs are the same when they are set again; metrics carry their event's own time, and MLflow's primary key
+makes equal rows one. A deliverer that is killed at any instant therefore only has to start over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import singledispatchmethod
+from typing import Any
+
+from mlflow.entities import LoggedModelInput, Run
+from mlflow.tracking import MlflowClient
+
+from components.contract.artifacts import ArtifactType
+from components.runtime.ledger.records import action_key
+from components.runtime.lineage.delivery.mlflow_calls import find_or_make_experiment, log_batches, search_runs
+from components.runtime.lineage.delivery.mlflow_entities import (
+    code_tags,
+    curve_metrics,
+    dataset_inputs,
+    finish_tags,
+    headline_metrics,
+    named,
+    results,
+    source_tags,
+    stage_tags,
+)
+from components.runtime.lineage.delivery.model_writer import RUN_ID, ModelWriter
+from components.runtime.lineage.delivery.rollout_table import TABLE, TABLE_TAG, rollout_table
+from components.runtime.lineage.events import (
+    Event,
+    MetricChunk,
+    ModelRegistered,
+    ReportReady,
+    RunFinished,
+    RunResumed,
+    RunStarted,
+    StageFailed,
+    StageFinished,
+    StageStarted,
+    epoch_milliseconds,
+)
+from components.runtime.lineage.names import mlflow_value
+from components.runtime.lineage.spool import NO_FINGERPRINT
+from components.runtime.store import Store
+
+STAGE = "posttrain.stage"
+FINGERPRINT = "posttrain.fingerprint"
+MODELS = (ArtifactType.MODEL, ArtifactType.CHECKPOINTS)
+RUN_STATUS = {"succeeded": "FINISHED", "failed": "FAILED", "stopped": "KILLED", "waiting": "SCHEDULED"}
+STAGE_STATUS = {"done": "FINISHED", "skipped": "FINISHED", "failed": "FAILED"}
+
+
+@dataclass
+class Child:
+    """The MLflow run of one stage with one fingerprint."""
+
+    run_id: str
+    stage: str
+    started: int
+    status: str
+    """RUNNING, FINISHED, FAILED or KILLED."""
+    described: bool = False
+    """Whether this process has written its parameters and inputs."""
+
+
+class RunWriter:
+    """One run of ours in MLflow: a parent run in the recipe's experiment, and a child run for each stage."""
+
+    def __init__(self, client: MlflowClient, store: Store, first: RunStarted, artifact_root: str | None) -> None:
+        """Find the run's MLflow runs, or make the parent."""
+        self._client, self._store, self._first = client, store, first
+        self._experiment = find_or_make_experiment(client, first, artifact_root)
+        self._children: dict[tuple[str, str], Child] = {}
+        awaited = {name for stage in first.stages for name in stage.after}
+        self._last = {stage.name for stage in first.stages} - awaited
+        """Stages that nothing waits for: what they measure are the results of the run."""
+        self.complete = True
+        """False when MLflow had no such run, or had one twice: then every event has to be written again."""
+        self._ended = 0
+        """When the run last ended, in milliseconds; turns from before that are history."""
+        self._parent = self._find_runs() or self._make_parent()
+        self._models = ModelWriter(client, self._experiment)
+
+    def places(self) -> dict[str, str]:
+        """Return where the run is in MLflow: "experiment", "run" and "stage:<name>", each with MLflow's id."""
+        stages = sorted(self._children.values(), key=lambda child: child.started)  # of several, the newest counts
+        found = {f"stage:{child.stage}": child.run_id for child in stages}
+        return {"experiment": self._experiment, "run": self._parent, **found}
+
+    def _find_runs(self) -> str | None:
+        """Collect parent and children by tag; return the parent's id, or None."""
+        found: dict[tuple[str, str] | None, list[Run]] = {}
+        for run in search_runs(self._client, self._experiment, self._first.run_id):
+            tags = run.data.tags
+            found.setdefault((tags[STAGE], tags[FINGERPRINT]) if STAGE in tags else None, []).append(run)
+        kept = {identity: self._only(runs) for identity, runs in found.items()}
+        for identity, run in kept.items():
+            if identity:
+                info = run.info
+                self._children[identity] = Child(info.run_id, identity[0], info.start_time, info.status)
+        if None not in kept:
+            return None
+        self._ended = kept[None].info.end_time or 0
+        return kept[None].info.run_id
+
+    def _only(self, runs: list[Run]) -> Run:
+        """Keep one of the runs that stand for the same thing: an answer that was lost may have left a second one."""
+        runs.sort(key=lambda run: run.info.run_id)
+        for run in runs[1:]:
+            self._client.delete_run(run.info.run_id)
+            self.complete = False
+        return runs[0]
+
+    def _make_parent(self) -> str:
+        self.complete = False
+        tags = {RUN_ID: self._first.run_id, "posttrain.recipe": self._first.recipe, "posttrain.status": "running"}
+        run = self._client.create_run(self._experiment, self._first.milliseconds, tags, self._first.run_id)
+        return run.info.run_id
+
+    @singledispatchmethod
+    def write(self, event: Event) -> None:
+        """Bring one event to MLflow. Raises MlflowException, or OSError when a file cannot be uploaded."""
+        raise TypeError(f"no lineage event: {event!r}")
+
+    @write.register
+    def _(self, event: RunStarted) -> None:
+        tags = {
+            "recipe_digest": event.recipe_digest,
+            "plan_digest": event.plan_digest,
+            "store": event.store,
+            "engine": event.engine,
+            "command": event.command,
+            "overrides": event.overrides,
+            "seed": event.seed,
+            **code_tags(event.code),
+        }
+        command = f"Reproduce: `{mlflow_value(event.command)}`" if event.command else ""
+        note = {"mlflow.note.content": f"{event.summary or event.recipe}\n\n{command}"}
+        source = source_tags(event.code, mlflow_value(event.command) if event.command else None)
+        self._log(self._parent, params=event.params, tags=named(tags) | note | source)
+        if event.recipe_text:
+            self._client.log_text(self._parent, event.recipe_text, "recipe.yaml")
+
+    @write.register
+    def _(self, event: RunResumed) -> None:
+        if event.milliseconds < self._ended:
+            return
+        self._client.update_run(self._parent, status="RUNNING")
+        self._log(self._parent, tags={"posttrain.status": "running"})
+
+    @write.register
+    def _(self, event: RunFinished) -> None:
+        if event.milliseconds < self._ended:
+            return
+        self._end_children(event.milliseconds)
+        self._log(self._parent, tags=named({"status": event.status, "seconds": event.seconds}))
+        self._client.set_terminated(self._parent, RUN_STATUS[event.status], event.milliseconds)
+        self._ended = event.milliseconds
+
+    @write.register
+    def _(self, event: StageStarted) -> None:
+        self._describe(self._child(event.stage, event.fingerprint, event.milliseconds), event)
+
+    @write.register
+    def _(self, event: MetricChunk) -> None:
+        child = self._child(event.stage, event.fingerprint, event.milliseconds)
+        self._log(child.run_id, metrics=curve_metrics(event))
+
+    @write.register
+    def _(self, event: StageFailed) -> None:
+        child = self._child(event.stage, event.fingerprint, event.milliseconds)
+        if child.status == "FINISHED":
+            return
+        self._log(child.run_id, tags=named({"status": "failed", "last_error": event.error}))
+        self._end(child, "FAILED", event.milliseconds)
+
+    @write.register
+    def _(self, event: StageFinished) -> None:
+        child = self._child(event.stage, event.fingerprint, epoch_milliseconds(event.started))
+        event = self._with_all_params(event)
+        if not child.described:
+            self._describe(child, event)
+        made = self._write_outputs(child, event)
+        model = self._subject(event, made) if event.cache != "hit" else None
+        self._log(child.run_id, metrics=headline_metrics(event, model), tags=finish_tags(event))
+        if event.stage in self._last:
+            self._log(self._parent, metrics=results(event))
+        self._end(child, STAGE_STATUS[event.status], event.milliseconds)
+
+    @write.register
+    def _(self, event: ModelRegistered) -> None:
+        sources = [child for child in self._children.values() if child.stage == event.stage]
+        newest = max(sources, key=lambda child: child.started, default=None)
+        self._models.register(event, newest.run_id if newest else self._parent)
+
+    @write.register
+    def _(self, event: ReportReady) -> None:
+        self._client.log_artifact(self._parent, str(self._store.fetch(event.digest) / "index.html"), "report")
+        self._log(self._parent, tags=named({"report": event.uri}))
+
+    def _child(self, stage: str, fingerprint: str | None, started: int) -> Child:
+        """Return the child run of a stage with a fingerprint; make it if need be, and end an older one left open."""
+        identity = (stage, fingerprint or NO_FINGERPRINT)
+        child = self._children.get(identity)
+        if child is None:
+            tags = {
+                "mlflow.parentRunId": self._parent,
+                RUN_ID: self._first.run_id,
+                "posttrain.recipe": self._first.recipe,
+                STAGE: stage,
+                FINGERPRINT: identity[1],
+            }
+            run = self._client.create_run(self._experiment, started, tags, stage)
+            child = self._children[identity] = Child(run.info.run_id, stage, started, "RUNNING")
+        self._end_children(child.started, stage=stage, keep=child)
+        return child
+
+    def _end_children(self, at: int, *, stage: str | None = None, keep: Child | None = None) -> None:
+        """Mark children that are still open and began before `at` as killed: nothing will end them any more."""
+        for child in self._children.values():
+            late = child.status == "RUNNING" and child.started <= at
+            if late and child is not keep and stage in (None, child.stage):
+                self._end(child, "KILLED", at)
+
+    def _end(self, child: Child, status: str, at: int) -> None:
+        self._client.set_terminated(child.run_id, status, at)
+        child.status = status
+
+    def _describe(self, child: Child, event: StageStarted | StageFinished) -> None:
+        """Write what the stage was asked to do and what it reads."""
+        self._log(child.run_id, params=event.params, tags=stage_tags(event) | source_tags(event.code, event.component))
+        datasets = dataset_inputs(self._store, event.inputs)
+        used = (item for items in event.inputs.values() for item in items if item.type in MODELS)
+        models = [LoggedModelInput(self._models.find_or_import(item)) for item in used]
+        if datasets or models:
+            self._client.log_inputs(child.run_id, datasets, models)
+        child.described = True
+
+    def _with_all_params(self, event: StageFinished) -> StageFinished:
+        """Return the event with the parameters that the stage ran with, defaults included, as when it started."""
+        action = self._store.get(action_key(event.fingerprint)) if event.fingerprint else None
+        return event.model_copy(update={"params": action["parts"]["params"]}) if action else event
+
+    def _write_outputs(self, child: Child, event: StageFinished) -> dict[str, str]:
+        """Log the stage's models and rollouts, and return port -> id of the models that it made itself."""
+        made: dict[str, str] = {}
+        for port, output in event.outputs.items():
+            if output.type in MODELS and event.cache != "hit":
+                made[port] = self._models.log(output, event, port, child.run_id)
+            elif output.type in MODELS and self._models.find(output.digest) is None:
+                self._models.log(output, event, port, child.run_id)
+            if output.type == ArtifactType.ROLLOUTS:
+                self._client.log_text(child.run_id, rollout_table(self._store.fetch(output.digest)), TABLE)
+                self._log(child.run_id, tags=TABLE_TAG)
+        self._models.link_outputs(child.run_id, made.values())
+        return made
+
+    def _subject(self, event: StageFinished, made: Mapping[str, str]) -> str | None:
+        """Return the model that a stage's metrics are about: one that it made, or else the one that it was given."""
+        for port, output in event.outputs.items():
+            if output.type == ArtifactType.MODEL:
+                return made[port]
+        given = {port: items for port, items in event.inputs.items() if items and items[0].type == ArtifactType.MODEL}
+        chosen = given.get("model") or next(iter(given.values()), [])
+        return self._models.find(chosen[0].digest) if len(chosen) == 1 else None
+
+    def _log(self, run_id: str, **what: Any) -> None:
+        log_batches(self._client, run_id, **what)

@@ -1,0 +1,72 @@
+"""Watcher: delivers the lineage of every run of a store as it comes, for engines that have no process of their own.
+
+python -m components.runtime.lineage.delivery.watch [--store URI]      POSTTRAIN_STORE unless given
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from threading import Event
+from typing import TYPE_CHECKING
+
+from components.contract.errors import InputError, PosttrainError, StoreUnavailable
+from components.runtime.lineage.delivery.deliver import deliver
+from components.runtime.lineage.delivery.target import tracking_uri
+from components.runtime.lineage.spool import spooled_runs
+from components.runtime.store import open_store
+
+if TYPE_CHECKING:
+    from components.runtime.store import Store
+
+POLL_SECONDS = 2.0
+BUCKET_POLL_SECONDS = 10.0
+"""A listing of a bucket costs money."""
+
+
+class Watcher:
+    """Knows of which runs everything is delivered, so that a look at many old ones costs one listing."""
+
+    def __init__(self, store: Store, uri: str) -> None:
+        self._store, self._uri = store, uri
+        self._settled: dict[str, int] = {}
+
+    def look(self) -> None:
+        """Deliver what is new, once; a server that is away is asked again at the next look."""
+        for run_id, keys in spooled_runs(self._store).items():
+            if self._settled.get(run_id) == len(keys):
+                continue
+            result = deliver(self._store, run_id, self._uri)
+            if not result.pending:
+                self._settled[run_id] = len(keys)
+
+
+def main() -> int:
+    """Watch one store until SIGTERM."""
+    parser = argparse.ArgumentParser(description="Deliver the lineage of all runs of a store as it comes.")
+    parser.add_argument("--store", default=os.environ.get("POSTTRAIN_STORE"), help="store URI")
+    arguments = parser.parse_args()
+    stop = Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    try:
+        if not arguments.store:
+            raise InputError("name a store: --store or POSTTRAIN_STORE")
+        store = open_store(arguments.store)
+        watcher = Watcher(store, tracking_uri(store))
+        while not stop.is_set():
+            try:
+                watcher.look()
+            except StoreUnavailable as error:
+                print(f"{time.strftime('%H:%M:%S')} {error}", file=sys.stderr, flush=True)
+            stop.wait(BUCKET_POLL_SECONDS if "://" in store.uri else POLL_SECONDS)
+    except PosttrainError as error:
+        print(f"posttrain: {error}", file=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

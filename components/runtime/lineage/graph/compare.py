@@ -1,0 +1,155 @@
+"""Two runs side by side: which parameters, code and headline metrics differ."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from components.contract.errors import CorruptArtifact, InputError
+from components.runtime.ledger.ledger import Ledger, RunRecord
+from components.runtime.lineage.names import flatten
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+    from components.runtime.store import Store
+
+ABSENT = None
+METRICS_FILE = "metrics.json"
+CODE_FACTS = ("version", "dirty", "lock")
+BOUNDS = ("low", "high", "n")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What differs between two runs, as JSON-ready rows; null stands for "has none"."""
+
+    run_a: str
+    run_b: str
+    params: list[dict[str, Any]]
+    """{"stage", "name", "a", "b"}; the run's own parameters have stage null."""
+    code: list[dict[str, Any]]
+    """{"stage", "name", "a", "b"}: version, dirty, lock, and SHA-256 of each source file that differs."""
+    metrics: list[dict[str, Any]]
+    """{"stage", "name", "a", "b", "difference"}: a and b are {"value"} with "low", "high", "n" where measured."""
+    stages: list[dict[str, Any]]
+    """{"stage", "name", "a", "b"}: "status", for stages that only one run has or that ended differently."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the comparison for scripts."""
+        return {
+            "runs": [self.run_a, self.run_b],
+            "params": self.params,
+            "code": self.code,
+            "metrics": self.metrics,
+            "stages": self.stages,
+        }
+
+    def tables(self) -> Group:
+        """Return the comparison as rich tables for a terminal."""
+        from components.runtime.lineage.graph.tables import comparison_tables
+
+        return comparison_tables(self)
+
+
+def compare_runs(store: Store, run_a: str, run_b: str) -> Comparison:
+    """Compare two runs, given by id or a unique beginning; raise UnknownName with near misses."""
+    ledger = Ledger(store)
+    a, b = ledger.run(run_a), ledger.run(run_b)
+    names = list(dict.fromkeys([*a.stage_names, *b.stage_names]))
+    pairs = [(name, a.stages.get(name), b.stages.get(name)) for name in names]
+    return Comparison(
+        a.run_id,
+        b.run_id,
+        params=[
+            *_differences(None, _leaves(a.entry.get("params")), _leaves(b.entry.get("params"))),
+            *(row for name, left, right in pairs if left and right for row in _params(ledger, name, left, right)),
+        ],
+        code=[row for name, left, right in pairs if left and right for row in _code(ledger, name, left, right)],
+        metrics=[row for name, left, right in pairs for row in _metrics(ledger, name, left, right)],
+        stages=[row for name, _, _ in pairs for row in _status(name, a, b)],
+    )
+
+
+def _params(ledger: Ledger, stage: str, a: dict[str, Any], b: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    return _differences(stage, _settings(ledger, a), _settings(ledger, b))
+
+
+def _settings(ledger: Ledger, entry: dict[str, Any]) -> dict[str, Any]:
+    """Return all parameters that a stage ran with, defaults included, since code that changes may change them."""
+    params = _parts(ledger, entry).get("params", entry["params"])
+    return _leaves(params) | {"seed": entry["seed"], "component": entry["component"]}
+
+
+def _code(ledger: Ledger, stage: str, a: dict[str, Any], b: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    parts = [_parts(ledger, entry) for entry in (a, b)]
+    facts = [{name: entry["code"].get(name) for name in CODE_FACTS} for entry in (a, b)]
+    if parts[0].get("epoch") == parts[1].get("epoch"):  # in another one files are named and hashed in another way
+        facts = [known | _worked(part) for known, part in zip(facts, parts, strict=True)]
+    return _differences(stage, *facts)
+
+
+def _parts(ledger: Ledger, entry: dict[str, Any]) -> dict[str, Any]:
+    """Return the parts of a stage's fingerprint; empty where its action is gone."""
+    action = ledger.action(entry["fingerprint"]) if entry["fingerprint"] else None
+    return action["parts"] if action else {}
+
+
+def _worked(parts: dict[str, Any]) -> dict[str, Any]:
+    """Return what did the work: constants of operators, versions of packages, and files by their hashes."""
+    constants = _leaves({f"{one['slot']} {one['name']}": one["config"] for one in parts.get("operators", ())})
+    packages = {f"package {name}": version for name, version in parts.get("packages", {}).items()}
+    return constants | packages | parts.get("code", {})
+
+
+def _status(stage: str, a: RunRecord, b: RunRecord) -> Iterable[dict[str, Any]]:
+    left, right = ({"status": run.stages[stage]["status"]} if stage in run.stages else {} for run in (a, b))
+    return _differences(stage, left, right)
+
+
+def _metrics(
+    ledger: Ledger, stage: str, a: dict[str, Any] | None, b: dict[str, Any] | None
+) -> Iterable[dict[str, Any]]:
+    left, right = _measured(ledger, a), _measured(ledger, b)
+    for name in dict.fromkeys([*left, *right]):
+        row = {"stage": stage, "name": name, "a": left.get(name), "b": right.get(name), "difference": None}
+        if name in left and name in right:
+            row["difference"] = right[name]["value"] - left[name]["value"]
+        yield row
+
+
+def _measured(ledger: Ledger, entry: dict[str, Any] | None) -> dict[str, dict[str, Any]]:
+    """Return a stage's headline metrics, with intervals where its Metrics output holds them."""
+    if not entry or not entry["metrics"]:
+        return {}
+    intervals: dict[str, Any] = {}
+    for output in entry["outputs"].values():
+        if output["type"] == "Metrics":
+            intervals |= _intervals(ledger, output["digest"])
+    measured = {}
+    for name, value in entry["metrics"].items():
+        known = intervals.get(name)
+        bounds = {bound: known[bound] for bound in BOUNDS if bound in known} if isinstance(known, dict) else {}
+        measured[name] = {"value": value, **bounds}
+    return measured
+
+
+def _intervals(ledger: Ledger, digest: str) -> dict[str, Any]:
+    """Return what an artifact's metrics.json says; empty if it has none, was removed or is damaged."""
+    try:
+        path = ledger.store.fetch(digest) / METRICS_FILE
+    except (InputError, CorruptArtifact):
+        return {}
+    return json.loads(path.read_text()) if path.is_file() else {}
+
+
+def _leaves(params: Mapping[str, Any] | None) -> dict[str, Any]:
+    return dict(flatten(params or {}))
+
+
+def _differences(stage: str | None, a: Mapping[str, Any], b: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+    for name in dict.fromkeys([*a, *b]):
+        if a.get(name, ABSENT) != b.get(name, ABSENT):
+            yield {"stage": stage, "name": name, "a": a.get(name), "b": b.get(name)}

@@ -1,0 +1,1 @@
+"""An Airflow of one's own: set up, started, guarded, reached."""

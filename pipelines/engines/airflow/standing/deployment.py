@@ -1,0 +1,153 @@
+"""An Airflow of one's own: its folder, its secrets and its settings. Imports no Airflow.
+
+Everything lies in one folder beside the store; the files that hold secrets are the owner's alone to read.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from components.contract.errors import InputError
+from components.runtime.lineage.delivery.target import HERE
+from components.runtime.store import Store
+from components.runtime.system.code import ROOT
+from pipelines.engines.airflow.names import STORE
+from pipelines.engines.airflow.stage_process import PYTHON, stage_python
+from pipelines.language.whole_file import write_whole
+
+HOST = "127.0.0.1"
+AIRFLOW_PYTHON = "POSTTRAIN_AIRFLOW_PYTHON"
+"""Interpreter of Airflow's own environment; .venv-airflow beside the code unless set."""
+PRIVATE = 0o600
+PARSE_SECONDS = 300
+RECOVERY_SECONDS = 20
+"""After which silence a scheduler counts as gone: on one machine nothing needs Airflow's half minute and more."""
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """Where one Airflow keeps what it needs."""
+
+    folder: Path
+
+    @classmethod
+    def beside(cls, store: Store) -> Deployment:
+        """Return the one that belongs to a store."""
+        base = HERE.absolute() if "://" in store.uri else Path(store.uri).parent
+        return cls(base / "airflow")
+
+    @property
+    def passwords(self) -> Path:
+        """Return the file with the passwords of all users, as Airflow reads it."""
+        return self.folder / "passwords.json"
+
+    @property
+    def address(self) -> Path:
+        """Return the file that says where this Airflow answers while it runs."""
+        return self.folder / "address.json"
+
+    @property
+    def logs(self) -> Path:
+        """Return the folder of the services' own logs."""
+        return self.folder / "services"
+
+    def prepare(self) -> dict[str, str]:
+        """Make the folder, the users and the secrets that are missing; return the users with their passwords."""
+        self.logs.mkdir(parents=True, exist_ok=True)
+        self.folder.chmod(0o700)
+        users = self._kept(self.passwords, {name: secrets.token_urlsafe(9) for name in _roles()})
+        return {name: users[name] for name in _roles() if name in users}
+
+    def environment(self, store: Store, port: int, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+        """Return the variables of its services: bound to this machine, none of a surrounding Airflow's settings."""
+        keys = self._kept(self.folder / "keys.json", {name: secrets.token_urlsafe(32) for name in ("jwt", "api")})
+        kept = {name: value for name, value in environ.items() if not name.startswith("AIRFLOW__")}
+        settings = {
+            "CORE__DAGS_FOLDER": ROOT / "dags",
+            "CORE__LOAD_EXAMPLES": False,
+            # Airflow gives up on a file after half a minute, and so on all recipes, where other work uses the cores
+            "CORE__DAGBAG_IMPORT_TIMEOUT": PARSE_SECONDS,
+            "DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT": 2 * PARSE_SECONDS,
+            "CORE__DAGS_ARE_PAUSED_AT_CREATION": False,
+            "CORE__EXECUTOR": "LocalExecutor",
+            "CORE__PARALLELISM": max(4, 2 * (os.cpu_count() or 1)),
+            "CORE__EXECUTION_API_SERVER_URL": f"http://{HOST}:{port}/execution/",
+            "CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{name}:{role}" for name, role in _roles().items()),
+            "CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": self.passwords,
+            "API__HOST": HOST,
+            "API__PORT": port,
+            "API__BASE_URL": f"http://{HOST}:{port}",
+            "API__WORKERS": 1,
+            "API__SECRET_KEY": keys["api"],
+            "API_AUTH__JWT_SECRET": keys["jwt"],
+            "SCHEDULER__SCHEDULER_HEALTH_CHECK_THRESHOLD": RECOVERY_SECONDS,
+            "SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": RECOVERY_SECONDS,
+            "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": 3 * RECOVERY_SECONDS,
+            "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": RECOVERY_SECONDS,
+            "WORKERS__EXECUTION_API_TIMEOUT": 60,
+            "USAGE_DATA_COLLECTION__ENABLED": False,
+        }
+        return {
+            **kept,
+            **{f"AIRFLOW__{name}": str(value) for name, value in settings.items()},
+            "AIRFLOW_HOME": str(self.folder),
+            STORE: store.uri,
+            PYTHON: stage_python(environ),
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), environ.get("PYTHONPATH")])),
+            "PYTHONWARNINGS": "ignore",
+        }
+
+    def write_address(self, **facts: Any) -> None:
+        """Say where this Airflow answers, for the command line."""
+        write_whole(self.address, json.dumps(facts, indent=2) + "\n")
+
+    def read_address(self) -> dict[str, Any] | None:
+        """Return what the running Airflow has written, or None."""
+        try:
+            return json.loads(self.address.read_text())
+        except (OSError, ValueError):
+            return None
+
+    def _kept(self, path: Path, fresh: dict[str, str]) -> dict[str, str]:
+        """Return what a private file holds, completed by what it lacks."""
+        try:
+            found = {**fresh, **json.loads(path.read_text())}
+        except FileNotFoundError:
+            found = fresh
+        except ValueError:
+            raise InputError(f"{path}: not JSON; remove it, and new secrets are made") from None
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE)
+        with os.fdopen(descriptor, "w") as stream:
+            stream.write(json.dumps(found, indent=2) + "\n")
+        path.chmod(PRIVATE)
+        return found
+
+
+def airflow_python(environ: Mapping[str, str] = os.environ) -> str:
+    """Return the interpreter that has Airflow; raise InputError with what to do if there is none."""
+    own = ROOT / ".venv-airflow" / "bin" / "python"
+    python = environ.get(AIRFLOW_PYTHON) or str(own)
+    if not Path(python).exists():
+        raise InputError(f"{python}: Airflow is not installed; `make airflow` does it ({AIRFLOW_PYTHON} names another)")
+    return python
+
+
+def person() -> str:
+    """Return this machine's user, who is the administrator of a local Airflow."""
+    try:
+        name = getpass.getuser()
+    except (OSError, KeyError):  # a container may run under a number without a name
+        return "admin"
+    return name if re.fullmatch(r"[A-Za-z0-9._-]{1,64}", name) else "admin"
+
+
+def _roles() -> dict[str, str]:
+    return {person(): "admin", "viewer": "viewer"}

@@ -1,0 +1,174 @@
+"""An Airflow of one's own on this machine: `make airflow` and `posttrain airflow up`. Imports no Airflow."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from components.contract.errors import InputError, PosttrainError
+from components.runtime.lineage.delivery.target import tracking_uri
+from components.runtime.store import Store
+from components.runtime.system.code import ROOT
+from pipelines.engines.airflow.names import MLFLOW_PORT, dag_id
+from pipelines.engines.airflow.stage_process import stage_python
+from pipelines.engines.airflow.standing import guard
+from pipelines.engines.airflow.standing.client import Account, AirflowUnavailable, Client
+from pipelines.engines.airflow.standing.deployment import HOST, Deployment, airflow_python, person
+from pipelines.engines.airflow.standing.pools import create_pools
+from pipelines.engines.shared.mlflow_page import URL as MLFLOW_URL
+from pipelines.language.find import recipe_files
+from pipelines.recipe.pools import load_pools
+from pipelines.runs.runs import LINEAGE
+
+PORT, MLFLOW = 8080, 5000
+"""Airflow's own and MLflow's; another one is taken where it is not free."""
+HEALTHY_SECONDS = 300.0
+POLL_SECONDS = 0.5
+
+
+def up(store: Store, *, port: int | None = None) -> int:
+    """Start Airflow and keep it until Ctrl-C or SIGTERM; the exit code says whether it ended well."""
+    deployment = Deployment.beside(store)
+    users = deployment.prepare()
+    python = airflow_python()
+    signal.signal(signal.SIGTERM, _interrupt)
+    with _only_one(deployment):
+        began = time.monotonic()
+        port = port if port is not None else free_port(PORT)
+        environment = deployment.environment(store, port)
+        environment |= _mlflow(store)
+        print(f"starting Airflow in {deployment.folder} (Ctrl-C ends it)", flush=True)
+        keeper: subprocess.Popen[bytes] | None = None
+        try:
+            migrate(python, environment, deployment)
+            keeper = _keep(python, environment, deployment)
+            account = Account(f"http://{HOST}:{port}", person(), users[person()])
+            _wait_healthy(Client(account), keeper, deployment)
+            create_pools(Client(account), load_pools())
+            deployment.write_address(url=account.url, pid=os.getpid(), store=store.uri)
+            _tell(account, deployment, store, time.monotonic() - began, environment.get(MLFLOW_URL))
+            keeper.send_signal(guard.LATE)
+            return keeper.wait()
+        except KeyboardInterrupt:
+            print("stopping", flush=True)
+            return 0
+        finally:
+            deployment.address.unlink(missing_ok=True)
+            if keeper is not None:
+                _end(keeper)
+
+
+def migrate(python: str, environment: Mapping[str, str], deployment: Deployment) -> None:
+    """Bring the database to the form that this Airflow wants; costs nothing when it was done."""
+    lock = ROOT / "infra" / "requirements" / "airflow.lock"
+    done = deployment.folder / "migrated.lock"
+    wanted = lock.read_text() if lock.exists() else ""
+    if done.exists() and done.read_text() == wanted and (deployment.folder / "airflow.db").exists():
+        return
+    log = deployment.logs / "migrate.log"
+    with log.open("wb") as stream:
+        command = [python, "-m", "airflow", "db", "migrate"]
+        code = subprocess.run(command, env=dict(environment), stdout=stream, stderr=subprocess.STDOUT).returncode
+    if code:
+        raise PosttrainError(f"Airflow's database could not be made (exit code {code}); see {log}")
+    done.write_text(wanted)
+
+
+def free_port(preferred: int) -> int:
+    """Return the preferred port if it is free, else one that is."""
+    for port in (preferred, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise PosttrainError("no port is free")
+
+
+def _mlflow(store: Store) -> dict[str, str]:
+    """Return where MLflow will be shown: nothing where it has a server, or is left for later."""
+    if tracking_uri(store).startswith(("http://", "https://")) or os.environ.get(LINEAGE, "live") == "later":
+        return {}
+    port = free_port(MLFLOW)
+    return {MLFLOW_PORT: str(port), MLFLOW_URL: f"http://{HOST}:{port}"}
+
+
+def _keep(python: str, environment: Mapping[str, str], deployment: Deployment) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "pipelines.engines.airflow.standing.guard", "--airflow", python]
+    command += ["--stages", stage_python(), "--logs", str(deployment.logs), "--parent", str(os.getpid())]
+    return subprocess.Popen(command, cwd=ROOT, env=dict(environment), stdin=subprocess.DEVNULL, start_new_session=True)
+
+
+def _wait_healthy(client: Client, keeper: subprocess.Popen[bytes], deployment: Deployment) -> None:
+    """Wait until every service answers for itself and the recipes are there."""
+    deadline = time.monotonic() + HEALTHY_SECONDS
+    missing = "the API"
+    while time.monotonic() < deadline:
+        if keeper.poll() is not None:
+            raise PosttrainError(f"Airflow did not start; see {deployment.logs}")
+        try:
+            sick = [name for name, status in client.health().items() if status != "healthy"]
+            missing = ", ".join(sick)
+            if not sick and _knows_recipes(client):
+                return
+            missing = missing or "the recipes"
+        except AirflowUnavailable:
+            pass
+        time.sleep(POLL_SECONDS)
+    raise PosttrainError(
+        f"Airflow did not become healthy within {HEALTHY_SECONDS:.0f} s: {missing}; see {deployment.logs}"
+    )
+
+
+def _knows_recipes(client: Client) -> bool:
+    """Return whether the recipes were read: those that can be are DAGs, and the others an import error."""
+    wanted = {dag_id(name) for name in recipe_files()}
+    known = {dag["dag_id"] for dag in client.all("dags", "dags", exclude_stale=True)}
+    return wanted <= known or (bool(known) and bool(client.all("importErrors", "import_errors")))
+
+
+def _tell(account: Account, deployment: Deployment, store: Store, seconds: float, mlflow: str | None) -> None:
+    print(f"Airflow:   {account.url}  (after {seconds:.0f} s)")
+    print(f"log in as  {account.user}; passwords: {deployment.passwords}")
+    if mlflow is not None:
+        print(f"MLflow:    {mlflow}  (in a moment)")
+    print(f"store:     {store.uri}")
+    print(f"logs:      {deployment.logs}")
+    print("posttrain run RECIPE --engine airflow starts a run from another terminal", flush=True)
+
+
+def _end(keeper: subprocess.Popen[bytes]) -> None:
+    """End the services in their order; a second Ctrl-C does not leave them behind."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    keeper.terminate()
+    keeper.wait()
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def _only_one(deployment: Deployment) -> Iterator[None]:
+    """Hold the folder: two Airflows on one database would get in each other's way."""
+    path: Path = deployment.folder / "lock"
+    with path.open("w") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            own = deployment.read_address() or {}
+            raise InputError(
+                f"an Airflow runs in {deployment.folder} already: {own.get('url', 'it is starting')}"
+            ) from None
+        yield

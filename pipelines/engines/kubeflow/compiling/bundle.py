@@ -1,0 +1,96 @@
+"""A recipe that travels inside its pipeline: files, overrides and pools, so that the first task can plan every run.
+
+The image of that task holds the recipes that are shipped, of its own version; a user's recipe is nowhere else. The
+text is plain JSON, so that whoever looks at the pipeline sees what it runs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from components.contract.errors import InputError
+from pipelines.language.find import VARIABLE, is_name, recipe_name
+from pipelines.recipe.pools import load_pools
+from pipelines.recipe.recipe import Recipe, load_recipe
+
+MAX_BYTES = 100_000
+"""Linux takes arguments of 128 KiB; escapes and the rest of the argument need some."""
+POOLS_FILE = "pools.json"
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """All that a recipe is read from."""
+
+    name: str
+    """What people call it: the name by which `posttrain run` finds it, or its file's, the same wherever that lies."""
+    file: str
+    """The recipe's own file among `files`."""
+    files: dict[str, str]
+    """Path below a folder -> text: the recipe, and the parents that it extends."""
+    overrides: list[str]
+    """As given to `posttrain compile`."""
+    pools: dict[str, dict[str, Any]]
+    """The pools that its stages use."""
+
+    @classmethod
+    def of(cls, recipe: Recipe) -> Bundle:
+        """Return the bundle of a recipe; raise InputError if it is too large to travel."""
+        name = recipe_name(recipe.path)
+        paths = _paths(recipe, name)
+        used = sorted({stage.pool for stage in recipe.stages})
+        bundle = cls(
+            name=name or recipe.path.name,
+            file=paths[0],
+            files={path: document.text for path, document in zip(paths, recipe.documents, strict=True)},
+            overrides=list(recipe.overrides),
+            pools={pool: recipe.pools[pool].model_dump(mode="json", exclude_defaults=True) for pool in used},
+        )
+        if len(bundle.dump()) > MAX_BYTES:
+            raise InputError(f"{bundle.name}: a recipe and its parents may have {MAX_BYTES} bytes on Kubeflow")
+        return bundle
+
+    @classmethod
+    def parse(cls, text: str) -> Bundle:
+        """Return what `dump` wrote."""
+        return cls(**json.loads(text))
+
+    def dump(self) -> str:
+        """Return JSON in which nothing looks like a placeholder of Kubeflow, Argo or Kubernetes."""
+        text = json.dumps(asdict(self), ensure_ascii=True)
+        return text.replace("$", "\\u0024").replace("{{", "\\u007b\\u007b")
+
+    def unpack(self, folder: Path) -> None:
+        """Write the files, and let this process find parents by name there before anywhere else."""
+        for path, text in self.files.items():
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text)
+        (folder / POOLS_FILE).write_text(json.dumps(self.pools))
+        os.environ[VARIABLE] = str(folder)
+
+    def load(self, folder: Path, overrides: Sequence[str] = (), *, whole: bool = False) -> Recipe:
+        """Return the recipe that was unpacked into `folder`, with more overrides on top of its own."""
+        pools = load_pools(folder / POOLS_FILE)
+        return load_recipe(str(folder / self.file), [*self.overrides, *overrides], pools=pools, whole=whole)
+
+
+def _paths(recipe: Recipe, name: str | None) -> list[str]:
+    """Return where recipe and parents lie in the bundle, such that each finds the next as it did."""
+    found = [f"{name or recipe.path.stem}.yaml"]
+    for child, document in zip(recipe.documents, recipe.documents[1:], strict=False):
+        extends = child.root.child("extends")
+        assert extends is not None and document is not child
+        reference = str(extends.value)
+        if all(map(is_name, reference.split("/"))):
+            found.append(f"{reference}.yaml")
+        else:
+            found.append(str(PurePosixPath(found[-1]).parent / reference))
+    if len(set(found)) != len(found):
+        raise InputError(f"{recipe.name}: recipe and parents have the same file names: {', '.join(found)}")
+    return found

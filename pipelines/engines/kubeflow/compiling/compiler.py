@@ -1,0 +1,193 @@
+"""A recipe as a pipeline of Kubeflow: a task that begins the run, one for each stage, one that ends it.
+
+Tasks hand on pointers: what stages make lies in the store, and what they ask for is written there by the first task.
+Kubeflow's own cache is off. It knows the pipeline's text, not the code behind it; the fingerprint of the store's action
+cache has parameters, inputs, seed and code, and a stage that it knows ends in seconds.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import Any
+
+from kfp import dsl
+
+from components.contract.artifacts import ArtifactType
+from components.contract.job import FirstOf, StageRef, alternatives
+from components.runtime.job.ranks import ranks_of
+from pipelines.engines.kubeflow.compiling.bundle import Bundle
+from pipelines.engines.kubeflow.compiling.checks import check
+from pipelines.engines.kubeflow.compiling.form import REQUIRED, Form, form_of
+from pipelines.engines.kubeflow.compiling.ir import (
+    Argument,
+    Container,
+    compile_pipeline,
+    path_of,
+    result_path,
+    value_of,
+)
+from pipelines.engines.kubeflow.compiling.placement import OWN_RETRY, place_driver, place_small, place_stage, retry
+from pipelines.engines.kubeflow.compiling.settings import Settings, refuse
+from pipelines.engines.kubeflow.names import (
+    END,
+    EXECUTOR_INPUT,
+    PLAN,
+    RUN_PLACEHOLDER,
+    STORE,
+    approval_task,
+    identifier,
+    many_input,
+    numbered_port,
+    task_name,
+)
+from pipelines.engines.shared.attempt import ENVIRONMENT
+from pipelines.plan.plan import stage_job
+from pipelines.recipe.recipe import Recipe
+from pipelines.recipe.stage import Stage
+
+MODULES = "pipelines.engines.kubeflow"
+VARIABLES = {**ENVIRONMENT, "HOME": "/tmp", "POSTTRAIN_CACHE": "/tmp/posttrain", "PYTHONUNBUFFERED": "1"}
+"""Of every container; the root file system is meant to be read-only."""
+_TEXT: tuple[type, Any] = (str, REQUIRED)
+
+
+def compile_recipe(recipe: Recipe, settings: Settings, *, store: str | None = None) -> str:
+    """Return the pipeline of a whole recipe as YAML; the same recipe gives the same bytes.
+
+    `store` is the default of the pipeline's parameter; without it, every run names one. Raises InputError with all
+    that keeps the recipe from being a pipeline.
+    """
+    check(recipe)
+    refuse(recipe, settings)
+    form = form_of(recipe, store)
+    bundle = Bundle.of(recipe).dump()
+    body = partial(_Drawing(recipe, settings, form, bundle).draw)
+    return compile_pipeline(recipe.name.replace("_", "-"), recipe.summary, form, body)
+
+
+class _Drawing:
+    """Draws the tasks of one recipe into the pipeline that is being put together."""
+
+    def __init__(self, recipe: Recipe, settings: Settings, form: Form, bundle: str) -> None:
+        self._recipe, self._settings, self._form, self._bundle = recipe, settings, form, bundle
+        self._image = settings.images["cpu"]
+        self._tasks: dict[str, Any] = {}
+
+    def draw(self, **channels: Any) -> None:
+        """Draw everything; `channels` are the pipeline's parameters."""
+        self._store = channels[STORE]
+        end = self._end()
+        with dsl.ExitHandler(end, name="run"):
+            self._begin(channels)
+            for stage in self._recipe.stages:
+                self._stage(stage)
+
+    def _begin(self, channels: dict[str, Any]) -> None:
+        arguments: list[Argument] = ["--bundle", self._bundle, "--kubeflow-run", value_of("kubeflow_run")]
+        arguments += ["--executor-input", EXECUTOR_INPUT, "--run-id", result_path("run_id")]
+        parameters = {name: (kind, REQUIRED) for name, (kind, _) in self._form.items()} | {"kubeflow_run": _TEXT}
+        container = self._own(PLAN, "begin", arguments, parameters, results=("run_id",))
+        task = container.component()(**channels, kubeflow_run=RUN_PLACEHOLDER)
+        place_small(task, self._recipe, self._settings)
+        retry(task, OWN_RETRY)
+        self._run_id = task.set_display_name("plan").outputs["run_id"]
+
+    def _end(self) -> Any:
+        arguments: list[Argument] = ["--store", value_of("store"), "--kubeflow-run", value_of("kubeflow_run")]
+        arguments += ["--executor-input", EXECUTOR_INPUT]
+        container = self._own(
+            END, "ending", arguments, {"store": _TEXT, "kubeflow_run": _TEXT}, status_input="final_status"
+        )
+        task = container.component()(store=self._store, kubeflow_run=RUN_PLACEHOLDER)
+        place_small(task, self._recipe, self._settings)
+        retry(task, OWN_RETRY)
+        return task.set_display_name("report")
+
+    def _stage(self, stage: Stage) -> None:
+        before = [self._tasks[name] for name in stage.after]
+        question = self._approval(stage, before) if stage.approve else None
+        pool = self._recipe.pools[stage.pool]
+        wired = self._wired(stage)
+        several = on_several_nodes(stage, self._recipe)
+        container = stage_container(stage, self._settings.image(stage.component, pool), list(wired))
+        if several:
+            container = driver_container(stage, self._recipe, self._settings, list(wired))
+        task = container.component()(run_id=self._run_id, store=self._store, stage=stage.name, **wired)
+        place = place_driver if several else place_stage
+        place(task, stage, self._recipe, self._settings)
+        task.set_display_name(stage.title)
+        task.after(*([question] if question else before))
+        self._tasks[stage.name] = task
+
+    def _approval(self, stage: Stage, before: list[Any]) -> Any:
+        arguments: list[Argument] = ["--store", value_of("store"), "--run", value_of("run_id")]
+        arguments += ["--stage", value_of("stage")]
+        parameters = {"run_id": _TEXT, "store": _TEXT, "stage": _TEXT}
+        container = self._own(approval_task(stage.name), "approval", arguments, parameters)
+        task = container.component()(run_id=self._run_id, store=self._store, stage=stage.name)
+        place_small(task, self._recipe, self._settings)
+        retry(task, OWN_RETRY)
+        return task.set_display_name(f"approve {stage.title}").after(*before)
+
+    def _own(self, name: str, module: str, arguments: list[Argument], parameters: Form, **more: Any) -> Container:
+        command = ["python", "-m", f"{MODULES}.{module}"]
+        return Container(name, self._image, command, arguments, parameters, env=VARIABLES, **more)
+
+    def _wired(self, stage: Stage) -> dict[str, Any]:
+        """Return input -> the output of an earlier task; what lies outside of the run is in the job alone."""
+        wired: dict[str, Any] = {}
+        for port, references in stage.inputs.items():
+            numbered = stage.component.inputs[port].many or any(isinstance(ref, FirstOf) for ref in references)
+            for number, reference in enumerate(alternatives(references), 1):
+                if isinstance(reference, StageRef):
+                    name = many_input(port, number) if numbered else identifier(port)
+                    wired[name] = self._tasks[reference.stage].outputs[identifier(reference.port)]
+        return wired
+
+
+def on_several_nodes(stage: Stage, recipe: Recipe) -> bool:
+    """Return whether a stage trains on all nodes of its pool; what does not train in parallel needs but one of them."""
+    pool = recipe.pools[stage.pool]
+    return pool.nodes > 1 and ranks_of(stage_job(stage, recipe, "", ""), stage.component) > 1
+
+
+def stage_container(stage: Stage, image: str, wired: list[str]) -> Container:
+    """Return the container of a stage, made from its component's declaration."""
+    return _container(stage, image, "stage", [], wired)
+
+
+def driver_container(stage: Stage, recipe: Recipe, settings: Settings, wired: list[str]) -> Container:
+    """Return the container that starts a stage on several nodes and watches it there."""
+    pool = recipe.pools[stage.pool]
+    cluster = {
+        "image": settings.image(stage.component, pool),
+        "namespace": settings.pods.namespace,
+        "service_account": settings.pods.service_account,
+        "secrets": list(settings.pods.secrets),
+        "config_maps": list(settings.pods.config_maps),
+    }
+    described = ["--pool", pool.model_dump_json(exclude_defaults=True), "--cluster", json.dumps(cluster)]
+    return _container(stage, settings.images["cpu"], "jobset", described, wired)
+
+
+def _container(stage: Stage, image: str, module: str, more: list[Argument], wired: list[str]) -> Container:
+    component = stage.component
+    outputs = {identifier(port): info.type for port, info in component.outputs.items()}
+    arguments: list[Argument] = ["--store", value_of("store"), "--run", value_of("run_id")]
+    arguments += ["--stage", value_of("stage"), *more, "--executor-input", EXECUTOR_INPUT]
+    for port in component.outputs:
+        arguments += ["--pointer", port, path_of(identifier(port))]
+    types: dict[str, ArtifactType] = {}
+    for port, info in component.inputs.items():
+        types |= {name: info.type for name in wired if identifier(port) in (name, numbered_port(name))}
+    return Container(
+        task_name(stage.name),
+        image,
+        ["python", "-m", f"{MODULES}.{module}"],
+        arguments,
+        {"run_id": _TEXT, "store": _TEXT, "stage": _TEXT},
+        inputs=types,
+        outputs=outputs,
+        env=VARIABLES,
+    )

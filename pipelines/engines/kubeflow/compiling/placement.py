@@ -1,0 +1,112 @@
+"""Where a task's pod runs and with what: its pool's nodes, GPUs and memory, and variables from the cluster."""
+
+from __future__ import annotations
+
+import math
+
+from kfp import kubernetes
+from kfp.dsl import PipelineTask
+
+from components.contract.job import Retry
+from pipelines.engines.kubeflow.compiling.settings import Settings
+from pipelines.engines.kubeflow.names import task_name
+from pipelines.engines.shared.pod import SCHEDULE_SECONDS, STARTUP_SECONDS, USER
+from pipelines.recipe.recipe import Recipe
+from pipelines.recipe.stage import Stage
+
+GPU = "nvidia.com/gpu"
+LABEL = "posttrain.dev/"
+SMALL = {"cpu": "1", "memory": "2Gi"}
+"""Of tasks that only begin, watch or end."""
+OWN_RETRY = Retry(retries=3, backoff_seconds=5)
+"""Of tasks that are no stages, for what befalls the cluster; asking again does no harm."""
+LONGEST_SECONDS = 366 * 86_400
+"""For attempts without a timeout."""
+
+
+def place_stage(task: PipelineTask, stage: Stage, recipe: Recipe, settings: Settings) -> None:
+    """Put a stage onto a node of its pool."""
+    pool = recipe.pools[stage.pool]
+    _resources(task, str(pool.cpus), gib(pool.memory_gib))
+    if pool.gpus:
+        task.set_accelerator_type(GPU).set_accelerator_limit(pool.gpus)
+    for name, value in pool.node_selector.items():
+        kubernetes.add_node_selector(task, name, value)
+    for toleration in pool.tolerations:
+        kubernetes.add_toleration(task, **toleration.model_dump(exclude_none=True))
+    if pool.shared_memory_gib:
+        size = gib(pool.shared_memory_gib)
+        kubernetes.empty_dir_mount(task, "shared-memory", "/dev/shm", medium="Memory", size_limit=size)
+    if stage.timeout_seconds:  # the container keeps it by itself; this is for one that cannot
+        kubernetes.set_timeout(task, math.ceil(stage.timeout_seconds) + STARTUP_SECONDS)
+    _every(task, recipe, settings, role="stage")
+    _stage_labels(task, stage)
+    retry(task, stage.retry, attempt_seconds=stage.timeout_seconds)
+
+
+def place_driver(task: PipelineTask, stage: Stage, recipe: Recipe, settings: Settings) -> None:
+    """Put what starts and watches a stage on several nodes onto any node."""
+    _resources(task, **SMALL)
+    _every(task, recipe, settings, role="engine")
+    _stage_labels(task, stage)
+    retry(task, stage.retry, attempt_seconds=stage.timeout_seconds)
+
+
+def place_small(task: PipelineTask, recipe: Recipe, settings: Settings) -> None:
+    """Put a task that is no stage onto any node."""
+    _resources(task, **SMALL)
+    _every(task, recipe, settings, role="stage")  # what it may reach is what a stage may: the store, and MLflow
+
+
+def retry(task: PipelineTask, wanted: Retry, *, attempt_seconds: float | None = None) -> None:
+    """Let a task be tried again, after pauses that double.
+
+    What Kubeflow calls the longest backoff is, in Argo, the time from the first attempt's start after which nothing is
+    tried or even goes on: so it is set to what all attempts may take. A single pause has no bound there.
+    """
+    first = math.ceil(wanted.backoff_seconds)
+    longest = LONGEST_SECONDS
+    if attempt_seconds is not None:
+        attempt = math.ceil(attempt_seconds) + STARTUP_SECONDS + SCHEDULE_SECONDS
+        longest = (wanted.retries + 1) * attempt + first * (2**wanted.retries - 1)
+    if not wanted.retries:
+        return
+    task.set_retry(wanted.retries, f"{first}s", 2.0, f"{min(longest, LONGEST_SECONDS)}s")
+
+
+def gib(size: float) -> str:
+    """Return a size in GiB as Kubernetes writes it."""
+    return f"{size:g}Gi" if size == int(size) else f"{math.ceil(size * 1024)}Mi"
+
+
+def _resources(task: PipelineTask, cpu: str, memory: str) -> None:
+    task.set_cpu_request(cpu).set_cpu_limit(cpu).set_memory_request(memory).set_memory_limit(memory)
+
+
+def _every(task: PipelineTask, recipe: Recipe, settings: Settings, *, role: str) -> None:
+    task.set_caching_options(False)
+    kubernetes.empty_dir_mount(task, "tmp", "/tmp")
+    kubernetes.set_image_pull_policy(task, "IfNotPresent")
+    kubernetes.set_security_context(task, run_as_user=USER, run_as_group=USER, run_as_non_root=True)
+    kubernetes.add_pod_annotation(task, "cluster-autoscaler.kubernetes.io/safe-to-evict", "false")
+    labels = {"app.kubernetes.io/name": "posttrain", f"{LABEL}role": role, f"{LABEL}recipe": recipe.name}
+    for name, value in labels.items():
+        kubernetes.add_pod_label(task, name, value)
+    for name, keys in settings.secrets:
+        kubernetes.use_secret_as_env(task, name, {key: key for key in keys})
+    for name, keys in settings.config_maps:
+        kubernetes.use_config_map_as_env(task, name, {key: key for key in keys})
+
+
+def _stage_labels(task: PipelineTask, stage: Stage) -> None:
+    labels = {"stage": task_name(stage.name)[:63], "component": stage.component.name, "pool": stage.pool}
+    labels |= {"group": stage.group} if stage.group else {}
+    labels |= {f"label-{name}": text for name, value in stage.labels.items() if (text := label_value(value))}
+    for name, value in labels.items():
+        kubernetes.add_pod_label(task, f"{LABEL}{name}", value)
+
+
+def label_value(value: object) -> str:
+    """Return a value as Kubernetes takes one in a label; what it does not take becomes '-'."""
+    text = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in str(value))[:63]
+    return text.strip("-_.") if text.isascii() else ""

@@ -1,0 +1,132 @@
+"""What pipelines need to know of the cluster, as it was given, and what of it cannot be used. Imports no kfp."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from components.contract.component import Component
+from components.contract.errors import InputError
+from components.contract.job import UriRef, alternatives
+from pipelines.engines.shared.pod import IMAGES, NAMESPACE, SERVICE_ACCOUNT, PodSettings
+from pipelines.plan.local_files import local_files
+from pipelines.recipe.pools import Pool, object_name, pinned_image
+from pipelines.recipe.recipe import Recipe
+from pipelines.recipe.stage import Stage
+
+SECRETS = "POSTTRAIN_KUBEFLOW_SECRETS"
+CONFIG_MAPS = "POSTTRAIN_KUBEFLOW_CONFIG_MAPS"
+LOCAL = "localhost/"
+"""Images of this machine alone; no cluster can pull one, and Kubeflow's local runner can."""
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+Sources = tuple[tuple[str, tuple[str, ...]], ...]
+"""Names of Secrets or ConfigMaps, each with the keys that become variables of the same names."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Images, and where variables of the stages come from. Values of secrets are nowhere."""
+
+    images: Mapping[str, str] = field(default_factory=dict)
+    """Kind of image (cpu, gpu) -> name@sha256:..."""
+    secrets: Sources = ()
+    config_maps: Sources = ()
+    pods: PodSettings = field(default_factory=PodSettings)
+    """Namespace and account of the pods of multi-node stages; Kubeflow decides on those of all others."""
+
+    @classmethod
+    def read(cls, environ: Mapping[str, str] = os.environ) -> Settings:
+        """Return what the variables POSTTRAIN_IMAGE_*, POSTTRAIN_POD_* and POSTTRAIN_KUBEFLOW_* say."""
+        secrets, config_maps = (_sources(name, environ.get(name, "")) for name in (SECRETS, CONFIG_MAPS))
+        pods = PodSettings.read(environ)
+        named = {"secrets": secrets, "config_maps": config_maps}
+        pods = replace(pods, **{word: tuple(name for name, _ in found) for word, found in named.items()})
+        for variable, name in ((NAMESPACE, pods.namespace), (SERVICE_ACCOUNT, pods.service_account)):
+            _check(variable, name)
+        return cls(pods.images, secrets, config_maps, pods)
+
+    def image(self, component: Component, pool: Pool) -> str:
+        """Return the pool's own image, or the one that holds what the component needs."""
+        return pool.image or self.images.get(_kind(component, pool), "")
+
+
+def refuse(recipe: Recipe, settings: Settings) -> None:
+    """Raise InputError with all that keeps stages of a recipe from running as pods, one line for each reason."""
+    found = local_file_refusals(recipe)
+    for stage in recipe.stages:
+        pool = recipe.pools[stage.pool]
+        kind = _kind(stage.component, pool)
+        if pool.image is None and (problem := _image_problem(kind, settings.images.get(kind))):
+            found.setdefault(problem, []).append(stage.name)
+    if (problem := _image_problem("cpu", settings.images.get("cpu"))) and not any(problem in text for text in found):
+        found[f"{problem}; the first and the last task need it"] = []
+    raise_refusals(found)
+
+
+def local_file_refusals(recipe: Recipe) -> dict[str, list[str]]:
+    """Return why files that stages read are seen by no pod -> the stages."""
+    found: dict[str, list[str]] = {}
+    for stage in recipe.stages:
+        try:
+            reasons = [f"no pod sees {uri}" for uri in (*_local_inputs(stage), *local_files(stage))]
+        except InputError as error:
+            reasons = [str(error)]
+        for reason in reasons:
+            found.setdefault(f"{reason}: put it into a bucket and name that, s3://bucket/key", []).append(stage.name)
+    return found
+
+
+def raise_refusals(found: Mapping[str, Sequence[str]]) -> None:
+    """Raise InputError with a line for each reason and its stages, if there is one."""
+    if found:
+        lines = [f"{text} (stages: {', '.join(names)})" if names else text for text, names in found.items()]
+        raise InputError("\n".join(lines))
+
+
+def _local_inputs(stage: Stage) -> Iterable[str]:
+    references = [reference for port in stage.inputs.values() for reference in port]
+    return [
+        item.uri
+        for item in alternatives(references)
+        if isinstance(item, UriRef) and item.uri.startswith(("/", "file:"))
+    ]
+
+
+def _image_problem(kind: str, image: str | None) -> str | None:
+    variable = IMAGES[kind]
+    if not image:
+        return f"{variable} is not set: name the image that `make images IMAGES={kind}` built, name@sha256:<digest>"
+    if image.startswith(LOCAL):
+        return None
+    try:
+        pinned_image(image)
+    except ValueError as error:
+        return f"{variable}={image!r}: {error}"
+    return None
+
+
+def _sources(variable: str, text: str) -> Sources:
+    found: list[tuple[str, tuple[str, ...]]] = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, _, keys = part.partition(":")
+        _check(variable, name)
+        listed = tuple(keys.split("+"))
+        if not all(map(_VARIABLE.fullmatch, listed)):
+            form = "name:KEY+KEY, since Kubeflow takes the keys one by one"
+            raise InputError(f"{variable}: {part!r}: expected {form}")
+        found.append((name, listed))
+    return tuple(found)
+
+
+def _check(variable: str, name: str) -> None:
+    try:
+        object_name(name)
+    except ValueError as error:
+        raise InputError(f"{variable}={name!r}: {error}") from None
+
+
+def _kind(component: Component, pool: Pool) -> str:
+    return "gpu" if pool.gpus else component.image

@@ -1,0 +1,1 @@
+"""Stages on several nodes: a JobSet, made, followed and removed."""

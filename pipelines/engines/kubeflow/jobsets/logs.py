@@ -1,0 +1,74 @@
+"""The logs of a JobSet's pods, side by side as they come, each line with the number of its node."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from threading import Event, Lock, Thread
+from typing import Any
+
+from pipelines.engines.kubeflow.cluster import Cluster, ClusterUnavailable
+from pipelines.engines.shared.pod import CONTAINER
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+"""Label by which Kubernetes numbers the pods of an Indexed Job."""
+AGAIN_SECONDS = 2.0
+REST_SECONDS = 20.0
+"""How long the last lines may take to come after the JobSet has ended."""
+_REFUSED = re.compile(r"exitcode\s*:\s*2 \(pid")
+"""How torchrun tells that a rank refused its input; its own exit code is 1, whatever a rank's was."""
+
+
+class Logs:
+    """Follows each pod in a thread of its own; a broken connection goes on where it was."""
+
+    def __init__(self, cluster: Cluster, namespace: str) -> None:
+        self._cluster, self._namespace = cluster, namespace
+        self._threads: dict[str, Thread] = {}
+        self._closed = Event()
+        self._print = Lock()
+        self.last = ""
+        """The last line that holds something, of any node."""
+        self.refused = False
+        """Whether a rank refused the job."""
+
+    def follow(self, pod: dict[str, Any]) -> None:
+        """Follow a pod's log from its beginning, once its container has one."""
+        name, started = pod["metadata"]["name"], pod.get("status", {}).get("phase") not in (None, "Pending")
+        if started and name not in self._threads:
+            node = pod["metadata"].get("labels", {}).get(INDEX, "?")
+            self._threads[name] = Thread(target=self._relay, args=(name, node), daemon=True)
+            self._threads[name].start()
+
+    def finish(self) -> None:
+        """Wait a moment for what is still on its way."""
+        deadline = time.monotonic() + REST_SECONDS
+        for thread in self._threads.values():
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    def close(self) -> None:
+        """Show no more."""
+        self._closed.set()
+
+    def _relay(self, pod: str, node: str) -> None:
+        since, seen = None, set()
+        while not self._closed.is_set():
+            try:
+                for moment, line in self._cluster.log(self._namespace, pod, CONTAINER, since):
+                    if self._closed.is_set():
+                        return
+                    if (moment, line) in seen:  # told again: a log goes on from a whole second
+                        continue
+                    seen = {item for item in seen if item[0][:19] == moment[:19]} | {(moment, line)}
+                    since = moment
+                    self._show(node, line)
+                return
+            except ClusterUnavailable:
+                self._closed.wait(AGAIN_SECONDS)
+
+    def _show(self, node: str, line: str) -> None:
+        with self._print:
+            print(f"[node {node}] {line}", flush=True, file=sys.stdout)
+            self.last = line if line.strip() else self.last
+            self.refused = self.refused or _REFUSED.search(line) is not None

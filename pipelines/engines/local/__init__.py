@@ -1,0 +1,1 @@
+"""The local engine: one process or container per job on this machine."""

@@ -1,0 +1,174 @@
+"""The local engine with a container for each job: the image that pods run, closed in as they are.
+
+Read-only root, no capabilities, not root, bounded memory and processes; no network at all where the store is a folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Event, Thread
+from typing import IO, Any
+
+from components.contract.errors import InputError
+from components.contract.job import Job, UriRef
+from components.contract.registry import components
+from components.runtime.inputs.inputs import import_uri, is_outside
+from components.runtime.inputs.resolve import Upstream
+from components.runtime.job.process import READY
+from components.runtime.store import open_store
+from pipelines.engines.shared.attempt import Ended, Limit, ended, timed_out
+
+TOOLS = ("podman", "docker")
+IMAGES = {"cpu": "POSTTRAIN_IMAGE_CPU", "gpu": "POSTTRAIN_IMAGE_GPU"}
+NETWORK = "POSTTRAIN_CONTAINER_NETWORK"
+USER = 10001
+"""Of the images in infra/images."""
+PASSED_ON = ("AWS_", "HF_", "SSL_CERT_")
+"""Beginnings of variables by which a stage reaches a bucket or a hub; a command line holds their names only."""
+POLL_SECONDS = 0.2
+KEPT_LINES = 20
+
+
+@dataclass(frozen=True)
+class Containers:
+    """Runs attempts at jobs in containers: what the scheduler calls in place of forking a process."""
+
+    tool: str
+    images: Mapping[str, str]
+    """Kind (cpu, gpu) -> image."""
+    network: str | None = None
+    """For stages whose store is not a folder; the tool's default if None."""
+
+    @classmethod
+    def find(cls, store: str, environ: Mapping[str, str] = os.environ) -> Containers:
+        """Return what this machine has; raise InputError that says what is missing, or why it cannot work."""
+        tool = next((name for name in TOOLS if shutil.which(name)), None)
+        if tool is None:
+            raise InputError(f"--containers needs {' or '.join(TOOLS)}; neither is installed")
+        if "://" not in store and os.geteuid() == 0:
+            raise InputError(
+                f"--containers: stages never run as root, and what root owns in {store} is closed to them; "
+                "run posttrain as another user, or give it a bucket (--store s3://bucket/prefix)"
+            )
+        images = {kind: environ.get(variable) or f"posttrain-{kind}:latest" for kind, variable in IMAGES.items()}
+        return cls(tool, images, environ.get(NETWORK) or None)
+
+    def run_attempt(
+        self, job: Job, log: Path, environment: dict[str, str], on_event: Callable[[dict[str, Any]], None], stop: Event
+    ) -> Ended:
+        """Run one attempt to its end; stops the container when `stop` is set or its timeout passes."""
+        job = _with_inputs_in_store(job)
+        name = f"{job.run_id}-{job.stage}-{time.time_ns() % 1_000_000}"
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                self.command(job, name, environment), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output
+            )
+        assert process.stdin is not None and process.stdout is not None
+        told = _Told(on_event, Limit(job.timeout_seconds))
+        reader = Thread(target=told.read, args=(process.stdout,), daemon=True)
+        reader.start()
+        process.stdin.write(job.model_dump_json().encode())
+        process.stdin.close()
+        while process.poll() is None:
+            late = told.limit.is_over
+            if late or stop.is_set():
+                self._end(name, process)
+                return timed_out(job.timeout_seconds or 0) if late else Ended(130, "stopped")
+            time.sleep(POLL_SECONDS)
+        reader.join()
+        last = _last_line(log)
+        # 137 is the tool's word for SIGKILL: a person, or the memory limit
+        code = -9 if process.returncode == 137 else process.returncode
+        return ended(code, finished=told.finished, failure=told.failure, last_line=last, log=str(log))
+
+    def command(self, job: Job, name: str, environment: Mapping[str, str]) -> list[str]:
+        """Return the command that starts a job's container and gives it the job on its standard input."""
+        resources = job.resources
+        memory = f"{int(resources.memory_gib * 1024)}m"
+        folder = None if "://" in job.store else job.store
+        kind = "gpu" if resources.gpus else "cpu"
+        settings = {**environment, "POSTTRAIN_CACHE": "/tmp/cache"}
+        settings.pop("POSTTRAIN_CODE", None)  # the image knows which code it holds
+        names = [key for key in os.environ if key.startswith(PASSED_ON)]
+        return [
+            *(self.tool, "run", "--rm", "--interactive", "--name", name),
+            *("--read-only", "--cap-drop", "all", "--security-opt", "no-new-privileges", "--pids-limit", "1024"),
+            # what lies in /dev/shm counts as memory; the tools' default of 64 MiB is too little for several processes
+            *("--memory", memory, "--memory-swap", memory, "--shm-size", memory, "--volume", "/tmp"),
+            *self._user(folder),
+            *self._network(folder),
+            *(["--gpus", str(resources.gpus)] if resources.gpus and self.tool == "docker" else []),
+            *(["--device", "nvidia.com/gpu=all"] if resources.gpus and self.tool == "podman" else []),
+            *(["--volume", f"{folder}:{folder}"] if folder else []),
+            *(part for key, value in settings.items() for part in ("--env", f"{key}={value}")),
+            *(part for key in names for part in ("--env", key)),
+            self.images[kind],
+        ]
+
+    def _user(self, folder: str | None) -> list[str]:
+        """Return whom a container runs as: with a folder its owner, so that both can read what the other wrote."""
+        if folder is None:
+            return ["--user", f"{USER}:{USER}"]
+        keep = ["--userns", "keep-id"] if self.tool == "podman" else []
+        return [*keep, "--user", f"{os.getuid()}:{os.getgid()}"]
+
+    def _network(self, folder: str | None) -> list[str]:
+        if folder is not None:
+            return ["--network", "none"]
+        return ["--network", self.network] if self.network else []
+
+    def _end(self, name: str, process: subprocess.Popen[bytes]) -> None:
+        """End a container: a job is resumable at any instant, so there is nothing to wait for."""
+        subprocess.run([self.tool, "kill", name], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+        process.wait()
+
+
+class _Told:
+    """What a container's launcher told on its standard output."""
+
+    def __init__(self, on_event: Callable[[dict[str, Any]], None], limit: Limit) -> None:
+        self._on_event, self.limit = on_event, limit
+        self.failure: str | None = None
+        self.finished = False
+
+    def read(self, stream: IO[bytes]) -> None:
+        """Relay events until the stream ends."""
+        for line in stream:
+            event = json.loads(line)
+            if event["event"] == READY:
+                self.limit.begin()
+                continue
+            self.failure = event["error"] if event["event"] == "failed" else self.failure
+            self.finished = self.finished or event["event"] == "finished"
+            self._on_event(event)
+
+
+def _with_inputs_in_store(job: Job) -> Job:
+    """Bring files and downloads into the store first: a container sees nothing of this machine but the store."""
+    store = open_store(job.store)
+    component = components().get(job.component)
+    ports = component.inputs
+    inputs = {
+        port: [
+            UriRef(uri=f"artifact:{import_uri(store, ref.uri, ports[port].type)}")
+            if isinstance(ref, UriRef) and is_outside(ref.uri)
+            else ref
+            for ref in refs
+        ]
+        for port, refs in Upstream(job, component, store).chosen().items()
+    }
+    return job.model_copy(update={"inputs": inputs})
+
+
+def _last_line(log: Path) -> str:
+    with log.open("rb") as stream:
+        lines = deque((line.decode(errors="replace").strip() for line in stream), maxlen=KEPT_LINES)
+    return next((line for line in reversed(lines) if line), "")

@@ -1,0 +1,126 @@
+"""The local engine: one process per job on this machine; it orders, retries and shows jobs, and moves no data."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from components.contract.errors import PosttrainError
+from components.contract.job import Job
+from components.contract.registry import components
+from components.runtime.gates.process import GATE_LIBRARY
+from components.runtime.job.gating import needs_data_gates
+from components.runtime.ledger.records import is_stored, stage_key
+from components.runtime.lineage.heal import read_or_copy
+from components.runtime.store import Store, open_store
+from components.runtime.store.access import folder_beside, make_folder, top_of
+from components.runtime.system.code import VARIABLE, code_version
+from pipelines.engines.local.containers import Containers
+from pipelines.engines.local.job_process import preload, run_attempt
+from pipelines.engines.local.scheduler import Ending, Scheduler
+from pipelines.engines.shared.attempt import ENVIRONMENT
+from pipelines.plan.plan import Plan
+from pipelines.runs.runs import (
+    DELIVERY_PATIENCE_SECONDS,
+    EXIT_CODES,
+    RunResult,
+    RunWriter,
+    exclusive,
+    run_entry,
+    start_deliverer,
+    unfinished_run,
+    wait_delivered,
+)
+from pipelines.runs.view import RunView
+
+ROUNDS_AFTER_DAMAGE = 5
+"""How often a run goes back to a stage whose finished output was damaged."""
+
+
+def run_plan(
+    plan: Plan, *, view: RunView, jobs: int | None = None, new: bool = False, containers: Containers | None = None
+) -> RunResult:
+    """Run a plan to its end; goes on with the newest unfinished run of the same plan unless `new`.
+
+    `jobs` bounds the cores in use; with `containers` each job runs in one. Raises InputError when another process is at
+    the same run.
+    """
+    store = open_store(plan.store)
+    unfinished = None if new else unfinished_run(store, plan.digest)
+    plan = plan.with_run_id(unfinished) if unfinished else plan
+    os.environ.update(ENVIRONMENT)
+    if containers is None:
+        preload(heavy_modules(plan))
+    cores = os.cpu_count() or 1
+    with exclusive(store, plan.run_id):
+        writer = RunWriter(store, plan.run_id)
+        writer.begin(run_entry(plan, engine="local"))
+        deliverer = start_deliverer(store, plan.run_id)
+        schedule = partial(
+            Scheduler,
+            plan.jobs,
+            store=store,
+            view=view,
+            logs=log_folder(store, plan.run_id),
+            environment={**ENVIRONMENT, VARIABLE: json.dumps(code_version())},
+            cores=min(jobs or cores, cores),
+            attempt=containers.run_attempt if containers else run_attempt,
+        )
+        with view.showing():
+            ending = _run_whole(schedule, plan, store)
+        page, trouble = end_with_report(writer, ending.status)
+        patience = DELIVERY_PATIENCE_SECONDS if ending.executed else 0.0  # what is cached comes at once
+        problem, waiting = wait_delivered(deliverer, store, plan.run_id, patience=patience)
+    return RunResult(
+        run_id=plan.run_id,
+        status=ending.status,
+        exit_code=EXIT_CODES[ending.status] or int(page is None),
+        failures=ending.failed,
+        page=page,
+        lineage_problem=problem,
+        lineage_waiting=waiting,
+        report_problem=trouble,
+        refused=frozenset(ending.refused),
+    )
+
+
+def _run_whole(schedule: Callable[[], Scheduler], plan: Plan, store: Store) -> Ending:
+    """Run all jobs; again where one failed because an earlier stage's output turned out damaged and was set aside."""
+    ending = schedule().run()
+    executed = ending.executed
+    for _ in range(ROUNDS_AFTER_DAMAGE):
+        if ending.stopped or not any(_lacks_input(store, job) for job in plan.jobs if job.stage in ending.failed):
+            break
+        ending = schedule().run()
+        executed += ending.executed
+    return replace(ending, executed=executed)
+
+
+def _lacks_input(store: Store, job: Job) -> bool:
+    """Return whether what an earlier stage made for a job is no longer in the store."""
+    entries = [read_or_copy(store, stage_key(job.run_id, name)) for name in job.after]
+    return any(entry is not None and not is_stored(store, entry) for entry in entries)
+
+
+def end_with_report(writer: RunWriter, status: str) -> tuple[Path | None, str | None]:
+    """Record how a run ended; return the page of its report, or None and why there is none."""
+    try:
+        return writer.end(status), None
+    except PosttrainError as error:
+        return None, str(error)
+
+
+def heavy_modules(plan: Plan) -> set[str]:
+    """Return what the jobs of a plan import that takes seconds: their libraries, and that of the data gates."""
+    used = [components().get(job.component) for job in plan.jobs]
+    modules = {module for component in used for module in component.preloads}
+    return modules | ({GATE_LIBRARY} if any(map(needs_data_gates, used)) else set())
+
+
+def log_folder(store: Store, run_id: str) -> Path:
+    """Return the folder of a run's stage logs: beside a directory store, else in the user's temporary one."""
+    return make_folder(folder_beside(store.uri) / "logs" / run_id, top_of(store.uri))

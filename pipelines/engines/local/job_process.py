@@ -1,0 +1,93 @@
+"""One attempt at one job in a forked process: relays its events, enforces its timeout, reports how it ended.
+
+Processes come from a fork server that has imported the heavy libraries once, so a stage starts in milliseconds
+instead of the seconds that importing torch takes.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import multiprocessing.forkserver
+from collections.abc import Callable, Iterable
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from threading import Event, Lock
+from typing import Any
+
+from components.contract.job import Job
+from components.runtime.job.process import READY, run_forked
+from pipelines.engines.shared.attempt import SHOWN_OF_A_LOG, Ended, Limit, ended, timed_out
+
+POLL_SECONDS = 0.1
+GRACE_SECONDS = 5.0
+DEAF = "pipelines.engines.local.deaf"
+KEEPS_SOURCE = "components.runtime.closure.preloaded"
+READ_OF_A_LOG = 4 * SHOWN_OF_A_LOG
+_CHILDREN = Lock()
+"""Held to start and to reap: a start in one thread asks after all children, and of two that read how a process ended,
+one gets nothing and makes exit code 255 of it."""
+
+
+def preload(modules: Iterable[str]) -> None:
+    """Name what the fork server imports before it forks; takes effect if no job has started yet."""
+    multiprocessing.get_context("forkserver").set_forkserver_preload([DEAF, *sorted(modules), KEEPS_SOURCE])
+
+
+def run_attempt(
+    job: Job, log: Path, environment: dict[str, str], on_event: Callable[[dict[str, Any]], None], stop: Event
+) -> Ended:
+    """Run one attempt to its end; kills it when `stop` is set or its timeout passes, counted from when it is ready."""
+    context = multiprocessing.get_context("forkserver")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(
+        target=run_forked, args=(job.model_dump_json(), sender, str(log), environment), name=job.stage, daemon=True
+    )
+    with _CHILDREN:
+        process.start()
+    sender.close()
+    limit = Limit(job.timeout_seconds)
+    failure: str | None = None
+    finished = False
+    while True:
+        if stop.is_set():
+            _end(process)
+            return Ended(130, "stopped", retryable=False)
+        if limit.is_over:
+            _end(process)
+            return timed_out(limit.seconds)
+        if not receiver.poll(POLL_SECONDS):
+            continue
+        try:
+            event = json.loads(receiver.recv_bytes())
+        except EOFError:
+            break
+        if event["event"] == READY:
+            limit.begin()
+            continue
+        failure = event["error"] if event["event"] == "failed" else failure
+        finished = finished or event["event"] == "finished"
+        on_event(event)
+    with _CHILDREN:
+        process.join()
+    return ended(process.exitcode or 0, finished=finished, failure=failure, last_line=_last_line(log), log=str(log))
+
+
+def _last_line(log: Path) -> str:
+    """Return the last line of a log that holds something."""
+    if not log.exists():  # it was killed before it could open one
+        return ""
+    with log.open("rb") as stream:
+        stream.seek(max(0, log.stat().st_size - READ_OF_A_LOG))
+        lines = stream.read().decode(errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def _end(process: BaseProcess) -> None:
+    """End a job: it is resumable at any instant, so the polite signal is only for its own children's sake."""
+    process.terminate()
+    with _CHILDREN:
+        process.join(GRACE_SECONDS)
+        if process.is_alive():
+            process.kill()
+            process.join()

@@ -1,0 +1,82 @@
+"""How an attempt at a job ended, in words for people; and what the environment of every job is. For all engines."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from components.runtime.job.process import FAILED, REFUSED
+from components.runtime.system.ends import cause_of_end
+
+STARTUP_SECONDS = 1800
+"""What a process, a container or a pod has for starting, such as for pulling an image of many gigabytes onto a fresh
+node, beside the stage's own limit; what Airflow would allow is two minutes."""
+SHOWN_OF_A_LOG = 300
+"""Characters of a log's last line in a message."""
+ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",
+    "LRU_CACHE_CAPACITY": "64",
+    "GX_ANALYTICS_ENABLED": "false",
+    "PYTHONWARNINGS": "ignore:resource_tracker",
+}
+"""Read once, when the libraries start. A job with more cores raises its own threads; the default caches of 1024
+compiled kernels, one for each length that a batch has had, cost a small model half a gigabyte. A killed job leaves
+semaphores to Python's tracker, which cleans up and need not tell the user."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How an attempt ended."""
+
+    code: int
+    error: str | None = None
+    """One message for people; None on success."""
+    retryable: bool = False
+    silent: bool = False
+    """Whether the process ended without recording its failure: it was killed, or ran out of time."""
+
+
+class Limit:
+    """The time that a stage may take, from when its process is ready; starting one has its own, generous time."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = seconds or 0.0
+        self._end = time.monotonic() + STARTUP_SECONDS + seconds if seconds else None
+
+    def begin(self) -> None:
+        """Count from now on: the process is there."""
+        if self._end is not None:
+            self._end = time.monotonic() + self.seconds
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether the time is up; never, where there is no limit."""
+        return self._end is not None and time.monotonic() > self._end
+
+
+def ended(code: int, *, finished: bool, failure: str | None, last_line: str = "", log: str = "") -> Ended:
+    """Return how a process ended that told of a `failure`, or that the stage is `finished`.
+
+    `last_line` of its output and the place of the whole `log` explain a process that told nothing.
+    """
+    if code == 0 and finished:  # a component may end its process with code 0 before it is done
+        return Ended(0)
+    silent = failure is None
+    if failure is None:
+        parts = [f"its process {cause_of_end(code)}", f"log: {log}" if log else ""]
+        parts.append(f"last line: {_printable(last_line)}" if last_line else "")
+        failure = "; ".join(filter(None, parts))
+    return Ended(code or FAILED, failure, retryable=code != REFUSED, silent=silent)
+
+
+def timed_out(seconds: float) -> Ended:
+    """Return the end of an attempt that took longer than its stage's timeout."""
+    return Ended(124, f"took longer than its timeout of {seconds:g} s", retryable=True, silent=True)
+
+
+def _printable(line: str) -> str:
+    """Return a line of a log as it may stand in a message; a stage may have printed terminal codes, too."""
+    text = "".join(character if character.isprintable() else "?" for character in line.strip())
+    return text if len(text) <= SHOWN_OF_A_LOG else f"{text[:SHOWN_OF_A_LOG]}..."

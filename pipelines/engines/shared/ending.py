@@ -1,0 +1,88 @@
+"""The end of a run that another orchestrator ordered: its record, its report, its lineage.
+
+Its process runs in the components' environment; `run_result` is for who followed the run.
+
+python -m pipelines.engines.shared.ending --store URI --run RUN
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from components.contract.errors import PosttrainError
+from components.runtime.ledger.ledger import RunRecord, load_run
+from components.runtime.ledger.records import approval_key
+from components.runtime.lineage.delivery.deliver import deliver, delivery_state
+from components.runtime.lineage.delivery.target import tracking_uri, without_credentials
+from components.runtime.store import Store, open_store
+from components.runtime.system.parent import die_with_parent
+from pipelines.runs.runs import EXIT_CODES, LINEAGE, RunResult, RunWriter
+
+DELIVERY_SECONDS = 60.0
+"""How long another process that delivers this run, such as a follower, gets to finish."""
+
+
+def status_of(run: RunRecord, store: Store) -> str:
+    """Return how a run ended whose tasks have all ended: succeeded, failed, or stopped by a person."""
+    missing = [name for name in run.stage_names if name not in run.stages]
+    if not missing:
+        return "succeeded"
+    decisions = [store.get(approval_key(run.run_id, name)) for name in missing]
+    rejected = any(decision is not None and not decision["approved"] for decision in decisions)
+    return "failed" if run.failures or run.damaged or rejected else "stopped"
+
+
+def end_run(store: Store, run_id: str, *, started: float | None = None) -> None:
+    """Record how a run ended, make its report and bring its lineage to MLflow; `started` is in POSIX seconds."""
+    status = status_of(load_run(store, run_id), store)
+    page = RunWriter(store, run_id, started=started).end(status)
+    print(f"run {run_id}: {status}")
+    print(f"report: {page}")
+    if os.environ.get(LINEAGE, "live") != "later":
+        _deliver(store, run_id)
+
+
+def run_result(store: Store, run: str, status: str) -> RunResult:
+    """Return how a run ended, with its failures, its report and what of its lineage still waits."""
+    from pipelines.report.page import build_report
+
+    record = load_run(store, run)
+    failures = {name: failure["error"] for name, failure in record.failures.items()}
+    try:
+        page, trouble = store.fetch(build_report(store, run).digest) / "index.html", None
+    except PosttrainError as error:  # the ending says so, beside all else that there is to say
+        page, trouble = None, str(error)
+    delivery = delivery_state(store, run, tracking_uri(store))
+    code = EXIT_CODES[status] or int(page is None)
+    return RunResult(run, status, code, failures, page, delivery.problem, delivery.pending, trouble)
+
+
+def main() -> int:
+    """End one run; the exit code is 1 if its report could not be made."""
+    parser = argparse.ArgumentParser(description="End a run in the ledger.")
+    parser.add_argument("--store", required=True)
+    parser.add_argument("--run", required=True)
+    parser.add_argument("--started", type=float, help="when the run began, in seconds since the epoch")
+    parser.add_argument("--parent", type=int, help="end when this process, the parent, does")
+    arguments = parser.parse_args()
+    if arguments.parent is not None:
+        die_with_parent()
+    try:
+        end_run(open_store(arguments.store), arguments.run, started=arguments.started)
+    except PosttrainError as error:
+        print(f"posttrain: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _deliver(store: Store, run_id: str) -> None:
+    uri = tracking_uri(store)
+    result = deliver(store, run_id, uri, wait_seconds=DELIVERY_SECONDS)
+    rest = f"{result.pending} wait ({result.problem})" if result.pending else "all is there"
+    print(f"MLflow: {without_credentials(uri)}: {result.delivered} events delivered, {rest}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,186 @@
+"""A stage as a pod: its manifest, and what stands in the way of running it.
+
+The container runs the launcher that the local engine runs, with the same job from the store. Secrets are named, never
+read: their values reach the container from the cluster alone.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from components.contract.errors import InputError
+from components.contract.job import Job
+from components.contract.registry import components
+from pipelines.engines.shared.attempt import ENVIRONMENT, STARTUP_SECONDS
+from pipelines.recipe.pools import Pool, object_name, pinned_image
+
+CONTAINER = "stage"
+USER = 10001
+"""Of the images in infra/images; a pod does not run as root."""
+SCHEDULE_SECONDS = 6 * 3600
+"""How long a pod may wait for a node: the autoscaler brings one up, or another job's GPUs become free."""
+IMAGES = {"cpu": "POSTTRAIN_IMAGE_CPU", "gpu": "POSTTRAIN_IMAGE_GPU"}
+NAMESPACE = "POSTTRAIN_POD_NAMESPACE"
+SERVICE_ACCOUNT = "POSTTRAIN_POD_SERVICE_ACCOUNT"
+SECRETS = "POSTTRAIN_POD_SECRETS"
+CONFIG_MAPS = "POSTTRAIN_POD_CONFIG_MAPS"
+
+Manifest = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class PodSettings:
+    """What pods need to know of the cluster, as it was given; `refusals` says what of it cannot be used."""
+
+    images: Mapping[str, str] = field(default_factory=dict)
+    """Kind of image (cpu, gpu) -> name@sha256:..."""
+    namespace: str = "posttrain"
+    service_account: str = "stage"
+    secrets: tuple[str, ...] = ()
+    """Secrets whose keys become environment variables of the stage."""
+    config_maps: tuple[str, ...] = ()
+    """ConfigMaps, likewise."""
+
+    @classmethod
+    def read(cls, environ: Mapping[str, str] = os.environ) -> PodSettings:
+        """Return what the variables POSTTRAIN_IMAGE_* and POSTTRAIN_POD_* say."""
+        return cls(
+            images={kind: environ[variable] for kind, variable in IMAGES.items() if environ.get(variable)},
+            namespace=environ.get(NAMESPACE) or cls.namespace,
+            service_account=environ.get(SERVICE_ACCOUNT) or cls.service_account,
+            secrets=_listed(environ.get(SECRETS, "")),
+            config_maps=_listed(environ.get(CONFIG_MAPS, "")),
+        )
+
+    def image(self, job: Job, pool: Pool) -> str | None:
+        """Return the pool's own image, or the one that holds what the component needs; GPUs need that for GPUs."""
+        return pool.image or self.images.get(_image_kind(job, pool))
+
+
+def refusals(job: Job, pool: Pool, settings: PodSettings) -> Iterator[str]:
+    """Yield why a job cannot run as a pod, one line each; nothing if it can."""
+    if "://" not in job.store:
+        yield f"a pod cannot see the folder {job.store or '(none)'}: set POSTTRAIN_STORE to a bucket, s3://bucket/prefix"
+    if pool.nodes > 1:
+        yield f"the pool has {pool.nodes} nodes, and a pod is on one: name a pool with nodes: 1"
+    image, variable = settings.image(job, pool), IMAGES[_image_kind(job, pool)]
+    if image is None:
+        yield f"no image is known: set {variable} to name@sha256:<digest>"
+    elif not pool.image:
+        yield from _complaint(variable, image, pinned_image)
+    named = {NAMESPACE: (settings.namespace,), SERVICE_ACCOUNT: (settings.service_account,)}
+    named |= {SECRETS: settings.secrets, CONFIG_MAPS: settings.config_maps}
+    for name, values in named.items():
+        for value in values:
+            yield from _complaint(name, value, object_name)
+
+
+def refuse_pods(jobs: Iterable[Job], pools: Mapping[str, Pool], settings: PodSettings) -> None:
+    """Raise InputError with all that keeps jobs of pools with `runs_on: pod` from running, one line for each reason."""
+    found: dict[str, list[str]] = {}
+    for job in jobs:
+        pool = pools[job.resources.pool]
+        if pool.runs_on == "pod":
+            for reason in refusals(job, pool, settings):
+                found.setdefault(f"pool {job.resources.pool!r} runs in pods: {reason}", []).append(job.stage)
+    if found:
+        raise InputError("\n".join(f"{reason} (stages: {', '.join(stages)})" for reason, stages in found.items()))
+
+
+def pod_manifest(job: Job, pool: Pool, settings: PodSettings) -> Manifest:
+    """Return the pod of a job, with the field names of Kubernetes; run id and store may be Airflow templates."""
+    spec: Manifest = {
+        "restartPolicy": "Never",
+        "serviceAccountName": settings.service_account,
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER,
+            "runAsGroup": USER,
+            "fsGroup": USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "nodeSelector": dict(pool.node_selector),
+        "tolerations": [toleration.model_dump(exclude_none=True) for toleration in pool.tolerations],
+        "containers": [_container(job, pool, settings)],
+        "volumes": [{"name": "tmp", "emptyDir": {}}],
+    }
+    if pool.shared_memory_gib:
+        memory = {"medium": "Memory", "sizeLimit": _gib(pool.shared_memory_gib)}
+        spec["volumes"].append({"name": "shared-memory", "emptyDir": memory})
+    if pool.priority_class:
+        spec["priorityClassName"] = pool.priority_class
+    if (
+        job.timeout_seconds
+    ):  # the container keeps it by itself; this is for one that cannot, and counts the image's pull
+        spec["activeDeadlineSeconds"] = math.ceil(job.timeout_seconds) + STARTUP_SECONDS
+    metadata = {
+        "name": f"{job.recipe}-{job.stage}".replace("_", "-"),
+        "namespace": settings.namespace,
+        "labels": {
+            "app.kubernetes.io/name": "posttrain",
+            "posttrain.dev/role": "stage",
+            "posttrain.dev/recipe": job.recipe,
+            "posttrain.dev/run": job.run_id,
+            "posttrain.dev/stage": job.stage,
+            "posttrain.dev/pool": job.resources.pool,
+        },
+        "annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"},
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _container(job: Job, pool: Pool, settings: PodSettings) -> Manifest:
+    resources = {"cpu": str(pool.cpus), "memory": _gib(pool.memory_gib)}
+    if pool.gpus:
+        resources["nvidia.com/gpu"] = str(pool.gpus)
+    mounts = [{"name": "tmp", "mountPath": "/tmp"}]
+    if pool.shared_memory_gib:
+        mounts.append({"name": "shared-memory", "mountPath": "/dev/shm"})
+    # the root file system is read-only: what is written for the pod's lifetime goes to /tmp
+    variables = {**ENVIRONMENT, "HOME": "/tmp", "POSTTRAIN_CACHE": "/tmp/posttrain", "PYTHONUNBUFFERED": "1"}
+    return {
+        "name": CONTAINER,
+        "image": settings.image(job, pool) or "",
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["python", "-m", "components.runtime.job.process"],
+        "args": ["--store", job.store, "--run", job.run_id, "--stage", job.stage, "--alone"],
+        "env": [{"name": name, "value": value} for name, value in sorted(variables.items())],
+        "envFrom": [
+            *({"secretRef": {"name": name}} for name in settings.secrets),
+            *({"configMapRef": {"name": name}} for name in settings.config_maps),
+        ],
+        "resources": {"requests": resources, "limits": dict(resources)},
+        "volumeMounts": mounts,
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        # the stage's last line becomes the reason that is shown, whatever ended the container
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+
+
+def _image_kind(job: Job, pool: Pool) -> str:
+    return "gpu" if pool.gpus else components().get(job.component).image
+
+
+def _gib(size: float) -> str:
+    return f"{size:g}Gi" if size == int(size) else f"{math.ceil(size * 1024)}Mi"
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, (part.strip() for part in text.split(","))))
+
+
+def _complaint(variable: str, text: str, check: Callable[[str], str]) -> Iterator[str]:
+    try:
+        check(text)
+    except ValueError as error:
+        yield f"{variable}={text!r}: {error}"

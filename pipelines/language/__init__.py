@@ -1,0 +1,1 @@
+"""Text to a checked document: every value with its place, every mistake at its line."""

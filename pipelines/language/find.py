@@ -1,0 +1,90 @@
+"""Where recipes are: by name below pipelines/recipes and the folders of POSTTRAIN_RECIPES, or by path."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from components.contract.component import NAME
+from components.contract.errors import InputError
+from components.contract.registry import registered_folders
+from pipelines.language.problems import meant, shown
+
+FOLDER = Path(__file__).parents[1] / "recipes"
+VARIABLE = "POSTTRAIN_RECIPES"
+GROUP = "posttrain.recipes"
+"""Entry points of packages that bring recipes: each names a Python package whose folder is searched."""
+METHODS = "methods/"
+"""Names of the recipes that reproduce a method begin so."""
+SUFFIXES = (".yaml", ".yml")
+MAX_NAME_LENGTH = 63
+"""A recipe or stage name must fit into a DNS label: engines name pods and tasks after it."""
+
+
+def recipe_folders() -> list[Path]:
+    """Return the folders that are searched, in order: the user's own, those of installed packages, the ones shipped."""
+    own = [Path(folder) for folder in os.environ.get(VARIABLE, "").split(os.pathsep) if folder]
+    return [*own, *(found.folder for found in registered_folders(GROUP)), FOLDER]
+
+
+def recipe_files() -> dict[str, Path]:
+    """Return name -> file of every recipe found; the first folder wins.
+
+    The name is the file's stem, and `methods/<stem>` for those in a folder `methods`.
+    """
+    found: dict[str, Path] = {}
+    for folder in recipe_folders():
+        for path in sorted(folder.rglob("*")):
+            if path.suffix in SUFFIXES and path.is_file():
+                prefix = METHODS if path.parent == folder / "methods" else ""
+                found.setdefault(f"{prefix}{path.stem}", path)
+    return found
+
+
+def recipe_name(path: Path) -> str | None:
+    """Return the name by which a recipe's file is found, or None if only its path leads there."""
+    return next((name for name, found in recipe_files().items() if found == path), None)
+
+
+def find_recipe(name_or_path: str) -> Path:
+    """Return the file of a recipe given by name or path; raise InputError with near misses."""
+    if not name_or_path.endswith(SUFFIXES):
+        known = recipe_files()
+        if name_or_path in known:
+            return known[name_or_path]
+        if "/" not in name_or_path and os.sep not in name_or_path:
+            raise InputError(f"unknown recipe {shown(name_or_path)}{meant(name_or_path, known)}")
+        if name_or_path.startswith(METHODS):
+            methods = [name for name in known if name.startswith(METHODS)]
+            raise InputError(f"unknown recipe {shown(name_or_path)}{meant(name_or_path, methods)}")
+    path = Path(name_or_path).expanduser()
+    if "\0" in name_or_path or not path.exists():
+        raise InputError(f"recipe {shown(name_or_path)}: no such file")
+    if not path.is_file():
+        what = "a folder" if path.is_dir() else "no plain file"
+        raise InputError(f"recipe {shown(name_or_path)} is {what}; name a recipe or its YAML file")
+    return path
+
+
+def find_parent(reference: str, child: Path) -> Path:
+    """Return the file that `extends: reference` means in `child`: a name, or a path below the child's folder.
+
+    Raises InputError; paths that leave the folder are refused, since a recipe may come from anyone.
+    """
+    if all(map(is_name, reference.split("/"))):
+        return find_recipe(reference)
+    if not re.fullmatch(r"(\./)?[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*\.ya?ml", reference):
+        raise InputError(
+            f"{shown(reference)} is neither the name of a recipe nor a relative path below this file's folder"
+        )
+    path = child.parent / reference
+    if not path.is_file():
+        beside = [str(p.relative_to(child.parent)) for p in child.parent.glob("*.y*ml") if p != child]
+        raise InputError(f"no file {shown(reference)} beside the recipe{meant(reference, beside)}")
+    return path
+
+
+def is_name(text: str) -> bool:
+    """Return whether `text` may name a recipe, stage, parameter or axis."""
+    return len(text) <= MAX_NAME_LENGTH and NAME.fullmatch(text) is not None

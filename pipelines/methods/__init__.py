@@ -1,0 +1,1 @@
+"""Published methods: which there are, how they differ, and what their reproduction found."""

@@ -1,0 +1,104 @@
+"""Tables of components/rl/methods/README.md, written from the presets and the recorded results."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from components.contract.operators import OperatorSpec
+from components.rl.presets import FOLDER, Preset, SlotSpecs, load_preset
+from pipelines.language.find import METHODS
+from pipelines.methods.methods import COMMON, RESULTS
+from pipelines.methods.reproduce import setting_digest
+from pipelines.plan.plan import build_plan
+from pipelines.recipe.recipe import load_recipe
+
+AGGREGATION = ("denominator", "constant")
+"""Settings of an objective that have a column of their own."""
+_ARXIV = re.compile(r"arXiv:(\d{4}\.\d{4,5})")
+
+
+def shipped() -> list[Preset]:
+    """Return the methods of components/rl/methods; those of installed packages are not in its tables."""
+    return [load_preset(slug) for slug in sorted(path.stem for path in FOLDER.glob("*.yaml"))]
+
+
+def index_table(presets: Sequence[Preset]) -> str:
+    """Return method, catalogue id, paper, what sets it apart, and what the preset leaves out."""
+    rows = []
+    for preset in presets:
+        link, left_out = f"[`{preset.slug}`]({preset.slug}.yaml)", "; ".join(preset.missing) or "-"
+        rows.append([link, str(preset.catalogue or "-"), _linked(preset.paper), preset.summary, left_out])
+    return _table(("method", "id", "paper", "what sets it apart", "left out"), rows)
+
+
+def coordinate_table(presets: Sequence[Preset]) -> str:
+    """Return the operators of every slot with their constants, a row for each method."""
+    slots = list(SlotSpecs.model_fields)
+    position = slots.index("objective") + 1
+    columns = ["method", *slots[:position], "denominator", *slots[position:]]
+    rows = []
+    for preset in presets:
+        cells = [_cell(slot, vars(preset.slots)[slot]) for slot in slots]
+        cells.insert(position, _aggregation(preset.slots.objective))
+        rows.append([f"`{preset.slug}`", *cells])
+    return _table(columns, rows)
+
+
+def result_table(folder: Path = FOLDER / RESULTS) -> str:
+    """Return every recorded reproduction: claim, effects with intervals, seeds, seconds and verdict."""
+    rows = []
+    for path in sorted(folder.glob("*.json")):
+        found = json.loads(path.read_text(encoding="utf-8"))
+        measures = "<br>".join(_effect(name, entry) for name, entry in found["measures"].items())
+        times = ", ".join(f"{arm} {seconds:.0f}" for arm, seconds in found["seconds"]["arms"].items())
+        verdict, seeds = f"**{found['verdict']}**", str(len(found["seeds"]))
+        date = found["date"] if _stands(path.stem, found) else f"{found['date']}, before the recipe changed"
+        rows.append([f"`{path.stem}`", found["claim"], measures, verdict, seeds, times, date])
+    return _table(("method", "claim", "effect", "verdict", "seeds", "seconds per seed", "date"), rows)
+
+
+def _stands(slug: str, found: dict[str, Any]) -> bool:
+    """Whether the recipe still asks for what was measured."""
+    recipe = load_recipe(f"{METHODS}{slug}", found["setting"]["overrides"])
+    return setting_digest(build_plan(recipe, "store", "run")) == found["setting"]["digest"]
+
+
+def _effect(name: str, entry: dict[str, Any]) -> str:
+    interval = entry["interval"]
+    ends = f" [{interval['low']:+.3g}, {interval['high']:+.3g}]" if "low" in interval else ""
+    margin = f" by {entry['margin']:g}" if entry["margin"] else ""
+    claimed = f"{entry['direction'].replace('_', ' ')}{margin}"
+    return f"{name}: {entry['effect']} = {interval['value']:+.3g}{ends} ({claimed}: {entry['verdict']})"
+
+
+def _cell(slot: str, given: OperatorSpec | tuple[OperatorSpec, ...]) -> str:
+    if isinstance(given, tuple):
+        return " + ".join(map(_operator, given)) or "-"
+    return "." if given.name == COMMON.get(slot) and not given.settings else _operator(given)
+
+
+def _operator(spec: OperatorSpec) -> str:
+    shown = [f"{key} {_value(value)}" for key, value in spec.settings.items() if key not in AGGREGATION]
+    return f"{spec.name}({', '.join(shown)})" if shown else spec.name
+
+
+def _aggregation(objective: OperatorSpec) -> str:
+    return " ".join(str(objective.settings[key]) for key in AGGREGATION if key in objective.settings) or "-"
+
+
+def _value(value: Any) -> str:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return f"{value:g}" if is_number else json.dumps(value).strip('"')
+
+
+def _linked(paper: str) -> str:
+    return _ARXIV.sub(lambda found: f"[{found[0]}](https://arxiv.org/abs/{found[1]})", paper)
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in lines)

@@ -1,0 +1,218 @@
+"""Forecast: what a plan would do now. Which stages are cached, why the others are not, and what they may cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
+
+from components.contract.errors import CorruptArtifact, InputError
+from components.contract.expressions import Expression
+from components.contract.job import FirstOf, InputRef, Job, StageRef
+from components.runtime.closure.rows import union
+from components.runtime.closure.walk import Closures
+from components.runtime.inputs.choice import Choice, State, choose
+from components.runtime.inputs.inputs import uri_digest, uri_verifiers
+from components.runtime.ledger.fingerprint import Fingerprint, fingerprint
+from components.runtime.ledger.records import action_key, is_stored
+from pipelines.plan.history import History, differences
+from pipelines.plan.plan import Plan
+from pipelines.recipe.pools import Pool
+from pipelines.recipe.stage import Stage
+
+if TYPE_CHECKING:
+    from components.runtime.store import Store
+
+SECONDS_PER_HOUR = 3600.0
+
+
+class Outlook(StrEnum):
+    """What will happen to a stage."""
+
+    CACHED = "cached"
+    RUN = "run"
+    SKIP = "skip"
+
+
+@dataclass(frozen=True)
+class StageForecast:
+    """What a plan would do with one stage."""
+
+    job: Job
+    pool: Pool
+    outlook: Outlook
+    reason: str
+    fingerprint: str | None = None
+    """None while the digest of some input is not known."""
+    action: Mapping[str, Any] | None = None
+    """The record that a cached stage reuses."""
+    seconds: float | None = None
+    """How long it may run, from earlier runs; None where there is no basis."""
+    inputs: Mapping[str, Sequence[InputRef]] = field(default_factory=dict)
+    """Port -> what it will take, as far as that is known: fallbacks that the run will decide are left as they are."""
+    may_be_skipped: bool = False
+    """Whether conditions that only the run decides may skip the stage."""
+
+    @property
+    def gpu_hours(self) -> float | None:
+        """Return the GPU-hours that the stage may take, or None where there is no basis."""
+        if self.outlook is not Outlook.RUN or not self.pool.gpu_count:
+            return 0.0
+        return None if self.seconds is None else self.seconds / SECONDS_PER_HOUR * self.pool.gpu_count
+
+    @property
+    def price(self) -> float | None:
+        """Return what the stage may cost in the currency of pools.yaml, or None where there is no basis."""
+        if self.outlook is not Outlook.RUN:
+            return 0.0
+        if self.seconds is None or self.pool.price_per_hour is None:
+            return None
+        return self.seconds / SECONDS_PER_HOUR * self.pool.nodes * self.pool.price_per_hour
+
+
+def forecast(plan: Plan, store: Store) -> tuple[StageForecast, ...]:
+    """Return a forecast per job, in the plan's order; nothing is written, and no remote data is downloaded."""
+    return tuple(_Forecaster(plan, store).all())
+
+
+class _Forecaster:
+    def __init__(self, plan: Plan, store: Store) -> None:
+        self._plan = plan
+        self._store = store
+        self._stages = {stage.name: stage for stage in plan.recipe.stages}
+        self._history = History(store, plan.recipe.name)
+        self._closures = Closures()
+        self._outside = cache(partial(uri_digest, store))
+        self._done: dict[str, StageForecast] = {}
+
+    def all(self) -> list[StageForecast]:
+        for job in self._plan.jobs:
+            self._done[job.stage] = self._forecast(job, self._stages[job.stage])
+        return list(self._done.values())
+
+    def _forecast(self, job: Job, stage: Stage) -> StageForecast:
+        pool = self._plan.recipe.pools[stage.pool]
+        choice = choose(job.inputs, stage.component, self._state)
+        if reason := self._skip_reason(job, choice):
+            return StageForecast(job, pool, Outlook.SKIP, reason)
+        digests, pending = self._digests(stage, choice.left)
+        mark = fingerprint(
+            stage.component,
+            stage.config,
+            digests,
+            stage.seed,
+            job.resources,
+            verifiers=self._verifiers(stage, choice.left, pending=bool(pending)),
+            closures=self._closures,
+        )
+        action = None if pending else self._action(mark)
+        if action and is_stored(self._store, action):
+            reason = f"made by {action['stage']} of run {action['run_id']}"
+            return StageForecast(job, pool, Outlook.CACHED, reason, mark.digest, action, 0.0, inputs=choice.left)
+        return StageForecast(
+            job,
+            pool,
+            Outlook.RUN,
+            self._miss_reason(job, mark, pending),
+            None if pending else mark.digest,
+            seconds=self._history.seconds(job.stage, job.component),
+            inputs=choice.left,
+            may_be_skipped=choice.may_be_skipped or self._is_open(job),
+        )
+
+    def _action(self, mark: Fingerprint) -> Mapping[str, Any] | None:
+        """Return what a fingerprint made; a damaged record is as good as none: the run sets it aside."""
+        with suppress(CorruptArtifact):
+            return self._store.get(action_key(mark.digest))
+        return None
+
+    def _skip_reason(self, job: Job, choice: Choice) -> str | None:
+        """Return why the stage will be skipped, as far as cached metrics tell already."""
+        if choice.skipped_by:
+            port, stages = choice.skipped_by
+            return f"input {port}: {' and '.join(stages)} will be skipped"
+        if job.when is None:
+            return None
+        condition = Expression(job.when)
+        sources = {name.partition(".")[0] for name in condition.names}
+        if skipped := [name for name in sorted(sources) if self._done[name].outlook is Outlook.SKIP]:
+            return f"when {job.when}: {skipped[0]} will be skipped"
+        actions = {name: self._done[name].action for name in sources}
+        if any(action is None for action in actions.values()):
+            return None
+
+        def metric(name: str) -> Any:
+            source, _, key = name.partition(".")
+            measured = (actions[source] or {})["metrics"]
+            if key not in measured:
+                raise InputError(f"when of {job.stage!r}: {source} measured no {key!r} (it has: {', '.join(measured)})")
+            return measured[key]
+
+        return None if condition.holds(metric) else f"when {job.when} does not hold"
+
+    def _is_open(self, job: Job) -> bool:
+        """Return whether metrics that are not there yet decide about the stage."""
+        names = Expression(job.when).names if job.when else ()
+        return any(self._done[name.partition(".")[0]].action is None for name in names)
+
+    def _state(self, ref: StageRef) -> State:
+        """Return what is known of an output before the run."""
+        upstream = self._done[ref.stage]
+        if upstream.outlook is Outlook.SKIP:
+            return State.SKIPPED
+        if upstream.action is not None:
+            return State.THERE if ref.port in upstream.action["outputs"] else State.MISSING
+        may_be_absent = self._stages[ref.stage].component.outputs[ref.port].optional
+        return State.OPEN if upstream.may_be_skipped or may_be_absent else State.THERE
+
+    def _digests(self, stage: Stage, left: Mapping[str, Sequence[InputRef]]) -> tuple[dict[str, list[str]], list[str]]:
+        """Return the digests of each port that are known, and in words those that are not."""
+        digests: dict[str, list[str]] = {}
+        pending: list[str] = []
+        for port, references in left.items():
+            digests[port] = []
+            for ref in references:
+                if isinstance(ref, FirstOf):
+                    pending.append(f"input {port} is not decided")
+                elif not isinstance(ref, StageRef):
+                    digest = self._outside(ref.uri, stage.component.inputs[port].type)
+                    if digest is None:
+                        pending.append(f"input {port}: {ref.uri} is read when the stage runs")
+                    else:
+                        digests[port].append(digest)
+                elif (action := self._done[ref.stage].action) is None:
+                    pending.append(f"input {port}: made by {ref.stage}, which will run")
+                elif output := action["outputs"].get(ref.port):
+                    digests[port].append(output["digest"])
+                else:
+                    pending.append(f"input {port}: {ref.stage} made no {ref.port}, and the stage will stop there")
+        return digests, pending
+
+    def _verifiers(self, stage: Stage, left: Mapping[str, Sequence[InputRef]], *, pending: bool) -> list[str] | None:
+        """Return the verifiers that the rows of the inputs name; None where not all of them are known.
+
+        Of inputs that are still to be made nobody knows: there they are taken to be those of the last time.
+        """
+        if stage.component.verifies is None:
+            return None
+        if pending:
+            last = self._history.last_action(stage.name)
+            return last["parts"].get("verifiers") if last else None
+        found: list[list[str] | None] = []
+        for port in stage.component.verifies(stage.config):
+            for ref in left.get(port, ()):  # nothing is pending, so no fallback is open
+                if not isinstance(ref, StageRef):
+                    found.append(uri_verifiers(ref.uri))
+                elif output := (self._done[ref.stage].action or {"outputs": {}})["outputs"].get(ref.port):
+                    found.append(output.get("verifiers"))
+        return union(found)
+
+    def _miss_reason(self, job: Job, mark: Fingerprint, pending: list[str]) -> str:
+        last = self._history.last_action(job.stage)
+        if last is None:
+            return "never run"
+        changed = differences(last["parts"], mark.parts, inputs=not pending)
+        return "; ".join([*changed, *pending]) or "its earlier result is gone from the store"

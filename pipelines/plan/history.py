@@ -1,0 +1,166 @@
+"""What earlier runs of a recipe did, read from the ledger: why a stage is not cached, and how long it may take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from difflib import SequenceMatcher
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from components.contract.artifacts import canonical_json
+from components.contract.errors import CorruptArtifact
+from components.runtime.ledger.records import action_key, stage_key
+from components.runtime.ledger.sequence import in_order
+
+if TYPE_CHECKING:
+    from components.runtime.store import Store
+
+MAX_RUNS = 5
+"""Runs that are looked at, newest first."""
+MAX_NAMED = 3
+"""Differences that a reason names; the others are counted."""
+MAX_VALUE = 40
+_DATA_FILE = re.compile(r"(.+) \([0-9a-f]{12}\)")
+"""How a fingerprint names a file of data: by its content, too."""
+
+
+class History:
+    """The newest runs of one recipe in a store; nothing is read before it is asked for."""
+
+    def __init__(self, store: Store, recipe: str) -> None:
+        self._store = store
+        self._recipe = recipe
+
+    def last_action(self, stage: str) -> dict[str, Any] | None:
+        """Return the action record behind the newest ended execution of a stage."""
+        for run_id, stages in self._runs.items():
+            if stage in stages and (entry := self._entry(run_id, stage)) and entry["fingerprint"]:
+                with suppress(CorruptArtifact):
+                    return self._store.get(action_key(entry["fingerprint"]))
+        return None
+
+    def seconds(self, stage: str, component: str) -> float | None:
+        """Return how long the stage took when it last ran, or else a stage of its component; None if none did."""
+        action = self.last_action(stage)
+        if action is not None:
+            return float(action["seconds"])
+        return self._component_seconds.get(component)
+
+    @cached_property
+    def _runs(self) -> dict[str, list[str]]:
+        """Return run -> stages that ended, newest run first."""
+        key = re.compile(rf"ledger/({re.escape(self._recipe)}-\d{{8}}-\d{{6}}-[0-9a-f]+)/stages/([^/]+)\.json")
+        found: dict[str, list[str]] = {}
+        for name in self._store.keys(f"ledger/{self._recipe}-"):
+            if match := key.fullmatch(name):
+                found.setdefault(match[1], []).append(match[2])
+        newest = in_order(self._store, list(found))[::-1]
+        return {run_id: found[run_id] for run_id in newest[:MAX_RUNS]}
+
+    @cached_property
+    def _component_seconds(self) -> dict[str, float]:
+        """Return component -> longest execution among the stages of the newest runs."""
+        longest: dict[str, float] = {}
+        for run_id, stages in self._runs.items():
+            for stage in stages:
+                entry = self._entry(run_id, stage)
+                if entry and entry["status"] == "done" and entry["cache"] == "miss":
+                    component = entry["component"]
+                    longest[component] = max(float(entry["seconds"]), longest.get(component, 0.0))
+        return longest
+
+    def _entry(self, run_id: str, stage: str) -> dict[str, Any] | None:
+        try:
+            return self._store.get(stage_key(run_id, stage))
+        except CorruptArtifact:  # history is advice: the run's own commands tell of the damage
+            return None
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any], *, inputs: bool = True) -> list[str]:
+    """Return what differs between the parts of two fingerprints, in words; `inputs` says whether to compare those."""
+    found: list[str] = []
+    if before["component"] != now["component"]:
+        found.append(f"component {before['component']} -> {now['component']}")
+    params = list(_changes("", before["params"], now["params"]))
+    found += _named("parameter", params)
+    if before["seed"] != now["seed"]:
+        found.append(f"seed {before['seed']} -> {now['seed']}")
+    if inputs:
+        ports = sorted({*before["inputs"], *now["inputs"]})
+        changed = [port for port in ports if before["inputs"].get(port) != now["inputs"].get(port)]
+        found += [f"input {port} changed" for port in changed]
+    if before["epoch"] != now["epoch"]:  # code is named and hashed in another way: its differences say nothing
+        return [*found, f"posttrain's own epoch {before['epoch']} -> {now['epoch']}"]
+    if not params:  # what parameters do not tell: a preset's constants, and defaults of an operator's config
+        found += _named("operator", list(_changes("", _by_name(before), _by_name(now))))
+    found += _files(before["code"], now["code"])
+    found += _named("package", list(_changes("", before.get("packages", {}), now.get("packages", {}))))
+    found += _named("backend", list(_changes("", before.get("backends", {}), now.get("backends", {}))))
+    if not found and inputs and before.get("verifiers") != now.get("verifiers"):
+        found.append("which verifiers its rows name is known otherwise than then")
+    return found
+
+
+def _named(kind: str, changes: Sequence[str]) -> list[str]:
+    named = [f"{kind} {change}" for change in changes[:MAX_NAMED]]
+    return [*named, f"and {len(changes) - MAX_NAMED} more"] if len(changes) > MAX_NAMED else named
+
+
+def _by_name(parts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configs of a stage's operators by slot and name, numbered where one is there several times."""
+    found: dict[str, Any] = {}
+    for operator in parts.get("operators", ()):
+        name = f"{operator['slot']} {operator['name']}"
+        count = sum(known.partition(" #")[0] == name for known in found)
+        found[f"{name} #{count + 1}" if count else name] = operator["config"]
+    return found
+
+
+def _files(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    changed = [name for name in sorted({*before, *now}) if before.get(name) != now.get(name)]
+    code = [name for name in changed if not _DATA_FILE.fullmatch(name)]
+    data = [match[1] for name in changed if (match := _DATA_FILE.fullmatch(name))]
+    kinds = {"code": code, "file": list(dict.fromkeys(data))}  # a file that changed has its old name and its new one
+    return [
+        f"{kind} changed: {', '.join(files[:MAX_NAMED])}"
+        + (f" and {len(files) - MAX_NAMED} more" if len(files) > MAX_NAMED else "")
+        for kind, files in kinds.items()
+        if files
+    ]
+
+
+def _changes(name: str, before: Any, now: Any) -> Iterator[str]:
+    """Yield one line for each value in nested mappings and lists that is not what it was."""
+    if before == now:
+        return
+    mappings = [isinstance(value, Mapping) for value in (before, now)]
+    if all(mappings) or (any(mappings) and None in (before, now) and (before or now)):
+        for key in {**(before or {}), **(now or {})}:
+            yield from _changes(f"{name}.{key}" if name else str(key), (before or {}).get(key), (now or {}).get(key))
+    elif isinstance(before, list) and isinstance(now, list):
+        yield from _list_changes(name, before, now)
+    else:
+        yield f"{name}: {_short(before)} -> {_short(now)}"
+
+
+def _list_changes(name: str, before: list[Any], now: list[Any]) -> Iterator[str]:
+    """Yield what came, what went, and what changed inside of items that stayed at their place."""
+    matcher = SequenceMatcher(
+        None, *([canonical_json(item) for item in items] for items in (before, now)), autojunk=False
+    )
+    for kind, i, j, k, m in matcher.get_opcodes():
+        if kind == "equal":
+            continue
+        if j - i == m - k:
+            for offset in range(j - i):
+                yield from _changes(f"{name}.{k + offset}", before[i + offset], now[k + offset])
+            continue
+        yield from (f"{name}: without {_short(item)}" for item in before[i:j])
+        yield from (f"{name}: new {_short(item)}" for item in now[k:m])
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= MAX_VALUE else f"{text[: MAX_VALUE - 3]}..."

@@ -1,0 +1,32 @@
+"""Files of this machine that stages read beside their inputs, such as tables: where, and whether they are there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from components.contract.errors import InputError
+from pipelines.language.problems import Problem, RecipeErrors
+from pipelines.recipe.operators import configs_with_paths
+from pipelines.recipe.recipe import Recipe
+from pipelines.recipe.stage import Stage
+
+
+def local_files(stage: Stage) -> list[Path]:
+    """Return the files that its operators name. Raises InputError for what cannot be found."""
+    return [path for config in configs_with_paths(stage.config) for path in config.local_files()]
+
+
+def missing_files(recipe: Recipe) -> Iterator[tuple[Stage, str]]:
+    """Yield each stage that would not find a file on this machine, and what it would say."""
+    for stage in recipe.stages:
+        try:
+            local_files(stage)
+        except InputError as error:
+            yield stage, str(error)
+
+
+def need_files(recipe: Recipe) -> None:
+    """Raise RecipeErrors if a stage would not find a file on this machine, where all of them are to run."""
+    if missing := [Problem(stage.mark, f"stage {stage.name!r}: {text}") for stage, text in missing_files(recipe)]:
+        raise RecipeErrors(missing)

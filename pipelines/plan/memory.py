@@ -1,0 +1,137 @@
+"""What the stages of a recipe will take in memory, before anything runs, and which do not fit their pools."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from components.contract.artifacts import ArtifactType
+from components.contract.job import StageRef, UriRef, alternatives
+from components.contract.memory import GIB, SPARED, MemoryEstimate, Place
+from pipelines.recipe.pools import Pool
+from pipelines.recipe.recipe import Recipe
+from pipelines.recipe.stage import Stage
+
+MODELS = (ArtifactType.MODEL, ArtifactType.CHECKPOINTS)
+FITS = "memory fits"
+"""Where a recipe keeps its own."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A stage's memory beside its pool's."""
+
+    stage: str
+    pool: str
+    estimate: MemoryEstimate
+    limit_gib: float | None
+    """None where the pool does not say it."""
+    where: Place
+
+    @property
+    def need_gib(self) -> float:
+        """Return what is needed at the worst moment, on one GPU or on a node."""
+        return self.estimate.bytes(self.where) / GIB
+
+    @property
+    def usable_gib(self) -> float | None:
+        """Return how much of the pool's memory an estimate may fill."""
+        return None if self.limit_gib is None else (1 - SPARED) * self.limit_gib
+
+    @property
+    def fits(self) -> bool:
+        """Return whether the estimate leaves some of the pool's memory free, or nobody knows."""
+        return self.usable_gib is None or self.need_gib <= self.usable_gib
+
+    @property
+    def warning(self) -> str:
+        """Return what does not fit, in words, and what to turn."""
+        assert self.limit_gib is not None and self.usable_gib is not None
+        close = f", of which {SPARED:.0%} should stay free" if self.need_gib <= self.limit_gib else ""
+        return (
+            f"needs about {self.need_gib:.3g} GiB {self.where} of pool {self.pool}{self.estimate.when(self.where)}, "
+            f"which has {self.limit_gib:g}{close} ({self.estimate.parts_in_words(self.where)}); "
+            f"{self.estimate.advice(self.where, self.usable_gib * GIB)}"
+        )
+
+
+def memory_fits(recipe: Recipe) -> dict[str, list[Fit]]:
+    """Return by stage what is known of its memory: one entry, or two where a host serves GPUs."""
+    known = vars(recipe)  # a plan asks several times, and hundreds of stages take their time
+    if FITS not in known:
+        known[FITS] = _estimated(recipe)
+    return known[FITS]
+
+
+def _estimated(recipe: Recipe) -> dict[str, list[Fit]]:
+    models: dict[str, Any] = {}
+    found: dict[str, list[Fit]] = {}
+    for stage in recipe.stages:
+        model = next((known for known in _input_models(stage, models) if known is not None), None)
+        models[stage.name] = model
+        if stage.component.memory is None:
+            continue
+        pool = recipe.pools[stage.pool]
+        estimate = stage.component.memory(stage.config, model, pool.resources(stage.pool, stage.backend))
+        if estimate is not None:
+            models[stage.name] = estimate.model
+            found[stage.name] = [*_fits(stage, pool, estimate)]
+    return found
+
+
+def stages_of_unknown_models(recipe: Recipe) -> list[str]:
+    """Return the stages whose memory could be estimated if their model were known."""
+    known = memory_fits(recipe)
+    return [
+        stage.name
+        for stage in recipe.stages
+        if stage.component.memory and stage.name not in known and any(True for _ in _input_models(stage, {}))
+    ]
+
+
+def memory_warnings(recipe: Recipe) -> Iterator[tuple[str, str]]:
+    """Yield (stage, warning) for every stage that does not fit its pool."""
+    for name, fits in memory_fits(recipe).items():
+        yield from ((name, fit.warning) for fit in fits if not fit.fits)
+
+
+def _fits(stage: Stage, pool: Pool, estimate: MemoryEstimate) -> Iterator[Fit]:
+    if not pool.gpus:
+        yield Fit(stage.name, stage.pool, estimate, pool.memory_gib, Place.NODE)
+        return
+    yield Fit(stage.name, stage.pool, estimate, pool.gpu_memory_gib, Place.GPU)
+    yield Fit(stage.name, stage.pool, estimate, pool.memory_gib, Place.HOST)
+
+
+def _input_models(stage: Stage, models: dict[str, Any]) -> Iterator[Any]:
+    for port, references in stage.inputs.items():
+        if stage.component.inputs[port].type not in MODELS:
+            continue
+        for reference in alternatives(references):
+            yield models.get(reference.stage) if isinstance(reference, StageRef) else _outside(reference)
+
+
+def _outside(reference: UriRef) -> Any:
+    """Return the sizes of a model folder on this machine, or of a Hugging Face model that its cache holds."""
+    from components.modeling.models.model_sizes import ModelSizes
+
+    scheme, _, rest = reference.uri.partition(":")
+    path = _cached_config(rest) if scheme == "hf" else Path(rest if scheme == "file" else reference.uri) / "config.json"
+    if path is None or not path.is_file():
+        return None
+    try:
+        return ModelSizes.from_config(json.loads(path.read_text(encoding="utf-8")))
+    except ValueError:
+        return None
+
+
+def _cached_config(name: str) -> Path | None:
+    try:
+        from huggingface_hub import try_to_load_from_cache
+    except ImportError:
+        return None
+    found = try_to_load_from_cache(name.strip("/"), "config.json")
+    return Path(found) if isinstance(found, str) else None

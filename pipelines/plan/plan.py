@@ -1,0 +1,70 @@
+"""Plan: a recipe resolved into jobs, ready for any engine."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, replace
+
+from components.contract.artifacts import canonical_json
+from components.contract.job import Job
+from pipelines.recipe.recipe import Recipe
+from pipelines.recipe.stage import Stage
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The jobs of one run of a recipe."""
+
+    recipe: Recipe = field(repr=False)
+    run_id: str
+    store: str
+    """Store URI."""
+    jobs: tuple[Job, ...] = field(repr=False)
+    """In topological order; `job.after` names the stages that must have ended first."""
+
+    @property
+    def digest(self) -> str:
+        """Return the SHA-256 hex of all jobs without run and store: equal plans ask for the same work."""
+        plain = [job.model_dump(mode="json", exclude={"run_id", "store"}) for job in self.jobs]
+        return hashlib.sha256(canonical_json(plain)).hexdigest()
+
+    def stage(self, name: str) -> Stage:
+        """Return the checked stage behind a job."""
+        return next(stage for stage in self.recipe.stages if stage.name == name)
+
+    def with_run_id(self, run_id: str) -> Plan:
+        """Return the same plan for another run, such as one that goes on."""
+        jobs = tuple(job.model_copy(update={"run_id": run_id}) for job in self.jobs)
+        return replace(self, run_id=run_id, jobs=jobs)
+
+
+def build_plan(recipe: Recipe, store_uri: str, run_id: str) -> Plan:
+    """Return the plan of a recipe; the store is not touched."""
+    jobs = tuple(stage_job(stage, recipe, store_uri, run_id) for stage in recipe.stages)
+    return Plan(recipe=recipe, run_id=run_id, store=store_uri, jobs=jobs)
+
+
+def stage_job(stage: Stage, recipe: Recipe, store: str, run_id: str) -> Job:
+    """Return the job of one stage of a recipe."""
+    return Job(
+        run_id=run_id,
+        recipe=recipe.name,
+        stage=stage.name,
+        component=stage.component.name,
+        params=stage.params,
+        inputs=stage.inputs,
+        seed=stage.seed,
+        store=store,
+        resources=recipe.pools[stage.pool].resources(stage.pool, stage.backend),
+        retry=stage.retry,
+        timeout_seconds=stage.timeout_seconds,
+        when=stage.when,
+        gate=stage.gate,
+        expect=stage.expect,
+        approve=stage.approve,
+        after=stage.after,
+        labels=stage.labels,
+        group=stage.group,
+        register_as=stage.register_as,
+        register_aliases=stage.register_aliases,
+    )

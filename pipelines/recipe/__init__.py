@@ -1,0 +1,1 @@
+"""A document to a graph of stages, unrolled and checked."""

@@ -1,0 +1,81 @@
+"""The graph of drafts: cycles are refused, and stages that cannot run are left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from graphlib import CycleError, TopologicalSorter
+
+from components.contract.component import Component
+from components.contract.job import InputRef, StageRef
+from components.runtime.inputs.choice import State, choose, stages_of
+from pipelines.language.problems import Problems
+from pipelines.recipe.draft import Draft
+
+MAX_SHOWN_CYCLE = 8
+
+
+def refuse_cycles(drafts: Mapping[str, Draft], problems: Problems) -> None:
+    """Note every cycle by the names that its stages have in the file."""
+    graph = {name: set(draft.needs) for name, draft in drafts.items()}
+    while True:
+        try:
+            TopologicalSorter(graph).prepare()
+            return
+        except CycleError as error:
+            cycle: list[str] = error.args[1][::-1]  # from consumer to producer
+        paths = list(dict.fromkeys(drafts[name].cell.template.path for name in cycle))
+        first = min(range(len(cycle) - 1), key=lambda i: drafts[cycle[i]].node.where)
+        consumer, producer = cycle[first], cycle[first + 1]
+        start = paths.index(drafts[consumer].cell.template.path)
+        names = [*paths[start:], *paths[:start], paths[start]]
+        if len(names) > MAX_SHOWN_CYCLE:
+            names = [*names[: MAX_SHOWN_CYCLE - 1], "...", names[-1]]
+        problems.add(drafts[consumer].needs[producer], f"stages need one another in a cycle: {' -> '.join(names)}")
+        for name in cycle:
+            graph[name] = set()
+
+
+def leave_out(drafts: Mapping[str, Draft]) -> dict[str, str]:
+    """Return stage -> reason for those whose condition is false before the run, and those that cannot do without.
+
+    An input that a left-out stage would have given leaves the asking stage out, too, unless its fallback has another.
+    """
+    left_out = {name: f"when is false: {draft.words.when}" for name, draft in drafts.items() if not draft.included}
+    changed = bool(left_out)
+    while changed:
+        changed = False
+        for name, draft in drafts.items():
+            if name in left_out or draft.component is None:
+                continue
+            reason = _reason(draft, draft.component, left_out)
+            if reason is not None:
+                left_out[name] = reason
+                changed = True
+    return left_out
+
+
+def _reason(draft: Draft, component: Component, left_out: Mapping[str, str]) -> str | None:
+    """Return why a stage cannot run without those that are left out, or None if it can."""
+    if gone := draft.conditions & left_out.keys():
+        return f"when: {min(gone)} is left out"
+    skipped = choose(draft.inputs, component, _state(left_out)).skipped_by
+    if skipped is None:
+        return None
+    port, stages = skipped
+    return f"input {port}: {' and '.join(stages)} {'is' if len(stages) == 1 else 'are'} left out"
+
+
+def remaining(draft: Draft, left_out: Mapping[str, str]) -> dict[str, list[InputRef]]:
+    """Return the inputs of a stage that runs, without what those that are left out would have given."""
+    assert draft.component is not None
+    return choose(draft.inputs, draft.component, _state(left_out)).left
+
+
+def replaced(draft: Draft, left_out: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return port -> left-out stages whose place a fallback of it takes, or leaves empty."""
+    gone = {port: [stage for stage in stages_of(refs) if stage in left_out] for port, refs in draft.inputs.items()}
+    return {port: stages for port, stages in gone.items() if stages}
+
+
+def _state(left_out: Mapping[str, str]) -> Callable[[StageRef], State]:
+    return lambda ref: State.SKIPPED if ref.stage in left_out else State.OPEN

@@ -1,0 +1,101 @@
+"""Operators named in parameters: their names and settings are checked before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from components.contract.errors import InputError, UnknownName
+from components.contract.operators import OperatorSpec, config_of, named_operators
+from components.contract.registry import Registry, operators
+from pipelines.language.nodes import Node
+from pipelines.language.problems import Problems
+from pipelines.language.wording import add_schema_errors, settings_of
+
+
+@dataclass(frozen=True)
+class Written:
+    """An operator as a recipe writes it, with settings that are right."""
+
+    path: tuple[str | int, ...]
+    """Where it stands in the stage's parameters."""
+    place: Node
+    schema: type[BaseModel]
+
+
+def check_operators(config: BaseModel, node: Node, what: str, problems: Problems) -> list[Written]:
+    """Note unknown names and wrong settings of all operators in validated parameters; return those that are right.
+
+    A field is known to hold an operator of slot "source" by its name: source, sources or train_source.
+    """
+    right = []
+    for path, spec, registry in _operators(config):
+        if (place := node.find(path)) is None:
+            continue  # a default of the schema
+        schema = _check(spec, registry, place, f"{what}{'.'.join(map(str, path))}.", problems)
+        if schema is not None:
+            right.append(Written(path, place, schema))
+    return right
+
+
+def anchor_paths(written: Iterable[Written], params: dict[str, Any], folders: Mapping[str, Path]) -> bool:
+    """Make relative paths in the settings of operators absolute in `params`; return whether there was one.
+
+    Such a path is relative to the folder of the file that it is written in, in
+    `folders` by the file's label; what is set from outside is relative to the working folder.
+    """
+    found = False
+    for one in written:
+        for key in getattr(one.schema, "paths", ()):
+            given = one.place.child(key)
+            if given is None or not _is_relative(given.value):
+                continue
+            operator: Any = params
+            for step in one.path:
+                operator = operator[step]
+            operator[key] = str(folders.get(given.file, Path()).absolute() / given.value)
+            found = True
+    return found
+
+
+def _is_relative(path: Any) -> bool:
+    return isinstance(path, str) and "://" not in path and not path.startswith("~") and not Path(path).is_absolute()
+
+
+def configs_with_paths(config: BaseModel) -> Iterator[Any]:
+    """Yield the validated settings of those operators whose settings name files."""
+    for _, spec, registry in _operators(config):
+        schema = config_of(registry.get(spec.name), spec.name)
+        if getattr(schema, "paths", ()):
+            yield schema.model_validate(spec.settings)
+
+
+def _operators(config: BaseModel) -> Iterator[tuple[tuple[str | int, ...], OperatorSpec, Registry]]:
+    for path, spec, slot in named_operators(config):
+        if slot is not None:  # None: a slot that only its component knows
+            yield path, spec, operators(slot)
+
+
+def _check(
+    spec: OperatorSpec, registry: Registry, place: Node, what: str, problems: Problems
+) -> type[BaseModel] | None:
+    name = place.child("name") or place
+    try:
+        schema = config_of(registry.get(spec.name), f"{registry.kind} {spec.name!r}")
+    except UnknownName as error:
+        problems.unknown(name.mark, registry.kind, spec.name, error.known)
+        return None
+    except InputError as error:
+        problems.add(name.mark, str(error))
+        return None
+    settings = settings_of(place)
+    try:
+        schema.model_validate(settings.plain())
+    except ValidationError as error:
+        add_schema_errors(problems, error, settings, what=what, schema=schema)
+        return None
+    return schema

@@ -1,0 +1,179 @@
+"""Node pools: what machines stages run on, read from infra/pools.yaml or the file that POSTTRAIN_POOLS names."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from components.contract.backends import Backends, given_backends
+from components.contract.errors import InputError
+from components.contract.job import Resources
+from pipelines.language.document import read_document
+from pipelines.language.find import is_name
+from pipelines.language.nodes import Node
+from pipelines.language.problems import Problems, shown
+from pipelines.language.wording import add_schema_errors
+
+FILE = Path(__file__).parents[2] / "infra" / "pools.yaml"
+VARIABLE = "POSTTRAIN_POOLS"
+RUNS_ON = "POSTTRAIN_RUNS_ON"
+"""Where the pools run that do not say it: `worker` or `pod`. An Airflow without the stages' libraries says `pod`."""
+
+_LABEL = r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$"
+_LABEL_VALUE = r"^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$"
+_OBJECT_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+PLACEHOLDER = "@sha256:" + "0" * 64
+"""Digest of the images of ours in infra's files, until somebody has built and pushed them."""
+_IMAGE = re.compile(r"[a-z0-9][A-Za-z0-9._:/-]*@sha256:[0-9a-f]{64}")
+
+
+def pinned_image(text: str) -> str:
+    """Return an image that is named by digest; raise ValueError for a tag, which may mean another image tomorrow."""
+    if not _IMAGE.fullmatch(text):
+        raise ValueError("expected an image by its digest: name@sha256:<64 hexadecimal digits>")
+    if text.endswith(PLACEHOLDER):
+        raise ValueError("its digest is a placeholder: put in what `make images` built and you pushed")
+    return text
+
+
+def object_name(text: str) -> str:
+    """Return the name of a Kubernetes object; raise ValueError for what cannot be one."""
+    if not _OBJECT_NAME.fullmatch(text):
+        raise ValueError("expected the name of a Kubernetes object: lower-case letters, digits, '-' and '.'")
+    return text
+
+
+Label = Annotated[str, Field(pattern=_LABEL)]
+LabelValue = Annotated[str, Field(pattern=_LABEL_VALUE)]
+ObjectName = Annotated[str, AfterValidator(object_name)]
+Image = Annotated[str, AfterValidator(pinned_image)]
+Count = Annotated[int, Field(strict=True)]
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+
+
+class Toleration(_Frozen):
+    """A taint of the pool's nodes that its pods tolerate, with the fields of Kubernetes."""
+
+    key: Label
+    operator: Literal["Equal", "Exists"] = "Equal"
+    value: LabelValue | None = None
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+
+    @model_validator(mode="after")
+    def _value_fits(self) -> Toleration:
+        if (self.operator == "Exists") == (self.value is not None):
+            raise ValueError("a toleration has a 'value' if its operator is Equal, and none if it is Exists")
+        return self
+
+
+class Pool(Backends, _Frozen):
+    """A named kind of node, with what generates and what trains there."""
+
+    summary: str = ""
+    """One line for people."""
+    cpus: Annotated[Count, Field(ge=1)]
+    """Cores that a job gets on each node."""
+    memory_gib: Annotated[float, Field(gt=0)]
+    """Memory that a job gets on each node."""
+    threads: Annotated[Count, Field(ge=1)] = 1
+    """Threads of the numerical libraries; digests are exact only at 1, so raise it only where GPUs do the work."""
+    gpus: Annotated[Count, Field(ge=0)] = 0
+    """GPUs of a job on each node."""
+    gpu_type: str | None = None
+    """Kind of GPU, such as h100."""
+    gpu_memory_gib: Annotated[float, Field(gt=0)] | None = None
+    """Memory of one GPU."""
+    nodes: Annotated[Count, Field(ge=1)] = 1
+    """Nodes of a job."""
+    spot: bool = False
+    """Whether nodes may be taken away at any time; stages resume from their last partial checkpoint."""
+    runs_on: Literal["worker", "pod"] = "worker"
+    """Where Airflow runs a job: as a process on its own worker, or as a pod on one of the pool's nodes."""
+    image: Image | None = None
+    """Image of the pool's pods, as name@sha256:...; POSTTRAIN_IMAGE_CPU or POSTTRAIN_IMAGE_GPU where there is none."""
+    priority_class: ObjectName | None = None
+    """PriorityClass of the pool's pods; the cluster's default where there is none."""
+    node_selector: dict[Label, LabelValue] = Field(default_factory=dict)
+    """Labels that a Kubernetes node must have."""
+    tolerations: list[Toleration] = Field(default_factory=list)
+    """Taints of the nodes that jobs tolerate."""
+    shared_memory_gib: Annotated[float, Field(ge=0)] = 0
+    """Size of /dev/shm."""
+    price_per_hour: Annotated[float, Field(ge=0)] | None = None
+    """Price of one node for an hour; null where nobody knows it."""
+
+    @model_validator(mode="after")
+    def _gpus_fit(self) -> Pool:
+        if bool(self.gpus) != (self.gpu_type is not None):
+            raise ValueError("a pool with 'gpus' names its 'gpu_type', and only such a pool does")
+        return self
+
+    @model_validator(mode="after")
+    def _backends_fit(self) -> Pool:
+        if reason := self.refusal(self.gpus):
+            raise ValueError(reason)
+        return self
+
+    def backends(self, override: Backends | None = None) -> Backends:
+        """Return the pool's backends with those that a recipe names in their place.
+
+        A recipe that goes back to torch leaves what the pool says of DeepSpeed.
+        """
+        chosen = {} if override is None else override.model_dump(exclude_unset=True)
+        own = given_backends(self)
+        if chosen.get("trainer") == "torch":
+            own = {name: value for name, value in own.items() if name in ("sampler", "recompute")}
+        return Backends(**{**own, **chosen})
+
+    def resources(self, name: str, override: Backends | None = None) -> Resources:
+        """Return what a job of this pool gets, `override` being its recipe's backends."""
+        return Resources(
+            pool=name,
+            cpus=self.cpus,
+            threads=self.threads,
+            memory_gib=self.memory_gib,
+            gpus=self.gpus,
+            nodes=self.nodes,
+            gpu_memory_gib=self.gpu_memory_gib,
+            **given_backends(self.backends(override)),
+        )
+
+    @property
+    def gpu_count(self) -> int:
+        """Return the GPUs of a job on all its nodes."""
+        return self.gpus * self.nodes
+
+
+def load_pools(path: Path | None = None) -> dict[str, Pool]:
+    """Return all pools; raise RecipeErrors with file and line of everything that is wrong in the file."""
+    if path is None:
+        path = Path(os.environ.get(VARIABLE) or FILE)
+    if not path.is_file():
+        raise InputError(f"pools file {path}: no such file (set {VARIABLE} to another)")
+    default = os.environ.get(RUNS_ON) or "worker"
+    if default not in ("worker", "pod"):
+        raise InputError(f"{RUNS_ON}={default!r}: expected worker or pod")
+    root = read_document(path).root
+    problems = Problems()
+    pools = {name: _pool(name, node, default, problems) for name, node in root.value.items()}
+    problems.stop()
+    return {name: pool for name, pool in pools.items() if pool is not None}
+
+
+def _pool(name: str, node: Node, runs_on: str, problems: Problems) -> Pool | None:
+    if not is_name(name):
+        problems.add(node.where, f"pool {shown(name)}: not a name (a-z, 0-9, '-', '_')")
+        return None
+    plain: Any = node.plain()
+    try:
+        return Pool.model_validate({"runs_on": runs_on, **plain} if isinstance(plain, dict) else plain)
+    except ValidationError as error:
+        add_schema_errors(problems, error, node, what=f"pool {name!r}, ", schema=Pool)
+        return None

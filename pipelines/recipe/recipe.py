@@ -1,0 +1,150 @@
+"""Recipes: loaded, overridden, unrolled and checked. What comes out is right, or every mistake is named at its line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from components.contract.artifacts import hash_parts
+from pipelines.language.document import Document
+from pipelines.language.find import find_recipe
+from pipelines.language.nodes import Node
+from pipelines.language.problems import Problems
+from pipelines.language.references import Resolver
+from pipelines.recipe.conditions import Conditions
+from pipelines.recipe.connect import Connector
+from pipelines.recipe.draft import Draft, StageReader
+from pipelines.recipe.graph import leave_out, refuse_cycles
+from pipelines.recipe.hallmark import Hallmark, read_hallmark
+from pipelines.recipe.head import read_head
+from pipelines.recipe.layers import apply_overrides, merge_layers, override_text, read_layers
+from pipelines.recipe.parameters import Parameter, describe_parameters, read_parameters
+from pipelines.recipe.pools import Pool, load_pools
+from pipelines.recipe.stage import LeftOut, Stage, in_order, stage_of
+from pipelines.recipe.unroll import Cell, Group, Unroller
+from pipelines.recipe.wiring import Wiring
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A recipe that can be planned."""
+
+    name: str
+    summary: str
+    seed: int
+    path: Path
+    documents: tuple[Document, ...] = field(repr=False)
+    """The file and the parents that it extends, the file first."""
+    overrides: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
+    pools: Mapping[str, Pool] = field(repr=False)
+    stages: tuple[Stage, ...]
+    """In topological order, else in the order of the file."""
+    left_out: tuple[LeftOut, ...]
+    hallmark: Hallmark | None = field(default=None, repr=False)
+    """What it claims of the arms of its matrix, for `posttrain reproduce`."""
+
+    triggered_by: tuple[str, ...] = ()
+    """Aliases of registered models, as "model@alias"; Airflow starts the recipe when one of them moves."""
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Return the values of the parameters."""
+        return {parameter.name: parameter.value for parameter in self.parameters}
+
+    @property
+    def text(self) -> str:
+        """Return the recipe file's own text."""
+        return self.documents[0].text
+
+    @property
+    def digest(self) -> str:
+        """Return the SHA-256 hex of all files that the recipe consists of, and of its overrides."""
+        return hash_parts(*(document.text for document in self.documents), *self.overrides)
+
+
+def load_recipe(
+    name_or_path: str,
+    overrides: Sequence[str] = (),
+    *,
+    seed: int | None = None,
+    pools: Mapping[str, Pool] | None = None,
+    whole: bool = False,
+) -> Recipe:
+    """Return the recipe with "key=value" overrides applied, unrolled and checked.
+
+    Raises InputError when it is not found, and RecipeErrors with all of its problems. `pools` are those of
+    infra/pools.yaml unless given. With `whole`, stages that `when` leaves out before the run are kept, for an engine
+    whose graph must hold all that some parameters may ask for.
+    """
+    if seed is not None:
+        overrides = (*overrides, override_text("seed", seed))
+    documents = read_layers(find_recipe(name_or_path))
+    problems = Problems()
+    root = apply_overrides(merge_layers(documents), overrides, problems)
+    return _Reader(documents, root, tuple(overrides), load_pools() if pools is None else pools, problems).read(whole)
+
+
+class _Reader:
+    """Reads one recipe; the order of its steps is the order of `read`."""
+
+    def __init__(
+        self,
+        documents: list[Document],
+        root: Node,
+        overrides: tuple[str, ...],
+        pools: Mapping[str, Pool],
+        problems: Problems,
+    ) -> None:
+        self._documents = documents
+        self._root = root
+        self._overrides = overrides
+        self._pools = pools
+        self._problems = problems
+        self._resolver = Resolver(problems)
+
+    def read(self, whole: bool = False) -> Recipe:
+        head = read_head(self._root, self._problems)
+        values = read_parameters(self._root.child("params"), head.seed, self._resolver, self._problems)
+        parameters = describe_parameters(self._root.child("params"), values, self._problems)
+        unroller = Unroller(values, head.seed, self._resolver, self._problems)
+        cells = unroller.unroll(self._root.child("stages"), self._root.child("matrix"))
+        if not cells and not len(self._problems):
+            self._problems.add(self._root.mark, "'stages' is missing or empty; expected 'name: {uses: ...}' lines")
+        drafts, connector = self._drafts(cells, unroller.groups)
+        names = {"params": values, "seed": head.seed}
+        hallmark = read_hallmark(self._root.child("hallmark"), drafts, connector, self._resolver, self._problems, names)
+        refuse_cycles(drafts, self._problems)
+        self._problems.stop()
+        left_out = {} if whole else leave_out(drafts)
+        return Recipe(
+            name=head.name,
+            summary=head.summary,
+            seed=head.seed,
+            path=self._documents[0].path,
+            documents=tuple(self._documents),
+            overrides=self._overrides,
+            parameters=parameters,
+            pools=self._pools,
+            stages=in_order(stage_of(draft, left_out) for draft in drafts.values() if draft.cell.name not in left_out),
+            left_out=tuple(LeftOut(name, reason) for name, reason in left_out.items()),
+            hallmark=hallmark,
+            triggered_by=head.triggered_by,
+        )
+
+    def _drafts(self, cells: Iterable[Cell], groups: Iterable[Group]) -> tuple[dict[str, Draft], Connector]:
+        folders = {document.label: document.path.parent for document in self._documents}
+        connector = Connector(self._resolver, self._problems, folders)
+        reader = StageReader(self._root.child("defaults"), self._pools, folders, self._resolver, self._problems)
+        drafts = {cell.name: reader.read(cell) for cell in cells}
+        connector.outputs = {d.cell.template.path: list(d.component.outputs) for d in drafts.values() if d.component}
+        wiring = Wiring(drafts, connector, self._problems)
+        conditions = Conditions(drafts, connector, self._resolver, self._problems)
+        for draft in drafts.values():
+            conditions.read(draft)
+            wiring.connect(draft)
+        for group in groups:
+            connector.check_group(group)
+        return drafts, connector

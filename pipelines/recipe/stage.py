@@ -1,0 +1,121 @@
+"""Stages of a recipe: the nodes of its unrolled graph, checked and in order."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
+from typing import Any
+
+from components.contract.backends import Backends
+from components.contract.component import Component, Params
+from components.contract.job import Approval, Expectation, InputRef, Retry
+from pipelines.language.problems import Mark
+from pipelines.recipe.draft import Draft
+from pipelines.recipe.graph import remaining, replaced
+from pipelines.recipe.matrix import Label
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One node of the unrolled graph, checked."""
+
+    name: str
+    component: Component
+    params: dict[str, Any]
+    """As written, without references; what the job is given."""
+    config: Params
+    """The same, validated, with the component's defaults."""
+    inputs: dict[str, list[InputRef]]
+    without: dict[str, list[str]]
+    """Port -> stages that it asks for and that are left out; a fallback stands in for them."""
+    seed: int
+    pool: str
+    backend: Backends | None
+    """What generates and trains in the place of the pool's choice."""
+    retry: Retry
+    timeout_seconds: float | None
+    when: str | None
+    conditional: bool
+    """Whether the recipe gives it a condition, be it one that is decided before the run."""
+    gate: list[str]
+    expect: list[Expectation]
+    approve: Approval | None
+    after: list[str]
+    labels: dict[str, Label]
+    group: str | None
+    register_as: str | None
+    register_aliases: list[str]
+    summary: str
+    mark: Mark
+
+    @property
+    def title(self) -> str:
+        """Return its name for people: the one in the file, then which round or cell of it this is."""
+        if not self.labels or self.group is None:
+            return self.name
+        own = self.group.rpartition(".")[2]
+        return " ".join([own, *(f"{axis}={value}" for axis, value in self.labels.items())])
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A stage that will not run, as is known before the run."""
+
+    name: str
+    reason: str
+
+
+def stage_of(draft: Draft, left_out: Mapping[str, str]) -> Stage:
+    """Return the stage of a draft without problems; what is left out is no input of it."""
+    assert draft.component is not None and draft.config is not None
+    words, cell = draft.words, draft.cell
+    labels: dict[str, Label] = {**cell.template.rounds, **cell.labels}
+    return Stage(
+        name=cell.name,
+        component=draft.component,
+        params=draft.params,
+        config=draft.config,
+        inputs=remaining(draft, left_out),
+        without=replaced(draft, left_out),
+        seed=cell.seed if words.seed is None else words.seed,
+        pool=words.pool,
+        backend=words.backend,
+        retry=Retry(retries=words.retries, backoff_seconds=words.backoff),
+        timeout_seconds=words.timeout,
+        when=draft.when,
+        conditional=words.when is not None,
+        gate=draft.gate,
+        expect=[Expectation(port=e.port, type=e.type, kwargs=e.kwargs) for e in words.expect],
+        approve=words.approve
+        and Approval(
+            message=words.approve.message,
+            timeout_seconds=words.approve.timeout,
+            on_timeout=words.approve.on_timeout,
+        ),
+        after=[name for name in draft.needs if name not in left_out],
+        labels=labels,
+        group=cell.template.path if labels else None,
+        register_as=words.registration.name if words.registration else None,
+        register_aliases=words.registration.aliases if words.registration else ["candidate"],
+        summary=words.summary,
+        mark=draft.node.where,
+    )
+
+
+def in_order(stages: Iterable[Stage]) -> tuple[Stage, ...]:
+    """Return stages topologically sorted; of those that are ready, the one that the file has first comes first."""
+    listed = list(stages)
+    position = {stage.name: index for index, stage in enumerate(listed)}
+    sorter = TopologicalSorter({stage.name: stage.after for stage in listed})
+    sorter.prepare()
+    ready: list[int] = []
+    ordered: list[Stage] = []
+    while sorter.is_active():
+        for name in sorter.get_ready():
+            heapq.heappush(ready, position[name])
+        stage = listed[heapq.heappop(ready)]
+        ordered.append(stage)
+        sorter.done(stage.name)
+    return tuple(ordered)

@@ -1,0 +1,132 @@
+"""Wiring: the inputs of a stage and the order among stages; ports and their types are checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from components.contract.component import Component, Port
+from components.contract.job import FirstOf, InputRef, StageRef, UriRef
+from pipelines.language.nodes import UNKNOWN, Node
+from pipelines.language.problems import Problems, shown
+from pipelines.recipe.connect import NONE, Connector, FirstFound, Source, agree, several
+from pipelines.recipe.draft import Draft
+
+
+class Wiring:
+    """Ties the drafts of one recipe together."""
+
+    def __init__(self, drafts: Mapping[str, Draft], connector: Connector, problems: Problems) -> None:
+        self._drafts = drafts
+        self._connector = connector
+        self._problems = problems
+
+    def connect(self, draft: Draft) -> None:
+        """Fill in the inputs of a draft and the stages that it needs."""
+        self._after(draft)
+        if draft.component is not None:
+            self._inputs(draft, draft.component)
+
+    def _inputs(self, draft: Draft, component: Component) -> None:
+        path = draft.cell.template.path
+        node = draft.node.child("in")
+        given: dict[str, Node] = {}
+        if node is not None and isinstance(node.value, dict):
+            given = node.value
+        elif node is not None and node.value is not None:
+            if node.value is not UNKNOWN:
+                self._problems.add(
+                    node.mark, f"stage {path!r}, in: got {shown(node.plain())}, expected 'port: stage.port'"
+                )
+            return
+        misspelt = set()
+        for name, child in given.items():
+            port = component.inputs.get(name)
+            if port is None:
+                self._problems.unknown(child.where, f"input of {component.name!r}:", name, component.inputs)
+                misspelt |= {port for port in component.inputs if port not in given}
+            else:
+                draft.inputs[name] = self._input(draft, name, port, child)
+        missing = [name for name, port in component.inputs.items() if not (port.optional or name in given)]
+        if missing and not misspelt:
+            ports = ", ".join(f"{name!r} ({component.inputs[name].type})" for name in missing)
+            place = node.where if node is not None else draft.node.where
+            self._problems.add(place, f"stage {path!r}: {component.name} needs the input {ports}")
+
+    def _input(self, draft: Draft, name: str, port: Port, node: Node) -> list[InputRef]:
+        path = draft.cell.template.path
+        taker = f"input {name!r} of stage {path!r}"
+        items = node.value if isinstance(node.value, list) and port.many else [node]
+        if not items or node.value == []:  # of a port that takes one, the list is a fallback
+            expected = "a list of at least one reference" if port.many else "a reference, or several to fall back on"
+            self._problems.add(node.mark, f"{taker}: got [], expected {expected}")
+            return []
+        references: list[InputRef] = []
+        for item in items:
+            found = self._connector.follow(item, draft.cell)
+            if isinstance(found, str):
+                references.append(UriRef(uri=found))
+            elif isinstance(found, FirstFound):
+                references += self._fallbacks(draft, port, taker, item, found)
+            elif found and len(found) > 1 and not port.many:
+                self._problems.add(item.mark, several(found, taker))
+            for source in found if isinstance(found, list) else ():
+                references.append(self._reference(draft, port, taker, item, source))
+        return references
+
+    def _reference(self, draft: Draft, port: Port, taker: str, node: Node, source: Source) -> StageRef:
+        draft.needs.setdefault(source.cell.name, node.mark)
+        self._port(node, source, port, taker, self._drafts[source.cell.name].component)
+        return StageRef(stage=source.cell.name, port=source.port)
+
+    def _fallbacks(self, draft: Draft, port: Port, taker: str, node: Node, found: FirstFound) -> list[InputRef]:
+        """Return a fallback, or one for each cell that its first reference means where the port takes many."""
+        if found.or_none and not (port.optional or port.many):
+            self._problems.add(node.mark, f"{taker} is needed: its fallback cannot end with {NONE!r}")
+            return []
+        first = found.alternatives[0]
+        anchors: list[Source | None] = [*first] if isinstance(first, list) and port.many else [None]
+        references: list[InputRef] = []
+        for anchor in anchors:
+            plain: list[StageRef | UriRef] = []
+            for other, place in zip(found.alternatives, found.places, strict=True):
+                if isinstance(other, str):
+                    plain.append(UriRef(uri=other))
+                    continue
+                sources = _beside(anchor, other, is_first=other is first)
+                if len(sources) != 1:
+                    if other:  # else what it names is broken, and that is noted
+                        self._problems.add(place.mark, several(other, taker))
+                    return []
+                plain.append(self._reference(draft, port, taker, place, sources[0]))
+            needs_choice = len(plain) > 1 or found.or_none
+            references.append(FirstOf(first_of=plain, or_none=found.or_none) if needs_choice else plain[0])
+        return references
+
+    def _port(self, node: Node, source: Source, port: Port, taker: str, producer: Component | None) -> None:
+        if producer is None:
+            return
+        stage = source.cell.template.path
+        output = producer.outputs.get(source.port)
+        if output is None:
+            self._problems.unknown(node.mark, f"output of stage {stage!r}:", source.port, producer.outputs)
+        elif output.type != port.type:
+            fits = [f"{stage}.{name}" for name, other in producer.outputs.items() if other.type == port.type]
+            hint = f"; did you mean {' or '.join(map(repr, fits))}?" if fits else ""
+            self._problems.add(
+                node.mark, f"{taker} takes a {port.type}, and {stage}.{source.port} is a {output.type}{hint}"
+            )
+
+    def _after(self, draft: Draft) -> None:
+        node = draft.node.child("after")
+        items = node.value if node is not None and isinstance(node.value, list) else [node]
+        for text, item in zip(draft.words.after, items, strict=False):
+            assert item is not None
+            for other in self._connector.follow_stages(Node(text, item.mark), draft.cell):
+                draft.needs.setdefault(other.name, item.mark)
+
+
+def _beside(anchor: Source | None, sources: list[Source], *, is_first: bool) -> list[Source]:
+    """Return those of a fallback's sources that may stand in for `anchor`, a cell of its first reference."""
+    if anchor is None or len(sources) == 1:
+        return sources
+    return [anchor] if is_first else [source for source in sources if agree(source.cell, anchor.cell)]

@@ -1,0 +1,262 @@
+"""Runs: what every engine records at the beginning and the end, and how a run that was cut short is found again."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from components.contract.errors import InputError, PosttrainError
+from components.runtime.ledger.records import end_key, run_key, save_job, utc
+from components.runtime.ledger.sequence import number_run
+from components.runtime.lineage.delivery.deliver import delivery_state
+from components.runtime.lineage.delivery.target import tracking_uri, unreachable
+from components.runtime.lineage.heal import read_or_heal
+from components.runtime.lineage.spool import Spool
+from components.runtime.store import Store, StoreLocked
+from components.runtime.system.code import code_version
+from pipelines.language.document import display_path
+from pipelines.language.find import recipe_name
+from pipelines.plan.plan import Plan
+from pipelines.recipe.recipe import Recipe
+
+LEASE_PATIENCE_SECONDS = 45.0
+LOCK_PATIENCE_SECONDS = 0.5
+"""Whoever asks whether a lock of a directory is held, holds it for an instant."""
+DELIVERY_PATIENCE_SECONDS = 30.0
+QUICK_PROBE_SECONDS = 1.0
+LINEAGE = "POSTTRAIN_LINEAGE"
+"""`live` (the default) delivers to MLflow while the run goes on; `later` leaves it to `posttrain lineage sync`."""
+
+EXIT_CODES = {"succeeded": 0, "failed": 1, "waiting": 3, "stopped": 130}
+"""Status of a run -> exit code of the command that followed it."""
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a run ended."""
+
+    run_id: str
+    status: str
+    """succeeded, failed, waiting (for approval) or stopped."""
+    exit_code: int
+    failures: dict[str, str]
+    """Stage -> its error."""
+    page: Path | None
+    """The run's report, a local file; None if it could not be made."""
+    lineage_problem: str | None
+    """Why some lineage is not in MLflow yet; None when all of it is, or is on its way."""
+    lineage_waiting: int = 0
+    """Events that are on their way to MLflow."""
+    report_problem: str | None = None
+    """Why there is no page."""
+    refused: frozenset[str] = frozenset()
+    """Stages that fail again until the recipe or its data change: bad input, a gate that does not hold."""
+
+
+def plan_key(plan_digest: str) -> str:
+    """Return the key that leads from a plan to its newest run."""
+    return f"plans/{plan_digest}.json"
+
+
+def new_run_id(recipe: str) -> str:
+    """Return a fresh run id: recipe, UTC time, four random digits; it sorts by time."""
+    return f"{recipe}-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+
+
+def unfinished_run(store: Store, plan_digest: str) -> str | None:
+    """Return the newest run of the very same plan if it has not succeeded: killed, stopped, failed or waiting."""
+    newest = read_or_heal(store, plan_key(plan_digest))
+    if newest is None:
+        return None
+    end = read_or_heal(store, end_key(newest["run_id"]))
+    return newest["run_id"] if end is None or end["status"] != "succeeded" else None
+
+
+@contextmanager
+def exclusive(store: Store, run_id: str) -> Iterator[None]:
+    """Hold a run for one engine; raise InputError when another process is at it.
+
+    A bucket cannot see that a holder was killed, only that its lease ran out, so there is some patience.
+    """
+    with ExitStack() as stack:
+        lock = store.lock(
+            f"run-{run_id}", wait_seconds=LEASE_PATIENCE_SECONDS if "://" in store.uri else LOCK_PATIENCE_SECONDS
+        )
+        try:
+            stack.enter_context(lock)
+        except StoreLocked as error:
+            message = f"run {run_id} is going on already: {error}; --new starts another run beside it"
+            raise InputError(message) from error
+        yield
+
+
+def run_entry(plan: Plan, *, engine: str) -> dict[str, Any]:
+    """Return what the ledger keeps of a run's beginning, without times."""
+    recipe = plan.recipe
+    return {
+        "recipe": recipe.name,
+        "summary": recipe.summary,
+        "recipe_path": display_path(recipe.path),
+        "recipe_text": recipe.text,
+        "recipe_digest": recipe.digest,
+        "plan_digest": plan.digest,
+        "params": recipe.params,
+        "overrides": list(recipe.overrides),
+        "seed": recipe.seed,
+        "engine": engine,
+        "command": reproduce_command(recipe, engine),
+        "stages": [
+            {
+                "name": job.stage,
+                "component": job.component,
+                "after": job.after,
+                "group": job.group,
+                "labels": job.labels,
+                "pool": job.resources.pool,
+                "needs_approval": job.approve is not None,
+                "params": job.params,
+                "seed": job.seed,
+            }
+            for job in plan.jobs
+        ],
+    }
+
+
+def reproduce_command(recipe: Recipe, engine: str) -> str:
+    """Return the shell command that makes the same results again."""
+    name = recipe_name(recipe.path) or display_path(recipe.path)
+    parts = ["posttrain", "run", name, *(part for text in recipe.overrides for part in ("--set", text))]
+    return shlex.join([*parts, *([] if engine == "local" else ["--engine", engine])])
+
+
+class RunWriter:
+    """Writes a run's beginning and end to the ledger and to the lineage spool."""
+
+    def __init__(self, store: Store, run_id: str, *, started: float | None = None) -> None:
+        """`started` is in seconds since the epoch, now by default."""
+        self.store, self.run_id = store, run_id
+        self._spool = Spool(store, run_id)
+        self._started = time.time() if started is None else started
+
+    def begin(self, entry: dict[str, Any]) -> None:
+        """Record the start of a run, or its resumption when it was started before."""
+        entry = {
+            **entry,
+            "run_id": self.run_id,
+            "store": self.store.uri,
+            "started": utc(self._started),
+            "code": code_version(),
+        }
+        newest = {"run_id": self.run_id, "recipe": entry["recipe"]}
+        self.store.put(plan_key(entry["plan_digest"]), newest, overwrite=True)  # first: a killed run must be found
+        read_or_heal(self.store, run_key(self.run_id))
+        number_run(self.store, self.run_id)
+        if self.store.put(run_key(self.run_id), entry):
+            self._spool.run_started(entry)
+            return
+        first = self.store.get(run_key(self.run_id))
+        assert first is not None
+        self._spool.run_started(first)  # a kill may have come between the record and its event
+        if read_or_heal(self.store, end_key(self.run_id)):
+            self._spool.run_resumed()
+
+    def end(self, status: str) -> Path:
+        """Record how the run ended and make its report, whose page is returned; a resumed run ends anew."""
+        from pipelines.report.page import build_report
+
+        ended = time.time()
+        seconds = ended - self._started + self._earlier_seconds()
+        record = {"status": status, "ended": utc(ended), "seconds": round(seconds, 3)}
+        self.store.put(end_key(self.run_id), record, overwrite=True)
+        try:
+            report = build_report(self.store, self.run_id)
+            self._spool.report_ready(report.digest)
+        finally:  # a report that cannot be made, such as of a damaged artifact, leaves no run open in MLflow
+            self._spool.run_finished(status, ended=ended, seconds=record["seconds"])
+        return self.store.fetch(report.digest) / "index.html"
+
+    def _earlier_seconds(self) -> float:
+        """Return how long the run had gone on before it went on with this beginning; pauses between do not count."""
+        last = self.store.get(end_key(self.run_id))
+        return float(last["seconds"]) if last and last["ended"] <= utc(self._started) else 0.0
+
+
+def begin_run(store: Store, plan: Plan, *, engine: str, **facts: Any) -> None:
+    """Record a run and its jobs in the store, for an engine whose stages find their jobs there; go on with one.
+
+    Raises InputError if the run began with another plan. `facts` say what the engine itself calls the run.
+    """
+    known = read_or_heal(store, run_key(plan.run_id))
+    if known is not None and known["plan_digest"] != plan.digest:
+        raise InputError(
+            f"run {plan.run_id} began with another plan: its recipe or its pools were edited since; start a new run"
+        )
+    for job in plan.jobs:
+        save_job(store, job)
+    RunWriter(store, plan.run_id).begin({**run_entry(plan, engine=engine), **facts})
+
+
+def start_deliverer(store: Store, run_id: str) -> subprocess.Popen[bytes] | None:
+    """Start the process that brings the run's lineage to MLflow as it comes; None when that is left for later.
+
+    It has a session of its own, so that Ctrl-C lets it finish, and a low priority.
+    """
+    mode = os.environ.get(LINEAGE, "live")
+    if mode not in ("live", "later"):
+        raise InputError(f"{LINEAGE}={mode!r}: expected live or later")
+    if mode == "later":
+        return None
+    command = [
+        sys.executable,
+        "-m",
+        "components.runtime.lineage.delivery.deliver",
+        "--store",
+        store.uri,
+        "--run",
+        run_id,
+    ]
+    return subprocess.Popen(
+        ["nice", "-n", "5", *command, "--follow", "--parent-pid", str(os.getpid())],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def wait_delivered(
+    deliverer: subprocess.Popen[bytes] | None, store: Store, run_id: str, *, patience: float = DELIVERY_PATIENCE_SECONDS
+) -> tuple[str | None, int]:
+    """Wait for the deliverer to finish; return why lineage is still pending, if it is known, and how many events are.
+
+    A tracking server that is away does not hold a run up: what is spooled is delivered by `posttrain lineage sync`.
+    """
+    if deliverer is None:
+        return f"{LINEAGE}=later", 0
+    try:
+        uri = tracking_uri(store)
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            try:
+                deliverer.wait(timeout=0.5)
+                break
+            except subprocess.TimeoutExpired:
+                if delivery_state(store, run_id, uri).problem:
+                    break
+        state = delivery_state(store, run_id, uri)
+        # without patience the deliverer has hardly begun, and what it is about to find is looked up here
+        away = None if patience or not state.pending else unreachable(uri, seconds=QUICK_PROBE_SECONDS)
+    except PosttrainError as error:
+        return str(error), 0
+    refused = f"{len(state.refused)} events were refused" if state.refused else None
+    return state.problem or away or refused, state.pending
