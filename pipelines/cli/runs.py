@@ -82,7 +82,7 @@ def list_all(arguments: argparse.Namespace) -> int:
     if arguments.what != "runs":
         found["recipes"] = _recipes()
     if arguments.json and arguments.what != "recipes":
-        from components.runtime.ledger.ledger import list_runs
+        from components.runtime.ledger.run_list import list_runs
 
         found["runs"] = list_runs(store_of(arguments))
     if arguments.json:
@@ -93,7 +93,7 @@ def list_all(arguments: argparse.Namespace) -> int:
     if arguments.what is None:
         print()
     if arguments.what != "recipes":
-        from components.runtime.ledger.ledger import newest_runs
+        from components.runtime.ledger.run_list import newest_runs
 
         _print_runs(*newest_runs(store_of(arguments), MAX_LISTED_RUNS))
     return 0
@@ -208,8 +208,10 @@ def compare(arguments: argparse.Namespace) -> int:
     comparison = compare_runs(store, run_of(store, arguments.run_a), run_of(store, arguments.run_b))
     if arguments.json:
         print_json(comparison.to_json())
-    else:
-        print_rich(comparison.tables())
+        return 0
+    from components.runtime.lineage.graph.tables import comparison_tables
+
+    print_rich(comparison_tables(comparison))
     return 0
 
 

@@ -29,7 +29,8 @@ def run_of(store: Store, text: str) -> str:
 
     Raises InputError with near misses.
     """
-    from components.runtime.ledger.ledger import Ledger, list_runs
+    from components.runtime.ledger.ledger import Ledger
+    from components.runtime.ledger.run_list import list_runs
 
     ledger = Ledger(store)
     ids = ledger.newest

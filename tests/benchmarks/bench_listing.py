@@ -20,7 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from components.runtime.ledger.ledger import list_runs, load_run, newest_runs
+from components.runtime.ledger.ledger import load_run
+from components.runtime.ledger.run_list import list_runs, newest_runs
 from components.runtime.lineage.graph.graph import ancestors, descendants
 from components.runtime.store import open_store
 from components.runtime.store.s3_calls import S3Calls

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from components.contract.artifacts import Manifest
 from components.contract.errors import CorruptArtifact, InputError, PosttrainError, UnknownName
-from components.runtime.ledger.mentions import Mentions, mentions
 from components.runtime.ledger.records import action_key, approval_key, asked_key, utc
-from components.runtime.ledger.run_index import indexed_runs
-from components.runtime.ledger.run_rows import READERS, RUNNING, UNREADABLE, run_rows
 from components.runtime.ledger.sequence import in_order
 
 if TYPE_CHECKING:
     from components.runtime.store import Store
 
 ROOT = "ledger"
-SHOWN_AS_THEY_ARE = 20
-"""Newest runs of a list that are read from the ledger even where an index knows them."""
+READERS = 32
+"""Requests to a bucket that are under way at once: each costs a round trip."""
+RUNNING = "unfinished"
+"""Status of a run without an end: it goes on, or its engine was killed."""
+UNREADABLE = "unreadable"
+"""Status of a run or a stage whose record is damaged."""
 
 
 @dataclass(frozen=True)
@@ -113,15 +114,6 @@ class Ledger:
         """Return the ledger entry of a stage, or None if it has not ended."""
         return self.record(f"{ROOT}/{run_id}/stages/{stage}.json")
 
-    def mentioning(self, digest: str) -> list[dict[str, Any]]:
-        """Return the ledger entries of all stages, of any run, that name an artifact; the damaged ones left out."""
-        entries = self.read(self._mentions.keys_of(digest)).values()
-        return sorted(entries, key=lambda entry: (entry["started"], entry["run_id"], entry["stage"]))
-
-    @cached_property
-    def _mentions(self) -> Mentions:
-        return mentions(self)
-
     def action(self, fingerprint: str) -> dict[str, Any] | None:
         """Return what a fingerprint made, or None."""
         return self.record(action_key(fingerprint))
@@ -209,19 +201,3 @@ def _stage_of(key: str) -> str:
 def load_run(store: Store, run_id_or_prefix: str) -> RunRecord:
     """Return a run by its id or a unique beginning of it; raise UnknownName with near misses."""
     return Ledger(store).run(run_id_or_prefix)
-
-
-def list_runs(store: Store) -> list[dict[str, Any]]:
-    """Return all runs, the one that began last first, as `run_rows` describes them."""
-    ledger = Ledger(store)
-    if "://" not in store.uri:
-        return run_rows(ledger, ledger.newest)
-    indexed = indexed_runs(ledger) if len(ledger.newest) > SHOWN_AS_THEY_ARE else {}
-    newest, others = ledger.newest[:SHOWN_AS_THEY_ARE], ledger.newest[SHOWN_AS_THEY_ARE:]
-    return run_rows(ledger, newest) + [indexed[run_id]["row"] for run_id in others]
-
-
-def newest_runs(store: Store, most: int) -> tuple[list[dict[str, Any]], int]:
-    """Return the runs that began last, newest first and at most so many, and how many there are in all."""
-    ledger = Ledger(store)
-    return run_rows(ledger, ledger.newest[:most]), len(ledger.newest)

@@ -3,43 +3,49 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import Any
 
+from components.runtime.ledger.ledger import Ledger
 from components.runtime.ledger.records import stage_key
 from components.runtime.ledger.run_index import SHORT, indexed_runs
-
-if TYPE_CHECKING:
-    from components.runtime.ledger.ledger import Ledger
 
 _DIGEST = re.compile(rb'"digest":"([0-9a-f]{64})"')
 
 
 class Mentions:
-    """Artifact -> the keys of ledger entries that may name it; who reads these sees whether they do."""
+    """Finds the ledger entries that name an artifact; all stages of all runs are looked through once."""
 
-    def __init__(self, found: Iterable[tuple[str, Iterable[str]]]) -> None:
-        """`found` has the key of each entry and the beginnings of the digests in it."""
-        self._keys: dict[str, list[str]] = {}
-        for key, digests in found:
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def entries(self, digest: str) -> list[dict[str, Any]]:
+        """Return the ledger entries of all stages, of any run, that name an artifact; the damaged ones left out."""
+        entries = self._ledger.read(self._keys.get(digest[:SHORT], [])).values()
+        return sorted(entries, key=lambda entry: (entry["started"], entry["run_id"], entry["stage"]))
+
+    @cached_property
+    def _keys(self) -> dict[str, list[str]]:
+        """Beginning of a digest -> the keys of the entries that may name it; reading these shows whether they do."""
+        keys: dict[str, list[str]] = {}
+        for key, digests in _named(self._ledger):
             for digest in dict.fromkeys(digests):
-                self._keys.setdefault(digest, []).append(key)
-
-    def keys_of(self, digest: str) -> list[str]:
-        """Return the keys of the entries."""
-        return self._keys.get(digest[:SHORT], [])
+                keys.setdefault(digest, []).append(key)
+        return keys
 
 
-def mentions(ledger: Ledger) -> Mentions:
-    """Return what all stages of all runs name."""
+def _named(ledger: Ledger) -> Iterator[tuple[str, Iterable[str]]]:
+    """Yield the key of each stage's entry and the beginnings of the digests in it."""
     store = ledger.store
     if "://" not in store.uri:
-        keys = (key for key in store.keys("ledger/") if "/stages/" in key)
-        return Mentions((key, digests_in(store.blobs.read(key) or b"")) for key in keys)
-    runs = indexed_runs(ledger)
-    return Mentions(
-        (stage_key(run_id, stage), digests) for run_id, run in runs.items() for stage, digests in run["stages"].items()
-    )
+        for key in store.keys("ledger/"):
+            if "/stages/" in key:
+                yield key, digests_in(store.blobs.read(key) or b"")
+        return
+    for run_id, run in indexed_runs(ledger).items():
+        for stage, digests in run["stages"].items():
+            yield stage_key(run_id, stage), digests
 
 
 def digests_in(data: bytes) -> list[str]:

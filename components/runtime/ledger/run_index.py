@@ -13,10 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import CorruptArtifact, StoreUnavailable
-from components.runtime.ledger.run_rows import READERS, run_row
+from components.runtime.ledger.ledger import READERS, Ledger
+from components.runtime.ledger.run_rows import run_row
 
 if TYPE_CHECKING:
-    from components.runtime.ledger.ledger import Ledger
     from components.runtime.store import Store
 
 KEY = "index/runs.json"

@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from components.runtime.ledger.ledger import READERS, RUNNING, UNREADABLE, Ledger
 from components.runtime.ledger.records import end_key, run_key
-
-if TYPE_CHECKING:
-    from components.runtime.ledger.ledger import Ledger
-
-READERS = 32
-"""Requests to a bucket that are under way at once: each costs a round trip."""
-RUNNING = "unfinished"
-"""Status of a run without an end: it goes on, or its engine was killed."""
-UNREADABLE = "unreadable"
-"""Status of a run or a stage whose record is damaged."""
 
 
 def run_rows(ledger: Ledger, run_ids: list[str]) -> list[dict[str, Any]]:

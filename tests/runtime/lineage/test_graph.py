@@ -19,6 +19,7 @@ from components.contract.errors import InputError, UnknownName
 from components.runtime.ledger.ledger import load_run
 from components.runtime.ledger.shown import show_json
 from components.runtime.lineage.graph.graph import Graph, ancestors, descendants
+from components.runtime.lineage.graph.tree import lineage_tree
 from components.runtime.lineage.registry import register_model
 from components.runtime.store import Store, open_store
 from tests.runtime.lineage.conftest import Story, tell
@@ -176,7 +177,7 @@ def test_what_was_adopted_again_and_again_leads_back_to_the_training(store: Stor
     assert graph.root == digest and graph.to_json()["models"].count(digest) == 1
 
     console = Console(width=200, record=True, file=io.StringIO())
-    console.print(graph.tree())
+    console.print(lineage_tree(graph))
     assert [console.export_text(clear=False).count(f"{stage} run quick-1") for _, stage in trained] == [1] * 4
 
 
@@ -270,12 +271,12 @@ def test_versions_count_up_and_aliases_move_to_the_newest(store: Store) -> None:
 def test_the_tree_names_every_stage_once(store: Store) -> None:
     tell(store, "quick-1")
     console = Console(width=160, record=True, file=io.StringIO())
-    console.print(ancestors(store, "tiny@candidate").tree())
+    console.print(lineage_tree(ancestors(store, "tiny@candidate")))
     text = console.export_text(clear=True)
     assert text.startswith("tiny/1 @candidate")
     assert [text.count(f"{stage} run quick-1") for stage in ("base", "prompts", "sft", "rl")] == [1, 1, 1, 1]
     assert "method=grpo" in text and "(as above)" in text
-    console.print(descendants(store, "quick-1:prompts.prompts").tree())
+    console.print(lineage_tree(descendants(store, "quick-1:prompts.prompts")))
     text = console.export_text()
     assert [text.count(f"{stage} run quick-1") for stage in ("sft", "rl", "evaluate")] == [1, 1, 1]
     assert "tiny/1 @candidate" in text
@@ -289,7 +290,7 @@ def test_the_tree_shows_what_a_person_reads_of_long_parameters(store: Store) -> 
     story.stage("prompts", {"prompts": ("Dataset", "rows")}, params=params)
     graph = ancestors(store, "quick-1:prompts.prompts")
     console = Console(width=400, record=True, file=io.StringIO())
-    console.print(graph.tree())
+    console.print(lineage_tree(graph))
     text = console.export_text()
     assert "sources=[4 items], split=[0.0, 0.5], text=word word word word word word..." in text
     assert graph.to_json()["nodes"][1]["given_params"] == params

@@ -12,10 +12,12 @@ from rich.console import Console
 from components.contract.artifacts import ArtifactType
 from components.contract.errors import InputError, UnknownName
 from components.contract.job import Job
-from components.runtime.ledger.ledger import list_runs, load_run
+from components.runtime.ledger.ledger import load_run
 from components.runtime.ledger.records import approval_key, asked_key, failure_key, run_key, stage_entry, stage_key
+from components.runtime.ledger.run_list import list_runs
 from components.runtime.ledger.shown import show_json
 from components.runtime.lineage.graph.compare import compare_runs
+from components.runtime.lineage.graph.tables import comparison_tables
 from components.runtime.store import Store
 from tests.runtime.lineage.conftest import Story, tell
 
@@ -158,7 +160,7 @@ def test_comparison_shows_what_differs_and_by_how_much(store: Store) -> None:
     assert told["stages"] == [{"stage": "extra", "name": "status", "a": None, "b": "done"}]
 
     console = Console(width=150, record=True, file=io.StringIO())
-    console.print(found.tables())
+    console.print(comparison_tables(found))
     text = console.export_text()
     assert "+0.25" in text and "0.5 (0.4 to 0.6)" in text and "optimizer.rate" in text
 
@@ -196,5 +198,5 @@ def test_equal_runs_have_only_equal_metrics(store: Store) -> None:
     assert (found.params, found.code, found.stages) == ([], [], [])
     assert {row["difference"] for row in found.metrics} == {0.0}
     console = Console(width=150, record=True, file=io.StringIO())
-    console.print(found.tables())
+    console.print(comparison_tables(found))
     assert console.export_text().strip() == "The runs do not differ."

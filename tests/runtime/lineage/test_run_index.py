@@ -6,7 +6,9 @@ import pytest
 
 from components.contract.errors import CorruptArtifact, StoreUnavailable
 from components.runtime.ledger import run_index
-from components.runtime.ledger.ledger import Ledger, list_runs, load_run, newest_runs
+from components.runtime.ledger.ledger import Ledger, load_run
+from components.runtime.ledger.mentions import Mentions
+from components.runtime.ledger.run_list import list_runs, newest_runs
 from components.runtime.ledger.shown import show_json
 from components.runtime.lineage.graph.graph import ancestors, descendants
 from components.runtime.store import Store, open_store
@@ -23,7 +25,7 @@ FRESH = 2
 def full(s3_uri: str, monkeypatch: pytest.MonkeyPatch) -> FullStore:
     """A bucket with many runs, for numbers that are smaller than the real ones."""
     monkeypatch.setattr(run_index, "WORTH_WRITING", 5)
-    monkeypatch.setattr("components.runtime.ledger.ledger.SHOWN_AS_THEY_ARE", FRESH)
+    monkeypatch.setattr("components.runtime.ledger.run_list.SHOWN_AS_THEY_ARE", FRESH)
     full = FullStore(in_memory_writer(BUCKET, s3_uri.removeprefix(f"s3://{BUCKET}/")), s3_uri)
     full.fill(RUNS)
     return full
@@ -133,5 +135,5 @@ def test_damage_shows_though_the_index_knows_the_run(full: FullStore, bucket: St
     with pytest.raises(CorruptArtifact):
         again.stage(middle, "sft")
     digest = full.outputs[middle, "curate"]["digest"]
-    assert [entry["stage"] for entry in again.mentioning(digest)] == ["curate"]
+    assert [entry["stage"] for entry in Mentions(again).entries(digest)] == ["curate"]
     assert f"ledger/{middle}/stages/sft.json" in again.damaged

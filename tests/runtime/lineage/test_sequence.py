@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from components.runtime.ledger.ledger import Ledger, list_runs, newest_runs
+from components.runtime.ledger.ledger import Ledger
+from components.runtime.ledger.run_list import list_runs, newest_runs
 from components.runtime.ledger.sequence import run_numbers
 from components.runtime.store import Store, open_store
 from components.runtime.upkeep.inventory import take_inventory

@@ -12,8 +12,6 @@ from components.runtime.ledger.ledger import Ledger, RunRecord
 from components.runtime.lineage.names import flatten
 
 if TYPE_CHECKING:
-    from rich.console import Group
-
     from components.runtime.store import Store
 
 ABSENT = None
@@ -46,12 +44,6 @@ class Comparison:
             "metrics": self.metrics,
             "stages": self.stages,
         }
-
-    def tables(self) -> Group:
-        """Return the comparison as rich tables for a terminal."""
-        from components.runtime.lineage.graph.tables import comparison_tables
-
-        return comparison_tables(self)
 
 
 def compare_runs(store: Store, run_a: str, run_b: str) -> Comparison:

@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any
 from components.contract.errors import InputError, PosttrainError
 from components.runtime.ledger.gather import gather_entries, gather_run
 from components.runtime.ledger.ledger import Ledger
+from components.runtime.ledger.mentions import Mentions
 from components.runtime.lineage.graph.producers import Entry, Producers, handed_on, made, stage_id
 from components.runtime.lineage.graph.references import Reference, resolve_reference
 from components.runtime.lineage.registry import aliases_of, model_names, versions
 
 if TYPE_CHECKING:
-    from rich.tree import Tree
-
     from components.runtime.store import Store
 
 ANCESTORS, DESCENDANTS = "ancestors", "descendants"
@@ -65,12 +64,6 @@ class Graph:
             "models": self._digests("Model"),
             "sources": sorted(node["uri"] for node in self.of_kind("source")),
         }
-
-    def tree(self) -> Tree:
-        """Return the graph as a rich tree for a terminal."""
-        from components.runtime.lineage.graph.tree import lineage_tree
-
-        return lineage_tree(self)
 
     def _digests(self, type: str) -> list[str]:
         return sorted({node["digest"] for node in self.of_kind("artifact") if node["type"] == type})
@@ -168,7 +161,7 @@ class _Forward:
         self._graph = Graph("", DESCENDANTS)
         self._producers = Producers(ledger)
         self._artifacts = _Occurrences(ledger, self._graph)
-        self._naming = cache(ledger.mentioning)
+        self._naming = cache(Mentions(ledger).entries)
         self._is_handed_on = cache(self._anyone_hands_on)
         self._versions = _registered_by_digest(ledger)
 

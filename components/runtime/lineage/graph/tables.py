@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
 
-if TYPE_CHECKING:
-    from components.runtime.lineage.graph.compare import Comparison
+from components.runtime.lineage.graph.compare import Comparison
 
 
 def comparison_tables(comparison: Comparison) -> Group:
