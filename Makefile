@@ -101,9 +101,10 @@ test-learning: $(VENV)/.test $(VLLM)/.installed ## vLLM and DeepSpeed together: 
 bench: $(VENV)/.test ## ratios against peers, each measured in one run
 	@for file in tests/benchmarks/bench_*.py; do $(BIN)/python -m tests.benchmarks.$$(basename $$file .py) || exit 1; done
 
-lint: $(VENV)/.test ## check style
+lint: $(VENV)/.test ## check style and imports between rooms
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/lint-imports --no-logo
 
 docs: $(VENV)/.stages ## renew the parameter tables in component READMEs
 	@$(BIN)/python -m pipelines.docs
@@ -132,4 +133,4 @@ lock-gpu: $(VENV)/.test ## resolve the GPU image's lock; nothing is installed
 	@$(BIN)/python $(REQUIREMENTS)/resolve.py gpu
 
 clean: ## remove what was installed and built; the store stays
-	rm -rf $(VENV) $(AIRFLOW) $(KUBEFLOW) $(VLLM) build dist *.egg-info .pytest_cache .hypothesis .ruff_cache
+	rm -rf $(VENV) $(AIRFLOW) $(KUBEFLOW) $(VLLM) build dist *.egg-info .pytest_cache .hypothesis .ruff_cache .mypy_cache .import_linter_cache
