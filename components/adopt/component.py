@@ -5,6 +5,7 @@ from __future__ import annotations
 from components.adopt.params import AdoptParams
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Port
+from components.contract.display import Role
 
 COMPONENT = Component(
     name="adopt",
@@ -14,4 +15,5 @@ COMPONENT = Component(
     params=AdoptParams,
     run="components.adopt.run:run",
     image="cpu",
+    role=Role.CHOOSING,
 )

@@ -15,6 +15,10 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 CHUNK_BYTES = 1 << 20
+METRICS_FILE = "metrics.json"
+"""Of a Metrics artifact: name -> {"value", and where known "low", "high", "n"}."""
+HISTORY_FILE = "history.jsonl"
+"""Of a Metrics artifact: a row for each logged step."""
 
 
 class ArtifactType(StrEnum):

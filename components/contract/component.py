@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from components.contract.artifacts import ArtifactType
 from components.contract.backends import Backend
+from components.contract.display import Results, Role, Section
 from components.contract.errors import InputError
 from components.contract.job import Resources
 from components.contract.memory import MemoryEstimate
@@ -73,7 +74,13 @@ class Component:
     preloads: tuple[str, ...] = ()
     """Heavy modules that `run` imports; an engine may import them once and fork."""
     metrics: Mapping[str, str] = field(default_factory=dict)
-    """Names of headline metrics with one line each; expressions in `when` and `gate` may use them."""
+    """Names of headline metrics with one line each, the telling ones first; `when` and `gate` may use them."""
+    role: Role = Role.OTHER
+    """What the work is to a recipe."""
+    results: Results | None = None
+    """How what it measures joins the table at the end of a run."""
+    report: tuple[Section, ...] = ()
+    """Its sections of a run's report."""
     sources: Callable[[Any], Iterable[Bound | str | Path]] | None = None
     """Given validated parameters, names what else does the work: operators that were chosen (with those that they use,
     at any depth), further modules (str) and data files (Path). They join the fingerprint, so that editing an operator
@@ -81,11 +88,13 @@ class Component:
     verifies: Callable[[Any], Iterable[str]] | None = None
     """Given validated parameters, names the input ports whose rows choose the verifiers that `run` calls: the code of
     these joins the fingerprint."""
+    model_sizes: Callable[[Mapping[str, Any]], Any | None] | None = None
+    """Given the config.json of an input model, returns the sizes that `memory` takes, or None where it cannot tell."""
     memory: Callable[[Any, Any, Resources], MemoryEstimate | None] | None = None
     """Given validated parameters, the sizes of the input model (None: not known) and the job's resources: what a
     process takes in memory, or None where that cannot be said."""
-    advice: Callable[[Any, Mapping[str, Sequence[str]]], Iterable[str]] | None = None
-    """Given validated parameters and, by input port, the names of the components that make the inputs: remarks on the
+    advice: Callable[[Any, Mapping[str, Sequence[Role]]], Iterable[str]] | None = None
+    """Given validated parameters and, by input port, the roles of the components that make the inputs: remarks on the
     choice, one line each. They are shown before a run and change nothing."""
 
     def __post_init__(self) -> None:

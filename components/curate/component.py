@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Port
+from components.contract.display import Bars, Role
 from components.contract.job import Resources
 from components.contract.memory import MemoryEstimate
 from components.contract.operators import Bound
@@ -59,6 +60,7 @@ COMPONENT = Component(
     run="components.curate.run:run",
     image="cpu",
     backends=frozenset({"sampler"}),
+    model_sizes=ModelSizes.from_config,
     memory=memory,
     preloads=("reasoning_gym",),
     metrics={
@@ -68,6 +70,23 @@ COMPONENT = Component(
         "num_missing": "Rows that were asked for and could not be had",
         "mean_pass_rate": "Mean pass rate of the kept rows under the given policy",
     },
+    role=Role.DATA,
+    report=(
+        Bars(
+            title="Data",
+            lead="Each dataset as it was curated. Bars: before filtering, and after.",
+            port="dataset",
+            file="card.json",
+            bars="histograms",
+            groups=("before", "after"),
+            facts={
+                "num_rows": "{} rows",
+                "kind": "kind: {}",
+                "num_drawn": "{} drawn",
+                "drops.<reason>": "dropped as <reason>: {}",
+            },
+        ),
+    ),
     sources=sources,
     verifies=verifies,
 )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Port
+from components.contract.display import Column, Form, Profiles, Results, Role
 from components.evaluate.params import EvaluateParams
 from components.modeling.estimates.sampling_memory import sampling_memory
+from components.modeling.models.model_sizes import ModelSizes
 
 COMPONENT = Component(
     name="evaluate",
@@ -26,6 +28,7 @@ COMPONENT = Component(
     params=EvaluateParams,
     run="components.evaluate.run:run",
     backends=frozenset({"sampler"}),
+    model_sizes=ModelSizes.from_config,
     memory=sampling_memory,
     preloads=("torch", "transformers"),
     metrics={
@@ -47,5 +50,28 @@ COMPONENT = Component(
         "distinct_2_<domain>": "Distinct pairs of words as a share of all pairs in a prompt's samples",
         "num_failed": "Verifications that failed; they are in no denominator",
     },
+    role=Role.MEASURING,
+    results=Results(
+        title="Skills after each stage",
+        metric="pass_at_1_<domain>",
+        name="pass@1",
+        about="held-out pass@1",
+        columns=(
+            Column(value="entropy", title="entropy, nats", form=Form.NUMBER, digits=3),
+            Column(value="mean_tokens", title="tokens a response", form=Form.NUMBER, digits=1),
+            Column(value="num_failed", title="failed checks", form=Form.NUMBER, digits=0),
+        ),
+        recovery="Forgetting and recovery",
+    ),
+    report=(
+        Profiles(
+            title="pass@k",
+            lead="Unbiased pass@k with 95 % bootstrap intervals over prompts.",
+            file="pass_at_k.json",
+            x_label="k",
+            y_label="pass@k, %",
+            x_log2=True,
+        ),
+    ),
     verifies=lambda _: ("dataset",),
 )

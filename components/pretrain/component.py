@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Port
+from components.contract.display import Role
 from components.modeling.estimates.supervised_memory import supervised_memory
+from components.modeling.models.model_sizes import ModelSizes
+from components.modeling.supervised.curves import SUPERVISED_CURVES
 from components.pretrain.params import PretrainParams
 
 COMPONENT = Component(
@@ -27,6 +30,7 @@ COMPONENT = Component(
     params=PretrainParams,
     run="components.pretrain.run:run",
     backends=frozenset({"trainer"}),
+    model_sizes=ModelSizes.from_config,
     memory=supervised_memory,
     preloads=("torch", "transformers"),
     metrics={
@@ -38,4 +42,6 @@ COMPONENT = Component(
         "num_targets": "Tokens trained on, repeats included",
         "vocab_size": "Tokens of the vocabulary",
     },
+    role=Role.PRETRAINING,
+    report=(SUPERVISED_CURVES,),
 )

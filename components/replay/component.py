@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Port
+from components.contract.display import Role
 from components.modeling.estimates.supervised_memory import supervised_memory
+from components.modeling.models.model_sizes import ModelSizes
+from components.modeling.supervised.curves import SUPERVISED_CURVES
 from components.replay.params import ReplayParams
 
 COMPONENT = Component(
@@ -33,6 +36,7 @@ COMPONENT = Component(
     params=ReplayParams,
     run="components.replay.run:run",
     backends=frozenset({"sampler", "trainer"}),
+    model_sizes=ModelSizes.from_config,
     memory=supervised_memory,
     preloads=("torch", "transformers"),
     metrics={
@@ -43,5 +47,7 @@ COMPONENT = Component(
         "share_<domain>": "Share of a domain in what is trained on",
         "drop_<domain>": "Measured forgetting: pass@1 before minus after",
     },
+    role=Role.TRAINING,
+    report=(SUPERVISED_CURVES,),
     verifies=lambda _: ("datasets", "rollouts"),
 )

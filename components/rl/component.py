@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Port
+from components.contract.display import Curves, Role
 from components.contract.operators import Bound
+from components.modeling.models.model_sizes import ModelSizes
 from components.rl.memory import rl_memory
 from components.rl.params import RLParams
 from components.rl.presets import bind
@@ -18,7 +20,7 @@ def sources(params: RLParams) -> Iterator[Bound]:
         yield from (bound for _, bound in bind(params.slots(phase)).places())
 
 
-def advice(params: RLParams, makers: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def advice(params: RLParams, makers: Mapping[str, Sequence[Role]]) -> Iterator[str]:
     """Yield remarks on the choice of slots; see components/rl/guidelines.py."""
     from components.rl.guidelines import guidelines
 
@@ -49,6 +51,7 @@ COMPONENT = Component(
     params=RLParams,
     run="components.rl.run:run",
     backends=frozenset({"sampler", "trainer"}),
+    model_sizes=ModelSizes.from_config,
     memory=rl_memory,
     preloads=("torch", "transformers", "components.rl.run"),
     metrics={
@@ -61,6 +64,25 @@ COMPONENT = Component(
         "num_samples": "responses drawn in all",
         "num_failed": "failed verifications in all",
     },
+    role=Role.TRAINING,
+    report=(
+        Curves(
+            title="Training",
+            columns={
+                "reward_mean": "reward",
+                "pass_rate": "pass rate",
+                "loss": "loss",
+                "entropy": "entropy, nats",
+                "start_kl_k3": "KL to the start, nats a token",
+                "length_mean": "response length, tokens",
+                "grad_norm": "gradient norm",
+                "signal_share": "groups with signal",
+                "clip_fraction": "clipped share",
+                "truncated_share": "truncated responses",
+                "learning_rate": "learning rate",
+            },
+        ),
+    ),
     sources=sources,
     verifies=lambda _: ("dataset",),
     advice=advice,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from components.contract.display import Role
 from components.contract.operators import OperatorSpec
 from components.rl.operators.objectives.ppo_clip import PPOClipConfig
 from components.rl.params import RLParams
@@ -12,15 +13,13 @@ from components.rl.presets import SlotSpecs
 LONG_BUDGET = 8192
 """Tokens of a response beyond which leaving out truncated ones no longer helps; reconstructed."""
 CORRECTION = "truncated_importance"
-ALIGNED = frozenset({"sft", "rl", "replay"})
-"""Components whose model is no base model any more."""
 SOURCE = "(Liu et al. 2025, arXiv:2508.08221)"
 
 
-def guidelines(params: RLParams, makers: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def guidelines(params: RLParams, makers: Mapping[str, Sequence[Role]]) -> Iterator[str]:
     """Yield one line for each guideline that the stage goes against; each at most once.
 
-    `makers`: the components that make the stage's inputs, by port; what they are not known to be is not remarked on.
+    `makers`: the roles of what makes the stage's inputs, by port; what is not known of them is not remarked on.
     Source: Liu et al. 2025, Tricks or Traps (arXiv:2508.08221). Certain: the direction of each guideline.
     Reconstructed: the conditions under which it is shown, and `LONG_BUDGET`.
     """
@@ -28,7 +27,7 @@ def guidelines(params: RLParams, makers: Mapping[str, Sequence[str]]) -> Iterato
     yield from dict.fromkeys(line for phase in phases for line in _lines(params, params.slots(phase), makers))
 
 
-def _lines(params: RLParams, slots: SlotSpecs, makers: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def _lines(params: RLParams, slots: SlotSpecs, makers: Mapping[str, Sequence[Role]]) -> Iterator[str]:
     made_by = set(makers.get("model", ()))
     filters = {spec.name for spec in slots.filters}
     graded = [spec.name for spec in slots.rewards if spec.name != "verifier"]
@@ -49,10 +48,10 @@ def _lines(params: RLParams, slots: SlotSpecs, makers: Mapping[str, Sequence[str
         yield f"drop_truncated helps short and medium responses, not those of up to {limit} {SOURCE}"
 
 
-def _clip_lines(params: RLParams, objective: OperatorSpec, made_by: set[str]) -> Iterator[str]:
+def _clip_lines(params: RLParams, objective: OperatorSpec, made_by: set[Role]) -> Iterator[str]:
     config = PPOClipConfig.model_validate(objective.settings)
     several_updates = params.minibatches * params.epochs > 1  # on policy no ratio reaches a clip
-    if several_updates and made_by and made_by <= ALIGNED and config.clip_high <= config.clip_low:
+    if several_updates and made_by == {Role.TRAINING} and config.clip_high <= config.clip_low:
         yield f"an aligned model explores more with a wider upper clip, such as clip_high 0.28 {SOURCE}"
-    if made_by == {"pretrain"} and config.denominator in ("responses", "groups"):
+    if made_by == {Role.PRETRAINING} and config.denominator in ("responses", "groups"):
         yield f"a base model learns better from a mean over tokens than from denominator {config.denominator} {SOURCE}"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Port
+from components.contract.display import Column, Form, Role, Table
 from components.modeling.estimates.sampling_memory import choosing_memory
+from components.modeling.models.model_sizes import ModelSizes
 from components.select.params import SelectParams
 
 COMPONENT = Component(
@@ -33,6 +35,7 @@ COMPONENT = Component(
     params=SelectParams,
     run="components.select.run:run",
     backends=frozenset({"sampler"}),
+    model_sizes=ModelSizes.from_config,
     memory=choosing_memory,
     preloads=("torch", "transformers"),
     metrics={
@@ -43,5 +46,24 @@ COMPONENT = Component(
         "num_tied": "Eligible candidates that cannot be told from the best",
         "position": "Place of the chosen one in the list of candidates, from 1",
     },
+    role=Role.CHOOSING,
+    report=(
+        Table(
+            title="Checkpoint selection",
+            lead="Every checkpoint was evaluated on the development set; training reward played no part.",
+            port="report",
+            file="selection.json",
+            rows="candidates",
+            text="reason",
+            marked=("status", "chosen"),
+            columns=(
+                Column(value="name", title="candidate"),
+                Column(value="objective", title="objective, %", form=Form.SHARE),
+                Column(value="behind_best", title="behind the best, %", form=Form.SHARE),
+                Column(value="metrics.pass_at_1_<domain>", title="pass@1 <domain>, %", form=Form.SHARE),
+                Column(value="status; broken", title="verdict"),
+            ),
+        ),
+    ),
     verifies=lambda _: ("dataset",),
 )

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Port
+from components.contract.display import Role
 from components.modeling.estimates.supervised_memory import supervised_memory
+from components.modeling.models.model_sizes import ModelSizes
+from components.modeling.supervised.curves import SUPERVISED_CURVES
 from components.sft.params import SftParams
 
 COMPONENT = Component(
@@ -25,6 +28,7 @@ COMPONENT = Component(
     params=SftParams,
     run="components.sft.run:run",
     backends=frozenset({"trainer"}),
+    model_sizes=ModelSizes.from_config,
     memory=supervised_memory,
     preloads=("torch", "transformers"),
     metrics={
@@ -36,4 +40,6 @@ COMPONENT = Component(
         "num_targets": "Target tokens trained on, repeats included",
         "num_overlong": "Demonstrations left out because they exceed max_tokens",
     },
+    role=Role.TRAINING,
+    report=(SUPERVISED_CURVES,),
 )

@@ -13,13 +13,13 @@ from pipelines.recipe.recipe import Recipe
 
 def advice(recipe: Recipe) -> list[str]:
     """Return each remark once, with the stages that it is about: "rl-seed-0 and 2 more: ..."."""
-    made_by = {stage.name: stage.component.name for stage in recipe.stages}
+    roles = {stage.name: stage.component.role for stage in recipe.stages}
     about: dict[str, list[str]] = {}
     for stage in recipe.stages:
         if stage.component.advice is None:
             continue
         makers = {
-            port: [made_by[r.stage] for r in alternatives(refs) if isinstance(r, StageRef) and r.stage in made_by]
+            port: [roles[r.stage] for r in alternatives(refs) if isinstance(r, StageRef) and r.stage in roles]
             for port, refs in stage.inputs.items()
         }
         for line in stage.component.advice(stage.config, makers):

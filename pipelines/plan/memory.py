@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,7 +75,7 @@ def _estimated(recipe: Recipe) -> dict[str, list[Fit]]:
         if stage.component.memory is None:
             continue
         pool = recipe.pools[stage.pool]
-        estimate = stage.component.memory(stage.config, model, pool.resources(stage.pool, stage.backend))
+        estimate = stage.component.memory(stage.config, _sizes(stage, model), pool.resources(stage.pool, stage.backend))
         if estimate is not None:
             models[stage.name] = estimate.model
             found[stage.name] = [*_fits(stage, pool, estimate)]
@@ -114,18 +114,24 @@ def _input_models(stage: Stage, models: dict[str, Any]) -> Iterator[Any]:
             yield models.get(reference.stage) if isinstance(reference, StageRef) else _outside(reference)
 
 
-def _outside(reference: UriRef) -> Any:
-    """Return the sizes of a model folder on this machine, or of a Hugging Face model that its cache holds."""
-    from components.modeling.models.model_sizes import ModelSizes
+def _sizes(stage: Stage, model: Any) -> Any:
+    """Return the sizes of a stage's model: those that the stage before it tells, or those in a config.json."""
+    if not isinstance(model, Mapping):
+        return model
+    return stage.component.model_sizes(model) if stage.component.model_sizes else None
 
+
+def _outside(reference: UriRef) -> Mapping[str, Any] | None:
+    """Return the config.json of a model folder on this machine, or of a Hugging Face model that its cache holds."""
     scheme, _, rest = reference.uri.partition(":")
     path = _cached_config(rest) if scheme == "hf" else Path(rest if scheme == "file" else reference.uri) / "config.json"
     if path is None or not path.is_file():
         return None
     try:
-        return ModelSizes.from_config(json.loads(path.read_text(encoding="utf-8")))
+        config = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
         return None
+    return config if isinstance(config, Mapping) else None
 
 
 def _cached_config(name: str) -> Path | None:

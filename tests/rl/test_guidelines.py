@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from components.contract.display import Role
 from components.rl.component import COMPONENT
 from components.rl.params import RLParams
 from components.rl.presets import preset_names
@@ -13,8 +14,10 @@ from pipelines.cli import main
 from pipelines.plan.advice import advice
 from pipelines.recipe.recipe import load_recipe
 
+TRAINED, BASE = Role.TRAINING, Role.PRETRAINING
 
-def remarks(maker: str | None = "sft", **params: Any) -> list[str]:
+
+def remarks(maker: Role | None = TRAINED, **params: Any) -> list[str]:
     assert COMPONENT.advice is not None
     return list(COMPONENT.advice(RLParams.model_validate(params), {"model": [maker] if maker else []}))
 
@@ -25,14 +28,18 @@ GRADED = ["verifier", "overlong"]
 @pytest.mark.parametrize(
     "maker, params, words",
     [
-        ("sft", {"method": "grpo", "rewards": GRADED}, "differ only in overlong"),
-        ("sft", {"method": "grpo", "minibatches": 4}, "such as clip_high 0.28"),
-        ("rl", {"method": "grpo", "epochs": 2}, "such as clip_high 0.28"),
-        ("pretrain", {"method": "grpo", "minibatches": 4}, "than from denominator responses"),
-        ("sft", {"method": "grpo", "filters": ["drop_truncated"], "max_new_tokens": 16384}, "up to 16,384 tokens"),
+        (TRAINED, {"method": "grpo", "rewards": GRADED}, "differ only in overlong"),
+        (TRAINED, {"method": "grpo", "minibatches": 4}, "such as clip_high 0.28"),
+        (TRAINED, {"method": "grpo", "epochs": 2}, "such as clip_high 0.28"),
+        (BASE, {"method": "grpo", "minibatches": 4}, "than from denominator responses"),
+        (
+            Role.TRAINING,
+            {"method": "grpo", "filters": ["drop_truncated"], "max_new_tokens": 16384},
+            "up to 16,384 tokens",
+        ),
     ],
 )
-def test_a_guideline_that_is_not_followed_is_named(maker: str, params: dict[str, Any], words: str) -> None:
+def test_a_guideline_that_is_not_followed_is_named(maker: Role, params: dict[str, Any], words: str) -> None:
     (line,) = remarks(maker, **params)
     assert words in line and "arXiv:2508.08221" in line
 
@@ -47,16 +54,19 @@ def test_drawing_ahead_without_its_correction_is_named() -> None:
 @pytest.mark.parametrize(
     "maker, params",
     [
-        ("sft", {"method": "lite-ppo"}),
-        ("sft", {"method": "grpo"}),  # one update for each batch: no clip acts
-        ("sft", {"method": "dapo", "minibatches": 4}),  # dynamic sampling leaves no group that differs in length only
-        ("pretrain", {"method": "lite-ppo", "minibatches": 4}),
+        (TRAINED, {"method": "lite-ppo"}),
+        (TRAINED, {"method": "grpo"}),  # one update for each batch: no clip acts
+        (
+            Role.TRAINING,
+            {"method": "dapo", "minibatches": 4},
+        ),  # dynamic sampling leaves no group that differs in length only
+        (BASE, {"method": "lite-ppo", "minibatches": 4}),
         (None, {"method": "grpo", "minibatches": 4}),  # a model from outside: aligned or not is not known
-        ("sft", {"method": "grpo", "filters": ["drop_truncated"], "max_new_tokens": 8192}),
-        ("sft", {"method": "grpo", "rewards": GRADED, "advantages": ["group_mean"]}),
+        (TRAINED, {"method": "grpo", "filters": ["drop_truncated"], "max_new_tokens": 8192}),
+        (TRAINED, {"method": "grpo", "rewards": GRADED, "advantages": ["group_mean"]}),
     ],
 )
-def test_nothing_is_said_where_a_guideline_holds_or_does_not_apply(maker: str | None, params: dict[str, Any]) -> None:
+def test_nothing_is_said_where_a_guideline_holds_or_does_not_apply(maker: Role | None, params: dict[str, Any]) -> None:
     assert remarks(maker, **params) == []
 
 

@@ -52,7 +52,8 @@ def what_to_turn(job: Job, component: Component, params: Params, store: Store, i
 
     What was `said` of the shortage tells a GPU's memory from the host's.
     """
-    estimate = component.memory and component.memory(params, _model_sizes(component, store, inputs), job.resources)
+    sizes = _model_sizes(component, store, inputs)
+    estimate = component.memory and component.memory(params, sizes, job.resources)
     if not estimate:
         return "take a larger pool"
     on_gpu = any(sign in said.lower() for sign in GPU_SIGNS)
@@ -63,12 +64,12 @@ def what_to_turn(job: Job, component: Component, params: Params, store: Store, i
 
 def _model_sizes(component: Component, store: Store, inputs: Resolved) -> Any:
     """Return the sizes of the first input model, by its config.json alone: weights may be large and far away."""
-    from components.modeling.models.model_sizes import ModelSizes
-
+    if component.model_sizes is None:
+        return None
     of_models = (port for port in inputs if component.inputs[port].type in MODELS)
     with suppress(PosttrainError):  # a store that is away must not hide the shortage
         for digest in (digest for port in of_models for digest, _ in inputs[port]):
             paths = [entry.path for entry in store.manifest(digest).files if Path(entry.path).name == "config.json"]
             if paths:
-                return ModelSizes.from_config(json.loads(store.read_file(digest, paths[0])))
+                return component.model_sizes(json.loads(store.read_file(digest, paths[0])))
     return None
