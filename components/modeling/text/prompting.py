@@ -40,7 +40,7 @@ def encode_prompts(
     if not prompts:
         return []
     _check(tokenizer, ends)
-    return _tokenize(tokenizer, [_render_prompt(tokenizer, prompt) for prompt in prompts])
+    return tokenize(tokenizer, [_render_prompt(tokenizer, prompt) for prompt in prompts])
 
 
 def encode_example(
@@ -63,8 +63,8 @@ def encode_examples(
         return []
     ends = _check(tokenizer, ends)
     rendered = [_render_example(tokenizer, prompt, response) for prompt, response in examples]
-    prompts = _tokenize(tokenizer, [start for start, _ in rendered])
-    wholes = _tokenize(tokenizer, [start + rest for start, rest in rendered])
+    prompts = tokenize(tokenizer, [start for start, _ in rendered])
+    wholes = tokenize(tokenizer, [start + rest for start, rest in rendered])
     return [
         _mask_response(tokenizer, ends, prompt, whole, rest)
         for prompt, whole, (_, rest) in zip(prompts, wholes, rendered, strict=True)
@@ -82,7 +82,7 @@ def encode_texts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> li
         return []
     if tokenizer.eos_token_id is None:
         raise InputError("the tokenizer has no eos_token: no text could ever end; set one in tokenizer_config.json")
-    encoded = [[*tokens, tokenizer.eos_token_id] for tokens in _tokenize(tokenizer, texts)]
+    encoded = [[*tokens, tokenizer.eos_token_id] for tokens in tokenize(tokenizer, texts)]
     return [Encoded(tokens, [True] * len(tokens)) for tokens in encoded]
 
 
@@ -140,7 +140,8 @@ def _check(tokenizer: PreTrainedTokenizerBase, ends: TurnEnds | None) -> TurnEnd
     return ends
 
 
-def _tokenize(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
+def tokenize(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
+    """Return the token ids of rendered texts, nothing added."""
     return tokenizer(list(texts), add_special_tokens=False, return_attention_mask=False)["input_ids"]
 
 
@@ -172,13 +173,22 @@ def _render_example(tokenizer: PreTrainedTokenizerBase, prompt: str, response: s
 def _mask_response(
     tokenizer: PreTrainedTokenizerBase, ends: TurnEnds, prompt: list[int], whole: list[int], rest: str
 ) -> Encoded:
-    """Split the tokens of a whole example at the end of its prompt; stop at the response's first end, added if
-    absent."""
+    response = split_example(tokenizer, ends, prompt, whole, rest)
+    return Encoded([*prompt, *response], [False] * len(prompt) + [True] * len(response))
+
+
+def split_example(
+    tokenizer: PreTrainedTokenizerBase, ends: TurnEnds, prompt: list[int], whole: list[int], rest: str
+) -> list[int]:
+    """Return the response's tokens of `whole`, the tokens of a prompt with the response `rest` behind it.
+
+    They stop at the response's first end, which is added if absent. Raises InputError for a response that cannot be
+    told from its prompt.
+    """
     response = whole[len(prompt) :]
     if whole[: len(prompt)] != prompt:  # a token reaches across the border, which sampling could never produce
-        (response,) = _tokenize(tokenizer, [rest])
+        (response,) = tokenize(tokenizer, [rest])
         if tokenizer.decode(prompt + response) != tokenizer.decode(whole):
             raise InputError(f"the tokenizer cannot encode the response {rest!r} apart from its prompt")
     last = next((at for at, token in enumerate(response) if token in ends.ids), None)
-    response = [*response, ends.trained] if last is None else response[: last + 1]
-    return Encoded([*prompt, *response], [False] * len(prompt) + [True] * len(response))
+    return [*response, ends.trained] if last is None else response[: last + 1]

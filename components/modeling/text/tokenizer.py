@@ -24,6 +24,13 @@ TINY_CHAT_TEMPLATE = (
     "{{ eos_token if message['role'] == 'assistant' else '\\n' }}{% endfor %}"
 )
 """A user turn costs one token beside its text (the newline), an assistant turn ends with eos."""
+ROLE_MARKS = ("<|system|>", "<|user|>", "<|assistant|>")
+ROLES_CHAT_TEMPLATE = (
+    "{% for message in messages %}{{ '<|' + message['role'] + '|>' + message['content'] }}"
+    "{% if message['role'] == 'assistant' %}{{ eos_token }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
+)
+"""Every turn begins with the mark of its role; an assistant turn ends with eos."""
 
 
 def train_tokenizer(
@@ -46,7 +53,7 @@ def train_tokenizer(
         for prompts in prompts_by_domain.values():
             sample = list(dict.fromkeys(prompts))[: config.max_sample_prompts]
             phrases.update(shared_phrases(sample, min_chars=config.min_phrase_chars))
-    return _assemble(sorted(alphabet), sorted(phrases), byte_fallback=config.byte_fallback)
+    return _assemble(sorted(alphabet), sorted(phrases), byte_fallback=config.byte_fallback, roles=config.chat_template == "roles")
 
 
 def shared_phrases(prompts: Sequence[str], *, min_chars: int) -> list[str]:
@@ -81,14 +88,17 @@ def _longest_shared(prompts: Sequence[str], min_chars: int) -> str:
     return best
 
 
-def _assemble(alphabet: list[str], phrases: list[str], *, byte_fallback: bool) -> PreTrainedTokenizerFast:
-    pieces = [PAD, EOS, UNKNOWN, THINK, ANSWER, *alphabet]
+def _assemble(
+    alphabet: list[str], phrases: list[str], *, byte_fallback: bool, roles: bool
+) -> PreTrainedTokenizerFast:
+    marks = ROLE_MARKS if roles else ()
+    pieces = [PAD, EOS, UNKNOWN, THINK, ANSWER, *marks, *alphabet]
     if byte_fallback:
         pieces += [f"<0x{value:02X}>" for value in range(256)]
     vocabulary = {piece: index for index, piece in enumerate(pieces)}
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], unk_token=UNKNOWN, byte_fallback=byte_fallback))
     tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
-    tokenizer.add_special_tokens([PAD, EOS, UNKNOWN])
+    tokenizer.add_special_tokens([PAD, EOS, UNKNOWN, *marks])
     # Marks are part of the text that a model writes, so they are not special: decoding keeps them.
     tokenizer.add_tokens([AddedToken(mark, normalized=False) for mark in (THINK, ANSWER)])
     tokenizer.add_tokens([AddedToken(phrase, normalized=False) for phrase in phrases])
@@ -100,7 +110,7 @@ def _assemble(alphabet: list[str], phrases: list[str], *, byte_fallback: bool) -
         clean_up_tokenization_spaces=False,
         padding_side="left",
     )
-    fast.chat_template = TINY_CHAT_TEMPLATE
+    fast.chat_template = ROLES_CHAT_TEMPLATE if roles else TINY_CHAT_TEMPLATE
     return fast
 
 

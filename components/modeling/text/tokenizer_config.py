@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field
 
 from components.contract.component import Params
@@ -19,3 +21,6 @@ class TokenizerConfig(Params):
     byte_fallback: bool = False
     """Spell characters outside the alphabet as UTF-8 bytes (256 more tokens); otherwise they become
     unknown."""
+    chat_template: Literal["plain", "roles"] = "plain"
+    """How turns are told apart: by a newline and the end mark only, or by a mark for each role, which conversations
+    with a system message need."""

@@ -7,7 +7,7 @@ and generation_config; Gemma's `<end_of_turn>` is no eos_token. A response ends 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -120,18 +120,30 @@ def render_chat(tokenizer: PreTrainedTokenizerBase, prompt: str, response: str |
 
     Raises InputError for a template that cannot render it.
     """
-    from jinja2 import TemplateError
-
     messages = [{"role": "user", "content": prompt}]
     if response is not None:
         messages.append({"role": "assistant", "content": response})
+    return render_messages(tokenizer, messages, generation=response is None)
+
+
+def render_messages(
+    tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str | None]], *, generation: bool
+) -> str:
+    """Return the text of messages, and the generation prompt behind them if wanted; raise InputError if it cannot."""
+    from jinja2 import TemplateError
+
     try:
         return tokenizer.apply_chat_template(
-            messages, tokenize=False, add_generation_prompt=response is None, date_string=TODAY
+            [dict(message) for message in messages],
+            tokenize=False,
+            add_generation_prompt=generation,
+            date_string=TODAY,
         )
     # A template is a program of the model's authors: whatever it raises is a fault of the model folder.
     except (TemplateError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
-        turns = "a user turn" if response is None else "a user and an assistant turn"
+        turns = {1: "a user turn", 2: "a user and an assistant turn"}.get(len(messages))
+        if turns is None or messages[0]["role"] != "user":
+            turns = f"messages of {', '.join(str(message['role']) for message in messages)}"
         reason = " ".join(str(error).split())[:200]
         raise InputError(
             f"the chat template cannot render {turns} ({type(error).__name__}: {reason}); mend chat_template in the "

@@ -1,0 +1,96 @@
+"""Messages of a conversation, and the rules that they keep; free of torch and of tokenizers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, model_serializer
+
+from components.contract.errors import InputError
+
+ROLES = ("system", "user", "assistant")
+
+
+class Message(BaseModel):
+    """One message. An assistant's without content is an open turn: the policy writes it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    role: Literal["system", "user", "assistant"]
+    content: str | None
+    """Text; none opens an assistant's turn."""
+    learn: bool | None = None
+    """Whether supervised training with `learn: marked` has this turn for a target."""
+
+    @model_serializer
+    def _plain(self) -> dict[str, str | bool | None]:
+        row: dict[str, str | bool | None] = {"role": self.role, "content": self.content}
+        return row if self.learn is None else {**row, "learn": self.learn}
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether the policy writes this message."""
+        return self.role == "assistant" and self.content is None
+
+
+def check_messages(messages: Sequence[Message]) -> None:
+    """Raise InputError, in one line, unless a system message (or none) precedes turns of user and assistant by turns.
+
+    Only turns of the assistant may be open or say whether they are learnt.
+    """
+    turns = messages[1:] if messages and messages[0].role == "system" else messages
+    if not turns:
+        raise InputError("messages: there is none of the user")
+    first = len(messages) - len(turns)
+    for position, message in enumerate(messages):
+        name = f"messages[{position}]"
+        wanted = "system" if position < first else ("user", "assistant")[(position - first) % 2]
+        if message.role != wanted:
+            raise InputError(
+                f"{name} is of the {message.role}, where one of the {wanted} belongs: after a system message, if any, "
+                "user and assistant take turns"
+            )
+        if message.role != "assistant" and not (message.content or "").strip():
+            raise InputError(f"{name} ({message.role}) has no content; only an assistant's message may be open")
+        if message.role != "assistant" and message.learn is not None:
+            raise InputError(f"{name} ({message.role}) has `learn`, which only an assistant's message can have")
+        if message.content is not None and not message.content.isascii():
+            _check_unicode(name, message.content)
+
+
+def _check_unicode(name: str, text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"{name}: half of a surrogate pair at character {error.start}") from error
+
+
+def num_turns(messages: Sequence[Message]) -> int:
+    """Return how many turns the policy writes, the implicit last one counted."""
+    return sum(message.is_open for message in messages) + (messages[-1].role != "assistant")
+
+
+def filled(messages: Sequence[Message], turns: Sequence[str]) -> tuple[Message, ...]:
+    """Return the whole conversation: `turns`, in their order, in the place of the open turns and of the implicit last.
+
+    Fewer turns than that end the conversation early, behind the last one written. Raises InputError for more.
+    """
+    if len(turns) > num_turns(messages):
+        raise InputError(f"{len(turns)} turns were written where the messages have room for {num_turns(messages)}")
+    written = iter(turns)
+    whole: list[Message] = []
+    for message in messages:
+        if message.is_open:
+            text = next(written, None)
+            if text is None:
+                return tuple(whole)
+            message = Message(role="assistant", content=text, learn=message.learn)
+        whole.append(message)
+    whole += [Message(role="assistant", content=text) for text in written]
+    return tuple(whole)
+
+
+def transcript(messages: Sequence[Message]) -> str:
+    """Return messages as text for people: "user: ...", a line each; an open turn as "assistant: ..."."""
+    return "\n".join(f"{m.role}: {'...' if m.content is None else m.content}" for m in messages)

@@ -1,0 +1,224 @@
+"""Conversations as tokens: what a policy begins with, and what stands between the turns that it writes.
+
+The layout that is trained on is the one that is sampled from: template tokens and the policy's own turns by turns.
+What the policy sampled is never tokenised again. A template whose earlier turns change once others follow them (one
+that drops earlier thinking, say) is refused: a policy would be trained on a context that it never saw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+from weakref import WeakKeyDictionary
+
+from transformers import PreTrainedTokenizerBase
+
+from components.contract.errors import InputError
+from components.contract.messages import Message, check_messages, filled, num_turns
+from components.modeling.text.prompting import Encoded, split_example, tokenize
+from components.modeling.text.turn_ends import (
+    PROBE,
+    QUESTION,
+    TEXT_MARKS,
+    TurnEnds,
+    find_turn_ends,
+    render_messages,
+    template_end,
+)
+
+PROBES = (PROBE, f"<think>\nSix sevens.\n</think>\n\n{PROBE}")
+"""Stand for what the policy will write: a template must leave either as it is when turns follow."""
+SHOWN_CHARS = 60
+Learn = Literal["last", "all", "marked"]
+
+
+@dataclass(frozen=True)
+class Script:
+    """The template's tokens of a conversation: all but what the policy writes."""
+
+    opening: list[int]
+    """Up to the first open turn, its generation prompt included."""
+    gaps: tuple[list[int], ...]
+    """Behind the end token of each open turn but the last, through the next generation prompt."""
+    end: int
+    """The token that ends a turn."""
+
+    @property
+    def num_turns(self) -> int:
+        """Return how many turns the policy writes."""
+        return len(self.gaps) + 1
+
+    def following(self, turn: int, sampled: Sequence[int] | None = None) -> list[int]:
+        """Return what follows the sampled turn number `turn`, from 0; without `sampled`, its end token is there."""
+        missing = sampled is not None and (not sampled or sampled[-1] != self.end)
+        return [self.end, *self.gaps[turn]] if missing else list(self.gaps[turn])
+
+
+def opening(
+    tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], ends: TurnEnds | None = None
+) -> list[int]:
+    """Return the token ids up to the first open turn, its generation prompt included; see `script`."""
+    return script(tokenizer, messages, ends).opening
+
+
+def following(
+    tokenizer: PreTrainedTokenizerBase,
+    messages: Sequence[Message],
+    turn: int,
+    sampled: Sequence[int] | None = None,
+    ends: TurnEnds | None = None,
+) -> list[int]:
+    """Return the template's tokens after sampled turn number `turn` (from 0) through the next generation prompt.
+
+    A turn that was cut by the token limit lacks the template's end token, which then comes first: give `sampled`, the
+    turn's tokens, and that is seen. Raises InputError for the last turn, which nothing follows.
+    """
+    found = script(tokenizer, messages, ends)
+    if not 0 <= turn < len(found.gaps):
+        raise InputError(f"nothing follows turn {turn} of a conversation in which the policy writes {found.num_turns}")
+    return found.following(turn, sampled)
+
+
+def script(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], ends: TurnEnds | None = None) -> Script:
+    """Return the template's tokens of messages whose open turns, and the implicit last one, the policy writes.
+
+    Raises InputError for messages out of order, for contents that name a mark of the template, and for a template that
+    cannot render them or changes earlier turns.
+    """
+    check_messages(messages)
+    if messages[-1].role == "assistant":
+        raise InputError("messages end with the assistant: the turn behind the user's last message is the policy's")
+    ends = find_turn_ends(tokenizer) if ends is None else ends
+    _check_contents(tokenizer, ends, messages)
+    plain, thinking = (_pieces(tokenizer, filled(messages, [probe] * num_turns(messages))) for probe in PROBES)
+    if [gap for gap, _ in plain] != [gap for gap, _ in thinking]:
+        raise InputError("the chat template writes other text between turns once a turn holds <think>")
+    pairs = _tokens(tokenizer, ends, plain)
+    open_turns = [m.is_open for m in messages if m.role == "assistant"] + [True]
+    parts: list[list[int]] = [[]]
+    for (gap, response), is_open in zip(pairs, open_turns, strict=True):
+        parts[-1] += gap
+        if is_open:
+            parts.append([])
+        else:
+            parts[-1] += response
+    return Script(parts[0], tuple(parts[1:-1]), ends.trained)
+
+
+def encode_conversation(
+    tokenizer: PreTrainedTokenizerBase,
+    messages: Sequence[Message],
+    ends: TurnEnds | None = None,
+    *,
+    learn: Learn = "last",
+) -> Encoded:
+    """Return tokens and loss mask of a whole conversation, which ends with the assistant.
+
+    Targets are the assistant's turns with the token that ends each: the last one, all, or those whose message has
+    `learn: true`. `encode(m[:k])` is a prefix of `encode(m[:k+1])`. Raises InputError as `script` does, and for an open
+    turn: nothing is known of it.
+    """
+    check_messages(messages)
+    if messages[-1].role != "assistant" or any(message.content is None for message in messages):
+        raise InputError("a conversation to train on ends with the assistant, and every message has its content")
+    ends = find_turn_ends(tokenizer) if ends is None else ends
+    _check_contents(tokenizer, ends, messages)
+    turns = [message for message in messages if message.role == "assistant"]
+    wanted = {
+        "last": [False] * (len(turns) - 1) + [True],
+        "all": [True] * len(turns),
+        "marked": [bool(turn.learn) for turn in turns],
+    }[learn]
+    tokens: list[int] = []
+    mask: list[bool] = []
+    for (gap, response), target in zip(_tokens(tokenizer, ends, _pieces(tokenizer, messages)), wanted, strict=True):
+        tokens += [*gap, *response]
+        mask += [False] * len(gap) + [target] * len(response)
+    return Encoded(tokens, mask)
+
+
+Piece = tuple[str, str]
+"""What the template writes before a turn of the assistant, and the turn with the mark that ends it."""
+
+
+def _pieces(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> list[Piece]:
+    """Return the text of a whole conversation cut at its turns; raise InputError where earlier text changes."""
+    if not tokenizer.chat_template:
+        raise InputError("the tokenizer has no chat template, and messages need one; set chat_template, or give prompts")
+    end, before = template_end(tokenizer), ""
+    plain = [{"role": message.role, "content": message.content} for message in messages]
+    pieces: list[Piece] = []
+    for at in (at for at, message in enumerate(messages) if message.role == "assistant"):
+        start = render_messages(tokenizer, plain[:at], generation=True)
+        gap = _behind(start, before, at - 1)
+        whole = render_messages(tokenizer, plain[: at + 1], generation=False)
+        response = _behind(whole, start, at)
+        if end.token is None:
+            response = response.removesuffix(end.tail)
+        else:
+            mark = tokenizer.convert_ids_to_tokens(end.token)
+            text, found, _ = response.partition(mark)
+            if not found:
+                raise InputError(f"the chat template does not end messages[{at}] with {mark!r}, as it ends other turns")
+            response = text + found
+        pieces.append((gap, response))
+        before = start + response
+    return pieces
+
+
+def _behind(text: str, start: str, at: int) -> str:
+    """Return what follows `start`; raise InputError with the place where the template diverges from it."""
+    if text.startswith(start):
+        return text[len(start) :]
+    place = next((n for n, (a, b) in enumerate(zip(text, start, strict=False)) if a != b), min(len(text), len(start)))
+    was, becomes = start[place : place + SHOWN_CHARS], text[place : place + SHOWN_CHARS]
+    raise InputError(
+        f"the chat template changes earlier turns: what is {was!r} up to messages[{at}] becomes {becomes!r} once the "
+        "next turn follows; use a template that keeps them (one that drops earlier thinking is the usual cause)"
+    )
+
+
+def _tokens(
+    tokenizer: PreTrainedTokenizerBase, ends: TurnEnds, pieces: Sequence[Piece]
+) -> list[tuple[list[int], list[int]]]:
+    """Return the tokens of pieces: a gap as it stands behind the end token, and the turn with its end token."""
+    mark = tokenizer.convert_ids_to_tokens(ends.trained)
+    starts = [gap if number == 0 else mark + gap for number, (gap, _) in enumerate(pieces)]
+    gaps = tokenize(tokenizer, starts)
+    wholes = tokenize(tokenizer, [start + response for start, (_, response) in zip(starts, pieces, strict=True)])
+    found: list[tuple[list[int], list[int]]] = []
+    for number, (gap, whole, (_, response)) in enumerate(zip(gaps, wholes, pieces, strict=True)):
+        behind = gap if number == 0 else gap[1:]
+        if number and gap[:1] != [ends.trained]:
+            raise InputError(f"the tokenizer does not read {mark!r}, which ends a turn, as one token")
+        found.append((behind, split_example(tokenizer, ends, gap, whole, response)))
+    return found
+
+
+_marks: WeakKeyDictionary[PreTrainedTokenizerBase, tuple[object, frozenset[str]]] = WeakKeyDictionary()
+
+
+def _check_contents(tokenizer: PreTrainedTokenizerBase, ends: TurnEnds, messages: Sequence[Message]) -> None:
+    """Raise InputError for a message whose text would be read as a mark of the template, such as another turn."""
+    marks = _template_marks(tokenizer) | set(tokenizer.convert_ids_to_tokens(list(ends.ids)))
+    for position, message in enumerate(messages):
+        named = next((mark for mark in sorted(marks) if mark in (message.content or "")), None)
+        if named is not None:
+            raise InputError(
+                f"messages[{position}] ({message.role}) contains {named!r}, which the chat template writes between "
+                "turns: its text could pass for another turn; remove the mark or the row"
+            )
+
+
+def _template_marks(tokenizer: PreTrainedTokenizerBase) -> frozenset[str]:
+    """Return the added tokens that the template writes around messages."""
+    template = tokenizer.chat_template
+    known = _marks.get(tokenizer)
+    if known is None or known[0] != template:
+        turns = [{"role": "user", "content": QUESTION}, {"role": "assistant", "content": PROBE}]
+        text = render_messages(tokenizer, [*turns, turns[0]], generation=True) if template else ""
+        added = {token.content for token in tokenizer.added_tokens_decoder.values()} - TEXT_MARKS
+        known = (template, frozenset(mark for mark in added if mark.strip() and mark in text and mark not in QUESTION))
+        _marks[tokenizer] = known
+    return known[1]
