@@ -53,7 +53,8 @@ def train_tokenizer(
         for prompts in prompts_by_domain.values():
             sample = list(dict.fromkeys(prompts))[: config.max_sample_prompts]
             phrases.update(shared_phrases(sample, min_chars=config.min_phrase_chars))
-    return _assemble(sorted(alphabet), sorted(phrases), byte_fallback=config.byte_fallback, roles=config.chat_template == "roles")
+    roles = config.chat_template == "roles"
+    return _assemble(sorted(alphabet), sorted(phrases), byte_fallback=config.byte_fallback, roles=roles)
 
 
 def shared_phrases(prompts: Sequence[str], *, min_chars: int) -> list[str]:
@@ -88,9 +89,7 @@ def _longest_shared(prompts: Sequence[str], min_chars: int) -> str:
     return best
 
 
-def _assemble(
-    alphabet: list[str], phrases: list[str], *, byte_fallback: bool, roles: bool
-) -> PreTrainedTokenizerFast:
+def _assemble(alphabet: list[str], phrases: list[str], *, byte_fallback: bool, roles: bool) -> PreTrainedTokenizerFast:
     marks = ROLE_MARKS if roles else ()
     pieces = [PAD, EOS, UNKNOWN, THINK, ANSWER, *marks, *alphabet]
     if byte_fallback:

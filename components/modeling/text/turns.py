@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerBase
 
 from components.contract.errors import InputError
 from components.contract.messages import Message, check_messages, filled, num_turns
-from components.modeling.text.prompting import Encoded, split_example, tokenize
+from components.modeling.text.prompting import Encoded, encode_prompts, split_example, tokenize
 from components.modeling.text.turn_ends import (
     PROBE,
     QUESTION,
@@ -49,15 +49,17 @@ class Script:
         """Return how many turns the policy writes."""
         return len(self.gaps) + 1
 
+    def num_tokens(self, turn_tokens: int) -> int:
+        """Return the tokens of the conversation when every turn is cut at `turn_tokens`."""
+        return len(self.opening) + turn_tokens * self.num_turns + sum(len(gap) + 1 for gap in self.gaps)
+
     def following(self, turn: int, sampled: Sequence[int] | None = None) -> list[int]:
         """Return what follows the sampled turn number `turn`, from 0; without `sampled`, its end token is there."""
         missing = sampled is not None and (not sampled or sampled[-1] != self.end)
         return [self.end, *self.gaps[turn]] if missing else list(self.gaps[turn])
 
 
-def opening(
-    tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], ends: TurnEnds | None = None
-) -> list[int]:
+def opening(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], ends: TurnEnds | None = None) -> list[int]:
     """Return the token ids up to the first open turn, its generation prompt included; see `script`."""
     return script(tokenizer, messages, ends).opening
 
@@ -106,6 +108,18 @@ def script(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], ends
     return Script(parts[0], tuple(parts[1:-1]), ends.trained)
 
 
+def scripts(
+    tokenizer: PreTrainedTokenizerBase, tasks: Sequence[str | Sequence[Message]], ends: TurnEnds | None = None
+) -> list[Script]:
+    """Return the script of each task, which is a prompt (one turn, encoded by `encode_prompts`) or messages."""
+    ends = find_turn_ends(tokenizer) if ends is None else ends
+    prompts = iter(encode_prompts(tokenizer, [task for task in tasks if isinstance(task, str)], ends))
+    return [
+        Script(next(prompts), (), ends.trained) if isinstance(task, str) else script(tokenizer, task, ends)
+        for task in tasks
+    ]
+
+
 def encode_conversation(
     tokenizer: PreTrainedTokenizerBase,
     messages: Sequence[Message],
@@ -145,7 +159,7 @@ Piece = tuple[str, str]
 def _pieces(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> list[Piece]:
     """Return the text of a whole conversation cut at its turns; raise InputError where earlier text changes."""
     if not tokenizer.chat_template:
-        raise InputError("the tokenizer has no chat template, and messages need one; set chat_template, or give prompts")
+        raise InputError("the tokenizer has no chat template, which messages need; set chat_template, or give prompts")
     end, before = template_end(tokenizer), ""
     plain = [{"role": message.role, "content": message.content} for message in messages]
     pieces: list[Piece] = []

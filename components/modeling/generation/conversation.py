@@ -1,0 +1,79 @@
+"""Whole conversations from a sampler: every turn of the policy's, drawn together, one turn after the other.
+
+Shapes: S conversations (rows); row r belongs to script r // num_samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from components.contract.errors import InputError
+from components.modeling.generation.generate import Progress
+from components.modeling.generation.sampler import Sampler
+from components.modeling.generation.samples import Samples
+from components.modeling.generation.sampling_config import SamplingConfig
+from components.modeling.text.turns import Script
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One turn of all conversations that have it."""
+
+    contexts: list[list[int]]
+    """What each prompt of `samples` was drawn under: of the first turn the openings; of later ones a context for every
+    row, the turns before it verbatim."""
+    samples: Samples
+    """What was drawn: `num_samples` for each opening, later one for each context."""
+    rows: list[int]
+    """The conversation that each row of `samples` continues, ascending."""
+
+
+def converse(
+    sampler: Sampler,
+    scripts: Sequence[Script],
+    config: SamplingConfig,
+    *,
+    generator: torch.Generator,
+    progress: Progress | None = None,
+) -> list[Turn]:
+    """Draw `num_samples` conversations for every script, turn by turn; scripts of one turn are plain prompts.
+
+    The policy's tokens stay as they were drawn; a turn that reached `max_new_tokens` is ended for it. `max_new_tokens`
+    bounds each turn. Equal scripts, weights and generator state give equal conversations. `progress` is called with
+    (rows done, all rows) of the turn under way. Raises InputError when a conversation might not fit the model.
+    """
+    check_fit(scripts, config, sampler.policy.max_positions)
+    contexts = [script.opening for script in scripts]
+    samples = sampler.sample(contexts, config, generator=generator, progress=progress)
+    rows = list(range(len(scripts) * config.num_samples))
+    turns = [Turn(contexts, samples, rows)]
+    of_row = [scripts[row // config.num_samples] for row in rows]
+    single = config.model_copy(update={"num_samples": 1})
+    while open_rows := [at for at, row in enumerate(turns[-1].rows) if of_row[row].num_turns > len(turns)]:
+        last = turns[-1]
+        responses, per_context = last.samples.responses(), last.samples.num_samples
+        rows = [last.rows[at] for at in open_rows]
+        contexts = [
+            [
+                *last.contexts[at // per_context],
+                *responses[at],
+                *of_row[row].following(len(turns) - 1, responses[at]),
+            ]
+            for at, row in zip(open_rows, rows, strict=True)
+        ]
+        samples = sampler.sample(contexts, single, generator=generator, progress=progress)
+        turns.append(Turn(contexts, samples, rows))
+    return turns
+
+
+def check_fit(scripts: Sequence[Script], config: SamplingConfig, max_positions: int) -> None:
+    """Raise InputError when a conversation whose turns are all cut at the limit exceeds the model's positions."""
+    longest = max((script.num_tokens(config.max_new_tokens) for script in scripts if script.gaps), default=0)
+    if longest > max_positions:
+        raise InputError(
+            f"a conversation may have {longest} tokens (its turns up to max_new_tokens {config.max_new_tokens} each), "
+            f"and the model has {max_positions} positions"
+        )
