@@ -46,9 +46,9 @@ def approve(arguments: argparse.Namespace) -> int:
 
 def _tell_airflow(store: Store, where: dict[str, str], arguments: argparse.Namespace) -> None:
     """Answer the question that waits in Airflow, too; the run goes on there by itself."""
+    from pipelines.engines.airflow.client import Account, Client, NotFound
+    from pipelines.engines.airflow.deployment.deployment import Deployment
     from pipelines.engines.airflow.engine import answer_approval, run_path
-    from pipelines.engines.airflow.standing.client import Account, Client, NotFound
-    from pipelines.engines.airflow.standing.deployment import Deployment
 
     client = Client(Account.read(Deployment.beside(store)))
     path = run_path(where["dag_id"], where["run_id"])

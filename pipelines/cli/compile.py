@@ -40,7 +40,7 @@ def run_on_kubeflow(plan: Plan, store: Store, view: RunView, *, new: bool) -> Ru
     require_kfp()
     from pipelines.engines.kubeflow import engine
     from pipelines.engines.kubeflow.client import Account, Client
-    from pipelines.engines.kubeflow.compiling.settings import Settings
+    from pipelines.engines.kubeflow.compiler.settings import Settings
 
     account = Account.read()
     settings = Settings.read()
@@ -50,8 +50,8 @@ def run_on_kubeflow(plan: Plan, store: Store, view: RunView, *, new: bool) -> Ru
 def compiled(arguments: argparse.Namespace, store: str | None) -> str:
     """Return the pipeline that the arguments ask for; raise InputError where kfp is not installed."""
     require_kfp()
-    from pipelines.engines.kubeflow.compiling.compiler import compile_recipe
-    from pipelines.engines.kubeflow.compiling.settings import Settings
+    from pipelines.engines.kubeflow.compiler.compiler import compile_recipe
+    from pipelines.engines.kubeflow.compiler.settings import Settings
     from pipelines.recipe.recipe import load_recipe
 
     recipe = load_recipe(arguments.recipe, arguments.overrides, seed=arguments.seed, whole=True)

@@ -52,9 +52,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _on_engine(plan: Plan, store: Store, view: RunView, arguments: argparse.Namespace) -> RunResult:
     if arguments.engine == "airflow":
+        from pipelines.engines.airflow.client import Account, Client
+        from pipelines.engines.airflow.deployment.deployment import Deployment
         from pipelines.engines.airflow.engine import run_on_airflow
-        from pipelines.engines.airflow.standing.client import Account, Client
-        from pipelines.engines.airflow.standing.deployment import Deployment
 
         for option in ("containers", "jobs"):
             if getattr(arguments, option):

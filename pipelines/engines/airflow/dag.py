@@ -13,8 +13,6 @@ from airflow.sdk.definitions.param import ParamsDict
 
 from components.contract.artifacts import ArtifactType
 from components.contract.errors import InputError
-from pipelines.engines.airflow.approval import ApprovalTask
-from pipelines.engines.airflow.callbacks import stage_failed
 from pipelines.engines.airflow.docs import recipe_docs, stage_docs
 from pipelines.engines.airflow.form import form_of
 from pipelines.engines.airflow.names import (
@@ -27,10 +25,12 @@ from pipelines.engines.airflow.names import (
     pool_name,
     run_id_of,
 )
-from pipelines.engines.airflow.run_tasks import PlanTask, ReportTask
-from pipelines.engines.airflow.stage_run import STORE
-from pipelines.engines.airflow.stage_task import StageTask
-from pipelines.engines.airflow.standing.pools import slots_of_a_job
+from pipelines.engines.airflow.pools import slots_of_a_job
+from pipelines.engines.airflow.tasks.approval import ApprovalTask
+from pipelines.engines.airflow.tasks.callbacks import stage_failed
+from pipelines.engines.airflow.tasks.run_tasks import PlanTask, ReportTask
+from pipelines.engines.airflow.tasks.stage_run import STORE
+from pipelines.engines.airflow.tasks.stage_task import StageTask
 from pipelines.engines.shared.attempt import STARTUP_SECONDS
 from pipelines.engines.shared.pod import PodSettings
 from pipelines.language.find import recipe_files
@@ -164,7 +164,9 @@ def _work(stage: Stage, recipe: Recipe, **operator: Any) -> BaseOperator:
         # the process keeps the limit by itself, from when it is there; this is for one that cannot
         limit = _seconds(stage.timeout_seconds and stage.timeout_seconds + STARTUP_SECONDS)
         return StageTask(recipe=recipe.name, stage=stage.name, execution_timeout=limit, **operator)
-    from pipelines.engines.airflow.pod_task import StagePod  # takes a second that recipes without pods need not spend
+    from pipelines.engines.airflow.tasks.pod_task import (
+        StagePod,  # takes a second that recipes without pods need not spend
+    )
 
     run_id = f"{{{{ {RUN_MACRO}({recipe.name!r}, dag_run) }}}}"
     job = stage_job(stage, recipe, os.environ.get(STORE, ""), run_id)

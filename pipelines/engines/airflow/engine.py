@@ -11,8 +11,8 @@ from urllib.parse import quote
 from components.contract.errors import InputError
 from components.runtime.ledger.records import end_key, failure_key, run_key, stage_key
 from components.runtime.store import Store
+from pipelines.engines.airflow.client import AirflowUnavailable, Client, NotFound
 from pipelines.engines.airflow.names import PLAN, REFUSED, REPORT, approval_task, dag_id, run_id
-from pipelines.engines.airflow.standing.client import AirflowUnavailable, Client, NotFound
 from pipelines.engines.shared.ending import run_result
 from pipelines.engines.shared.request import conf_of, refuse_other_graph
 from pipelines.language.document import display_path

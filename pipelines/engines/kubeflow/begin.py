@@ -15,9 +15,9 @@ from typing import Any
 from components.contract.errors import InputError, PosttrainError
 from components.runtime.job.process import FAILED, REFUSED
 from components.runtime.store import Store, open_store
-from pipelines.engines.kubeflow.compiling.bundle import Bundle
-from pipelines.engines.kubeflow.compiling.form import configuration
-from pipelines.engines.kubeflow.compiling.settings import local_file_refusals, raise_refusals
+from pipelines.engines.kubeflow.compiler.bundle import Bundle
+from pipelines.engines.kubeflow.compiler.form import configuration
+from pipelines.engines.kubeflow.compiler.settings import local_file_refusals, raise_refusals
 from pipelines.engines.kubeflow.executor import ExecutorInput, write_file
 from pipelines.engines.kubeflow.names import STORE, new_run_id, run_key
 from pipelines.engines.shared.request import overrides_of, refuse_other_graph

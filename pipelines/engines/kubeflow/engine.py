@@ -8,9 +8,9 @@ from components.contract.errors import InputError
 from components.runtime.ledger.records import end_key, run_key
 from components.runtime.store import Store
 from pipelines.engines.kubeflow.client import Client, NotFound, NotNow
-from pipelines.engines.kubeflow.compiling.compiler import compile_recipe
-from pipelines.engines.kubeflow.compiling.form import arguments_of, form_of
-from pipelines.engines.kubeflow.compiling.settings import Settings
+from pipelines.engines.kubeflow.compiler.compiler import compile_recipe
+from pipelines.engines.kubeflow.compiler.form import arguments_of, form_of
+from pipelines.engines.kubeflow.compiler.settings import Settings
 from pipelines.engines.kubeflow.follower import Follower
 from pipelines.engines.kubeflow.names import STORE
 from pipelines.engines.shared.ending import run_result

@@ -12,8 +12,8 @@ import pytest
 from components.contract.job import Job
 from components.runtime.ledger.records import failure_key, save_job
 from components.runtime.store import Store, open_store
-from pipelines.engines.airflow.callbacks import stage_failed
 from pipelines.engines.airflow.names import run_id_of
+from pipelines.engines.airflow.tasks.callbacks import stage_failed
 
 DAG_RUN = SimpleNamespace(dag_id="toy", run_id="manual__1", run_after=datetime(2026, 11, 21, tzinfo=UTC), conf={})
 RUN = run_id_of("toy", DAG_RUN)

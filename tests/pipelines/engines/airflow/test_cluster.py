@@ -9,7 +9,7 @@ from typing import Any
 import kubernetes_validate
 import yaml
 
-from pipelines.engines.airflow.stage_run import STORE
+from pipelines.engines.airflow.tasks.stage_run import STORE
 from pipelines.engines.shared.pod import (
     CONFIG_MAPS,
     IMAGES,

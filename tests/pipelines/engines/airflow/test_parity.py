@@ -13,11 +13,11 @@ from airflow.sdk import DAG
 from components.contract.job import Approval, Job
 from components.runtime.ledger.records import load_job
 from components.runtime.store import open_store
-from pipelines.engines.airflow.approval import ApprovalTask
 from pipelines.engines.airflow.dag import recipe_dag
 from pipelines.engines.airflow.names import PLAN, POOL_PREFIX, REPORT, approval_task, run_id_of
-from pipelines.engines.airflow.pod_task import StagePod
-from pipelines.engines.airflow.stage_task import StageTask
+from pipelines.engines.airflow.tasks.approval import ApprovalTask
+from pipelines.engines.airflow.tasks.pod_task import StagePod
+from pipelines.engines.airflow.tasks.stage_task import StageTask
 from pipelines.engines.shared.pod import STARTUP_SECONDS
 from pipelines.plan.plan import build_plan
 from pipelines.recipe.recipe import load_recipe

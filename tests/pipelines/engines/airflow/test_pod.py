@@ -18,7 +18,7 @@ from kubernetes.client import ApiClient
 
 from components.contract.errors import InputError
 from components.contract.job import Job
-from pipelines.engines.airflow.pod_task import StagePod
+from pipelines.engines.airflow.tasks.pod_task import StagePod
 from pipelines.engines.shared.pod import PodSettings, refusals, refuse_pods
 from pipelines.recipe.pools import Pool, load_pools
 

@@ -18,7 +18,7 @@ from components.contract.job import Job
 from components.runtime.ledger.records import failure_key, run_key, save_job, stage_entry, stage_key
 from components.runtime.store import Store, open_store
 from pipelines.engines.airflow.names import run_id_of
-from pipelines.engines.airflow.pod_task import StagePod
+from pipelines.engines.airflow.tasks.pod_task import StagePod
 from tests.pipelines.engines.airflow.test_pod import examples, operator
 from tests.support.kubernetes_api import KubernetesApi, kubernetes_api
 

@@ -12,8 +12,8 @@ from google.protobuf import json_format
 from kfp.kubernetes import kubernetes_executor_config_pb2
 from kfp.pipeline_spec import pipeline_spec_pb2
 
-from pipelines.engines.kubeflow.compiling.compiler import compile_recipe
-from pipelines.engines.kubeflow.compiling.settings import Settings
+from pipelines.engines.kubeflow.compiler.compiler import compile_recipe
+from pipelines.engines.kubeflow.compiler.settings import Settings
 from pipelines.recipe.recipe import load_recipe
 from tests.pipelines.engines.kubeflow.conftest import CPU, GPU
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from components.contract.errors import InputError
-from pipelines.engines.kubeflow.compiling.bundle import Bundle
-from pipelines.engines.kubeflow.compiling.compiler import compile_recipe
-from pipelines.engines.kubeflow.compiling.settings import Settings
+from pipelines.engines.kubeflow.compiler.bundle import Bundle
+from pipelines.engines.kubeflow.compiler.compiler import compile_recipe
+from pipelines.engines.kubeflow.compiler.settings import Settings
 from pipelines.language.find import recipe_files
 from pipelines.recipe.recipe import load_recipe
 from tests.pipelines import grammar

@@ -12,8 +12,8 @@ from components.contract.job import Job
 from components.runtime.ledger.records import load_job
 from components.runtime.store import open_store
 from pipelines.engines.kubeflow.begin import begin
-from pipelines.engines.kubeflow.compiling.bundle import Bundle
-from pipelines.engines.kubeflow.compiling.compiler import on_several_nodes
+from pipelines.engines.kubeflow.compiler.bundle import Bundle
+from pipelines.engines.kubeflow.compiler.compiler import on_several_nodes
 from pipelines.engines.kubeflow.names import PLAN, STORE, approval_task, task_name
 from pipelines.engines.shared.pod import STARTUP_SECONDS
 from pipelines.plan.plan import build_plan

@@ -14,8 +14,8 @@ from components.contract.errors import InputError
 from components.runtime.store import open_store
 from pipelines.engines.kubeflow.begin import begin, requested
 from pipelines.engines.kubeflow.client import check_arguments
-from pipelines.engines.kubeflow.compiling.bundle import Bundle
-from pipelines.engines.kubeflow.compiling.form import arguments_of, configuration, form_of
+from pipelines.engines.kubeflow.compiler.bundle import Bundle
+from pipelines.engines.kubeflow.compiler.form import arguments_of, configuration, form_of
 from pipelines.engines.kubeflow.engine import request
 from pipelines.engines.kubeflow.names import STORE, run_key
 from pipelines.recipe.recipe import load_recipe

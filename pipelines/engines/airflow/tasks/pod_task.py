@@ -12,8 +12,8 @@ from kubernetes.client import models as k8s
 
 from components.contract.job import Job
 from components.runtime.job.process import FAILED
-from pipelines.engines.airflow.links import MlflowRun
-from pipelines.engines.airflow.stage_run import StageRun
+from pipelines.engines.airflow.tasks.links import MlflowRun
+from pipelines.engines.airflow.tasks.stage_run import StageRun
 from pipelines.engines.shared.attempt import Ended, ended
 from pipelines.engines.shared.pod import (
     CONTAINER,

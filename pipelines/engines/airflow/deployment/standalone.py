@@ -17,12 +17,12 @@ from components.contract.errors import InputError, PosttrainError
 from components.runtime.lineage.delivery.target import tracking_uri
 from components.runtime.store import Store
 from components.runtime.system.code import ROOT
+from pipelines.engines.airflow.client import Account, AirflowUnavailable, Client
+from pipelines.engines.airflow.deployment import guard
+from pipelines.engines.airflow.deployment.deployment import HOST, Deployment, airflow_python, person
 from pipelines.engines.airflow.names import MLFLOW_PORT, dag_id
-from pipelines.engines.airflow.stage_process import stage_python
-from pipelines.engines.airflow.standing import guard
-from pipelines.engines.airflow.standing.client import Account, AirflowUnavailable, Client
-from pipelines.engines.airflow.standing.deployment import HOST, Deployment, airflow_python, person
-from pipelines.engines.airflow.standing.pools import create_pools
+from pipelines.engines.airflow.pools import create_pools
+from pipelines.engines.airflow.tasks.stage_process import stage_python
 from pipelines.engines.shared.mlflow_page import URL as MLFLOW_URL
 from pipelines.language.find import recipe_files
 from pipelines.recipe.pools import load_pools
@@ -104,7 +104,7 @@ def _mlflow(store: Store) -> dict[str, str]:
 
 
 def _keep(python: str, environment: Mapping[str, str], deployment: Deployment) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "pipelines.engines.airflow.standing.guard", "--airflow", python]
+    command = [sys.executable, "-m", "pipelines.engines.airflow.deployment.guard", "--airflow", python]
     command += ["--stages", stage_python(), "--logs", str(deployment.logs), "--parent", str(os.getpid())]
     return subprocess.Popen(command, cwd=ROOT, env=dict(environment), stdin=subprocess.DEVNULL, start_new_session=True)
 

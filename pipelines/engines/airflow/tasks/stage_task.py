@@ -16,9 +16,9 @@ from airflow.sdk.execution_time.comms import CommsDecoder
 from airflow.sdk.timezone import utcnow
 
 from components.runtime.system.parent import die_with_parent
-from pipelines.engines.airflow.links import MlflowRun
-from pipelines.engines.airflow.stage_process import StageProcess, stage_command, stage_environment
-from pipelines.engines.airflow.stage_run import StageRun
+from pipelines.engines.airflow.tasks.links import MlflowRun
+from pipelines.engines.airflow.tasks.stage_process import StageProcess, stage_command, stage_environment
+from pipelines.engines.airflow.tasks.stage_run import StageRun
 from pipelines.engines.shared.attempt import timed_out
 
 

@@ -9,7 +9,7 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import AirflowFailException
 
 from components.contract.job import Approval
-from pipelines.engines.airflow.stage_run import StageRun
+from pipelines.engines.airflow.tasks.stage_run import StageRun
 from pipelines.engines.shared.approvals import REJECTED, Decision, decide, record_decision
 
 TIME_LIMIT = "time limit"

@@ -8,7 +8,7 @@ from kfp import kubernetes
 from kfp.dsl import PipelineTask
 
 from components.contract.job import Retry
-from pipelines.engines.kubeflow.compiling.settings import Settings
+from pipelines.engines.kubeflow.compiler.settings import Settings
 from pipelines.engines.kubeflow.names import task_name
 from pipelines.engines.shared.pod import SCHEDULE_SECONDS, STARTUP_SECONDS, USER
 from pipelines.recipe.recipe import Recipe

@@ -9,7 +9,7 @@ from airflow.sdk.exceptions import AirflowException
 
 from components.contract.errors import PosttrainError
 from components.runtime.ledger.records import failure_key
-from pipelines.engines.airflow.stage_run import StageRun
+from pipelines.engines.airflow.tasks.stage_run import StageRun
 
 log = logging.getLogger(__name__)
 KILLED = "its task was killed before the stage was done"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from components.contract.errors import InputError, PosttrainError
-from pipelines.engines.airflow.standing.deployment import Deployment, person
+from pipelines.engines.airflow.deployment.deployment import Deployment, person
 
 URL = "POSTTRAIN_AIRFLOW_URL"
 USER = "POSTTRAIN_AIRFLOW_USER"

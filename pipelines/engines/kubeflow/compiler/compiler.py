@@ -16,10 +16,10 @@ from kfp import dsl
 from components.contract.artifacts import ArtifactType
 from components.contract.job import FirstOf, StageRef, alternatives
 from components.runtime.job.ranks import ranks_of
-from pipelines.engines.kubeflow.compiling.bundle import Bundle
-from pipelines.engines.kubeflow.compiling.checks import check
-from pipelines.engines.kubeflow.compiling.form import REQUIRED, Form, form_of
-from pipelines.engines.kubeflow.compiling.ir import (
+from pipelines.engines.kubeflow.compiler.bundle import Bundle
+from pipelines.engines.kubeflow.compiler.checks import check
+from pipelines.engines.kubeflow.compiler.form import REQUIRED, Form, form_of
+from pipelines.engines.kubeflow.compiler.ir import (
     Argument,
     Container,
     compile_pipeline,
@@ -27,8 +27,8 @@ from pipelines.engines.kubeflow.compiling.ir import (
     result_path,
     value_of,
 )
-from pipelines.engines.kubeflow.compiling.placement import OWN_RETRY, place_driver, place_small, place_stage, retry
-from pipelines.engines.kubeflow.compiling.settings import Settings, refuse
+from pipelines.engines.kubeflow.compiler.placement import OWN_RETRY, place_driver, place_small, place_stage, retry
+from pipelines.engines.kubeflow.compiler.settings import Settings, refuse
 from pipelines.engines.kubeflow.names import (
     END,
     EXECUTOR_INPUT,
@@ -168,7 +168,7 @@ def driver_container(stage: Stage, recipe: Recipe, settings: Settings, wired: li
         "config_maps": list(settings.pods.config_maps),
     }
     described = ["--pool", pool.model_dump_json(exclude_defaults=True), "--cluster", json.dumps(cluster)]
-    return _container(stage, settings.images["cpu"], "jobset", described, wired)
+    return _container(stage, settings.images["cpu"], "jobsets.jobset", described, wired)
 
 
 def _container(stage: Stage, image: str, module: str, more: list[Argument], wired: list[str]) -> Container:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from pipelines.engines.airflow.client import Client
 from pipelines.engines.airflow.names import pool_name
-from pipelines.engines.airflow.standing.client import Client
 from pipelines.recipe.pools import Pool
 
 POD_SLOTS = 128

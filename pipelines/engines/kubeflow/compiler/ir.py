@@ -18,7 +18,7 @@ from kfp.dsl import container_component_class, placeholders, structures
 from kfp.dsl.types import type_utils
 
 from components.contract.artifacts import ArtifactType
-from pipelines.engines.kubeflow.compiling.form import REQUIRED, Form
+from pipelines.engines.kubeflow.compiler.form import REQUIRED, Form
 
 SCHEMAS = {
     ArtifactType.DATASET: "system.Dataset",

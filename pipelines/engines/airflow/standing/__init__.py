@@ -1,1 +1,0 @@
-"""An Airflow of one's own: set up, started, guarded, reached."""
