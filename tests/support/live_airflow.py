@@ -15,7 +15,7 @@ from typing import Any
 from components.runtime.system.parent import children_of
 from pipelines.engines.airflow.client import Account, Client
 from pipelines.engines.airflow.deployment.deployment import Deployment
-from pipelines.engines.airflow.tasks.stage_process import stage_python
+from pipelines.engines.shared.launcher import stage_python
 
 ROOT = Path(__file__).parents[2]
 LIMIT_SECONDS = 1800.0

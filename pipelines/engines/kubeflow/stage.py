@@ -5,7 +5,6 @@ python -m pipelines.engines.kubeflow.stage --store URI --run RUN --stage STAGE -
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -17,13 +16,15 @@ from pipelines.engines.kubeflow.executor import ExecutorInput
 from pipelines.engines.kubeflow.jobsets.refusals import Refusals
 from pipelines.engines.kubeflow.stage_run import StageRun, add_outputs, stage_parser
 from pipelines.engines.shared.attempt import ended
+from pipelines.engines.shared.launcher import launcher_command, tied_to_this_process
 
 
 def launch(run: StageRun) -> int:
     """Run the launcher in a process of its own, and record how it died if it could not say so itself."""
-    command = [sys.executable, "-m", "components.runtime.job.process", "--store", run.store.uri, "--run", run.run_id]
+    flags = ["--alone", *tied_to_this_process()]
+    command = launcher_command(sys.executable, run.store.uri, run.run_id, run.stage, *flags)
     started = time.time()
-    code = subprocess.call([*command, "--stage", run.stage, "--alone", "--parent", str(os.getpid())])
+    code = subprocess.call(command)
     done = run.store.get(stage_key(run.run_id, run.stage)) is not None
     failure = run.failure()
     said = failure["error"] if failure and failure["time"] >= started else None

@@ -10,31 +10,26 @@ import os
 import shutil
 import subprocess
 import time
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
-from typing import IO, Any
+from typing import IO
 
 from components.contract.errors import InputError
 from components.contract.job import Job, UriRef
 from components.contract.registry import components
 from components.runtime.inputs.inputs import import_uri, is_outside
 from components.runtime.inputs.resolve import Upstream
-from components.runtime.job.process import READY
 from components.runtime.store import open_store
-from pipelines.engines.shared.attempt import Ended, Limit, ended, timed_out
+from pipelines.engines.shared.attempt import Ended, Events, Limit, OnEvent, last_line, timed_out
+from pipelines.engines.shared.container import IMAGES, USER
 
 TOOLS = ("podman", "docker")
-IMAGES = {"cpu": "POSTTRAIN_IMAGE_CPU", "gpu": "POSTTRAIN_IMAGE_GPU"}
 NETWORK = "POSTTRAIN_CONTAINER_NETWORK"
-USER = 10001
-"""Of the images in infra/images."""
 PASSED_ON = ("AWS_", "HF_", "SSL_CERT_")
 """Beginnings of variables by which a stage reaches a bucket or a hub; a command line holds their names only."""
 POLL_SECONDS = 0.2
-KEPT_LINES = 20
 
 
 @dataclass(frozen=True)
@@ -61,9 +56,7 @@ class Containers:
         images = {kind: environ.get(variable) or f"posttrain-{kind}:latest" for kind, variable in IMAGES.items()}
         return cls(tool, images, environ.get(NETWORK) or None)
 
-    def run_attempt(
-        self, job: Job, log: Path, environment: dict[str, str], on_event: Callable[[dict[str, Any]], None], stop: Event
-    ) -> Ended:
+    def run_attempt(self, job: Job, log: Path, environment: dict[str, str], on_event: OnEvent, stop: Event) -> Ended:
         """Run one attempt to its end; stops the container when `stop` is set or its timeout passes."""
         job = _with_inputs_in_store(job)
         name = f"{job.run_id}-{job.stage}-{time.time_ns() % 1_000_000}"
@@ -72,31 +65,30 @@ class Containers:
                 self.command(job, name, environment), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output
             )
         assert process.stdin is not None and process.stdout is not None
-        told = _Told(on_event, Limit(job.timeout_seconds))
-        reader = Thread(target=told.read, args=(process.stdout,), daemon=True)
+        limit = Limit(job.timeout_seconds)
+        events = Events(on_event, limit)
+        reader = Thread(target=_read, args=(process.stdout, events), daemon=True)
         reader.start()
         process.stdin.write(job.model_dump_json().encode())
         process.stdin.close()
         while process.poll() is None:
-            late = told.limit.is_over
+            late = limit.is_over
             if late or stop.is_set():
                 self._end(name, process)
                 return timed_out(job.timeout_seconds or 0) if late else Ended(130, "stopped")
             time.sleep(POLL_SECONDS)
         reader.join()
-        last = _last_line(log)
         # 137 is the tool's word for SIGKILL: a person, or the memory limit
         code = -9 if process.returncode == 137 else process.returncode
-        return ended(code, finished=told.finished, failure=told.failure, last_line=last, log=str(log))
+        return events.ended(code, last_line=last_line(log), log=str(log))
 
     def command(self, job: Job, name: str, environment: Mapping[str, str]) -> list[str]:
         """Return the command that starts a job's container and gives it the job on its standard input."""
         resources = job.resources
         memory = f"{int(resources.memory_gib * 1024)}m"
         folder = None if "://" in job.store else job.store
+        # not by what the component says, as in a cluster: without GPUs the small image does, which this machine has
         kind = "gpu" if resources.gpus else "cpu"
-        settings = {**environment, "POSTTRAIN_CACHE": "/tmp/cache"}
-        settings.pop("POSTTRAIN_CODE", None)  # the image knows which code it holds
         names = [key for key in os.environ if key.startswith(PASSED_ON)]
         return [
             *(self.tool, "run", "--rm", "--interactive", "--name", name),
@@ -108,7 +100,7 @@ class Containers:
             *(["--gpus", str(resources.gpus)] if resources.gpus and self.tool == "docker" else []),
             *(["--device", "nvidia.com/gpu=all"] if resources.gpus and self.tool == "podman" else []),
             *(["--volume", f"{folder}:{folder}"] if folder else []),
-            *(part for key, value in settings.items() for part in ("--env", f"{key}={value}")),
+            *(part for key, value in environment.items() for part in ("--env", f"{key}={value}")),
             *(part for key in names for part in ("--env", key)),
             self.images[kind],
         ]
@@ -131,24 +123,10 @@ class Containers:
         process.wait()
 
 
-class _Told:
-    """What a container's launcher told on its standard output."""
-
-    def __init__(self, on_event: Callable[[dict[str, Any]], None], limit: Limit) -> None:
-        self._on_event, self.limit = on_event, limit
-        self.failure: str | None = None
-        self.finished = False
-
-    def read(self, stream: IO[bytes]) -> None:
-        """Relay events until the stream ends."""
-        for line in stream:
-            event = json.loads(line)
-            if event["event"] == READY:
-                self.limit.begin()
-                continue
-            self.failure = event["error"] if event["event"] == "failed" else self.failure
-            self.finished = self.finished or event["event"] == "finished"
-            self._on_event(event)
+def _read(stream: IO[bytes], events: Events) -> None:
+    """Take what a container's launcher says on its standard output until that ends."""
+    for line in stream:
+        events.take(json.loads(line))
 
 
 def _with_inputs_in_store(job: Job) -> Job:
@@ -166,9 +144,3 @@ def _with_inputs_in_store(job: Job) -> Job:
         for port, refs in Upstream(job, component, store).chosen().items()
     }
     return job.model_copy(update={"inputs": inputs})
-
-
-def _last_line(log: Path) -> str:
-    with log.open("rb") as stream:
-        lines = deque((line.decode(errors="replace").strip() for line in stream), maxlen=KEPT_LINES)
-    return next((line for line in reversed(lines) if line), "")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,11 +17,10 @@ from components.runtime.ledger.records import is_stored, stage_key
 from components.runtime.lineage.heal import read_or_copy
 from components.runtime.store import Store, open_store
 from components.runtime.store.access import folder_beside, make_folder, top_of
-from components.runtime.system.code import VARIABLE, code_version
 from pipelines.engines.local.containers import Containers
 from pipelines.engines.local.job_process import preload, run_attempt
 from pipelines.engines.local.scheduler import Ending, Scheduler
-from pipelines.engines.shared.attempt import ENVIRONMENT
+from pipelines.engines.shared.launcher import ENVIRONMENT, container_environment, process_environment
 from pipelines.plan.plan import Plan
 from pipelines.runs.runs import (
     DELIVERY_PATIENCE_SECONDS,
@@ -66,7 +64,7 @@ def run_plan(
             store=store,
             view=view,
             logs=log_folder(store, plan.run_id),
-            environment={**ENVIRONMENT, VARIABLE: json.dumps(code_version())},
+            environment=container_environment() if containers else process_environment(),
             cores=min(jobs or cores, cores),
             attempt=containers.run_attempt if containers else run_attempt,
         )

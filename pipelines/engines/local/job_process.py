@@ -9,21 +9,19 @@ from __future__ import annotations
 import json
 import multiprocessing
 import multiprocessing.forkserver
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from threading import Event, Lock
-from typing import Any
 
 from components.contract.job import Job
-from components.runtime.job.process import READY, run_forked
-from pipelines.engines.shared.attempt import SHOWN_OF_A_LOG, Ended, Limit, ended, timed_out
+from components.runtime.job.process import run_forked
+from pipelines.engines.shared.attempt import Ended, Events, Limit, OnEvent, last_line, timed_out
 
 POLL_SECONDS = 0.1
 GRACE_SECONDS = 5.0
 DEAF = "pipelines.engines.local.deaf"
 KEEPS_SOURCE = "components.runtime.closure.preloaded"
-READ_OF_A_LOG = 4 * SHOWN_OF_A_LOG
 _CHILDREN = Lock()
 """Held to start and to reap: a start in one thread asks after all children, and of two that read how a process ended,
 one gets nothing and makes exit code 255 of it."""
@@ -34,9 +32,7 @@ def preload(modules: Iterable[str]) -> None:
     multiprocessing.get_context("forkserver").set_forkserver_preload([DEAF, *sorted(modules), KEEPS_SOURCE])
 
 
-def run_attempt(
-    job: Job, log: Path, environment: dict[str, str], on_event: Callable[[dict[str, Any]], None], stop: Event
-) -> Ended:
+def run_attempt(job: Job, log: Path, environment: dict[str, str], on_event: OnEvent, stop: Event) -> Ended:
     """Run one attempt to its end; kills it when `stop` is set or its timeout passes, counted from when it is ready."""
     context = multiprocessing.get_context("forkserver")
     receiver, sender = context.Pipe(duplex=False)
@@ -47,8 +43,7 @@ def run_attempt(
         process.start()
     sender.close()
     limit = Limit(job.timeout_seconds)
-    failure: str | None = None
-    finished = False
+    events = Events(on_event, limit)
     while True:
         if stop.is_set():
             _end(process)
@@ -59,28 +54,12 @@ def run_attempt(
         if not receiver.poll(POLL_SECONDS):
             continue
         try:
-            event = json.loads(receiver.recv_bytes())
+            events.take(json.loads(receiver.recv_bytes()))
         except EOFError:
             break
-        if event["event"] == READY:
-            limit.begin()
-            continue
-        failure = event["error"] if event["event"] == "failed" else failure
-        finished = finished or event["event"] == "finished"
-        on_event(event)
     with _CHILDREN:
         process.join()
-    return ended(process.exitcode or 0, finished=finished, failure=failure, last_line=_last_line(log), log=str(log))
-
-
-def _last_line(log: Path) -> str:
-    """Return the last line of a log that holds something."""
-    if not log.exists():  # it was killed before it could open one
-        return ""
-    with log.open("rb") as stream:
-        stream.seek(max(0, log.stat().st_size - READ_OF_A_LOG))
-        lines = stream.read().decode(errors="replace").split("\n")
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+    return events.ended(process.exitcode or 0, last_line=last_line(log), log=str(log))
 
 
 def _end(process: BaseProcess) -> None:

@@ -1,11 +1,14 @@
-"""How an attempt at a job ended, in words for people; and what the environment of every job is. For all engines."""
+"""An attempt at a job as an engine watches it: its time limit, what its launcher says, how it ended."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from components.runtime.job.process import FAILED, REFUSED
+from components.runtime.job.process import FAILED, READY, REFUSED
 from components.runtime.system.ends import cause_of_end
 
 STARTUP_SECONDS = 1800
@@ -13,17 +16,9 @@ STARTUP_SECONDS = 1800
 node, beside the stage's own limit; what Airflow would allow is two minutes."""
 SHOWN_OF_A_LOG = 300
 """Characters of a log's last line in a message."""
-ENVIRONMENT = {
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",
-    "LRU_CACHE_CAPACITY": "64",
-    "GX_ANALYTICS_ENABLED": "false",
-    "PYTHONWARNINGS": "ignore:resource_tracker",
-}
-"""Read once, when the libraries start. A job with more cores raises its own threads; the default caches of 1024
-compiled kernels, one for each length that a batch has had, cost a small model half a gigabyte. A killed job leaves
-semaphores to Python's tracker, which cleans up and need not tell the user."""
+READ_OF_A_LOG = 4 * SHOWN_OF_A_LOG
+
+OnEvent = Callable[[dict[str, Any]], None]
 
 
 @dataclass(frozen=True)
@@ -56,6 +51,30 @@ class Limit:
         return self._end is not None and time.monotonic() > self._end
 
 
+class Events:
+    """What a launcher says while its job runs: hands progress on, and keeps what matters for the job's end."""
+
+    def __init__(self, on_event: OnEvent, limit: Limit | None = None) -> None:
+        """`limit` counts from when the launcher is ready."""
+        self._on_event, self._limit = on_event, limit
+        self.failure: str | None = None
+        self.finished = False
+
+    def take(self, event: dict[str, Any]) -> None:
+        """Take one event."""
+        if event["event"] == READY:
+            if self._limit is not None:
+                self._limit.begin()
+            return
+        self.failure = event["error"] if event["event"] == "failed" else self.failure
+        self.finished = self.finished or event["event"] == "finished"
+        self._on_event(event)
+
+    def ended(self, code: int, *, last_line: str = "", log: str = "") -> Ended:
+        """Return how the launcher's process ended."""
+        return ended(code, finished=self.finished, failure=self.failure, last_line=last_line, log=log)
+
+
 def ended(code: int, *, finished: bool, failure: str | None, last_line: str = "", log: str = "") -> Ended:
     """Return how a process ended that told of a `failure`, or that the stage is `finished`.
 
@@ -74,6 +93,16 @@ def ended(code: int, *, finished: bool, failure: str | None, last_line: str = ""
 def timed_out(seconds: float) -> Ended:
     """Return the end of an attempt that took longer than its stage's timeout."""
     return Ended(124, f"took longer than its timeout of {seconds:g} s", retryable=True, silent=True)
+
+
+def last_line(log: Path) -> str:
+    """Return the last line of a log that holds something; nothing where the log could not be opened."""
+    if not log.exists():
+        return ""
+    with log.open("rb") as stream:
+        stream.seek(max(0, log.stat().st_size - READ_OF_A_LOG))
+        lines = stream.read().decode(errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
 def _printable(line: str) -> str:

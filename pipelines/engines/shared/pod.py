@@ -15,15 +15,14 @@ from typing import Any
 from components.contract.errors import InputError
 from components.contract.job import Job
 from components.contract.registry import components
-from pipelines.engines.shared.attempt import ENVIRONMENT, STARTUP_SECONDS
+from pipelines.engines.shared.attempt import STARTUP_SECONDS
+from pipelines.engines.shared.container import IMAGES, USER, gib, image_kind
+from pipelines.engines.shared.launcher import LAUNCHER, as_list, container_environment, launcher_arguments
 from pipelines.recipe.pools import Pool, object_name, pinned_image
 
 CONTAINER = "stage"
-USER = 10001
-"""Of the images in infra/images; a pod does not run as root."""
 SCHEDULE_SECONDS = 6 * 3600
 """How long a pod may wait for a node: the autoscaler brings one up, or another job's GPUs become free."""
-IMAGES = {"cpu": "POSTTRAIN_IMAGE_CPU", "gpu": "POSTTRAIN_IMAGE_GPU"}
 NAMESPACE = "POSTTRAIN_POD_NAMESPACE"
 SERVICE_ACCOUNT = "POSTTRAIN_POD_SERVICE_ACCOUNT"
 SECRETS = "POSTTRAIN_POD_SECRETS"
@@ -111,7 +110,7 @@ def pod_manifest(job: Job, pool: Pool, settings: PodSettings) -> Manifest:
         "volumes": [{"name": "tmp", "emptyDir": {}}],
     }
     if pool.shared_memory_gib:
-        memory = {"medium": "Memory", "sizeLimit": _gib(pool.shared_memory_gib)}
+        memory = {"medium": "Memory", "sizeLimit": gib(pool.shared_memory_gib)}
         spec["volumes"].append({"name": "shared-memory", "emptyDir": memory})
     if pool.priority_class:
         spec["priorityClassName"] = pool.priority_class
@@ -136,21 +135,19 @@ def pod_manifest(job: Job, pool: Pool, settings: PodSettings) -> Manifest:
 
 
 def _container(job: Job, pool: Pool, settings: PodSettings) -> Manifest:
-    resources = {"cpu": str(pool.cpus), "memory": _gib(pool.memory_gib)}
+    resources = {"cpu": str(pool.cpus), "memory": gib(pool.memory_gib)}
     if pool.gpus:
         resources["nvidia.com/gpu"] = str(pool.gpus)
     mounts = [{"name": "tmp", "mountPath": "/tmp"}]
     if pool.shared_memory_gib:
         mounts.append({"name": "shared-memory", "mountPath": "/dev/shm"})
-    # the root file system is read-only: what is written for the pod's lifetime goes to /tmp
-    variables = {**ENVIRONMENT, "HOME": "/tmp", "POSTTRAIN_CACHE": "/tmp/posttrain", "PYTHONUNBUFFERED": "1"}
     return {
         "name": CONTAINER,
         "image": settings.image(job, pool) or "",
         "imagePullPolicy": "IfNotPresent",
-        "command": ["python", "-m", "components.runtime.job.process"],
-        "args": ["--store", job.store, "--run", job.run_id, "--stage", job.stage, "--alone"],
-        "env": [{"name": name, "value": value} for name, value in sorted(variables.items())],
+        "command": ["python", "-m", LAUNCHER],
+        "args": launcher_arguments(job.store, job.run_id, job.stage, "--alone"),
+        "env": as_list(container_environment()),
         "envFrom": [
             *({"secretRef": {"name": name}} for name in settings.secrets),
             *({"configMapRef": {"name": name}} for name in settings.config_maps),
@@ -168,11 +165,7 @@ def _container(job: Job, pool: Pool, settings: PodSettings) -> Manifest:
 
 
 def _image_kind(job: Job, pool: Pool) -> str:
-    return "gpu" if pool.gpus else components().get(job.component).image
-
-
-def _gib(size: float) -> str:
-    return f"{size:g}Gi" if size == int(size) else f"{math.ceil(size * 1024)}Mi"
+    return image_kind(components().get(job.component), pool.gpus)
 
 
 def _listed(text: str) -> tuple[str, ...]:

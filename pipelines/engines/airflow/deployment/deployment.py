@@ -20,7 +20,7 @@ from components.runtime.lineage.delivery.target import HERE
 from components.runtime.store import Store
 from components.runtime.system.code import ROOT
 from pipelines.engines.airflow.names import STORE
-from pipelines.engines.airflow.tasks.stage_process import PYTHON, stage_python
+from pipelines.engines.shared.launcher import PYTHON, stage_python
 from pipelines.language.whole_file import write_whole
 
 HOST = "127.0.0.1"

@@ -22,7 +22,7 @@ from pipelines.engines.airflow.deployment import guard
 from pipelines.engines.airflow.deployment.deployment import HOST, Deployment, airflow_python, person
 from pipelines.engines.airflow.names import MLFLOW_PORT, dag_id
 from pipelines.engines.airflow.pools import create_pools
-from pipelines.engines.airflow.tasks.stage_process import stage_python
+from pipelines.engines.shared.launcher import stage_python
 from pipelines.engines.shared.mlflow_page import URL as MLFLOW_URL
 from pipelines.language.find import recipe_files
 from pipelines.recipe.pools import load_pools

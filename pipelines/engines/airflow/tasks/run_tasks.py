@@ -13,9 +13,10 @@ from components.contract.errors import InputError
 from components.runtime.store import open_store
 from components.runtime.system.code import ROOT
 from pipelines.engines.airflow.names import REFUSED, run_id_of
+from pipelines.engines.airflow.tasks.environment import stage_environment
 from pipelines.engines.airflow.tasks.links import MlflowRun
-from pipelines.engines.airflow.tasks.stage_process import stage_environment, stage_python
 from pipelines.engines.airflow.tasks.stage_run import store_uri
+from pipelines.engines.shared.launcher import stage_python
 from pipelines.engines.shared.pod import PodSettings, refuse_pods
 from pipelines.engines.shared.request import requested_recipe
 from pipelines.plan.plan import build_plan

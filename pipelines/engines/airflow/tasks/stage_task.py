@@ -16,10 +16,12 @@ from airflow.sdk.execution_time.comms import CommsDecoder
 from airflow.sdk.timezone import utcnow
 
 from components.runtime.system.parent import die_with_parent
+from pipelines.engines.airflow.tasks.environment import stage_environment
 from pipelines.engines.airflow.tasks.links import MlflowRun
-from pipelines.engines.airflow.tasks.stage_process import StageProcess, stage_command, stage_environment
 from pipelines.engines.airflow.tasks.stage_run import StageRun
 from pipelines.engines.shared.attempt import timed_out
+from pipelines.engines.shared.launcher import launcher_command, stage_python, tied_to_this_process
+from pipelines.engines.shared.stage_process import StageProcess
 
 
 class StageTask(BaseOperator):
@@ -50,7 +52,10 @@ class StageTask(BaseOperator):
     def _work(self, run: StageRun) -> None:
         if isinstance(getattr(task_runner, "SUPERVISOR_COMMS", None), CommsDecoder):
             die_with_parent()  # the supervisor: without it nobody hears of this task any more
-        self._process = StageProcess(stage_command(run.job), stage_environment())
+        job = run.job
+        flags = ["--keep-timeout", *tied_to_this_process()]
+        command = launcher_command(stage_python(), job.store, job.run_id, job.stage, *flags)
+        self._process = StageProcess(command, stage_environment())
         try:
             end = self._process.follow(run.sink, lambda line: self.log.info("%s", line))
         except AirflowTaskTimeout:

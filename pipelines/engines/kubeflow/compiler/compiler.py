@@ -41,14 +41,12 @@ from pipelines.engines.kubeflow.names import (
     numbered_port,
     task_name,
 )
-from pipelines.engines.shared.attempt import ENVIRONMENT
+from pipelines.engines.shared.launcher import container_environment
 from pipelines.plan.plan import stage_job
 from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.stage import Stage
 
 MODULES = "pipelines.engines.kubeflow"
-VARIABLES = {**ENVIRONMENT, "HOME": "/tmp", "POSTTRAIN_CACHE": "/tmp/posttrain", "PYTHONUNBUFFERED": "1"}
-"""Of every container; the root file system is meant to be read-only."""
 _TEXT: tuple[type, Any] = (str, REQUIRED)
 
 
@@ -132,7 +130,7 @@ class _Drawing:
 
     def _own(self, name: str, module: str, arguments: list[Argument], parameters: Form, **more: Any) -> Container:
         command = ["python", "-m", f"{MODULES}.{module}"]
-        return Container(name, self._image, command, arguments, parameters, env=VARIABLES, **more)
+        return Container(name, self._image, command, arguments, parameters, env=container_environment(), **more)
 
     def _wired(self, stage: Stage) -> dict[str, Any]:
         """Return input -> the output of an earlier task; what lies outside of the run is in the job alone."""
@@ -189,5 +187,5 @@ def _container(stage: Stage, image: str, module: str, more: list[Argument], wire
         {"run_id": _TEXT, "store": _TEXT, "stage": _TEXT},
         inputs=types,
         outputs=outputs,
-        env=VARIABLES,
+        env=container_environment(),
     )

@@ -10,7 +10,9 @@ from kfp.dsl import PipelineTask
 from components.contract.job import Retry
 from pipelines.engines.kubeflow.compiler.settings import Settings
 from pipelines.engines.kubeflow.names import task_name
-from pipelines.engines.shared.pod import SCHEDULE_SECONDS, STARTUP_SECONDS, USER
+from pipelines.engines.shared.attempt import STARTUP_SECONDS
+from pipelines.engines.shared.container import USER, gib, label_value
+from pipelines.engines.shared.pod import SCHEDULE_SECONDS
 from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.stage import Stage
 
@@ -74,11 +76,6 @@ def retry(task: PipelineTask, wanted: Retry, *, attempt_seconds: float | None = 
     task.set_retry(wanted.retries, f"{first}s", 2.0, f"{min(longest, LONGEST_SECONDS)}s")
 
 
-def gib(size: float) -> str:
-    """Return a size in GiB as Kubernetes writes it."""
-    return f"{size:g}Gi" if size == int(size) else f"{math.ceil(size * 1024)}Mi"
-
-
 def _resources(task: PipelineTask, cpu: str, memory: str) -> None:
     task.set_cpu_request(cpu).set_cpu_limit(cpu).set_memory_request(memory).set_memory_limit(memory)
 
@@ -104,9 +101,3 @@ def _stage_labels(task: PipelineTask, stage: Stage) -> None:
     labels |= {f"label-{name}": text for name, value in stage.labels.items() if (text := label_value(value))}
     for name, value in labels.items():
         kubernetes.add_pod_label(task, f"{LABEL}{name}", value)
-
-
-def label_value(value: object) -> str:
-    """Return a value as Kubernetes takes one in a label; what it does not take becomes '-'."""
-    text = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in str(value))[:63]
-    return text.strip("-_.") if text.isascii() else ""

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from components.contract.component import Component
 from components.contract.errors import InputError
 from components.contract.job import UriRef, alternatives
-from pipelines.engines.shared.pod import IMAGES, NAMESPACE, SERVICE_ACCOUNT, PodSettings
+from pipelines.engines.shared.container import IMAGES, image_kind
+from pipelines.engines.shared.pod import NAMESPACE, SERVICE_ACCOUNT, PodSettings
 from pipelines.plan.local_files import local_files
 from pipelines.recipe.pools import Pool, object_name, pinned_image
 from pipelines.recipe.recipe import Recipe
@@ -50,7 +51,7 @@ class Settings:
 
     def image(self, component: Component, pool: Pool) -> str:
         """Return the pool's own image, or the one that holds what the component needs."""
-        return pool.image or self.images.get(_kind(component, pool), "")
+        return pool.image or self.images.get(image_kind(component, pool.gpus), "")
 
 
 def refuse(recipe: Recipe, settings: Settings) -> None:
@@ -58,7 +59,7 @@ def refuse(recipe: Recipe, settings: Settings) -> None:
     found = local_file_refusals(recipe)
     for stage in recipe.stages:
         pool = recipe.pools[stage.pool]
-        kind = _kind(stage.component, pool)
+        kind = image_kind(stage.component, pool.gpus)
         if pool.image is None and (problem := _image_problem(kind, settings.images.get(kind))):
             found.setdefault(problem, []).append(stage.name)
     if (problem := _image_problem("cpu", settings.images.get("cpu"))) and not any(problem in text for text in found):
@@ -126,7 +127,3 @@ def _check(variable: str, name: str) -> None:
         object_name(name)
     except ValueError as error:
         raise InputError(f"{variable}={name!r}: {error}") from None
-
-
-def _kind(component: Component, pool: Pool) -> str:
-    return "gpu" if pool.gpus else component.image

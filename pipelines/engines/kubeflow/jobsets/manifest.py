@@ -6,6 +6,8 @@ import hashlib
 from typing import Any
 
 from components.contract.job import Job
+from pipelines.engines.shared.container import label_value
+from pipelines.engines.shared.launcher import LAUNCHER, launcher_arguments
 from pipelines.engines.shared.pod import CONTAINER, PodSettings, pod_manifest
 from pipelines.recipe.pools import Pool
 
@@ -29,7 +31,7 @@ def jobset_name(job: Job, number: int) -> str:
 def jobset_manifest(job: Job, pool: Pool, settings: PodSettings, name: str) -> dict[str, Any]:
     """Return the JobSet of a job whose pool has several nodes; `settings` say the image, and names of secrets."""
     pod = pod_manifest(job, pool, settings)
-    labels = {key: label_of(value) for key, value in pod["metadata"]["labels"].items()}
+    labels = {key: label_value(value) for key, value in pod["metadata"]["labels"].items()}
     pod["spec"]["restartPolicy"] = "Never"
     (container,) = pod["spec"]["containers"]
     assert container["name"] == CONTAINER
@@ -71,16 +73,10 @@ def torchrun(job: Job, pool: Pool, name: str) -> list[str]:
         f"--rdzv-endpoint={name}-{NODES}-0-0.{name}:{PORT}",
         "--node-rank=$(JOB_COMPLETION_INDEX)",
         "-m",
-        "components.runtime.job.process",
+        LAUNCHER,
     ]
 
 
 def launcher(job: Job) -> list[str]:
     """Return what the launcher is told on every rank; torchrun would take --run for an option of its own."""
-    return ["--store", job.store, "--run-id", job.run_id, "--stage", job.stage, "--alone"]
-
-
-def label_of(text: str) -> str:
-    """Return a text as Kubernetes takes one in a label."""
-    kept = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-_.") else "-" for letter in text)
-    return kept[:63].strip("-_.")
+    return launcher_arguments(job.store, job.run_id, job.stage, "--alone", run="--run-id")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.engines.airflow.tasks.stage_process import stage_python
+from pipelines.engines.shared.launcher import stage_python
 from tests.support.command_line import digests
 
 ROOT = Path(__file__).parents[4]

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from components.runtime.system.parent import children_of
-from pipelines.engines.airflow.tasks.stage_process import StageProcess, stage_environment
+from pipelines.engines.airflow.tasks.environment import stage_environment
+from pipelines.engines.shared.stage_process import StageProcess
 
 ROOT = Path(__file__).parents[4]
 SPEAKS = """
@@ -28,7 +29,7 @@ FINISHED = 'print(json.dumps({"event": "finished", "stage": "s", "time": 1}))\n'
 FAILED = 'print(json.dumps({"event": "failed", "stage": "s", "time": 1, "error": "no data"})); sys.exit(%d)\n'
 TASK = """
 import os, sys
-from pipelines.engines.airflow.tasks.stage_process import StageProcess
+from pipelines.engines.shared.stage_process import StageProcess
 process = StageProcess([sys.executable, "-c", sys.argv[1]], os.environ)
 print(process.pid, flush=True)
 process.follow(lambda event: None, lambda line: print(line, flush=True))

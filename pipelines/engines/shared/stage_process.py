@@ -1,7 +1,7 @@
-"""A stage as a process on Airflow's worker, in the components' own virtual environment. Imports no Airflow.
+"""A job as a process of an engine that runs beside it: its output is read, and it can be ended as a whole.
 
-It has a session of its own, so that all of it can be ended at once, and it dies with the task that started it: neither
-a killed task nor a killed scheduler leaves one behind.
+It has a session of its own, so that all of it can be ended at once; with the launcher's flag --parent it also ends with
+the process that started it, however that ended.
 """
 
 from __future__ import annotations
@@ -11,48 +11,16 @@ import os
 import selectors
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from components.contract.job import Job
-from components.runtime.job.process import READY
-from components.runtime.system.code import ROOT, VARIABLE, code_version
-from pipelines.engines.shared.attempt import ENVIRONMENT, Ended, ended
+from components.runtime.system.code import ROOT
+from pipelines.engines.shared.attempt import Ended, Events, OnEvent
 
-PYTHON = "POSTTRAIN_PYTHON"
-"""Interpreter of the environment that holds the stages' libraries; .venv beside the code unless set."""
 READ_BYTES = 1 << 16
 
-OnEvent = Callable[[dict[str, Any]], None]
 OnLine = Callable[[str], None]
-
-
-def stage_python(environ: Mapping[str, str] = os.environ) -> str:
-    """Return the interpreter that runs stages and reports."""
-    own = ROOT / ".venv" / "bin" / "python"
-    return environ.get(PYTHON) or (str(own) if own.exists() else sys.executable)
-
-
-def stage_environment(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the variables of a stage's process: ours, and none of Airflow's, which hold its secrets."""
-    kept = {name: value for name, value in environ.items() if not name.lstrip("_").startswith("AIRFLOW")}
-    return {**kept, **ENVIRONMENT, VARIABLE: json.dumps(code_version())}
-
-
-def stage_command(job: Job) -> list[str]:
-    """Return the command that runs a job which the store holds; it ends when this process does."""
-    where = ["--store", job.store, "--run", job.run_id, "--stage", job.stage]
-    return [
-        stage_python(),
-        "-m",
-        "components.runtime.job.process",
-        *where,
-        "--keep-timeout",
-        "--parent",
-        str(os.getpid()),
-    ]
 
 
 class StageProcess:
@@ -76,19 +44,15 @@ class StageProcess:
 
     def follow(self, on_event: OnEvent, on_line: OnLine) -> Ended:
         """Hand on events and other lines until the process has ended; return how it did."""
-        finished, failure, last = False, None, ""
+        events, last = Events(on_event), ""
         for line in self._lines():
             event = _event(line)
-            if event is None:
-                last = line if line.strip() else last
-                on_line(line)
+            if event is not None:
+                events.take(event)
                 continue
-            if event["event"] == READY:
-                continue
-            finished = finished or event["event"] == "finished"
-            failure = event["error"] if event["event"] == "failed" else failure
-            on_event(event)
-        return ended(self._process.wait(), finished=finished, failure=failure, last_line=last)
+            last = line if line.strip() else last
+            on_line(line)
+        return events.ended(self._process.wait(), last_line=last)
 
     def kill(self) -> None:
         """End the whole session; a stage is resumable at any instant, so nobody needs a polite signal."""

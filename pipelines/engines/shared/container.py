@@ -1,0 +1,29 @@
+"""What the containers and pods of all engines have in common: images, user, sizes and labels."""
+
+from __future__ import annotations
+
+import math
+
+from components.contract.component import Component
+
+USER = 10001
+"""Of the images in infra/images; no container runs as root."""
+IMAGES = {"cpu": "POSTTRAIN_IMAGE_CPU", "gpu": "POSTTRAIN_IMAGE_GPU"}
+"""Kind of image -> variable that names it."""
+MAX_LABEL = 63
+
+
+def image_kind(component: Component, gpus: int) -> str:
+    """Return which image a job needs: that for GPUs where its pool has some, else what its component says."""
+    return "gpu" if gpus else component.image
+
+
+def gib(size: float) -> str:
+    """Return a size in GiB as Kubernetes writes it."""
+    return f"{size:g}Gi" if size == int(size) else f"{math.ceil(size * 1024)}Mi"
+
+
+def label_value(value: object) -> str:
+    """Return a value as Kubernetes takes one in a label; what it does not take becomes '-'."""
+    text = (letter if letter.isascii() and (letter.isalnum() or letter in "-_.") else "-" for letter in str(value))
+    return "".join(text)[:MAX_LABEL].strip("-_.")
