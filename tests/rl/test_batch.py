@@ -9,7 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.rl.batch.batch import PER_RESPONSE, PER_TOKEN, Batch, concatenate
+from components.rl.batch.batch import PER_RESPONSE, PER_TOKEN, Batch
+from components.rl.batch.joining import concatenate
 from tests.rl.build import batch_of, near, rows_of
 
 ragged = st.lists(

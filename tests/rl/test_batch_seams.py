@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.rl.batch.as_json import batch_from_json, batch_to_json
-from components.rl.batch.batch import PER_RESPONSE, PER_TOKEN, Batch, Prompt, concatenate, regroup
+from components.rl.batch.batch import FOREIGN, POLICY, TENSORS, Batch, Prompt
+from components.rl.batch.joining import concatenate, regroup
 from tests.rl.build import batch_of, prompt, rows_of
 
 ragged = st.lists(
@@ -68,21 +69,24 @@ def test_regrouping_unites_equal_prompts_and_keeps_every_row(first: Batch, secon
     assert joined.group.tolist() == sorted(joined.group.tolist())
 
 
-def test_prompts_with_other_tokens_are_other_groups() -> None:
+def test_rows_of_one_task_are_a_group_whatever_they_were_conditioned_on() -> None:
     batch = batch_of([[1.0], [0.0]])
     hinted = replace(batch, prompts=(batch.prompts[0], Prompt(batch.prompts[0].item, (9, 9))))
-    assert regroup([hinted]).num_prompts == 2
+    joined = regroup([hinted])
+    assert joined.prompts == (batch.prompts[0],)
+    assert joined.group.tolist() == [0, 0]
+    assert joined.contexts == (batch.prompts[0].tokens, (9, 9))
     assert regroup([replace(hinted, prompts=(batch.prompts[0],) * 2)]).group_sizes.tolist() == [2, 2]
 
 
 @given(ragged)
 def test_a_batch_in_json_comes_back_bit_for_bit(batch: Batch) -> None:
-    batch = replace(marked(batch), external=batch.rewards > 0.2)
+    batch = replace(marked(batch), author=torch.where(batch.to_tokens(batch.rewards > 0.2), FOREIGN, POLICY))
     batch = replace(batch, prompts=tuple(Prompt(p.item, (*p.tokens, 3)) for p in batch.prompts))
     pool = [prompt(index) for index in range(9)]
     back = batch_from_json(json.loads(json.dumps(batch_to_json(batch), allow_nan=False)), pool)
     assert back.prompts == batch.prompts and back.texts == batch.texts
-    for name in ("group", *PER_RESPONSE, *PER_TOKEN):
+    for name in TENSORS:
         mine, other = vars(batch)[name], vars(back)[name]
         assert mine.dtype == other.dtype and torch.equal(mine.nan_to_num(nan=-7.0), other.nan_to_num(nan=-7.0))
     assert back.extras.keys() == batch.extras.keys()

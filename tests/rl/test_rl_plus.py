@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from components.modeling.packing.logprobs import TokenScores
-from components.rl.batch.batch import Batch
+from components.rl.batch.batch import FOREIGN, POLICY, Batch
 from components.rl.component import COMPONENT
 from components.rl.params import RLParams
 from components.runtime.ledger.fingerprint import fingerprint
@@ -24,7 +24,8 @@ __all__ = ["folder"]
 
 
 def with_external(batch: Batch, rows: list[int]) -> Batch:
-    return replace(batch, external=torch.tensor([row in rows for row in range(batch.num_responses)]))
+    foreign = torch.tensor([row in rows for row in range(batch.num_responses)])
+    return replace(batch, author=torch.where(batch.to_tokens(foreign), FOREIGN, POLICY))
 
 
 def test_advantages_are_measured_by_the_own_responses() -> None:

@@ -18,7 +18,8 @@ from components.modeling.models.policy import Policy
 from components.modeling.text.prompting import encode_prompts
 from components.modeling.text.tokenizer import train_tokenizer
 from components.modeling.text.tokenizer_config import TokenizerConfig
-from components.rl.batch.batch import RIGHT, WRONG, Batch, Prompt, regroup
+from components.rl.batch.batch import RIGHT, WRONG, Batch, Prompt
+from components.rl.batch.joining import regroup
 from components.rl.step.collector import Collector
 from components.rl.step.ledger import PassRates
 from components.rl.step.slots import StepSettings

@@ -108,14 +108,18 @@ class Packed:
         responses: Sequence[Sequence[Sequence[int]]],
         device: torch.device | str = "cpu",
         *,
+        masks: Sequence[Sequence[Sequence[bool]]] | None = None,
         keep_last: bool = False,
     ) -> Packed:
-        """Pack prompts with their responses; each prompt is computed once, targets are all response tokens."""
+        """Pack prompts with their responses; each prompt is computed once.
+
+        Targets are all response tokens, or those whose mask is set; what follows the last target is not computed.
+        """
         if len(prompts) != len(responses):
             raise InputError(f"{len(prompts)} prompts but responses for {len(responses)}")
         builder = _Builder(keep_last)
-        for prompt, group in zip(prompts, responses, strict=True):
-            builder.add_group(prompt, group)
+        for index, (prompt, group) in enumerate(zip(prompts, responses, strict=True)):
+            builder.add_group(prompt, group, None if masks is None else masks[index])
         return builder.build(device)
 
 
@@ -156,19 +160,35 @@ class _Builder:
             self.counts.append(len(chosen))
         self.last.append(at + len(tokens) - 1)
 
-    def add_group(self, prompt: Sequence[int], group: Sequence[Sequence[int]]) -> None:
+    def add_group(
+        self, prompt: Sequence[int], group: Sequence[Sequence[int]], masks: Sequence[Sequence[bool]] | None
+    ) -> None:
         if len(prompt) == 0:
             raise InputError("a prompt is empty; give it at least a beginning-of-text token")
         start = self._lay(prompt, 0, None)
         shared = Segment(start, len(prompt))
         end = start + len(prompt) - 1
-        for response in group:
+        for index, response in enumerate(group):
+            if masks is not None:
+                self._add_masked(response, masks[index], shared)
+                continue
             at = self._lay(response if self.keep_last else response[:-1], len(prompt), shared)
             if response:
                 self.predict.append(chain((end,), range(at, at + len(response) - 1)))
                 self.targets.append(response)
             self.counts.append(len(response))
             self.last.append(at + len(response) - 1 if response else end)
+
+    def _add_masked(self, response: Sequence[int], mask: Sequence[bool], prompt: Segment) -> None:
+        if len(mask) != len(response):
+            raise InputError(f"a response has {len(response)} tokens but its mask has {len(mask)}")
+        chosen = [place for place, own in enumerate(mask) if own]
+        computed = len(response) if self.keep_last else max(chosen, default=0)
+        at, end = self._lay(response[:computed], prompt.length, prompt), prompt.start + prompt.length - 1
+        self.predict.append([at + place - 1 if place else end for place in chosen])
+        self.targets.append([response[place] for place in chosen])
+        self.counts.append(len(chosen))
+        self.last.append(at + len(response) - 1 if response else end)
 
     def build(self, device: torch.device | str) -> Packed:
         if not self.tokens:

@@ -1,15 +1,21 @@
-"""The one typed batch that every slot reads: responses of any length, laid end to end, so that nothing is padded.
+"""The one typed batch that every slot reads: rows of any length, laid end to end, so that nothing is padded.
+
+What a model wrote is a trajectory. It is one row, in which tokens of the environment and the template may stand between
+the policy's turns, or several rows, each with a context of its own. A single response is a trajectory of one row whose
+tokens are all learned from; "response" means the trajectory wherever values are summed, averaged or compared.
 
 Shape legend (suffixes and comments use it everywhere in components/rl):
-    P  prompts, each with one group of responses
-    S  responses in all; P * G when every group has G, but groups may differ in size
-    N  response tokens in all: the sum of the S lengths, end-of-sequence tokens included
+    P  prompts, each with one group of trajectories
+    S  rows in all; P * G when every group has G of one row each, but groups may differ in size
+    T  trajectories in all, at most S
+    N  tokens of the rows in all: the sum of the S lengths, end-of-sequence tokens included
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,6 +27,9 @@ if TYPE_CHECKING:
     from components.modeling.generation.generate import Samples
     from components.tasks.item import Item
 
+POLICY, ENVIRONMENT, TEMPLATE, FOREIGN = 0, 1, 2, 3
+"""Codes of `Batch.author`: the policies of the run, the environment (a user's turn, an observation), the chat template,
+and whoever else wrote for the policy (a demonstrator, a teacher, another policy)."""
 UNSCORED, WRONG, RIGHT, FAILED = -1, 0, 1, 2
 """Codes of `Batch.outcomes`. A failed verification is neither right nor wrong: its response is not learned from."""
 
@@ -35,26 +44,32 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Batch(Layout):
-    """Responses grouped by prompt. Rows of one group are neighbours, and groups are numbered in row order."""
+    """Rows grouped by prompt. Rows of a group, and of a trajectory in it, are neighbours, numbered in row order."""
 
     prompts: tuple[Prompt, ...]
     """P"""
     texts: tuple[str, ...]
-    """S: decoded responses."""
+    """S: the policy's last turn, decoded: what is verified."""
     group: Tensor
-    """[S] int64: index into `prompts`."""
+    """[S] int64: index into `prompts`, the task of each row, whatever context it was drawn in."""
+    trace: Tensor
+    """[S] int64: trajectory of each row. Its rows share outcome and reward, and are kept or dropped together."""
     lengths: Tensor
-    """[S] int64: tokens of each response, at least 1."""
+    """[S] int64: tokens of each row."""
     finished: Tensor
     """[S] bool: ended by itself; False when it was cut at the token limit."""
-    external: Tensor
-    """[S] bool: not drawn from the trained policy, such as a demonstration; in no statistic of its samples."""
     outcomes: Tensor
     """[S] int64: UNSCORED, WRONG, RIGHT or FAILED."""
     rewards: Tensor
     """[S] float32: sum of the reward operators; 0 while unscored."""
     tokens: Tensor
     """[N] int64"""
+    learned: Tensor
+    """[N] bool: learned from. Advantages, losses, critics and statistics run over these tokens alone."""
+    author: Tensor
+    """[N] int64: who wrote the token: POLICY, ENVIRONMENT, TEMPLATE or FOREIGN."""
+    turn: Tensor
+    """[N] int64: turn of the policy that the token belongs to or leads to, from 0."""
     old_logprobs: Tensor
     """[N] float32: log-probabilities under the trained policy before the update, at the step's temperature."""
     behaviour_logprobs: Tensor
@@ -71,16 +86,57 @@ class Batch(Layout):
     """[N] float32: what each token's loss counts, 1 over the denominator; set by the update."""
     extras: Mapping[str, Tensor] = field(default_factory=dict)
     """Marks of operators by name: [S] where the name ends in `_s`, [N] where it ends in `_n`."""
+    context: tuple[tuple[int, ...], ...] | None = None
+    """S: token ids that precede each row; None where these are its prompt's everywhere."""
+    earlier_turns: tuple[tuple[str, ...], ...] | None = None
+    """S: the policy's turns before the last, decoded; None where there is none."""
+    around: Batch | None = None
+    """Of a batch of learned tokens (see `of_learned`): the same rows with all their tokens."""
+
+    @property
+    def contexts(self) -> tuple[tuple[int, ...], ...]:
+        """S: token ids that precede each row."""
+        if self.context is not None:
+            return self.context
+        tokens = [prompt.tokens for prompt in self.prompts]
+        return tuple(tokens[group] for group in self.group.tolist())
+
+    @cached_property
+    def external(self) -> Tensor:
+        """[S] bool: trajectories with tokens of others, such as a demonstration; in no statistic of the policy."""
+        if self.around is not None:
+            return self.around.external.to(self.lengths.device)
+        foreign_n = self.author == FOREIGN
+        if not bool(foreign_n.any()):
+            return torch.zeros_like(self.lengths, dtype=torch.bool)
+        return self.response_sum(foreign_n.long()) > 0
+
+    def by(self, author: int) -> Batch:
+        """Return the batch with one author of all tokens."""
+        return replace(self, author=torch.full_like(self.author, author))
+
+    def of_learned(self) -> Batch:
+        """Return the learned tokens alone, in the same rows; the batch itself where that is all of them.
+
+        Positions, sums and neighbours are then those of learned tokens. Forward passes compute the others too, but
+        only the learned ones are targets.
+        """
+        if bool(self.learned.all()):
+            return self
+        lengths = torch.zeros_like(self.lengths).index_add(0, self.response_of, self.learned.long())
+        changes: dict[str, Any] = {name: vars(self)[name][self.learned] for name in PER_TOKEN}
+        marks = {name: value if is_per_row(name) else value[self.learned] for name, value in self.extras.items()}
+        return replace(self, **changes, lengths=lengths, extras=marks, around=self)
 
     def with_advantages(self, value: Tensor) -> Batch:
-        """Set advantages, given per response [S] or per token [N]."""
+        """Set advantages, given per row [S] or per token [N]."""
         per_token = value if len(value) == self.num_tokens != self.num_responses else self.to_tokens(value)
         return replace(self, advantages=per_token.to(self.advantages.dtype))
 
     def with_extras(self, **marks: Tensor) -> Batch:
         """Add marks, or replace those of the same name: `name_s` is [S], `name_n` is [N]."""
         for name, value in marks.items():
-            wanted = self.num_responses if _is_per_response(name) else self.num_tokens
+            wanted = self.num_responses if is_per_row(name) else self.num_tokens
             if len(value) != wanted:
                 raise ValueError(f"extras {name!r} has {len(value)} values for {wanted}")
         return replace(self, extras={**self.extras, **marks})
@@ -94,26 +150,49 @@ class Batch(Layout):
         return grouped
 
     def select(self, rows: Tensor) -> Batch:
-        """Keep some responses, given as a mask [S] or as indices in the order wanted; empty groups vanish.
+        """Keep some rows, given as a mask [S] or as indices in the order wanted; empty groups vanish.
 
-        Indices must keep the rows of a group together.
+        A mask drops a trajectory with any of its rows. Indices must keep the rows of a group, and those of a
+        trajectory, together; raises ValueError for a part of a trajectory.
         """
-        rows = rows.nonzero().squeeze(1) if rows.dtype == torch.bool else rows
-        tokens, tensors = self.tokens_of(rows), vars(self)
+        if rows.dtype == torch.bool:
+            whole = rows if self.one_row_each else self._whole(rows)
+            rows = whole.nonzero().squeeze(1)
+        tokens, tensors, chosen = self.tokens_of(rows), vars(self), rows.tolist()
         kept, group = torch.unique_consecutive(self.group[rows], return_inverse=True)
         changes: dict[str, object] = {
             "prompts": tuple(self.prompts[index] for index in kept.tolist()),
-            "texts": tuple(self.texts[row] for row in rows.tolist()),
+            "texts": tuple(self.texts[row] for row in chosen),
             "group": group,
-            "extras": {name: value[rows if _is_per_response(name) else tokens] for name, value in self.extras.items()},
+            "trace": torch.arange(len(rows)) if self.one_row_each else self._traces(rows),
+            "extras": {name: value[rows if is_per_row(name) else tokens] for name, value in self.extras.items()},
+            "around": None if self.around is None else self.around.select(rows),
         }
+        for name in PER_RESPONSE_LISTS:
+            changes[name] = None if tensors[name] is None else tuple(tensors[name][row] for row in chosen)
         changes |= {name: tensors[name][rows] for name in PER_RESPONSE}
         changes |= {name: tensors[name][tokens] for name in PER_TOKEN}
         return replace(self, **changes)
 
+    def _whole(self, kept: Tensor) -> Tensor:
+        """Return the rows [S] bool of the trajectories of which all rows are kept."""
+        dropped = torch.zeros(self.num_traces, dtype=torch.long).index_add(0, self.trace, (~kept).long())
+        return (dropped == 0)[self.trace]
+
+    def _traces(self, rows: Tensor) -> Tensor:
+        """Return the new numbers of the trajectories of rows, given as indices."""
+        begins = torch.zeros(self.num_responses, dtype=torch.bool)
+        begins[self.first_rows] = True
+        follows = torch.zeros(len(rows), dtype=torch.bool)
+        follows[1:] = rows[1:] == rows[:-1] + 1
+        last, followed = begins.roll(-1)[rows], follows.roll(-1)
+        if bool((~begins[rows] & ~follows).any()) or bool((~last & ~followed).any()):
+            raise ValueError("rows of one trajectory are kept together, in their order")
+        return begins[rows].long().cumsum(0) - 1
+
     def to(self, device: str | torch.device) -> Batch:
         """Copy the tensors to a device."""
-        moved: dict[str, Any] = {name: vars(self)[name].to(device) for name in ("group", *PER_RESPONSE, *PER_TOKEN)}
+        moved: dict[str, Any] = {name: vars(self)[name].to(device) for name in TENSORS}
         return replace(self, **moved, extras={name: value.to(device) for name, value in self.extras.items()})
 
     def first_groups(self, count: int) -> Batch:
@@ -121,9 +200,14 @@ class Batch(Layout):
         return self.select(self.group < count)
 
 
-PER_RESPONSE = ("lengths", "finished", "external", "outcomes", "rewards")
+PER_RESPONSE = ("lengths", "finished", "outcomes", "rewards")
+PER_RESPONSE_LISTS = ("context", "earlier_turns")
+"""Fields of one entry for each row, or None."""
 PER_TOKEN = (
     "tokens",
+    "learned",
+    "author",
+    "turn",
     "old_logprobs",
     "behaviour_logprobs",
     "entropies",
@@ -132,7 +216,9 @@ PER_TOKEN = (
     "values",
     "weights",
 )
-assert {"prompts", "texts", "group", "extras", *PER_RESPONSE, *PER_TOKEN} == {field.name for field in fields(Batch)}
+TENSORS = ("group", "trace", *PER_RESPONSE, *PER_TOKEN)
+_OTHERS = ("prompts", "texts", "extras", "around", *PER_RESPONSE_LISTS)
+assert {*TENSORS, *_OTHERS} == {field.name for field in fields(Batch)}
 
 
 def new_batch(
@@ -146,7 +232,7 @@ def new_batch(
     old_logprobs: Tensor,
     entropies: Tensor,
 ) -> Batch:
-    """Return a batch that is not yet scored."""
+    """Return a batch of single responses of the policy, not yet scored."""
     num_responses, num_tokens = len(texts), len(tokens)
     return Batch(
         prompts=tuple(prompts),
@@ -154,10 +240,13 @@ def new_batch(
         group=group,
         lengths=lengths,
         finished=finished,
-        external=torch.zeros(num_responses, dtype=torch.bool),
+        trace=torch.arange(num_responses),
         outcomes=torch.full((num_responses,), UNSCORED),
         rewards=torch.zeros(num_responses),
         tokens=tokens,
+        learned=torch.ones(num_tokens, dtype=torch.bool),
+        author=torch.full((num_tokens,), POLICY),
+        turn=torch.zeros(num_tokens, dtype=torch.long),
         old_logprobs=old_logprobs,
         behaviour_logprobs=old_logprobs,
         entropies=entropies,
@@ -185,47 +274,7 @@ def batch_of_samples(prompts: Sequence[Prompt], samples: Samples, texts: Sequenc
     return replace(batch, old_logprobs=samples.flat(samples.policy_logprobs))
 
 
-def concatenate(batches: Sequence[Batch]) -> Batch:
-    """Lay batches end to end; groups stay apart even where they share a prompt.
-
-    An extra that only some of them have is 0 in the others.
-    """
-    first, *others = batches
-    if not others:
-        return first
-    offsets = [0]
-    for batch in batches:
-        offsets.append(offsets[-1] + batch.num_prompts)
-    joined: dict[str, Any] = {
-        "prompts": tuple(prompt for batch in batches for prompt in batch.prompts),
-        "texts": tuple(text for batch in batches for text in batch.texts),
-        "group": torch.cat([batch.group + offset for batch, offset in zip(batches, offsets, strict=False)]),
-    }
-    joined |= {name: torch.cat([vars(batch)[name] for batch in batches]) for name in (*PER_RESPONSE, *PER_TOKEN)}
-    marks = {name: value for batch in reversed(batches) for name, value in batch.extras.items()}
-    return Batch(**joined, extras={name: _join_marks(name, example, batches) for name, example in marks.items()})
-
-
-def regroup(batches: Sequence[Batch]) -> Batch:
-    """Join batches so that equal prompts (by item id and tokens) form one group, in the order of their first rows."""
-    joined = concatenate(batches)
-    first = {(prompt.item.id, prompt.tokens): prompt for prompt in reversed(joined.prompts)}
-    place = {key: index for index, key in enumerate(dict.fromkeys((p.item.id, p.tokens) for p in joined.prompts))}
-    place_of_prompt = [place[prompt.item.id, prompt.tokens] for prompt in joined.prompts]
-    place_s = torch.tensor(place_of_prompt, dtype=torch.long)[joined.group]
-    united = replace(joined, prompts=tuple(first[key] for key in place), group=place_s)
-    return united.select(torch.argsort(place_s, stable=True))
-
-
-def _join_marks(name: str, example: Tensor, batches: Sequence[Batch]) -> Tensor:
-    parts = []
-    for batch in batches:
-        count = batch.num_responses if _is_per_response(name) else batch.num_tokens
-        parts.append(batch.extras.get(name, example.new_zeros((count, *example.shape[1:]))))
-    return torch.cat(parts)
-
-
-def _is_per_response(name: str) -> bool:
+def is_per_row(name: str) -> bool:
     """Tell [S] from [N] by the suffix: the sizes alone are equal where every response has one token."""
     if not name.endswith(("_s", "_n")):
         raise ValueError(f"extras {name!r}: end the name in '_s' (one value per response) or '_n' (one per token)")

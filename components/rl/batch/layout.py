@@ -1,5 +1,7 @@
-"""How values lie in a batch: per response [S] or per token [N], with sums and means over responses and groups.
+"""How values lie in a batch: per row [S] or per token [N], with sums and means over trajectories and groups.
 
+A response is a trajectory: one row, or several that are neighbours. Its statistics are handed to all its rows, and a
+group counts it once. Where every trajectory is one row, each sum is taken over the rows themselves.
 Shapes as in components/rl/batch/batch.py.
 """
 
@@ -13,14 +15,16 @@ from torch import Tensor
 
 
 class Layout:
-    """The statistics of a batch, from which response belongs to which group and how long each is."""
+    """The statistics of a batch, from which row belongs to which trajectory and group, and how long each is."""
 
     prompts: Sized
     """P"""
     group: Tensor
-    """[S] int64: index of each response's prompt."""
+    """[S] int64: index of each row's prompt."""
+    trace: Tensor
+    """[S] int64: trajectory of each row."""
     lengths: Tensor
-    """[S] int64: tokens of each response."""
+    """[S] int64: tokens of each row."""
     tokens: Tensor
     """[N] int64"""
 
@@ -31,7 +35,7 @@ class Layout:
 
     @property
     def num_responses(self) -> int:
-        """Return S."""
+        """Return S, the rows."""
         return len(self.lengths)
 
     @property
@@ -40,43 +44,107 @@ class Layout:
         return len(self.tokens)
 
     @cached_property
+    def num_traces(self) -> int:
+        """Return T, the trajectories."""
+        return int(self.trace[-1]) + 1 if len(self.trace) else 0
+
+    @property
+    def one_row_each(self) -> bool:
+        """Whether every trajectory is one row."""
+        return self.num_traces == self.num_responses
+
+    @cached_property
+    def first_rows(self) -> Tensor:
+        """[T] int64: the first row of each trajectory."""
+        starts = torch.ones_like(self.trace, dtype=torch.bool)
+        starts[1:] = self.trace[1:] != self.trace[:-1]
+        return starts.nonzero().squeeze(1)
+
+    @cached_property
+    def last_rows(self) -> Tensor:
+        """[T] int64: the last row of each trajectory."""
+        ends = torch.ones_like(self.trace, dtype=torch.bool)
+        ends[:-1] = self.trace[1:] != self.trace[:-1]
+        return ends.nonzero().squeeze(1)
+
+    @cached_property
     def response_of(self) -> Tensor:
-        """[N] int64: the response that each token belongs to."""
+        """[N] int64: the row that each token belongs to."""
         return torch.repeat_interleave(torch.arange(self.num_responses, device=self.lengths.device), self.lengths)
 
     @cached_property
+    def trace_of(self) -> Tensor:
+        """[N] int64: the trajectory that each token belongs to."""
+        return self.response_of if self.one_row_each else self.trace[self.response_of]
+
+    @cached_property
+    def response_lengths(self) -> Tensor:
+        """[S] int64: tokens of the trajectory of each row."""
+        if self.one_row_each:
+            return self.lengths
+        return self.lengths.new_zeros(self.num_traces).index_add(0, self.trace, self.lengths)[self.trace]
+
+    @cached_property
     def positions(self) -> Tensor:
-        """[N] int64: place of each token in its response, from 0."""
-        starts = self.lengths.cumsum(0) - self.lengths
+        """[N] int64: place of each token in its trajectory, from 0."""
+        if self.one_row_each:
+            starts = self.lengths.cumsum(0) - self.lengths
+        else:
+            lengths = self.response_lengths[self.first_rows]
+            starts = (lengths.cumsum(0) - lengths)[self.trace]
         return torch.arange(self.num_tokens, device=starts.device) - self.to_tokens(starts)
 
     @cached_property
     def group_sizes(self) -> Tensor:
-        """[S] int64: how many responses the group of each response has."""
-        return torch.bincount(self.group, minlength=self.num_prompts)[self.group]
+        """[S] int64: how many trajectories the group of each row has."""
+        counted = self.group if self.one_row_each else self.group[self.first_rows]
+        return torch.bincount(counted, minlength=self.num_prompts)[self.group]
+
+    def of_traces(self, value_s: Tensor) -> Tensor:
+        """Return the value of each trajectory, which its rows share: [S] -> [T]."""
+        return value_s if self.one_row_each else value_s[self.first_rows]
+
+    def any_of_traces(self, chosen_s: Tensor) -> Tensor:
+        """Return which trajectories have a chosen row: [S] bool -> [T] bool."""
+        if self.one_row_each:
+            return chosen_s
+        return torch.zeros(self.num_traces, dtype=torch.long).index_add(0, self.trace, chosen_s.long()) > 0
+
+    def to_rows(self, value_t: Tensor) -> Tensor:
+        """Give every row the value of its trajectory: [T] -> [S]."""
+        return value_t if self.one_row_each else value_t[self.trace]
 
     def to_tokens(self, value_s: Tensor) -> Tensor:
-        """Give every token the value of its response: [S] -> [N]."""
+        """Give every token the value of its row: [S] -> [N]."""
         return value_s[self.response_of]
 
+    def by_trace(self, value_n: Tensor) -> tuple[Tensor, ...]:
+        """Split values by trajectory: [N] -> T tensors."""
+        return value_n.split(self.of_traces(self.response_lengths).tolist())
+
     def response_sum(self, value_n: Tensor) -> Tensor:
-        """Sum over the tokens of each response: [N] -> [S]."""
-        return value_n.new_zeros(self.num_responses).index_add(0, self.response_of, value_n)
+        """Sum over the tokens of each trajectory, handed to its rows: [N] -> [S]."""
+        return self.to_rows(value_n.new_zeros(self.num_traces).index_add(0, self.trace_of, value_n))
 
     def response_mean(self, value_n: Tensor) -> Tensor:
-        """Mean over the tokens of each response: [N] -> [S]."""
-        return self.response_sum(value_n) / self.lengths
+        """Mean over the tokens of each trajectory, handed to its rows: [N] -> [S]."""
+        return self.response_sum(value_n) / self.response_lengths
+
+    def response_max(self, value_n: Tensor) -> Tensor:
+        """Largest of the tokens of each trajectory, and 0 at least, handed to its rows: [N] -> [S]."""
+        return self.to_rows(value_n.new_zeros(self.num_traces).scatter_reduce(0, self.trace_of, value_n, "amax"))
 
     def group_sum(self, value_s: Tensor) -> Tensor:
-        """Sum over each group, handed to all its members: [S] -> [S]."""
-        return value_s.new_zeros(self.num_prompts).index_add(0, self.group, value_s)[self.group]
+        """Sum over the trajectories of each group, handed to all its rows: [S] -> [S]."""
+        empty = value_s.new_zeros(self.num_prompts)
+        return empty.index_add(0, self.of_traces(self.group), self.of_traces(value_s))[self.group]
 
     def group_mean(self, value_s: Tensor) -> Tensor:
-        """Mean over each group, handed to all its members: [S] -> [S]."""
+        """Mean over the trajectories of each group, handed to all its rows: [S] -> [S]."""
         return self.group_sum(value_s) / self.group_sizes
 
     def group_is_equal(self, value_s: Tensor) -> Tensor:
-        """Tell for each response whether all of its group have the same value: [S] -> [S] bool."""
+        """Tell for each row whether all of its group have the same value: [S] -> [S] bool."""
         empty = value_s.new_zeros(self.num_prompts)
         low = empty.scatter_reduce(0, self.group, value_s, "amin", include_self=False)
         high = empty.scatter_reduce(0, self.group, value_s, "amax", include_self=False)
@@ -88,12 +156,12 @@ class Layout:
         return centred.masked_fill(self.group_is_equal(value_s), 0.0).to(value_s.dtype)
 
     def group_std(self, value_s: Tensor, *, ddof: int) -> Tensor:
-        """Standard deviation of each group, handed to all its members: [S] -> [S]; 0 where too few to have one."""
+        """Standard deviation of each group, handed to all its rows: [S] -> [S]; 0 where too few to have one."""
         squares = self.group_sum(self.group_centred(value_s.double()).square())
         return (squares / (self.group_sizes - ddof).clamp(min=1)).sqrt().to(value_s.dtype)
 
     def tokens_of(self, rows: Tensor) -> Tensor:
-        """Return where the tokens of the given responses are: indices [S'] -> [N'], in the same order."""
+        """Return where the tokens of the given rows are: indices [S'] -> [N'], in the same order."""
         lengths = self.lengths[rows]
         shift = (self.lengths.cumsum(0) - self.lengths)[rows] - (lengths.cumsum(0) - lengths)
         return torch.repeat_interleave(shift, lengths) + torch.arange(int(lengths.sum()))

@@ -1,4 +1,4 @@
-"""Sums along each response of a batch, from its end: what advantages and value targets are made of.
+"""Sums along each trajectory of a batch, from its end: what advantages and value targets are made of.
 
 Shapes as in components/rl/batch/batch.py.
 """
@@ -16,9 +16,9 @@ def suffix_sum(batch: Batch, value_n: Tensor, factor: float = 1.0) -> Tensor:
 
     Computed in float64, position by position from the end, so that a long batch costs no precision.
     """
-    width = int(batch.lengths.max()) if batch.num_responses else 0
-    rows, columns = batch.response_of, batch.positions
-    grid = torch.zeros(width + 1, batch.num_responses, dtype=torch.float64, device=value_n.device)
+    width = int(batch.response_lengths.max()) if batch.num_responses else 0
+    rows, columns = batch.trace_of, batch.positions
+    grid = torch.zeros(width + 1, batch.num_traces, dtype=torch.float64, device=value_n.device)
     grid[columns, rows] = value_n.detach().double()
     for position in range(width - 1, -1, -1):
         grid[position] += factor * grid[position + 1]
@@ -33,7 +33,7 @@ def next_in_response(batch: Batch, value_n: Tensor) -> Tensor:
 
 def is_last(batch: Batch) -> Tensor:
     """Return [N] bool: which tokens end their response."""
-    return batch.positions == batch.to_tokens(batch.lengths) - 1
+    return batch.positions == batch.to_tokens(batch.response_lengths) - 1
 
 
 def at_last(batch: Batch, value_s: Tensor) -> Tensor:

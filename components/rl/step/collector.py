@@ -15,7 +15,7 @@ from components.modeling.generation.sampling_config import SamplingConfig
 from components.modeling.models.policy import Policy
 from components.modeling.ranks import current_ranks
 from components.modeling.text.prompting import decode_responses, encode_examples
-from components.rl.batch.batch import FAILED, RIGHT, WRONG, Batch, Prompt, batch_of_samples, new_batch
+from components.rl.batch.batch import FAILED, FOREIGN, RIGHT, WRONG, Batch, Prompt, batch_of_samples, new_batch
 from components.rl.step.ahead import Ahead, Ordered
 from components.rl.step.diagnostics import SamplerGap
 from components.rl.step.ledger import PassRates
@@ -103,7 +103,7 @@ class Collector:
         if is_own:
             self.gap.add(samples)
         else:
-            batch = replace(batch, external=torch.ones_like(batch.external))
+            batch = batch.by(FOREIGN)
         return batch
 
     def draw_ahead(self, prompts: Sequence[Prompt], num_samples: int, depth: int) -> Batch:
@@ -156,10 +156,9 @@ class Collector:
             old_logprobs=torch.zeros(num_tokens),
             entropies=torch.zeros(num_tokens),
         )
-        batch = self.rescore(batch)
+        batch = self.rescore(batch.by(FOREIGN) if external else batch)
         return replace(
             batch,
-            external=torch.full((len(rows),), external),
             behaviour_logprobs=batch.old_logprobs,
             entropies=frozen_entropies(self.policy, batch, max_tokens=self.max_tokens),
         )
@@ -210,21 +209,24 @@ class Collector:
         return torch.tensor([score for _, score in self._judged(batch)], dtype=torch.float32)
 
     def _judged(self, batch: Batch) -> list[tuple[int, float]]:
-        """Return outcome and grade of every response; each text is judged once a step."""
-        items = [batch.prompts[group].item for group in batch.group.tolist()]
-        asked = {(item.id, text): item for item, text in zip(items, batch.texts, strict=True)}
+        """Return outcome and grade of the last turn of every row's trajectory; each text is judged once a step."""
+        items, rows = [batch.prompts[group].item for group in batch.group.tolist()], batch.last_rows.tolist()
+        last = [rows[trace] for trace in batch.trace.tolist()]
+        texts = [batch.texts[row] for row in last]
+        asked = {(item.id, text): item for item, text in zip(items, texts, strict=True)}
         new = [key for key in asked if key not in self._known]
         # A verifier may run out of time on one rank and not on another: each text has one judge.
         ranks = current_ranks()
         verdicts = verify_all((asked[key], key[1]) for key in ranks.share(new))
         found = [(CODES[verdict.outcome], verdict.score) for verdict in verdicts]
         self._known.update(zip(new, ranks.together(ranks.gather(found)), strict=True))
-        return [self._known[item.id, text] for item, text in zip(items, batch.texts, strict=True)]
+        return [self._known[item.id, text] for item, text in zip(items, texts, strict=True)]
 
     def _count(self, batch: Batch) -> None:
         """Enter outcomes and rewards (NaN: none) of the policy's own responses into the ledger."""
         tried: dict[int, list[tuple[int, float]]] = {}
-        columns = (batch.group.tolist(), batch.outcomes.tolist(), batch.rewards.tolist(), batch.external.tolist())
+        values = (batch.group, batch.outcomes, batch.rewards, batch.external)
+        columns = [batch.of_traces(value_s).tolist() for value_s in values]
         for group, outcome, reward, external in zip(*columns, strict=True):
             if not external:
                 tried.setdefault(group, []).append((outcome, reward))

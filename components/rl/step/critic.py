@@ -11,12 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from components.modeling.models.policy import Policy
-from components.modeling.packing.packed import Packed
 from components.modeling.training.optimizer import build_optimizer
 from components.modeling.training.training_config import OptimizerConfig
 from components.rl.batch.batch import Batch
 from components.rl.step.learner import minibatches
-from components.rl.step.scoring import frozen, micro_rows
+from components.rl.step.scoring import frozen, micro_rows, pack
 from components.rl.step.slots import CriticConfig
 
 
@@ -46,7 +45,7 @@ class ValueModel:
         self.num_updates = 0
 
     def values(self, batch: Batch) -> Tensor:
-        """Return [N], on the CPU and without gradients: the value of the prompt and the tokens before each token."""
+        """Return [N], on the CPU and without gradients: the value of the context and the tokens before each token."""
         return frozen(batch, self._score, max_tokens=self._max_tokens)
 
     def fit(self, batch: Batch, targets: Tensor) -> dict[str, float]:
@@ -101,9 +100,7 @@ class ValueModel:
         return {name: p for name, p in self._module.named_parameters() if p.requires_grad}
 
     def _score(self, batch: Batch) -> Tensor:
-        prompts = [prompt.tokens for prompt in batch.prompts]
-        packed = Packed.from_groups(prompts, batch.responses(), self._body.device)
-        return self._head(self._body.target_hidden(packed)).squeeze(-1)
+        return self._head(self._body.target_hidden(pack(self._body, batch))).squeeze(-1)
 
     def _loss(self, part: Batch) -> Tensor:
         """Return the sum over the tokens that have a target."""

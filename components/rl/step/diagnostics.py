@@ -20,31 +20,33 @@ from components.tasks.answers import extract_answer
 
 
 def sample_metrics(batch: Batch) -> dict[str, float]:
-    """Describe all samples of a step, before any filter. Means over nothing are left out.
+    """Describe all samples of a step, before any filter, by their learned tokens. Means over nothing are left out.
 
     signal_share: groups with both outcomes. length_*: tokens, the end included. trace_share: responses with a
     thinking mark. truncated_share: responses cut at the token limit. entropy: mean over tokens, in nats.
     answer_entropy: of the final answers of a group, in nats, mean over groups; log of the group size at most.
     """
-    right, wrong, failed = (batch.outcomes == code for code in (RIGHT, WRONG, FAILED))
-    verified = batch.select(~failed)
-    lengths = batch.lengths.double()
-    traces = torch.tensor([THINK in text for text in batch.texts], dtype=torch.bool)
+    batch = batch.of_learned()
+    outcomes = batch.of_traces(batch.outcomes)
+    right, wrong, failed = (outcomes == code for code in (RIGHT, WRONG, FAILED))
+    verified = batch.select(batch.outcomes != FAILED)
+    rewards, lengths = verified.of_traces(verified.rewards), batch.of_traces(batch.response_lengths).double()
+    thinking = torch.tensor([THINK in text for text in _written(batch)], dtype=torch.bool)
     metrics = {
-        "num_samples": float(batch.num_responses),
+        "num_samples": float(batch.num_traces),
         "num_failed": float(failed.sum()),
-        "reward_mean": _mean(verified.rewards),
-        "reward_std": float(verified.rewards.double().std(correction=0)) if verified.num_responses else math.nan,
+        "reward_mean": _mean(rewards),
+        "reward_std": float(rewards.double().std(correction=0)) if len(rewards) else math.nan,
         "pass_rate": _mean(right[~failed]),
         "signal_share": signal_share(verified),
         "entropy": _mean(batch.entropies),
         "answer_entropy": answer_entropy(batch),
         "length_mean": _mean(lengths),
-        "length_max": float(lengths.max()) if batch.num_responses else math.nan,
+        "length_max": float(lengths.max()) if len(lengths) else math.nan,
         "length_right": _mean(lengths[right]),
         "length_wrong": _mean(lengths[wrong]),
-        "trace_share": _mean(traces),
-        "truncated_share": _mean(~batch.finished),
+        "trace_share": _mean(batch.any_of_traces(thinking)),
+        "truncated_share": _mean(batch.any_of_traces(~batch.finished)),
     }
     return {name: value for name, value in metrics.items() if math.isfinite(value)}
 
@@ -60,13 +62,21 @@ def answer_entropy(batch: Batch) -> float:
     """Return the mean over groups of the entropy in nats of the distinct final answers; NaN for an empty batch."""
     answers: list[Counter[str]] = [Counter() for _ in batch.prompts]
     answer_of = {text: extract_answer(text) for text in set(batch.texts)}
-    for group, text in zip(batch.group.tolist(), batch.texts, strict=True):
-        answers[group][answer_of[text]] += 1
+    groups = batch.group.tolist()
+    for row in batch.last_rows.tolist():
+        answers[groups[row]][answer_of[batch.texts[row]]] += 1
     entropies = []
     for counts in answers:
         total = counts.total()
         entropies.append(math.fsum(-n / total * math.log(n / total) for n in counts.values()))
     return math.fsum(entropies) / len(entropies) if entropies else math.nan
+
+
+def _written(batch: Batch) -> Sequence[str]:
+    """Return what the policy wrote in all turns of each row."""
+    if batch.earlier_turns is None:
+        return batch.texts
+    return ["\n".join((*earlier, text)) for earlier, text in zip(batch.earlier_turns, batch.texts, strict=True)]
 
 
 def divergence(logprobs: Tensor, other: Tensor) -> dict[str, float]:

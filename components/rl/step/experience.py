@@ -18,12 +18,13 @@ class Experience:
     """What one step has gathered before it learns."""
 
     batch: Batch
+    """Learned tokens only."""
     learned: Sequence[Batch]
     """What is learned from: the batch, or what the replay slot makes of it."""
     seen: Batch
     """Every scored response, failed verifications included."""
     num_drawn: int
-    """Scored responses of the policy's own."""
+    """Scored trajectories of the policy's own."""
     settings: StepSettings
     collector: Collector
     metrics: dict[str, float]

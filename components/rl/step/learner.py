@@ -51,10 +51,11 @@ class Learner:
         """Update the policy on each batch in turn and return metrics over the tokens that had a gradient.
 
         A minibatch without any gradient makes no update, not even of the optimiser's averages, but it counts:
-        `first_update` and with it the learning rate depend on the step alone. Batches share the step's numbers.
+        `first_update` and with it the learning rate depend on the step alone. Batches share the step's numbers. Tokens
+        that are not learned from are context only.
         """
         tally = UpdateTally()
-        for batch in batches:
+        for batch in (whole.of_learned() for whole in batches):
             for epoch in range(self.passes.epochs):
                 for index, minibatch in enumerate(minibatches(batch, self.passes.minibatches)):
                     number = first_update + epoch * self.passes.minibatches + index
@@ -119,16 +120,16 @@ class Learner:
 def token_weights(batch: Batch, denominator: Denominator, constant: int) -> Tensor:
     """Return [N]: one over the denominator for every token, so that the loss is a plain weighted sum.
 
-    tokens: 1 / N.  responses: 1 / (S * length of the response).  groups: 1 / (P * tokens of the group).
-    constant: 1 / (S * constant).
+    tokens: 1 / N.  responses: 1 / (T * length of the trajectory).  groups: 1 / (P * tokens of the group).
+    constant: 1 / (T * constant). The batch holds learned tokens only.
     """
     if denominator == "tokens":
         return torch.full((batch.num_tokens,), 1.0 / max(1, batch.num_tokens))
     if denominator == "responses":
-        return batch.to_tokens(1.0 / (batch.lengths * batch.num_responses))
+        return batch.to_tokens(1.0 / (batch.response_lengths * batch.num_traces))
     if denominator == "groups":
-        return batch.to_tokens(1.0 / (batch.group_sum(batch.lengths) * batch.num_prompts))
-    return torch.full((batch.num_tokens,), 1.0 / max(1, batch.num_responses * constant))
+        return batch.to_tokens(1.0 / (batch.group_sum(batch.response_lengths) * batch.num_prompts))
+    return torch.full((batch.num_tokens,), 1.0 / max(1, batch.num_traces * constant))
 
 
 def minibatches(batch: Batch, count: int) -> Iterator[Batch]:

@@ -15,7 +15,8 @@ from torch import Tensor
 from components.contract.operators import Bound
 from components.modeling.generation.sampler import NativeSampler, Sampler
 from components.modeling.models.policy import Policy
-from components.rl.batch.batch import Batch, Prompt, concatenate
+from components.rl.batch.batch import Batch, Prompt
+from components.rl.batch.joining import concatenate
 from components.rl.step.ahead import Ahead
 from components.rl.step.collector import Collector
 from components.rl.step.critic import ValueModel
@@ -84,10 +85,10 @@ class Loop:
         batch = self._with_advantages(self._prepare(self._gather(collector), collector), collector)
         self.sampler.rest()
         seen = concatenate(collector.seen)
-        own = seen.select(~seen.external) if bool(seen.external.any()) else seen
+        own = (seen.select(~seen.external) if bool(seen.external.any()) else seen).of_learned()
         metrics = sample_metrics(own) | self._start_divergence(own, settings)
         learned = slots.replay(batch, context_of(slots.replay))
-        return Experience(batch, learned, seen, own.num_responses, settings, collector, metrics)
+        return Experience(batch, learned, seen, own.num_traces, settings, collector, metrics)
 
     def _learn(self, got: Experience) -> dict[str, float]:
         """Update the policy and whatever follows it, and count the step as done."""
@@ -142,7 +143,7 @@ class Loop:
         return collector
 
     def _gather(self, collector: Collector) -> Batch:
-        """Sample prompts and responses, help and filter them."""
+        """Sample prompts and responses, help and filter them; return the tokens that are learned from."""
         slots = self.slots
 
         def gather(count: int) -> Batch:
@@ -154,7 +155,7 @@ class Loop:
         batch = gather(collector.settings.prompts_per_step)
         for bound in slots.filters:
             batch = bound(batch, gather, self._context(bound, collector))
-        return batch
+        return batch.of_learned()
 
     def _prepare(self, batch: Batch, collector: Collector) -> Batch:
         """Score the batch by the reference policy and the critic, each only if an operator reads it."""

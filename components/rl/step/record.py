@@ -29,7 +29,7 @@ class RolloutRecord:
         """Take in the scored samples of a step."""
         if browse:
             self._browse += [_row(batch, index, step) for index in _spread(batch, self._browse_samples)]
-        for index in (batch.outcomes == RIGHT).nonzero().flatten().tolist():
+        for index in batch.last_rows[batch.outcomes[batch.last_rows] == RIGHT].tolist():
             row = _row(batch, index, step)
             self._right.pop(_key(row), None)  # a repeat moves to the end: it is among the latest again
             self._right[_key(row)] = row
@@ -47,8 +47,9 @@ class RolloutRecord:
 
 
 def _spread(batch: Batch, count: int) -> list[int]:
-    """Return up to `count` rows, evenly from the worst to the best reward; failed ones come first."""
-    order = torch.argsort(batch.rewards.nan_to_num(nan=-math.inf), stable=True).tolist()
+    """Return the last rows of up to `count` trajectories, evenly from worst to best reward; failed ones come first."""
+    rewards = batch.rewards[batch.last_rows]
+    order = batch.last_rows[torch.argsort(rewards.nan_to_num(nan=-math.inf), stable=True)].tolist()
     count = min(count, len(order))
     return [order[position * (len(order) - 1) // max(1, count - 1)] for position in range(count)]
 

@@ -1,11 +1,13 @@
-"""Forward passes over a batch in bounded pieces, prompts computed once per group.
+"""Forward passes over a batch in bounded pieces; a context that neighbouring rows share is computed once.
 
+Of a batch of learned tokens, all tokens of its rows are computed, and the learned ones are targets.
 Shapes as in components/rl/batch/batch.py; M tokens of one piece, D model width, V vocabulary, T tokens of one sequence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby, pairwise
 from typing import Literal
 
 import torch
@@ -25,7 +27,7 @@ TokenMap = Callable[[Tensor, Tensor, LogitsOf], Tensor]
 
 def score_tokens(policy: Policy, batch: Batch, *, temperature: float, entropy: bool = False) -> TokenScores:
     """Return log-probabilities [N] of the batch's response tokens, and entropies [N] if asked; differentiable."""
-    return policy.target_logprobs(_pack(policy, batch), temperature=temperature, entropy=entropy)
+    return policy.target_logprobs(pack(policy, batch), temperature=temperature, entropy=entropy)
 
 
 def frozen_logprobs(policy: Policy, batch: Batch, *, temperature: float, max_tokens: int) -> Tensor:
@@ -53,7 +55,7 @@ def frozen_token_map(
     size = max(1, chunking.CHUNK_ELEMENTS // policy.vocab_size)
 
     def score(part: Batch) -> Tensor:
-        packed = _pack(policy, part)
+        packed = pack(policy, part)
         pairs = zip(policy.target_hidden(packed).split(size), packed.targets.split(size), strict=True)
         return torch.cat([function(hidden, tokens, logits_of) for hidden, tokens in pairs])
 
@@ -79,22 +81,24 @@ def frozen(batch: Batch, score: Callable[[Batch], Tensor], *, max_tokens: int) -
 
 
 def pass_cost(batch: Batch) -> int:
-    """Return the tokens that forward passes over a batch compute, each prompt once."""
-    return batch.num_tokens + sum(len(batch.prompts[group].tokens) for group in set(batch.group.tolist()))
+    """Return the tokens that forward passes over a batch compute, each context once."""
+    return (batch.around or batch).num_tokens + sum(len(context) for context, _ in _shared_contexts(batch))
 
 
 def response_hidden(policy: Policy, batch: Batch, *, max_tokens: int) -> list[Tensor]:
-    """Return for each response the final hidden states [T, D] at its own tokens, on the CPU, without gradients."""
+    """Return for each row the final hidden states [T, D] at its own tokens, on the CPU, without gradients."""
     found: list[Tensor] = [torch.empty(0)] * batch.num_responses
     with torch.no_grad():
         for rows in micro_rows(batch, max_tokens):
             part = batch.select(rows)
-            packed = _pack(policy, part, keep_last=True)
+            packed = pack(policy, part, keep_last=True)
             hidden = policy.hidden(packed).cpu()
             assert packed.last is not None
-            ends = (packed.last.cpu() + 1).tolist()
-            for row, end, length in zip(rows.tolist(), ends, part.lengths.tolist(), strict=True):
-                found[row] = hidden[end - length : end].clone()
+            ends, laid = (packed.last.cpu() + 1).tolist(), part.around or part
+            learned = None if part.around is None else laid.learned.split(laid.lengths.tolist())
+            for index, (row, end, length) in enumerate(zip(rows.tolist(), ends, laid.lengths.tolist(), strict=True)):
+                states = hidden[end - length : end]
+                found[row] = states.clone() if learned is None else states[learned[index]]
     return found
 
 
@@ -119,23 +123,53 @@ def prompt_hidden(
 def micro_rows(batch: Batch, max_tokens: int, *, whole_groups: bool = False) -> Iterator[Tensor]:
     """Cut a batch into forward passes of at most `max_tokens`; yield the rows [S'] of each.
 
-    Whole groups go together, so that their prompt is computed once; a group that is too large by itself is split,
-    unless `whole_groups`: then it has a forward pass of its own, however large.
+    Whole groups go together, so that their prompt is computed once; a group that is too large by itself is split
+    between trajectories, unless `whole_groups`: then it has a forward pass of its own, however large.
     """
     pieces: list[list[int]] = []
     costs: list[int] = []
     previous = -1
-    for row, (group, length) in enumerate(zip(batch.group.tolist(), batch.lengths.tolist(), strict=True)):
-        if group != previous or (costs[-1] + length > max_tokens and not whole_groups):
+    contexts = batch.contexts
+    for group, rows, cost in _trajectories(batch):
+        if group != previous or (costs[-1] + cost > max_tokens and not whole_groups):
             pieces.append([])
-            costs.append(len(batch.prompts[group].tokens))
+            costs.append(len(contexts[rows[0]]))
             previous = group
-        pieces[-1].append(row)
-        costs[-1] += length
+        elif contexts[rows[0]] != contexts[rows[0] - 1]:
+            costs[-1] += len(contexts[rows[0]])
+        pieces[-1] += rows
+        costs[-1] += cost
     for chosen in micro_batches(costs, max_tokens):
         yield torch.tensor([row for piece in chosen for row in pieces[piece]])
 
 
-def _pack(policy: Policy, batch: Batch, *, keep_last: bool = False) -> Packed:
-    prompts = [prompt.tokens for prompt in batch.prompts]
-    return Packed.from_groups(prompts, batch.responses(), policy.device, keep_last=keep_last)
+def _trajectories(batch: Batch) -> Iterator[tuple[int, list[int], int]]:
+    """Yield group, rows and tokens of each trajectory; contexts count but the first."""
+    contexts, lengths = batch.contexts, (batch.around or batch).lengths.tolist()
+    firsts = [*batch.first_rows.tolist(), batch.num_responses]
+    groups = batch.group.tolist()
+    for first, end in pairwise(firsts):
+        later = sum(len(contexts[row]) for row in range(first + 1, end))
+        yield groups[first], list(range(first, end)), later + sum(lengths[first:end])
+
+
+def _shared_contexts(batch: Batch) -> Iterator[tuple[tuple[int, ...], list[int]]]:
+    """Yield each context with the neighbouring rows that it precedes; rows of two groups never share one."""
+    keys = zip(batch.group.tolist(), batch.contexts, strict=True)
+    for (_, context), rows in groupby(enumerate(keys), key=lambda entry: entry[1]):
+        yield context, [row for row, _ in rows]
+
+
+def pack(policy: Policy, batch: Batch, *, keep_last: bool = False) -> Packed:
+    """Return the rows of a batch behind their contexts for one forward pass; its targets are the batch's tokens [N]."""
+    laid = batch.around or batch
+    tokens = [row.tolist() for row in laid.tokens.split(laid.lengths.tolist())]
+    masks = None if laid is batch else [row.tolist() for row in laid.learned.split(laid.lengths.tolist())]
+    shared = list(_shared_contexts(batch))
+    return Packed.from_groups(
+        [context for context, _ in shared],
+        [[tokens[row] for row in rows] for _, rows in shared],
+        policy.device,
+        masks=None if masks is None else [[masks[row] for row in rows] for _, rows in shared],
+        keep_last=keep_last,
+    )

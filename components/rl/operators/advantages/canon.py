@@ -42,7 +42,10 @@ def canon(batch: Batch, context: SlotContext, *, config: CanonConfig) -> Tensor:
     """
     import torch
 
-    metric_s = batch.lengths.double() if config.metric == "length" else batch.response_mean(batch.entropies.double())
+    if config.metric == "length":
+        metric_s = batch.response_lengths.double()
+    else:
+        metric_s = batch.response_mean(batch.entropies.double())
     upper_s, alone_s = _upper(batch, metric_s), batch.group_sizes < 2
     reward_s = batch.rewards.double()
     low_s, high_s = _mean_where(batch, reward_s, ~upper_s), _mean_where(batch, reward_s, upper_s)
@@ -56,13 +59,14 @@ def _upper(batch: Batch, metric_s: Tensor) -> Tensor:
     """Return [S] bool: whether a response is on the upper side of its group."""
     import torch
 
-    order = torch.argsort(metric_s, stable=True)
-    order = order[torch.argsort(batch.group[order], stable=True)]
-    sizes = torch.bincount(batch.group, minlength=batch.num_prompts)
-    first = (sizes.cumsum(0) - sizes)[batch.group[order]]
-    rank_s = torch.empty_like(batch.group)
-    rank_s[order] = torch.arange(batch.num_responses) - first
-    return rank_s >= batch.group_sizes // 2
+    group_t = batch.of_traces(batch.group)
+    order = torch.argsort(batch.of_traces(metric_s), stable=True)
+    order = order[torch.argsort(group_t[order], stable=True)]
+    sizes = torch.bincount(group_t, minlength=batch.num_prompts)
+    first = (sizes.cumsum(0) - sizes)[group_t[order]]
+    rank_t = torch.empty_like(group_t)
+    rank_t[order] = torch.arange(batch.num_traces) - first
+    return batch.to_rows(rank_t) >= batch.group_sizes // 2
 
 
 def _mean_where(batch: Batch, value_s: Tensor, chosen_s: Tensor) -> Tensor:
@@ -74,7 +78,7 @@ def _mu(batch: Batch, step: int, config: CanonConfig) -> float:
     from components.rl.batch.batch import RIGHT
 
     if config.schedule == "accuracy":
-        return config.mu * (1 - float((batch.outcomes == RIGHT).double().mean()))
+        return config.mu * (1 - float(batch.of_traces(batch.outcomes == RIGHT).double().mean()))
     if config.schedule == "constant":
         return config.mu
     if step < config.warmup_steps:

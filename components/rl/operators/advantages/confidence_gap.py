@@ -43,7 +43,7 @@ def confidence_gap(batch: Batch, context: SlotContext, *, config: ConfidenceGapC
         counted_s = counted_s & right_s
     prompts = prompt_logprobs(context.policies.trained, batch.prompts, max_tokens=context.collector.max_tokens)
     of_prompt_s = confidence(prompts, config.token_share)[batch.group]
-    of_response_s = confidence(batch.old_logprobs.split(batch.lengths.tolist()), config.token_share)
+    of_response_s = batch.to_rows(confidence(batch.by_trace(batch.old_logprobs), config.token_share))
     gap_s = (of_prompt_s - of_response_s) * counted_s
     return batch.advantages + config.alpha * batch.to_tokens(gap_s)
 

@@ -50,13 +50,15 @@ def effective_rank(batch: Batch, context: SlotContext, *, config: EffectiveRankC
     from components.rl.batch.batch import RIGHT
     from components.rl.step.scoring import response_hidden
 
-    hidden = response_hidden(context.policies.trained, batch, max_tokens=context.collector.max_tokens)
-    measures = dict(zip(MEASURES, rank_measures(hidden, config.stride).unbind(-1), strict=True))
+    rows = response_hidden(context.policies.trained, batch, max_tokens=context.collector.max_tokens)
+    hidden = rows if batch.one_row_each else batch.by_trace(torch.cat(rows))
+    found = batch.to_rows(rank_measures(hidden, config.stride))
+    measures = dict(zip(MEASURES, found.unbind(-1), strict=True))
     marked = batch.with_extras(**{f"{name}_s": value.float() for name, value in measures.items()})
     means: dict[str, float] = dict(context.memory)
     if batch.num_responses:
-        now = {name: float(value.mean()) for name, value in measures.items()}
-        now["success"] = float((batch.outcomes == RIGHT).double().mean())
+        now = {name: float(batch.of_traces(value).mean()) for name, value in measures.items()}
+        now["success"] = float(batch.of_traces(batch.outcomes == RIGHT).double().mean())
         context.memory.update(
             {name: config.decay * means.get(name, value) + (1 - config.decay) * value for name, value in now.items()}
         )

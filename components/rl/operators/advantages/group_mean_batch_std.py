@@ -29,7 +29,7 @@ def group_mean_batch_std(batch: Batch, context: SlotContext, *, config: GroupMea
     A group of nearly equal rewards is not blown up, as it is by its own spread. Exactly 0 where a group's rewards are
     equal. Source: Liu et al. 2025, Tricks or Traps (arXiv:2508.08221), Lite PPO.
     """
-    if batch.num_responses <= config.ddof:
+    if batch.num_traces <= config.ddof:
         return batch.rewards * 0
-    spread = batch.rewards.double().std(correction=config.ddof)
+    spread = batch.of_traces(batch.rewards).double().std(correction=config.ddof)
     return (batch.group_centred(batch.rewards).double() / (spread + config.epsilon)).to(batch.rewards.dtype)

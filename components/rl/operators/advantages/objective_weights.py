@@ -42,9 +42,10 @@ def objective_weights(batch: Batch, context: SlotContext, *, config: ObjectiveWe
 
     history: dict[str, list[float]] = context.memory.setdefault("history", {})
     weights: dict[str, float] = context.memory.setdefault("weights", {})
-    domains = [batch.prompts[group].item.domain for group in batch.group.tolist()]
+    rewards_t = batch.of_traces(batch.rewards)
+    domains = [batch.prompts[group].item.domain for group in batch.of_traces(batch.group).tolist()]
     for domain in sorted(set(domains)):
-        rewards = batch.rewards[torch.tensor([own == domain for own in domains])]
+        rewards = rewards_t[torch.tensor([own == domain for own in domains])]
         history.setdefault(domain, []).append(1.0 - float(rewards.double().mean()))
         del history[domain][: -2 * config.window]
         context.collector.metrics[f"headroom_{domain}"] = history[domain][-1]
@@ -52,8 +53,8 @@ def objective_weights(batch: Batch, context: SlotContext, *, config: ObjectiveWe
     if history and full and (context.step + 1) % config.window == 0:
         weights.update(objective_weights_of(history, config))
     context.collector.metrics |= {f"weight_{domain}": weights.get(domain, 1.0) for domain in history}
-    weight_s = torch.tensor([weights.get(domain, 1.0) for domain in domains], dtype=batch.advantages.dtype)
-    return batch.advantages * batch.to_tokens(weight_s)
+    weight_t = torch.tensor([weights.get(domain, 1.0) for domain in domains], dtype=batch.advantages.dtype)
+    return batch.advantages * batch.to_tokens(batch.to_rows(weight_t))
 
 
 def objective_weights_of(history: Mapping[str, Sequence[float]], config: ObjectiveWeightsConfig) -> dict[str, float]:

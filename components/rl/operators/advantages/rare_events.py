@@ -49,5 +49,5 @@ def rare_events(batch: Batch, context: SlotContext, *, config: RareEventsConfig)
     rare_s = rare_success_s | rare_failure_s
     if bool(rare_s.any()):
         size_s = batch.response_mean(batch.advantages.abs()) * weight_s
-        context.metrics["rare_abs_advantage"] = float(size_s[rare_s].mean())
+        context.metrics["rare_abs_advantage"] = float(batch.of_traces(size_s)[batch.of_traces(rare_s)].mean())
     return batch.advantages * batch.to_tokens(weight_s)

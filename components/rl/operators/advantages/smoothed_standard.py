@@ -37,8 +37,8 @@ def smoothed_standard(batch: Batch, context: SlotContext, *, config: SmoothedSta
     import torch
 
     advantages: list[float] = []
-    sizes = torch.bincount(batch.group, minlength=batch.num_prompts).tolist()
-    for prompt, part in zip(batch.prompts, batch.rewards.double().split(sizes), strict=True):
+    sizes = torch.bincount(batch.of_traces(batch.group), minlength=batch.num_prompts).tolist()
+    for prompt, part in zip(batch.prompts, batch.of_traces(batch.rewards).double().split(sizes), strict=True):
         rewards = part.tolist()
         group = Moments().joined(rewards)
         visits, *saved = context.memory.get(prompt.item.id, [0, 0, 0.0, 0.0])
@@ -50,7 +50,7 @@ def smoothed_standard(batch: Batch, context: SlotContext, *, config: SmoothedSta
             share = (visits - 1) / visits
             mixtures = (share * new + (1 - share) * old, (1 - share) * new + share * old)
             advantages.append(min(mixtures, key=abs))
-    return torch.tensor(advantages, dtype=batch.rewards.dtype)
+    return batch.to_rows(torch.tensor(advantages, dtype=batch.rewards.dtype))
 
 
 class Moments:

@@ -34,7 +34,7 @@ def whiten(batch: Batch, context: SlotContext, *, config: WhitenConfig) -> Tenso
     if not batch.num_tokens:
         return batch.advantages
     advantage_n = batch.advantages.double()
-    values = advantage_n if config.over == "tokens" else batch.response_mean(advantage_n)
+    values = advantage_n if config.over == "tokens" else batch.of_traces(batch.response_mean(advantage_n))
     if bool((values == values[0]).all()):
         return batch.advantages * 0
     scale = (values.var(correction=0) + config.epsilon).sqrt()

@@ -30,7 +30,7 @@ def dynamic_sampling(
     Source: Yu et al. 2025, DAPO (arXiv:2503.14476), eq. 11. The paper samples until the batch is full; the bound is
     ours, and so is the size of a refill: what is missing over the share of groups kept so far, at most a batch.
     """
-    from components.rl.batch.batch import concatenate
+    from components.rl.batch.joining import concatenate
 
     wanted = batch.num_prompts
     kept = _both_outcomes(batch)

@@ -122,7 +122,7 @@ def _best_of_each(pool: Batch, pairs: Sequence[Pair], collector: Collector, conf
 
 def _rows_apart(batch: Batch, drawn: Batch) -> Batch:
     """Return both with one row numbering, without the marks that they carry."""
-    from components.rl.batch.batch import concatenate
+    from components.rl.batch.joining import concatenate
 
     return concatenate([replace(batch, extras={}), replace(drawn, extras={})])
 

@@ -38,7 +38,7 @@ def demonstrations(batch: Batch, collector: Collector, context: SlotContext, *, 
 
     What is written depends on seed, step and item only.
     """
-    from components.rl.batch.batch import regroup
+    from components.rl.batch.joining import regroup
     from components.tasks.seeds import derive_rng
 
     (write,) = config.uses()

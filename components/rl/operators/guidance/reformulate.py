@@ -59,7 +59,8 @@ def reformulate(batch: Batch, collector: Collector, context: SlotContext, *, con
     New rows are marked `external`, so that no statistic counts them as the policy's own. Source: Zhang et al. 2025,
     Learning Like Humans (arXiv:2505.08364), expert-guided self-reformulation; share and ratio are reconstructed.
     """
-    from components.rl.batch.batch import RIGHT, regroup
+    from components.rl.batch.batch import RIGHT
+    from components.rl.batch.joining import regroup
 
     solved_s = batch.group_sum((batch.outcomes == RIGHT).long()) > 0
     failed = batch.group[~solved_s].unique_consecutive().tolist()
@@ -92,10 +93,8 @@ def _reformulated(
     prompts: Sequence[Prompt], solutions: Sequence[str], collector: Collector, config: ReformulateConfig
 ) -> Batch:
     """Draw answers to the guided prompts and hand them over as answers to the original ones."""
-    import torch
-
     from components.modeling.text.prompting import encode_prompts
-    from components.rl.batch.batch import Prompt
+    from components.rl.batch.batch import FOREIGN, Prompt
 
     tokenizer = collector.policy.tokenizer
     assert tokenizer is not None
@@ -108,7 +107,7 @@ def _reformulated(
         for prompt, tokens in zip(prompts, encode_prompts(tokenizer, texts, collector.policy.ends), strict=True)
     ]
     drawn = collector.draw(guided, config.num_samples)
-    answers = replace(drawn, prompts=tuple(prompts), external=torch.ones_like(drawn.external))
+    answers = replace(drawn.by(FOREIGN), prompts=tuple(prompts))
     return answers if config.ratio == "guided" else collector.rescore(answers)
 
 

@@ -81,8 +81,7 @@ def _token_shares(batch: Batch, context: SlotContext, config: HybridClipConfig) 
     if config.weight == "constant":
         return torch.full_like(batch.advantages, config.token_share)
     if config.highest_of == "response":
-        empty_s = batch.entropies.new_zeros(batch.num_responses)
-        highest_n = batch.to_tokens(empty_s.scatter_reduce(0, batch.response_of, batch.entropies, "amax"))
+        highest_n = batch.to_tokens(batch.response_max(batch.entropies))
     else:
         whole = context.minibatch or batch
         highest_n = whole.entropies.max().to(batch.entropies.device)

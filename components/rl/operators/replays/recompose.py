@@ -39,19 +39,19 @@ def recompose(batch: Batch, context: SlotContext, *, config: RecomposeConfig) ->
     shape and ends of the decay, and the size at which the buffer holds a batch.
     """
     from components.rl.batch.as_json import batch_from_json, batch_to_json
-    from components.rl.batch.batch import concatenate
+    from components.rl.batch.joining import concatenate
 
     chosen = priority(batch, config.share)
     saved = context.memory.pop("buffer", None)
     rest = batch.select(~chosen)
     buffer = rest if saved is None else concatenate([batch_from_json(saved, context.pool), rest])
     batches = [batch.select(chosen)]
-    if 0 < batch.num_responses <= buffer.num_responses:
+    if 0 < batch.num_traces <= buffer.num_traces:
         if random.Random(f"{context.seed}/recompose/{context.step}").random() < probability(context, config):
             batches.append(buffer)
             buffer = buffer.first_groups(0)
         else:
-            buffer = _newest(buffer, batch.num_responses)
+            buffer = _newest(buffer, batch.num_traces)
     if buffer.num_responses:
         context.memory["buffer"] = batch_to_json(buffer)
     return batches
@@ -63,12 +63,13 @@ def priority(batch: Batch, share: float) -> Tensor:
 
     from components.rl.batch.batch import RIGHT, WRONG
 
-    chosen = torch.zeros(batch.num_responses, dtype=torch.bool)
+    chosen = torch.zeros(batch.num_traces, dtype=torch.bool)
+    lengths_t, outcomes_t = batch.of_traces(batch.response_lengths), batch.of_traces(batch.outcomes)
     for outcome, sign in ((RIGHT, 1), (WRONG, -1)):
-        rows = (batch.outcomes == outcome).nonzero().squeeze(1)
-        order = torch.argsort(sign * batch.lengths[rows], stable=True)
-        chosen[rows[order[: round(share * len(rows))]]] = True
-    return chosen
+        traces = (outcomes_t == outcome).nonzero().squeeze(1)
+        order = torch.argsort(sign * lengths_t[traces], stable=True)
+        chosen[traces[order[: round(share * len(traces))]]] = True
+    return batch.to_rows(chosen)
 
 
 def probability(context: SlotContext, config: RecomposeConfig) -> float:
@@ -79,6 +80,4 @@ def probability(context: SlotContext, config: RecomposeConfig) -> float:
 
 
 def _newest(batch: Batch, count: int) -> Batch:
-    import torch
-
-    return batch.select(torch.arange(batch.num_responses) >= batch.num_responses - count)
+    return batch.select(batch.trace >= batch.num_traces - count)

@@ -29,4 +29,4 @@ def overlong(batch: Batch, context: SlotContext, *, config: OverlongConfig) -> T
     """
     limit = context.settings.max_new_tokens
     cache = config.cache_share * limit
-    return ((limit - cache - batch.lengths) / cache).clamp(min=-1.0, max=0.0)
+    return ((limit - cache - batch.of_learned().response_lengths) / cache).clamp(min=-1.0, max=0.0)

@@ -32,7 +32,8 @@ def hardness(prompts: Sequence[Prompt], collector: Collector, context: SlotConte
 
     Source: Yang et al. 2025, Depth-Breadth Synergy in RLVR (arXiv:2508.13755), DARS, and its released trainer.
     """
-    from components.rl.batch.batch import RIGHT, WRONG, regroup
+    from components.rl.batch.batch import RIGHT, WRONG
+    from components.rl.batch.joining import regroup
 
     first = context.settings.group_size
     drawn = collector.draw(prompts, first)
