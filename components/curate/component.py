@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Port
@@ -13,12 +14,16 @@ from components.contract.operators import Bound
 from components.curate.params import CurateParams
 from components.modeling.estimates.sampling_memory import sampling_memory
 from components.modeling.models.model_sizes import ModelSizes
+from components.pages.pages import DOCUMENT
 from components.tasks.modules import verifier_modules
 from components.tasks.source import SourceConfig
 
+CARD = Path(__file__).parent / "pages" / "card.html"
 
-def sources(params: CurateParams) -> Iterator[Bound | str]:
-    """Name the chosen sources and demonstrators, and the verifiers that rows of these sources may name."""
+
+def sources(params: CurateParams) -> Iterator[Bound | str | Path]:
+    """Name the chosen sources and demonstrators, the verifiers that rows of these sources may name, and the page."""
+    yield from (CARD, DOCUMENT)
     for share in params.sources:
         source = share.source.resolve("source")
         yield source

@@ -20,8 +20,12 @@ from great_expectations.core.expectation_validation_result import (
 from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 from great_expectations.render.renderer import ValidationResultsPageRenderer
 from great_expectations.render.view import DefaultJinjaPageView
+from markupsafe import Markup
+
+from components.pages.pages import render
 
 PAGE = "index.html"
+TEMPLATE = Path(__file__).with_name("page.html")
 DROPPED = {
     "body", "button", "footer", "head", "html", "iframe", "img", "input", "label", "link", "meta", "nav", "script",
     "style", "svg", "title",
@@ -33,16 +37,6 @@ VOID = {"br", "hr", "img", "input", "link", "meta", "col", "wbr"}
 KEPT_ATTRIBUTES = {"class", "id", "colspan", "rowspan", "hidden"}
 UUID = re.compile(r"-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 REFERENCE = re.compile(r"""(?:src|href|action|poster|data)\s*=\s*["']?(?!#)[^"'\s>]|url\(|@import""", re.IGNORECASE)
-
-STYLE = """
-:root { color-scheme: light dark; }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
-table { border-collapse: collapse; margin: .5rem 0; }
-td, th { border: 1px solid #8886; padding: .25rem .6rem; text-align: left; vertical-align: top; }
-h5 { font-size: 1.1rem; margin: 1.5rem 0 .3rem; } h6 { font-size: .95rem; margin: .5rem 0; }
-.text-success::before { content: "\\2713 "; color: #2a8a3e; } .text-danger::before { content: "\\2717 "; color: #c33; }
-.badge, code { font-family: ui-monospace, monospace; background: #8882; border-radius: 4px; padding: 0 .3rem; }
-"""
 
 
 def write_page(report: Path, outcome: ExpectationSuiteValidationResult, *, port: str, kind: str) -> None:
@@ -57,11 +51,7 @@ def stand_alone(page: str, title: str) -> str:
     parser = _Body()
     parser.feed(page)
     parser.close()
-    name = html.escape(title)
-    result = (
-        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>Data gate: {name}</title>\n'
-        f"<style>{STYLE}</style>\n</head>\n<body>\n<h1>Data gate: {name}</h1>\n{parser.body()}\n</body>\n</html>\n"
-    )
+    result = render(TEMPLATE, title=title, body=Markup(parser.body()))
     found = external_reference(result)
     assert found is None, f"the page still refers to {found}"
     return result

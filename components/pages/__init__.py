@@ -1,0 +1,1 @@
+"""Pages of HTML that stand alone: the run's report, dataset cards and data gates."""
