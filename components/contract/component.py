@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from components.contract.artifacts import ArtifactType
 from components.contract.backends import Backend
 from components.contract.display import Results, Role, Section
+from components.contract.endpoints import Api
 from components.contract.errors import InputError
 from components.contract.job import Resources
 from components.contract.memory import MemoryEstimate
@@ -54,6 +55,10 @@ class Port:
     """Whether an input may be left unconnected, or an output may be left unwritten."""
     many: bool = False
     """Whether an input takes a list of references."""
+    further: bool = False
+    """Whether its models stand beside the one that the stage is about: loaded too, and asked by what names the port."""
+    apis: frozenset[Api] = frozenset()
+    """APIs of endpoints that may stand in for a model; empty where a port needs the weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +95,9 @@ class Component:
     these joins the fingerprint."""
     model_sizes: Callable[[Mapping[str, Any]], Any | None] | None = None
     """Given the config.json of an input model, returns the sizes that `memory` takes, or None where it cannot tell."""
+    asks: Callable[[Any], Mapping[str, Sequence[str]]] | None = None
+    """Given validated parameters: port with `further` models -> the operators that ask them and cannot do without;
+    empty for a port that is read where it is connected. A port that is not named is refused where it is connected."""
     memory: Callable[[Any, Any, Resources], MemoryEstimate | None] | None = None
     """Given validated parameters, the sizes of the input model (None: not known) and the job's resources: what a
     process takes in memory, or None where that cannot be said."""

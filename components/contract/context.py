@@ -69,6 +69,17 @@ class StageContext(Protocol, Generic[P]):
         """Return all rows that `log` recorded, those before a resume included: {"step": s, **metrics}."""
         ...
 
+    def records(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return all that `record` kept for this very job, earlier attempts included."""
+        ...
+
+    def record(self, key: str, value: dict[str, Any]) -> None:
+        """Keep a small JSON object at once under a SHA-256 hex, until the job is done: what is dear to ask for again.
+
+        The first value of a key stays. Unlike a checkpoint it may be made at any time.
+        """
+        ...
+
     def resume(self) -> Path | None:
         """Return the folder of the last partial checkpoint of this very job, or None at a fresh start."""
         ...

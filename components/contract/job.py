@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from components.contract.backends import Backend, Backends, given_backends
+from components.contract.endpoints import Endpoint
 
 
 class _Frozen(BaseModel):
@@ -161,3 +162,18 @@ class Job(_Frozen):
     """Name in the model registry under which the stage's Model output is registered."""
     register_aliases: list[str] = Field(default_factory=lambda: ["candidate"])
     """Aliases that the registered version gets: candidate, champion, or a team's own."""
+    endpoints: dict[str, Endpoint] = Field(default_factory=dict)
+    """Declarations of the endpoints that `inputs` name as endpoint:<name>."""
+
+    @property
+    def key_variables(self) -> list[str]:
+        """Return the environment variables that hold the keys of the job's endpoints, sorted."""
+        return sorted({endpoint.key_env for endpoint in self.endpoints.values() if endpoint.key_env})
+
+    @model_serializer(mode="wrap")
+    def _without_empty_endpoints(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave endpoints out where there are none: jobs from before there were any stay as they are."""
+        plain = dump(self)
+        if not self.endpoints:
+            plain.pop("endpoints", None)
+        return plain

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from components.contract.artifacts import ArtifactType, FileEntry, Manifest, describe_folder, hash_file
+from components.contract.endpoints import FILE as ENDPOINT_FILE
+from components.contract.endpoints import SCHEME as ENDPOINT
+from components.contract.endpoints import Endpoint, endpoint_file, endpoint_manifest, endpoint_name
 from components.contract.errors import InputError
 from components.runtime.closure.rows import named_verifiers
 from components.runtime.lineage.registry import find_version
@@ -23,9 +27,19 @@ STORED = ("artifact", "models")
 """Schemes of what lies in the store already."""
 
 
-def uri_digest(store: Store, uri: str, type: ArtifactType) -> str | None:
-    """Return the digest that `uri` has as an artifact of `type`, or None when only a download could tell."""
+NO_ENDPOINTS: Mapping[str, Endpoint] = {}
+
+
+def uri_digest(
+    store: Store, uri: str, type: ArtifactType, endpoints: Mapping[str, Endpoint] = NO_ENDPOINTS
+) -> str | None:
+    """Return the digest that `uri` has as an artifact of `type`, or None when only a download could tell.
+
+    `endpoints` are the declarations of those that a recipe may name.
+    """
     scheme, rest = _split(uri)
+    if scheme == ENDPOINT:
+        return endpoint_manifest(rest, _declared(uri, endpoints)).digest
     if scheme in STORED:
         return _stored(store, uri, type)
     return _local_digest(rest, type) if scheme == "file" else None
@@ -47,11 +61,11 @@ def uri_verifiers(uri: str) -> list[str] | None:
     return named_verifiers(Path(rest).expanduser()) if scheme == "file" else None
 
 
-def import_uri(store: Store, uri: str, type: ArtifactType) -> str:
+def import_uri(store: Store, uri: str, type: ArtifactType, endpoints: Mapping[str, Endpoint] = NO_ENDPOINTS) -> str:
     """Bring what `uri` names into the store as an artifact of `type` and return its digest.
 
-    Understands artifact:<digest>, models:/name@alias, paths and file:, s3: and hf: (models). Raises InputError with
-    what to do.
+    Understands artifact:<digest>, models:/name@alias, paths and file:, s3:, hf: (models) and endpoint:<name> of
+    `endpoints`, of which the store gets what counts. Raises InputError with what to do.
     """
     scheme, rest = _split(uri)
     if scheme in STORED:
@@ -59,7 +73,9 @@ def import_uri(store: Store, uri: str, type: ArtifactType) -> str:
     with tempfile.TemporaryDirectory(prefix="posttrain-import-") as scratch:
         folder = Path(scratch) / "artifact"
         folder.mkdir()
-        if scheme == "file":
+        if scheme == ENDPOINT:
+            (folder / ENDPOINT_FILE).write_bytes(endpoint_file(rest, _declared(uri, endpoints)))
+        elif scheme == "file":
             folder = _stage_local(rest, type, folder)
             if not folder.is_relative_to(scratch):  # a commit may move files, and the user's stay where they are
                 folder = Path(shutil.copytree(folder, Path(scratch) / "copy"))
@@ -74,12 +90,19 @@ def import_uri(store: Store, uri: str, type: ArtifactType) -> str:
 
 def is_outside(uri: str) -> bool:
     """Return whether `uri` names what has to be brought into the store."""
-    return _split(uri)[0] not in STORED
+    return _split(uri)[0] not in (*STORED, ENDPOINT)
+
+
+def _declared(uri: str, endpoints: Mapping[str, Endpoint]) -> Endpoint:
+    name = endpoint_name(uri)
+    if name is None or name not in endpoints:
+        raise InputError(f"input {uri}: the job holds no endpoint of this name; plan the recipe again")
+    return endpoints[name]
 
 
 def _split(uri: str) -> tuple[str, str]:
     parts = urlsplit(uri)
-    if parts.scheme in (*STORED, "hf"):
+    if parts.scheme in (*STORED, "hf", ENDPOINT):
         return parts.scheme, uri.partition(":")[2].lstrip("/")
     if parts.scheme == "s3":
         return "s3", uri

@@ -105,7 +105,7 @@ class Upstream:
         return named_verifiers(self.store.fetch(digest)) if is_outside(source) else None
 
     def _outside(self, uri: str, type: ArtifactType) -> str:
-        digest = import_uri(self.store, uri, type)
+        digest = import_uri(self.store, uri, type, self.job.endpoints)
         if not self.store.use(digest):
             raise InputError(f"input {uri}: its artifact {digest[:12]} is damaged or gone; make it again by its recipe")
         return digest

@@ -36,6 +36,7 @@ from components.runtime.ledger.records import (
 from components.runtime.lineage.registry import register_model
 from components.runtime.lineage.spool import Spool
 from components.runtime.store import Store
+from components.runtime.store.answers import drop_answers
 
 SHOWN_OF_AN_ERROR = 500
 
@@ -79,6 +80,7 @@ class Closing:
         self.store.put(action_key(mark.digest), action, overwrite=True)  # an earlier one may name outputs that are gone
         entry = self.done(action, "miss", inputs)
         self.store.drop_partial(mark.digest)
+        drop_answers(self.store, mark.digest)
         return entry
 
     def done(self, action: dict[str, Any], cache: str, inputs: dict[str, list[Input]]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from components.contract.component import Component, Params
 from components.contract.context import Input
@@ -42,6 +42,9 @@ class FollowingStage(RunningStage):
             progress=Progress(job.stage, lambda event: None),
             scratch=scratch,
         )
+
+    def record(self, key: str, value: dict[str, Any]) -> None:
+        """Keep nothing: the first rank does."""
 
     def checkpoint(self, step: int, write: Callable[[Path], None]) -> None:
         """Take part in what `write` gathers from all ranks, and keep nothing."""

@@ -17,6 +17,7 @@ from components.contract.component import Component, Params
 from components.contract.context import Input
 from components.contract.errors import StageFailed
 from components.contract.job import Job
+from components.runtime.store.answers import keep_answer, kept_answers
 
 if TYPE_CHECKING:
     from components.runtime.job.progress import Progress
@@ -154,6 +155,14 @@ class RunningStage:
     def finish_log(self) -> None:
         """Hand the rows that no checkpoint has covered yet to the lineage spool."""
         self._emit_chunks(self._next_chunks())
+
+    def records(self) -> dict[str, dict[str, Any]]:
+        """Return all that `record` kept for this very job, earlier attempts included."""
+        return kept_answers(self._store, self._fingerprint)
+
+    def record(self, key: str, value: dict[str, Any]) -> None:
+        """Keep a small JSON object at once, whatever becomes of this attempt."""
+        keep_answer(self._store, self._fingerprint, key, value)
 
     def _next_chunks(self) -> list[int]:
         """Return where each chunk of rows ends, the rows logged since the last chunk being one more."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from components.contract.errors import InputError
 from components.runtime.lineage.heal import read_or_copy
 from components.runtime.store import StoreLocked
+from components.runtime.store.answers import answers_prefix, drop_answers
 from components.runtime.store.collecting import LOCK, drop_marks
 from components.runtime.store.quarantine import QUARANTINE
 from components.runtime.upkeep import garbage
@@ -153,12 +154,13 @@ def _delete_action(store: Store, mark: str, blobs: list[Blob], grace_seconds: fl
 
 
 def _delete_partial(store: Store, mark: str, blobs: list[Blob], grace_seconds: float) -> bool:
-    """Delete the partial checkpoints of a fingerprint; False if a job works on it."""
+    """Delete the partial checkpoints and answers of a fingerprint; False if a job works on it."""
     try:
         with store.lock(f"job-{mark}", wait_seconds=0):
-            if _came_to_life(store, [f"partial/{mark}/"], grace_seconds):
+            if _came_to_life(store, [f"partial/{mark}/", answers_prefix(mark)], grace_seconds):
                 return False
             store.drop_partial(mark)
+            drop_answers(store, mark)
     except StoreLocked:
         return False
     return True

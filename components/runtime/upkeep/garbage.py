@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from components.runtime.lineage.heal import read_or_copy
+from components.runtime.store.answers import ANSWERS
 from components.runtime.store.trees import has_manifest
 from components.runtime.upkeep.inventory import Inventory
 from components.runtime.upkeep.reach import Reach
@@ -42,11 +43,14 @@ def actions(store: Store, reach: Reach, grace_seconds: float) -> Units:
 
 
 def partials(store: Store, inventory: Inventory, reach: Reach, grace_seconds: float) -> Units:
-    """Return fingerprint -> its partial checkpoints: of work that is done, or that no run wants any more."""
+    """Return fingerprint -> its partial checkpoints and answers: of work that is done, or that no run wants."""
     done = _by_segment(store, "actions/", 1)
+    found = _by_segment(store, "partial/", 1)
+    for mark, blobs in _by_segment(store, f"{ANSWERS}/", 1).items():
+        found.setdefault(mark, []).extend(blobs)
     return {
         mark: blobs
-        for mark, blobs in _by_segment(store, "partial/", 1).items()
+        for mark, blobs in found.items()
         if (mark in done or mark not in reach.fingerprints)
         and f"job-{mark}" not in inventory.held
         and _is_old(blobs, grace_seconds)
