@@ -1,4 +1,4 @@
-"""URIs of inputs that exist before a run: paths, file:, s3:, hf:, artifact: and models:."""
+"""URIs of inputs that exist before a run: paths, file:, s3:, hf:, artifact:, models: and endpoint:."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from components.contract.errors import InputError
 from pipelines.language.problems import meant, shown
 
-SCHEMES = ("file", "s3", "hf", "artifact", "models")
+SCHEMES = ("file", "s3", "hf", "artifact", "models", "endpoint")
 MAX_LENGTH = 1024
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
@@ -20,6 +20,10 @@ _FORMS = {
     "models": (
         re.compile(r"/[A-Za-z0-9][\w.-]{0,127}(@[A-Za-z][\w.-]{0,63}|/[0-9]+)", re.ASCII),
         "models:/name@alias or models:/name/version",
+    ),
+    "endpoint": (
+        re.compile(r"[a-z0-9][a-z0-9_-]{0,127}"),
+        "endpoint:<name>, of 'endpoints' in the pools' file",
     ),
 }
 

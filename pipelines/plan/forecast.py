@@ -85,7 +85,7 @@ class _Forecaster:
         self._stages = {stage.name: stage for stage in plan.recipe.stages}
         self._history = History(store, plan.recipe.name)
         self._closures = Closures()
-        self._outside = cache(partial(uri_digest, store))
+        self._outside = cache(partial(uri_digest, store, endpoints=plan.recipe.endpoints))
         self._done: dict[str, StageForecast] = {}
 
     def all(self) -> list[StageForecast]:

@@ -6,7 +6,8 @@ import hashlib
 from dataclasses import dataclass, field, replace
 
 from components.contract.artifacts import canonical_json
-from components.contract.job import Job
+from components.contract.endpoints import Endpoint, endpoint_name
+from components.contract.job import Job, UriRef, alternatives
 from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.stage import Stage
 
@@ -67,4 +68,12 @@ def stage_job(stage: Stage, recipe: Recipe, store: str, run_id: str) -> Job:
         group=stage.group,
         register_as=stage.register_as,
         register_aliases=stage.register_aliases,
+        endpoints=stage_endpoints(stage, recipe),
     )
+
+
+def stage_endpoints(stage: Stage, recipe: Recipe) -> dict[str, Endpoint]:
+    """Return the endpoints that the inputs of a stage name."""
+    references = alternatives(reference for port in stage.inputs.values() for reference in port)
+    names = [endpoint_name(reference.uri) for reference in references if isinstance(reference, UriRef)]
+    return {name: recipe.endpoints[name] for name in names if name is not None}

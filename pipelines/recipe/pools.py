@@ -20,6 +20,8 @@ from pipelines.language.wording import add_schema_errors
 
 FILE = Path(__file__).parents[2] / "infra" / "pools.yaml"
 VARIABLE = "POSTTRAIN_POOLS"
+ENDPOINTS = "endpoints"
+"""The section of the file that holds no pool; see pipelines.recipe.endpoints."""
 RUNS_ON = "POSTTRAIN_RUNS_ON"
 """Where the pools run that do not say it: `worker` or `pod`. An Airflow without the stages' libraries says `pod`."""
 
@@ -151,18 +153,23 @@ class Pool(Backends, _Frozen):
         return self.gpus * self.nodes
 
 
-def load_pools(path: Path | None = None) -> dict[str, Pool]:
-    """Return all pools; raise RecipeErrors with file and line of everything that is wrong in the file."""
-    if path is None:
-        path = Path(os.environ.get(VARIABLE) or FILE)
+def pools_file(path: Path | None = None) -> Path:
+    """Return the file of pools and endpoints, `path` if one is given; raise InputError if it is not there."""
+    path = path or Path(os.environ.get(VARIABLE) or FILE)
     if not path.is_file():
         raise InputError(f"pools file {path}: no such file (set {VARIABLE} to another)")
+    return path
+
+
+def load_pools(path: Path | None = None) -> dict[str, Pool]:
+    """Return all pools; raise RecipeErrors with file and line of everything that is wrong with them."""
+    path = pools_file(path)
     default = os.environ.get(RUNS_ON) or "worker"
     if default not in ("worker", "pod"):
         raise InputError(f"{RUNS_ON}={default!r}: expected worker or pod")
     root = read_document(path).root
     problems = Problems()
-    pools = {name: _pool(name, node, default, problems) for name, node in root.value.items()}
+    pools = {name: _pool(name, node, default, problems) for name, node in root.value.items() if name != ENDPOINTS}
     problems.stop()
     return {name: pool for name, pool in pools.items() if pool is not None}
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from components.contract.artifacts import hash_parts
+from components.contract.endpoints import Endpoint
 from pipelines.language.document import Document
 from pipelines.language.find import find_recipe
 from pipelines.language.nodes import Node
@@ -16,6 +17,7 @@ from pipelines.language.references import Resolver
 from pipelines.recipe.conditions import Conditions
 from pipelines.recipe.connect import Connector
 from pipelines.recipe.draft import Draft, StageReader
+from pipelines.recipe.endpoints import Endpoints, load_endpoints
 from pipelines.recipe.graph import leave_out, refuse_cycles
 from pipelines.recipe.hallmark import Hallmark, read_hallmark
 from pipelines.recipe.head import read_head
@@ -48,6 +50,8 @@ class Recipe:
 
     triggered_by: tuple[str, ...] = ()
     """Aliases of registered models, as "model@alias"; Airflow starts the recipe when one of them moves."""
+    endpoints: Mapping[str, Endpoint] = field(default_factory=dict, repr=False)
+    """Those that its stages name."""
 
     @property
     def params(self) -> dict[str, Any]:
@@ -71,20 +75,23 @@ def load_recipe(
     *,
     seed: int | None = None,
     pools: Mapping[str, Pool] | None = None,
+    endpoints: Mapping[str, Endpoint] | None = None,
     whole: bool = False,
 ) -> Recipe:
     """Return the recipe with "key=value" overrides applied, unrolled and checked.
 
-    Raises InputError when it is not found, and RecipeErrors with all of its problems. `pools` are those of
-    infra/pools.yaml unless given. With `whole`, stages that `when` leaves out before the run are kept, for an engine
-    whose graph must hold all that some parameters may ask for.
+    Raises InputError when it is not found, and RecipeErrors with all of its problems. `pools` and `endpoints`
+    are those of infra/pools.yaml unless given. With `whole`, stages that `when` leaves out before the run are kept, for
+    an engine whose graph must hold all that some parameters may ask for.
     """
     if seed is not None:
         overrides = (*overrides, override_text("seed", seed))
     documents = read_layers(find_recipe(name_or_path))
     problems = Problems()
     root = apply_overrides(merge_layers(documents), overrides, problems)
-    return _Reader(documents, root, tuple(overrides), load_pools() if pools is None else pools, problems).read(whole)
+    known = Endpoints(load_endpoints if endpoints is None else lambda: endpoints, problems)
+    pools = load_pools() if pools is None else pools
+    return _Reader(documents, root, tuple(overrides), pools, known, problems).read(whole)
 
 
 class _Reader:
@@ -96,12 +103,14 @@ class _Reader:
         root: Node,
         overrides: tuple[str, ...],
         pools: Mapping[str, Pool],
+        endpoints: Endpoints,
         problems: Problems,
     ) -> None:
         self._documents = documents
         self._root = root
         self._overrides = overrides
         self._pools = pools
+        self._endpoints = endpoints
         self._problems = problems
         self._resolver = Resolver(problems)
 
@@ -132,6 +141,7 @@ class _Reader:
             left_out=tuple(LeftOut(name, reason) for name, reason in left_out.items()),
             hallmark=hallmark,
             triggered_by=head.triggered_by,
+            endpoints=self._endpoints.named,
         )
 
     def _drafts(self, cells: Iterable[Cell], groups: Iterable[Group]) -> tuple[dict[str, Draft], Connector]:
@@ -140,7 +150,7 @@ class _Reader:
         reader = StageReader(self._root.child("defaults"), self._pools, folders, self._resolver, self._problems)
         drafts = {cell.name: reader.read(cell) for cell in cells}
         connector.outputs = {d.cell.template.path: list(d.component.outputs) for d in drafts.values() if d.component}
-        wiring = Wiring(drafts, connector, self._problems)
+        wiring = Wiring(drafts, connector, self._endpoints, self._problems)
         conditions = Conditions(drafts, connector, self._resolver, self._problems)
         for draft in drafts.values():
             conditions.read(draft)

@@ -10,13 +10,17 @@ from pipelines.language.nodes import UNKNOWN, Node
 from pipelines.language.problems import Problems, shown
 from pipelines.recipe.connect import NONE, Connector, FirstFound, Source, agree, several
 from pipelines.recipe.draft import Draft
+from pipelines.recipe.endpoints import Endpoints, check_further
 
 
 class Wiring:
     """Ties the drafts of one recipe together."""
 
-    def __init__(self, drafts: Mapping[str, Draft], connector: Connector, problems: Problems) -> None:
+    def __init__(
+        self, drafts: Mapping[str, Draft], connector: Connector, endpoints: Endpoints, problems: Problems
+    ) -> None:
         self._drafts = drafts
+        self._endpoints = endpoints
         self._connector = connector
         self._problems = problems
 
@@ -46,6 +50,8 @@ class Wiring:
                 misspelt |= {port for port in component.inputs if port not in given}
             else:
                 draft.inputs[name] = self._input(draft, name, port, child)
+        if draft.config is not None and not misspelt:
+            check_further(self._problems, node or draft.node, given, path, component, draft.config)
         missing = [name for name, port in component.inputs.items() if not (port.optional or name in given)]
         if missing and not misspelt:
             ports = ", ".join(f"{name!r} ({component.inputs[name].type})" for name in missing)
@@ -64,22 +70,30 @@ class Wiring:
         for item in items:
             found = self._connector.follow(item, draft.cell)
             if isinstance(found, str):
-                references.append(UriRef(uri=found))
+                references.append(self._uri(draft, name, item, found))
             elif isinstance(found, FirstFound):
-                references += self._fallbacks(draft, port, taker, item, found)
+                references += self._fallbacks(draft, name, item, found)
             elif found and len(found) > 1 and not port.many:
                 self._problems.add(item.mark, several(found, taker))
             for source in found if isinstance(found, list) else ():
                 references.append(self._reference(draft, port, taker, item, source))
         return references
 
+    def _uri(self, draft: Draft, name: str, node: Node, uri: str) -> UriRef:
+        assert draft.component is not None
+        taker = f"input {name!r} of stage {draft.cell.template.path!r}"
+        self._endpoints.check(node, uri, taker, draft.component.inputs[name], draft.component)
+        return UriRef(uri=uri)
+
     def _reference(self, draft: Draft, port: Port, taker: str, node: Node, source: Source) -> StageRef:
         draft.needs.setdefault(source.cell.name, node.mark)
         self._port(node, source, port, taker, self._drafts[source.cell.name].component)
         return StageRef(stage=source.cell.name, port=source.port)
 
-    def _fallbacks(self, draft: Draft, port: Port, taker: str, node: Node, found: FirstFound) -> list[InputRef]:
+    def _fallbacks(self, draft: Draft, name: str, node: Node, found: FirstFound) -> list[InputRef]:
         """Return a fallback, or one for each cell that its first reference means where the port takes many."""
+        assert draft.component is not None
+        port, taker = draft.component.inputs[name], f"input {name!r} of stage {draft.cell.template.path!r}"
         if found.or_none and not (port.optional or port.many):
             self._problems.add(node.mark, f"{taker} is needed: its fallback cannot end with {NONE!r}")
             return []
@@ -90,7 +104,7 @@ class Wiring:
             plain: list[StageRef | UriRef] = []
             for other, place in zip(found.alternatives, found.places, strict=True):
                 if isinstance(other, str):
-                    plain.append(UriRef(uri=other))
+                    plain.append(self._uri(draft, name, place, other))
                     continue
                 sources = _beside(anchor, other, is_first=other is first)
                 if len(sources) != 1:

@@ -15,7 +15,8 @@ from typing import Any
 
 from components.contract.errors import InputError
 from pipelines.language.find import VARIABLE, is_name, recipe_name
-from pipelines.recipe.pools import load_pools
+from pipelines.recipe.endpoints import load_endpoints
+from pipelines.recipe.pools import ENDPOINTS, load_pools
 from pipelines.recipe.recipe import Recipe, load_recipe
 
 MAX_BYTES = 100_000
@@ -36,7 +37,7 @@ class Bundle:
     overrides: list[str]
     """As given to `posttrain compile`."""
     pools: dict[str, dict[str, Any]]
-    """The pools that its stages use."""
+    """The pools that its stages use, and the section with the endpoints that they name."""
 
     @classmethod
     def of(cls, recipe: Recipe) -> Bundle:
@@ -44,12 +45,14 @@ class Bundle:
         name = recipe_name(recipe.path)
         paths = _paths(recipe, name)
         used = sorted({stage.pool for stage in recipe.stages})
+        pools = {pool: recipe.pools[pool].model_dump(mode="json", exclude_defaults=True) for pool in used}
+        named = {name: one.model_dump(mode="json", exclude_defaults=True) for name, one in recipe.endpoints.items()}
         bundle = cls(
             name=name or recipe.path.name,
             file=paths[0],
             files={path: document.text for path, document in zip(paths, recipe.documents, strict=True)},
             overrides=list(recipe.overrides),
-            pools={pool: recipe.pools[pool].model_dump(mode="json", exclude_defaults=True) for pool in used},
+            pools=pools | ({ENDPOINTS: named} if named else {}),
         )
         if len(bundle.dump()) > MAX_BYTES:
             raise InputError(f"{bundle.name}: a recipe and its parents may have {MAX_BYTES} bytes on Kubeflow")
@@ -76,8 +79,9 @@ class Bundle:
 
     def load(self, folder: Path, overrides: Sequence[str] = (), *, whole: bool = False) -> Recipe:
         """Return the recipe that was unpacked into `folder`, with more overrides on top of its own."""
-        pools = load_pools(folder / POOLS_FILE)
-        return load_recipe(str(folder / self.file), [*self.overrides, *overrides], pools=pools, whole=whole)
+        pools, endpoints = load_pools(folder / POOLS_FILE), load_endpoints(folder / POOLS_FILE)
+        overrides = [*self.overrides, *overrides]
+        return load_recipe(str(folder / self.file), overrides, pools=pools, endpoints=endpoints, whole=whole)
 
 
 def _paths(recipe: Recipe, name: str | None) -> list[str]:

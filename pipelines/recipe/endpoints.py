@@ -1,0 +1,113 @@
+"""Endpoints: servers that stand in for models, read from the section `endpoints` of the file of pools.
+
+A recipe names one as endpoint:<name>. Its key is never read here: the file holds the name of a variable at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from components.contract.component import Component, Port
+from components.contract.endpoints import VARIABLE, Endpoint, endpoint_name
+from pipelines.language.document import read_document
+from pipelines.language.find import is_name
+from pipelines.language.nodes import Node
+from pipelines.language.problems import Problems, shown
+from pipelines.language.wording import add_schema_errors
+from pipelines.recipe.pools import ENDPOINTS, pools_file
+
+Source = Callable[[], Mapping[str, Endpoint]]
+
+
+def load_endpoints(path: Path | None = None) -> dict[str, Endpoint]:
+    """Return all endpoints; raise RecipeErrors with file and line of everything that is wrong with them."""
+    section = read_document(path or pools_file()).root.child(ENDPOINTS)
+    if section is None or section.value is None:
+        return {}
+    problems = Problems()
+    if not isinstance(section.value, dict):
+        problems.add(
+            section.mark, f"{ENDPOINTS}: got {shown(section.plain())}, expected 'name: {{base_url: ...}}' lines"
+        )
+        problems.stop()
+    found = {name: _endpoint(name, node, problems) for name, node in section.value.items()}
+    problems.stop()
+    return {name: endpoint for name, endpoint in found.items() if endpoint is not None}
+
+
+def _endpoint(name: str, node: Node, problems: Problems) -> Endpoint | None:
+    if not is_name(name):
+        problems.add(node.where, f"endpoint {shown(name)}: not a name (a-z, 0-9, '-', '_')")
+        return None
+    key = node.child("key_env") if isinstance(node.value, dict) else None
+    if key is not None and key.value is not None and not (isinstance(key.value, str) and VARIABLE.fullmatch(key.value)):
+        # somebody may have put the key itself here, so it is not repeated
+        expected = "expected the name of an environment variable; a key is never written into a file"
+        problems.add(key.mark, f"endpoint {name!r}, key_env: {expected}")
+        return None
+    plain: Any = node.plain()
+    try:
+        return Endpoint.model_validate(plain)
+    except ValidationError as error:
+        add_schema_errors(problems, error, node, what=f"endpoint {name!r}, ", schema=Endpoint)
+        return None
+
+
+class Endpoints:
+    """The endpoints that the stages of a recipe may name; the file is read when the first one does."""
+
+    def __init__(self, source: Source, problems: Problems) -> None:
+        self._source, self._problems = source, problems
+        self.named: dict[str, Endpoint] = {}
+        """Those that stages name."""
+
+    @cached_property
+    def _known(self) -> Mapping[str, Endpoint]:
+        return self._source()
+
+    def check(self, node: Node, uri: str, taker: str, port: Port, component: Component) -> None:
+        """Note what is wrong with a URI that a port is given, if it means an endpoint."""
+        endpoint = endpoint_name(uri)
+        if endpoint is None:
+            return
+        if not port.apis:
+            ports = [other for other, info in component.inputs.items() if info.apis]
+            instead = (
+                f"ports of {component.name!r} that take one: {', '.join(ports)}" if ports else "no port of it does"
+            )
+            self._problems.add(node.mark, f"{taker} needs a model's weights, and {uri!r} is a server ({instead})")
+        elif endpoint not in self._known:
+            self._problems.unknown(node.mark, "endpoint", endpoint, self._known)
+        elif (api := self._known[endpoint].api) not in port.apis:
+            wanted = " or ".join(sorted(port.apis))
+            self._problems.add(
+                node.mark, f"{taker} needs an endpoint with 'api: {wanted}', and {uri!r} has 'api: {api}'"
+            )
+        else:
+            self.named[endpoint] = self._known[endpoint]
+
+
+def check_further(
+    problems: Problems, node: Node, given: Mapping[str, Node], path: str, component: Component, config: Any
+) -> None:
+    """Note further models that nothing reads, and those that an operator asks and that are not connected."""
+    asked = component.asks(config) if component.asks else {}
+    for name, port in component.inputs.items():
+        if not port.further:
+            continue
+        if name in given and name not in asked:
+            reader = f"no operator that stage {path!r} names asks it"
+            problems.add(
+                given[name].where, f"input {name!r} of stage {path!r} is read by nothing: {reader}; leave it out"
+            )
+        if name not in given and (users := asked.get(name)):
+            some = f"name models of the run, or endpoint:<name>, by 'in: {{{name}: [...]}}'"
+            problems.add(
+                node.where,
+                f"stage {path!r}: {', '.join(users)} asks the input {name!r}, which is not connected; {some}",
+            )
