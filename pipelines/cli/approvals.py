@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from components.contract.errors import InputError, did_you_mean
+from components.contract.errors import InputError, UnknownName, did_you_mean
 from pipelines.cli.stores import run_of, store_of
 
 if TYPE_CHECKING:
-    from components.runtime.store import Store
+    from pipelines.engines.engine import Engine
 
 
 def approve(arguments: argparse.Namespace) -> int:
@@ -31,12 +32,13 @@ def approve(arguments: argparse.Namespace) -> int:
     if not record_decision(store, record.run_id, arguments.stage, approved=not arguments.reject):
         raise InputError(f"{arguments.stage} of run {record.run_id} was decided before; that decision stands")
     print(f"{arguments.stage} of run {record.run_id} is {word}")
-    if where := record.entry.get("airflow"):
-        _tell_airflow(store, where, arguments)
-        return 0
-    if record.entry.get("kubeflow"):
-        print("the run goes on in Kubeflow")
-        return 0
+    engine = _engine(record.entry)
+    if engine is not None:
+        where = engine.take_decision(store, record.entry, arguments.stage, approved=not arguments.reject)
+        if where:
+            print(f"the run goes on {where}")
+        if where is not None:
+            return 0
     if record.status == "waiting":
         option = f" --store {shlex.quote(arguments.store)}" if arguments.store else ""
         command = f"{record.entry.get('command') or 'the same posttrain run command'}{option}"
@@ -44,16 +46,11 @@ def approve(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _tell_airflow(store: Store, where: dict[str, str], arguments: argparse.Namespace) -> None:
-    """Answer the question that waits in Airflow, too; the run goes on there by itself."""
-    from pipelines.engines.airflow.client import Account, Client, NotFound
-    from pipelines.engines.airflow.deployment.deployment import Deployment
-    from pipelines.engines.airflow.engine import answer_approval, run_path
+def _engine(entry: Mapping[str, Any]) -> Engine | None:
+    """Return the engine of a run; None where its package is no longer installed."""
+    from pipelines.engines.registry import find_engine
 
-    client = Client(Account.read(Deployment.beside(store)))
-    path = run_path(where["dag_id"], where["run_id"])
     try:
-        answer_approval(client, path, arguments.stage, approved=not arguments.reject)
-    except NotFound:  # it has not asked yet: its task looks into the store first
-        return
-    print(f"the run goes on at {client.account.url}")
+        return find_engine(str(entry.get("engine")))
+    except UnknownName:
+        return None

@@ -89,14 +89,12 @@ def diff(arguments: argparse.Namespace) -> int:
 
 def reproduce(arguments: argparse.Namespace) -> int:
     """Run a method's reproduction on some seeds and print the effect with its verdict; 0 whatever the verdict."""
-    from pipelines.engines.local.engine import run_plan
+    from pipelines.engines.engine import RunOptions
+    from pipelines.engines.start import start_run
     from pipelines.methods.reproduce import measure, record_json
-    from pipelines.plan.plan import build_plan
     from pipelines.recipe.layers import override_text
     from pipelines.recipe.recipe import load_recipe
     from pipelines.runs.measured import Measured
-    from pipelines.runs.runs import new_run_id
-    from pipelines.runs.view import choose_view
 
     overrides = list(arguments.overrides)
     if arguments.seeds is not None:
@@ -105,9 +103,8 @@ def reproduce(arguments: argparse.Namespace) -> int:
     if recipe.hallmark is None:
         raise InputError(f"recipe {recipe.name!r} has no 'hallmark', so there is nothing to reproduce")
     store = store_of(arguments)
-    plan = build_plan(recipe, store.uri, new_run_id(recipe.name))
-    view = choose_view(recipe.name, list(plan.jobs), quiet_stdout=True)
-    result = run_plan(plan, view=view, jobs=arguments.jobs, new=arguments.new)
+    options = RunOptions(new=arguments.new, jobs=arguments.jobs)
+    plan, result = start_run(recipe, store, engine="local", options=options, quiet_stdout=True)
     if result.exit_code:
         for stage, error in result.failures.items():
             print(f"posttrain: {stage}: {error}", file=sys.stderr)

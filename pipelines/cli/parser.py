@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from components.contract.errors import nearest
+from pipelines.engines.registry import DEFAULT, EngineNames
 from pipelines.runs.default_store import DEFAULT_STORE, STORE_VARIABLE
-
-ENGINES = ("local", "airflow", "kubeflow")
 
 DESCRIPTION = "Declare a multistage post-training recipe once; run it anywhere; trace every number."
 EPILOG = """\
@@ -81,7 +80,7 @@ def _recipe_commands(commands: Any) -> None:
     _recipe(run)
     _store(run)
     _json(run)
-    run.add_argument("--engine", choices=ENGINES, default="local", help="what orders the jobs (default: local)")
+    _engine(run, DEFAULT, "what orders the jobs: %(choices)s (default: %(default)s)")
     run.add_argument("--new", action="store_true", help="start a new run even if an unfinished one could go on")
     run.add_argument("--containers", action="store_true", help="run each job in a container of infra/images")
     run.add_argument("--jobs", type=_positive, metavar="N", help="cores for jobs side by side (default: all)")
@@ -89,6 +88,7 @@ def _recipe_commands(commands: Any) -> None:
     _recipe(plan)
     _store(plan)
     _json(plan)
+    _engine(plan, None, "also check that this engine can do it: %(choices)s")
     compiled = _command(commands, "compile", "write a recipe as a pipeline of Kubeflow", "compile:compile_file")
     _recipe(compiled)
     _store(compiled)
@@ -218,6 +218,11 @@ def _recipe(parser: argparse.ArgumentParser, nargs: str | None = None) -> None:
     parser.add_argument("recipe", metavar="RECIPE", nargs=nargs, help="name or path of a recipe")
     _set(parser)
     parser.add_argument("--seed", type=_count, metavar="N", help="seed of the run")
+
+
+def _engine(parser: argparse.ArgumentParser, default: str | None, text: str) -> None:
+    # the names of packages' engines are looked up when they are shown or checked, not for every command
+    parser.add_argument("--engine", metavar="ENGINE", choices=EngineNames(), default=default, help=text)  # type: ignore[arg-type]
 
 
 def _jobs(parser: argparse.ArgumentParser) -> None:

@@ -20,6 +20,8 @@ from pipelines.plan.memory import Fit, memory_fits, stages_of_unknown_models
 from pipelines.recipe.recipe import Recipe, load_recipe
 
 if TYPE_CHECKING:
+    from components.runtime.store import Store
+    from pipelines.engines.engine import Engine
     from pipelines.plan.forecast import StageForecast
     from pipelines.plan.plan import Plan
     from pipelines.recipe.stage import Stage
@@ -56,12 +58,28 @@ def plan(arguments: argparse.Namespace) -> int:
     need_files(recipe)
     store = store_of(arguments)
     planned = build_plan(recipe, store.uri, "plan")
+    engine = _checked_engine(arguments.engine, planned, store)
     stages = forecast(planned, store)
     if arguments.json:
-        print_json(plan_json(planned, stages))
+        print_json(plan_json(planned, stages) | ({"engine": engine.name} if engine else {}))
     else:
         _print_plan(planned, stages)
+        if engine:
+            print(f"engine {engine.name}: {engine.summary} ({', '.join(engine.capabilities.names())})")
     return 0
+
+
+def _checked_engine(name: str | None, planned: Plan, store: Store) -> Engine | None:
+    """Return the engine that was named, if any; raise InputError for what it cannot do of the plan."""
+    if name is None:
+        return None
+    from pipelines.engines.engine import RunOptions
+    from pipelines.engines.refusals import refuse
+    from pipelines.engines.registry import find_engine
+
+    engine = find_engine(name)
+    refuse(engine, planned, store, RunOptions())
+    return engine
 
 
 def plan_json(planned: Plan, stages: Sequence[StageForecast]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import argparse
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from components.contract.errors import InputError
 from pipelines.cli.damage import damage_lines
@@ -14,12 +14,6 @@ from pipelines.cli.output import print_json, print_rich, print_table, seconds_te
 from pipelines.cli.stopping import terminate_like_interrupt
 from pipelines.cli.stores import run_of, store_of
 from pipelines.runs.headlines import in_order
-
-if TYPE_CHECKING:
-    from components.runtime.store import Store
-    from pipelines.plan.plan import Plan
-    from pipelines.runs.runs import RunResult
-    from pipelines.runs.view import RunView
 
 MAX_LISTED_RUNS = 20
 MAX_METRICS = 4
@@ -29,17 +23,15 @@ DIGEST_LENGTH = 12
 def run(arguments: argparse.Namespace) -> int:
     """Run a recipe; the exit code says how it ended."""
     terminate_like_interrupt()
-    from pipelines.plan.plan import build_plan
+    from pipelines.engines.engine import RunOptions
+    from pipelines.engines.start import start_run
     from pipelines.recipe.recipe import load_recipe
-    from pipelines.runs.runs import new_run_id
     from pipelines.runs.summary import print_ending
-    from pipelines.runs.view import choose_view
 
     recipe = load_recipe(arguments.recipe, arguments.overrides, seed=arguments.seed)
     store = store_of(arguments)
-    plan = build_plan(recipe, store.uri, new_run_id(recipe.name))
-    view = choose_view(recipe.name, list(plan.jobs), quiet_stdout=arguments.json)
-    result = _on_engine(plan, store, view, arguments)
+    options = RunOptions(new=arguments.new, jobs=arguments.jobs, containers=arguments.containers)
+    _, result = start_run(recipe, store, engine=arguments.engine, options=options, quiet_stdout=arguments.json)
     if arguments.json:
         from components.runtime.ledger.ledger import load_run
         from components.runtime.ledger.shown import show_json
@@ -48,32 +40,6 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print_ending(store, result)
     return result.exit_code
-
-
-def _on_engine(plan: Plan, store: Store, view: RunView, arguments: argparse.Namespace) -> RunResult:
-    if arguments.engine == "airflow":
-        from pipelines.engines.airflow.client import Account, Client
-        from pipelines.engines.airflow.deployment.deployment import Deployment
-        from pipelines.engines.airflow.engine import run_on_airflow
-
-        for option in ("containers", "jobs"):
-            if getattr(arguments, option):
-                raise InputError(f"--{option} is for the local engine; Airflow's pools and their slots decide here")
-        return run_on_airflow(plan, store, Client(Account.read(Deployment.beside(store))), view=view)
-    if arguments.engine == "kubeflow":
-        from pipelines.cli.compile import run_on_kubeflow
-
-        for option in ("containers", "jobs"):
-            if getattr(arguments, option):
-                raise InputError(f"--{option} is for the local engine; pools and their nodes decide on Kubeflow")
-        return run_on_kubeflow(plan, store, view, new=arguments.new)
-    from pipelines.engines.local.containers import Containers
-    from pipelines.engines.local.engine import run_plan
-    from pipelines.plan.local_files import need_files
-
-    need_files(plan.recipe)
-    containers = Containers.find(store.uri) if arguments.containers else None
-    return run_plan(plan, view=view, jobs=arguments.jobs, new=arguments.new, containers=containers)
 
 
 def list_all(arguments: argparse.Namespace) -> int:

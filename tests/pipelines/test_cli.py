@@ -198,7 +198,7 @@ def test_the_surface_is_frozen() -> None:
     recipe = ["--help", "--json", "--seed", "--set"]
     assert surface == {
         "run": sorted([*recipe, "--containers", "--engine", "--jobs", "--new", "--store"]),
-        "plan": [*recipe, "--store"],
+        "plan": sorted([*recipe, "--engine", "--store"]),
         "compile": ["--engine", "--help", "--output", "--seed", "--set", "--store", "-o"],
         "validate": recipe,
         "list": ["--help", "--json", "--store"],

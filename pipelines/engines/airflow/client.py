@@ -14,6 +14,7 @@ from typing import Any
 
 from components.contract.errors import InputError, PosttrainError
 from pipelines.engines.airflow.deployment.deployment import Deployment, person
+from pipelines.engines.shared.follower import OrchestratorAway
 
 URL = "POSTTRAIN_AIRFLOW_URL"
 USER = "POSTTRAIN_AIRFLOW_USER"
@@ -22,7 +23,7 @@ PASSWORD_FILE = "POSTTRAIN_AIRFLOW_PASSWORD_FILE"
 TIMEOUT_SECONDS = 30.0
 
 
-class AirflowUnavailable(PosttrainError):
+class AirflowUnavailable(OrchestratorAway):
     """Airflow does not answer, or not as it should."""
 
 

@@ -16,6 +16,7 @@ import urllib3
 import yaml
 
 from components.contract.errors import InputError, PosttrainError, did_you_mean
+from pipelines.engines.shared.follower import OrchestratorAway
 
 URL = "POSTTRAIN_KUBEFLOW_URL"
 TOKEN = "POSTTRAIN_KUBEFLOW_TOKEN"
@@ -28,7 +29,7 @@ FINAL = ("SUCCEEDED", "SKIPPED", "FAILED", "CANCELED", "ERROR")
 """States of a run that it does not leave by itself. kfp's own waiting knows nothing of CANCELED, and never ends."""
 
 
-class KubeflowUnavailable(PosttrainError):
+class KubeflowUnavailable(OrchestratorAway):
     """Kubeflow does not answer, or not as it should."""
 
 

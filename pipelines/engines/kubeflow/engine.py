@@ -1,86 +1,56 @@
-"""The Kubeflow engine as the command line sees it: submits a recipe's pipeline and follows its run."""
+"""The Kubeflow engine as the command line sees it. Imports no kfp before it runs or compiles something."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import InputError
-from components.runtime.ledger.records import end_key, run_key
-from components.runtime.store import Store
-from pipelines.engines.kubeflow.client import Client, NotFound, NotNow
-from pipelines.engines.kubeflow.compiler.compiler import compile_recipe
-from pipelines.engines.kubeflow.compiler.form import arguments_of, form_of
-from pipelines.engines.kubeflow.compiler.settings import Settings
-from pipelines.engines.kubeflow.follower import Follower
-from pipelines.engines.kubeflow.names import STORE
-from pipelines.engines.shared.ending import run_result
-from pipelines.engines.shared.request import conf_of, refuse_other_graph
-from pipelines.plan.plan import Plan
-from pipelines.recipe.recipe import Recipe, load_recipe
-from pipelines.runs.runs import RunResult, unfinished_run
-from pipelines.runs.view import RunView
+from pipelines.engines.engine import Capabilities, Engine, RunOptions
+
+if TYPE_CHECKING:
+    from components.runtime.store import Store
+    from pipelines.plan.plan import Plan
+    from pipelines.recipe.recipe import Recipe
+    from pipelines.runs.runs import RunResult
+    from pipelines.runs.view import RunView
 
 
-def run_on_kubeflow(
-    plan: Plan, store: Store, client: Client, settings: Settings, *, view: RunView, new: bool = False
-) -> RunResult:
-    """Run a plan's recipe on Kubeflow to its end.
+class KubeflowEngine(Engine):
+    """A recipe is a pipeline; every stage is a pod of its pool, or a JobSet on several nodes."""
 
-    Goes on with the newest unfinished run of the same plan unless `new`: follows it, or lets Kubeflow try again what
-    failed. Raises InputError for what would be refused, and PosttrainError if Kubeflow cannot be reached.
-    """
-    if "://" not in store.uri:
-        raise InputError(f"no pod sees the folder {store.uri}: name a bucket with --store s3://bucket/prefix")
-    known = None if new else _unfinished(plan, store, client)
-    kubeflow_run = known or _submit(plan.recipe, store, client, settings)
-    ended_before = _end(plan, store) if known else None
-    follower = Follower(plan, store, client, view, kubeflow_run, ended_before=ended_before)
-    with view.showing():
-        run, status = follower.follow()
-    return run_result(store, run, status)
+    name = "kubeflow"
+    summary = "as a pipeline: pods of the pools' nodes"
+    capabilities = Capabilities(
+        approvals=True, retries=True, timeouts=True, several_nodes=True, pods=True, cancellation=True
+    )
+    decides = "pools and their nodes decide"
 
+    def check_machine(self) -> None:
+        """Raise InputError that says where Kubeflow's libraries are, if this environment has none."""
+        if find_spec("kfp") is None:
+            how = "make .venv-kubeflow/.installed, then .venv-kubeflow/bin/posttrain in place of posttrain"
+            raise InputError(f"Kubeflow's libraries have an environment of their own: {how}")
 
-def _unfinished(plan: Plan, store: Store, client: Client) -> str | None:
-    """Return Kubeflow's id of a run that goes on, or that was made to; None where a new one is needed."""
-    run = unfinished_run(store, plan.digest)
-    entry = store.get(run_key(run)) if run else None
-    known = (entry or {}).get("kubeflow", {}).get("run_id")
-    if known is None:
-        return None
-    try:
-        if client.state(known).final:
-            client.retry(known)
-    except (NotFound, NotNow):
-        return None
-    return known
+    def run(self, plan: Plan, store: Store, view: RunView, options: RunOptions) -> RunResult:
+        """Run a plan on the Kubeflow that the environment names; Ctrl-C stops the run there."""
+        from pipelines.engines.kubeflow.client import Account, Client
+        from pipelines.engines.kubeflow.compiler.settings import Settings
+        from pipelines.engines.kubeflow.submit import run_on_kubeflow
 
+        account = Account.read()
+        settings = Settings.read()
+        return run_on_kubeflow(plan, store, Client(account), settings, view=view, new=options.new)
 
-def _end(plan: Plan, store: Store) -> dict[str, Any] | None:
-    run = unfinished_run(store, plan.digest)
-    return store.get(end_key(run)) if run else None
+    def compile(self, recipe: Recipe, store: str | None) -> str:
+        """Return the pipeline of a whole recipe as YAML; `store` is what runs use unless they name another."""
+        self.check_machine()
+        from pipelines.engines.kubeflow.compiler.compiler import compile_recipe
+        from pipelines.engines.kubeflow.compiler.settings import Settings
 
+        return compile_recipe(recipe, Settings.read(), store=store)
 
-def _submit(recipe: Recipe, store: Store, client: Client, settings: Settings) -> str:
-    drawn, arguments = request(recipe, store)
-    text = compile_recipe(drawn, settings, store=store.uri)
-    return client.submit(text, arguments, name=_run_name(recipe), experiment=recipe.name)
-
-
-def request(recipe: Recipe, store: Store) -> tuple[Recipe, dict[str, Any]]:
-    """Return the recipe whose pipeline is submitted, and the arguments that ask for what the overrides ask for.
-
-    Overrides that leave the graph as it is become arguments, so that the runs of a recipe are comparable in Kubeflow;
-    others are drawn into a pipeline of their own.
-    """
-    drawn = load_recipe(str(recipe.path), whole=True)
-    try:
-        refuse_other_graph(drawn, recipe)
-    except InputError:
-        return load_recipe(str(recipe.path), recipe.overrides, whole=True), {STORE: store.uri}
-    arguments = arguments_of(drawn, conf_of(recipe), form_of(drawn, store.uri))
-    return drawn, {**arguments, STORE: store.uri}
-
-
-def _run_name(recipe: Recipe) -> str:
-    changes = " ".join(recipe.overrides)
-    return f"{recipe.name} {changes}".strip()[:128]
+    def take_decision(self, store: Store, entry: Mapping[str, Any], stage: str, *, approved: bool) -> str | None:
+        """Leave the decision in the store: the task that asked for it looks there."""
+        return "in Kubeflow"

@@ -17,10 +17,12 @@ from components.runtime.ledger.records import is_stored, stage_key
 from components.runtime.lineage.heal import read_or_copy
 from components.runtime.store import Store, open_store
 from components.runtime.store.access import folder_beside, make_folder, top_of
+from pipelines.engines.engine import Capabilities, Engine, RunOptions
 from pipelines.engines.local.containers import Containers
 from pipelines.engines.local.job_process import preload, run_attempt
 from pipelines.engines.local.scheduler import Ending, Scheduler
 from pipelines.engines.shared.launcher import ENVIRONMENT, container_environment, process_environment
+from pipelines.plan.local_files import need_files
 from pipelines.plan.plan import Plan
 from pipelines.runs.runs import (
     DELIVERY_PATIENCE_SECONDS,
@@ -37,6 +39,29 @@ from pipelines.runs.view import RunView
 
 ROUNDS_AFTER_DAMAGE = 5
 """How often a run goes back to a stage whose finished output was damaged."""
+
+
+class LocalEngine(Engine):
+    """Jobs are processes of this machine, or with --containers containers of it."""
+
+    name = "local"
+    summary = "on this machine: processes, or containers with --containers"
+    capabilities = Capabilities(
+        approvals=True,
+        retries=True,
+        timeouts=True,
+        folder_store=True,
+        containers=True,
+        core_limit=True,
+        live_progress=True,
+        cancellation=True,
+    )
+
+    def run(self, plan: Plan, store: Store, view: RunView, options: RunOptions) -> RunResult:
+        """Run a plan here; goes on with an unfinished run of it unless a new one is asked for."""
+        need_files(plan.recipe)
+        containers = Containers.find(store.uri) if options.containers else None
+        return run_plan(plan, view=view, jobs=options.jobs, new=options.new, containers=containers)
 
 
 def run_plan(

@@ -12,10 +12,13 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from components.contract.errors import InputError
 from components.runtime.store import open_store
 from components.runtime.system.code import ROOT
+from pipelines.engines.airflow.engine import AirflowEngine
 from pipelines.engines.airflow.names import REFUSED, run_id_of
 from pipelines.engines.airflow.tasks.environment import stage_environment
 from pipelines.engines.airflow.tasks.links import MlflowRun
 from pipelines.engines.airflow.tasks.stage_run import store_uri
+from pipelines.engines.engine import RunOptions
+from pipelines.engines.refusals import refuse
 from pipelines.engines.shared.launcher import stage_python
 from pipelines.engines.shared.pod import PodSettings, refuse_pods
 from pipelines.engines.shared.request import requested_recipe
@@ -39,6 +42,7 @@ class PlanTask(BaseOperator):
             recipe = requested_recipe(self.path, dag_run.conf)
             store = open_store(store_uri())
             plan = build_plan(recipe, store.uri, run_id_of(recipe.name, dag_run))
+            refuse(AirflowEngine(), plan, store, RunOptions())
             refuse_pods(plan.jobs, recipe.pools, PodSettings.read())
             begin_run(store, plan, engine="airflow", airflow={"dag_id": dag_run.dag_id, "run_id": dag_run.run_id})
         except InputError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,12 @@ from components.runtime.job.launch import Launch
 from components.runtime.job.progress import text_lines
 from components.runtime.ledger.records import approval_key, stage_entry, stage_key
 from components.runtime.store import Store, open_store
-from pipelines.engines.kubeflow import follower as follower_module
 from pipelines.engines.kubeflow.client import Account, Client, KubeflowUnavailable, NotFound, NotNow
-from pipelines.engines.kubeflow.follower import Follower
 from pipelines.engines.kubeflow.names import run_key
+from pipelines.engines.kubeflow.run import KubeflowRun
+from pipelines.engines.shared import follower as follower_module
 from pipelines.engines.shared.approvals import Decision, decide
+from pipelines.engines.shared.follower import Follower
 from pipelines.plan.plan import Plan, build_plan
 from pipelines.recipe.recipe import load_recipe
 from pipelines.runs.runs import begin_run
@@ -70,7 +72,12 @@ class Followed:
         plan = build_plan(load_recipe(str(CHOICES)), self.store.uri, "asked-for")
         self.plan: Plan = plan.with_run_id("choices-1")
         self.view = View()
-        self.follower = Follower(plan, self.store, self.client, self.view, self.id, poll_seconds=0.02)
+        self.follow_plan(plan)
+
+    def follow_plan(self, plan: Plan) -> None:
+        """Follow the run as one of `plan`."""
+        submitted = KubeflowRun(plan.jobs, self.store, self.client, self.id)
+        self.follower = Follower(submitted, plan, self.store, self.view, poll_seconds=0.02)
 
     def begin(self) -> None:
         """Do what the first task does."""
@@ -161,7 +168,7 @@ def test_failures_are_told_as_retries_while_attempts_are_left(run: Followed) -> 
     events: list[dict[str, Any]] = []
     run.view.hook = lambda event: (events.append(event), setattr(run.served, "state", "FAILED"))
     job = run.plan.jobs[0].model_copy(update={"retry": run.plan.jobs[0].retry.model_copy(update={"retries": 2})})
-    run.follower._plan = run.plan.__class__(run.plan.recipe, "x", run.plan.store, (job, *run.plan.jobs[1:]))
+    run.follow_plan(replace(run.plan, jobs=(job, *run.plan.jobs[1:])))
     assert run.follower.follow() == ("choices-1", "failed")
     assert [(event["event"], event.get("attempt")) for event in events if event["stage"] == "base"] == [
         ("retry", 1),

@@ -16,8 +16,8 @@ from pipelines.engines.kubeflow.begin import begin, requested
 from pipelines.engines.kubeflow.client import check_arguments
 from pipelines.engines.kubeflow.compiler.bundle import Bundle
 from pipelines.engines.kubeflow.compiler.form import arguments_of, configuration, form_of
-from pipelines.engines.kubeflow.engine import request
 from pipelines.engines.kubeflow.names import STORE, run_key
+from pipelines.engines.kubeflow.submit import request
 from pipelines.recipe.recipe import load_recipe
 from tests.pipelines.engines.kubeflow.examples import FOLDER, POOLS, compiled
 

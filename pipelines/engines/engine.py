@@ -1,0 +1,96 @@
+"""What an engine is: what it can do, what it refuses of a plan, and how it runs one. The same for all engines.
+
+An outside package brings an engine by an entry point of group `posttrain.engines` that names an object of this class,
+or a class of it: `toy = my_package:ToyEngine`. Importing it must be cheap; what is heavy is imported when it runs.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from components.runtime.store import Store
+    from pipelines.plan.plan import Plan
+    from pipelines.runs.runs import RunResult
+    from pipelines.runs.view import RunView
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capabilities:
+    """What an engine can do. What a run needs and its engine cannot do is refused before anything runs."""
+
+    approvals: bool = False
+    """Waits for a person before a stage with `approve`."""
+    retries: bool = False
+    """Tries a failed stage again as its `retries` say."""
+    timeouts: bool = False
+    """Ends a stage that takes longer than its `timeout`."""
+    several_nodes: bool = False
+    """Runs one stage on all nodes of a pool that has several."""
+    folder_store: bool = False
+    """Works on a store that is a folder of this machine; one that does not needs a bucket."""
+    containers: bool = False
+    """Runs jobs in containers of this machine (--containers)."""
+    core_limit: bool = False
+    """Bounds the cores that jobs take side by side (--jobs)."""
+    pods: bool = False
+    """Runs stages as pods on the nodes of their pools; one that does not takes pools as sizes alone."""
+    schedules: bool = False
+    """Starts runs by itself when a registered model changes (`triggered_by`)."""
+    live_progress: bool = False
+    """Shows the steps of a stage while it runs; one that does not shows when stages begin and end."""
+    cancellation: bool = False
+    """Ctrl-C ends the run; with one that does not it ends the watching, and the run goes on."""
+
+    def names(self) -> list[str]:
+        """Return the names of what it can do, in words."""
+        return [name.replace("_", " ") for name, able in vars(self).items() if able]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """How a run was asked for, beside its recipe."""
+
+    new: bool = False
+    """Start a new run even if an unfinished one could go on."""
+    jobs: int | None = None
+    """Cores for jobs side by side; all of the machine's if None."""
+    containers: bool = False
+    """Run each job in a container of this machine."""
+
+
+class Engine(ABC):
+    """Orders the jobs of a plan, retries and shows them. No data flows through it: jobs find all in the store."""
+
+    name: ClassVar[str]
+    """As `posttrain run --engine` takes it."""
+    summary: ClassVar[str]
+    """One line for people: where the jobs run."""
+    capabilities: ClassVar[Capabilities]
+    decides: ClassVar[str] = "it orders jobs in its own way"
+    """Who decides how many jobs run at once, and in what; for refusals of --containers and --jobs."""
+
+    def check_machine(self) -> None:  # noqa: B027 - most engines need nothing of the machine
+        """Raise InputError, with the way out, if this machine or environment lacks what the engine needs."""
+
+    def refusals(self, plan: Plan) -> Iterator[str]:
+        """Yield what else of a plan the engine cannot do, one line each, as "engine NAME cannot ..." goes on."""
+        yield from ()
+
+    @abstractmethod
+    def run(self, plan: Plan, store: Store, view: RunView, options: RunOptions) -> RunResult:
+        """Run a plan to its end, or follow it until it waits for a person; return how it ended.
+
+        Raises InputError for what is refused, and PosttrainError when the engine cannot be reached.
+        """
+
+    def take_decision(self, store: Store, entry: Mapping[str, Any], stage: str, *, approved: bool) -> str | None:
+        """Take a person's decision on a stage of a run, which the store holds already.
+
+        `entry` is the ledger's record of the run's beginning. Returns where the run goes on by itself ("at https://..."),
+        nothing where that needs no words, and None where a person must start it again.
+        """
+        return None

@@ -1,0 +1,102 @@
+"""One run of a recipe's pipeline on Kubeflow, as the follower sees it. Imports no kfp.
+
+Kubeflow says which tasks run and how the run as a whole stands; the ledger says what failed, and what asks a person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from components.contract.errors import InputError, PosttrainError
+from components.contract.job import Job
+from components.runtime.ledger.records import approval_key, asked_key, failure_key
+from components.runtime.store import Store
+from pipelines.engines.kubeflow.client import Client, RunState
+from pipelines.engines.kubeflow.ending import close
+from pipelines.engines.kubeflow.names import run_key, task_name
+from pipelines.engines.shared.approvals import record_decision
+from pipelines.engines.shared.follower import ASKING, BLOCKED, FAILED, RETRYING, RUNNING, Snapshot, StageState
+
+
+class KubeflowRun:
+    """A run of a pipeline, seen through Kubeflow's API and the ledger."""
+
+    name = "Kubeflow"
+    stops = True
+
+    def __init__(self, jobs: Sequence[Job], store: Store, client: Client, kubeflow_run: str) -> None:
+        self._jobs, self._store, self._client, self._run = jobs, store, client, kubeflow_run
+        self._run_id: str | None = None
+        self._failures: dict[str, list[float]] = {}
+        self._state = RunState("PENDING", "", frozenset())
+
+    @property
+    def page(self) -> str:
+        """Return where people see the run."""
+        return self._client.page(self._run)
+
+    def look(self) -> Snapshot:
+        """Return the run now; raise InputError if its first task refused it, PosttrainError if it never began."""
+        self._state = state = self._client.state(self._run)
+        self._run_id = self._run_id or self._begun(state)
+        if self._run_id is None:
+            return Snapshot(None)
+        places = (f"ledger/{self._run_id}/failures/", f"approvals/{self._run_id}/")
+        failed, asked = (set(self._store.keys(place)) for place in places)
+        states = {job.stage: self._stage(job, state, failed, asked) for job in self._jobs}
+        known = {stage: found for stage, found in states.items() if found is not None}
+        return Snapshot(self._run_id, known, state.final)
+
+    def answer(self, stage: str, *, approved: bool) -> None:
+        """Record the answer to the question before a stage, where its task looks for it."""
+        assert self._run_id is not None
+        record_decision(self._store, self._run_id, stage, approved=approved)
+
+    def stop(self) -> None:
+        """Stop the run on Kubeflow."""
+        self._client.terminate(self._run)
+
+    def close(self) -> str:
+        """End a run that was cut off with its last task, and return its status."""
+        assert self._run_id is not None
+        return close(self._store, self._run_id, self._state.state, self._state.error)
+
+    def _begun(self, state: RunState) -> str | None:
+        """Return the run's id in the ledger, once its first task has written it."""
+        known: dict[str, Any] = self._store.get(run_key(self._run)) or {}
+        if "refused" in known:
+            raise InputError(known["refused"])
+        if state.final and "run_id" not in known:
+            said = f": {state.error}" if state.error else ""
+            raise PosttrainError(
+                f"Kubeflow's run is {state.state} before its first task wrote anything to {self._store.uri}{said}; "
+                f"can its pods reach that store? {self.page}"
+            )
+        return known.get("run_id")
+
+    def _stage(self, job: Job, state: RunState, failed: set[str], asked: set[str]) -> StageState | None:
+        assert self._run_id is not None
+        run, stage = self._run_id, job.stage
+        if failure_key(run, stage) in failed and (found := self._failure(job, state)):
+            return found
+        if asked_key(run, stage) in asked and approval_key(run, stage) not in asked:
+            return StageState(ASKING)
+        if task_name(stage) in state.running:
+            return StageState(RUNNING)
+        return StageState(BLOCKED) if state.final else None
+
+    def _failure(self, job: Job, state: RunState) -> StageState | None:
+        """Return what a failure in the ledger means: another attempt, while some are left; None if it was known."""
+        assert self._run_id is not None
+        record = self._store.get(failure_key(self._run_id, job.stage))
+        if record is None:
+            return None
+        times = self._failures.setdefault(job.stage, [])
+        new = record["time"] not in times
+        if new:
+            times.append(record["time"])
+        if state.final or len(times) > job.retry.retries:
+            return StageState(FAILED)
+        pause = job.retry.backoff_seconds * 2 ** (len(times) - 1)
+        return StageState(RETRYING, len(times), pause) if new else None

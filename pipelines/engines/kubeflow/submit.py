@@ -1,0 +1,88 @@
+"""Submits a plan's recipe to Kubeflow as a pipeline, or goes on with a run of it; follows it to its end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from components.contract.errors import InputError
+from components.runtime.ledger.records import end_key, run_key
+from components.runtime.store import Store
+from pipelines.engines.kubeflow.client import Client, NotFound, NotNow
+from pipelines.engines.kubeflow.compiler.compiler import compile_recipe
+from pipelines.engines.kubeflow.compiler.form import arguments_of, form_of
+from pipelines.engines.kubeflow.compiler.settings import Settings
+from pipelines.engines.kubeflow.names import STORE
+from pipelines.engines.kubeflow.run import KubeflowRun
+from pipelines.engines.shared.ending import run_result
+from pipelines.engines.shared.follower import Follower
+from pipelines.engines.shared.request import conf_of, refuse_other_graph
+from pipelines.plan.plan import Plan
+from pipelines.recipe.recipe import Recipe, load_recipe
+from pipelines.runs.runs import RunResult, unfinished_run
+from pipelines.runs.view import RunView
+
+POLL_SECONDS = 2.0
+
+
+def run_on_kubeflow(
+    plan: Plan, store: Store, client: Client, settings: Settings, *, view: RunView, new: bool = False
+) -> RunResult:
+    """Run a plan's recipe on Kubeflow to its end.
+
+    Goes on with the newest unfinished run of the same plan unless `new`: follows it, or lets Kubeflow try again what
+    failed. Raises InputError for what would be refused, and PosttrainError if Kubeflow cannot be reached.
+    """
+    known = None if new else _unfinished(plan, store, client)
+    kubeflow_run = known or _submit(plan.recipe, store, client, settings)
+    ended_before = _end(plan, store) if known else None
+    submitted = KubeflowRun(plan.jobs, store, client, kubeflow_run)
+    follower = Follower(submitted, plan, store, view, ended_before=ended_before, poll_seconds=POLL_SECONDS)
+    with view.showing():
+        run, status = follower.follow()
+    return run_result(store, run, status)
+
+
+def _unfinished(plan: Plan, store: Store, client: Client) -> str | None:
+    """Return Kubeflow's id of a run that goes on, or that was made to; None where a new one is needed."""
+    run = unfinished_run(store, plan.digest)
+    entry = store.get(run_key(run)) if run else None
+    known = (entry or {}).get("kubeflow", {}).get("run_id")
+    if known is None:
+        return None
+    try:
+        if client.state(known).final:
+            client.retry(known)
+    except (NotFound, NotNow):
+        return None
+    return known
+
+
+def _end(plan: Plan, store: Store) -> dict[str, Any] | None:
+    run = unfinished_run(store, plan.digest)
+    return store.get(end_key(run)) if run else None
+
+
+def _submit(recipe: Recipe, store: Store, client: Client, settings: Settings) -> str:
+    drawn, arguments = request(recipe, store)
+    text = compile_recipe(drawn, settings, store=store.uri)
+    return client.submit(text, arguments, name=_run_name(recipe), experiment=recipe.name)
+
+
+def request(recipe: Recipe, store: Store) -> tuple[Recipe, dict[str, Any]]:
+    """Return the recipe whose pipeline is submitted, and the arguments that ask for what the overrides ask for.
+
+    Overrides that leave the graph as it is become arguments, so that the runs of a recipe are comparable in Kubeflow;
+    others are drawn into a pipeline of their own.
+    """
+    drawn = load_recipe(str(recipe.path), whole=True)
+    try:
+        refuse_other_graph(drawn, recipe)
+    except InputError:
+        return load_recipe(str(recipe.path), recipe.overrides, whole=True), {STORE: store.uri}
+    arguments = arguments_of(drawn, conf_of(recipe), form_of(drawn, store.uri))
+    return drawn, {**arguments, STORE: store.uri}
+
+
+def _run_name(recipe: Recipe) -> str:
+    changes = " ".join(recipe.overrides)
+    return f"{recipe.name} {changes}".strip()[:128]

@@ -1,0 +1,77 @@
+"""What a run needs and its engine cannot do: refused by name, with the way out, before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from components.contract.errors import InputError
+from components.contract.registry import components
+from components.runtime.job.ranks import ranks_of
+from pipelines.engines.engine import Engine, RunOptions
+from pipelines.engines.registry import engines_with
+from pipelines.plan.plan import Plan
+
+if TYPE_CHECKING:
+    from components.contract.job import Job
+    from components.runtime.store import Store
+
+BUCKET = "--store s3://bucket/prefix"
+
+
+def refuse(engine: Engine, plan: Plan, store: Store, options: RunOptions) -> None:
+    """Raise InputError with all that the engine cannot do of a run, one line each."""
+    found = [*_of_options(engine, options), *_of_store(engine, store), *_of_stages(engine, plan, store)]
+    lines = [f"engine {engine.name} cannot {text}" for text in (*found, *engine.refusals(plan))]
+    if lines:
+        raise InputError("\n".join(lines))
+
+
+def _of_options(engine: Engine, options: RunOptions) -> Iterator[str]:
+    able = engine.capabilities
+    if options.containers and not able.containers:
+        yield f"run jobs in containers of this machine (--containers): {engine.decides}; {_use('containers')}"
+    if options.jobs is not None and not able.core_limit:
+        yield f"bound the cores of this machine (--jobs): {engine.decides}; {_use('core_limit')}"
+
+
+def _of_store(engine: Engine, store: Store) -> Iterator[str]:
+    if "://" not in store.uri and not engine.capabilities.folder_store:
+        yield f"work on the folder {store.uri}: no pod sees it; use a bucket, {BUCKET}"
+
+
+def _of_stages(engine: Engine, plan: Plan, store: Store) -> Iterator[str]:
+    """Yield what stages need that the engine cannot give; a stage that is cached needs nothing."""
+    needs = {job.stage: _needs(engine, job) for job in plan.jobs}
+    if not any(needs.values()):
+        return
+    from pipelines.plan.forecast import Outlook, forecast
+
+    cached = {stage.job.stage for stage in forecast(plan, store) if stage.outlook is Outlook.CACHED}
+    stages: dict[tuple[str, str], list[str]] = {}
+    for stage, wanted in needs.items():
+        if stage not in cached:
+            for need in wanted:
+                stages.setdefault(need, []).append(stage)
+    for (capability, text), names in stages.items():
+        yield f"{text} (stages: {', '.join(names)}); {_use(capability)}"
+
+
+def _needs(engine: Engine, job: Job) -> list[tuple[str, str]]:
+    """Return (capability, what the engine cannot do) for what a job needs and the engine lacks."""
+    able, found = engine.capabilities, []
+    if job.approve is not None and not able.approvals:
+        found.append(("approvals", "wait for a person's approval: it has nowhere to ask"))
+    if job.retry.retries and not able.retries:
+        found.append(("retries", "try a failed stage again: `retries` must be 0"))
+    if job.timeout_seconds is not None and not able.timeouts:
+        found.append(("timeouts", "end a stage at its timeout: leave `timeout` out"))
+    nodes = job.resources.nodes
+    if nodes > 1 and not able.several_nodes and ranks_of(job, components().get(job.component)) > 1:
+        found.append(("several_nodes", f"run one stage on the {nodes} nodes of pool {job.resources.pool!r}"))
+    return found
+
+
+def _use(capability: str) -> str:
+    names = engines_with(capability)
+    return f"use --engine {' or '.join(names)}" if names else "no engine can"

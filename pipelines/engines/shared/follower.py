@@ -1,0 +1,204 @@
+"""Follows a run that another orchestrator carries out: shows it, asks for approvals, stops it, says how it ended.
+
+The ledger in the store is the truth about stages that have ended; what the orchestrator says of the others comes
+through a small port, the same for every orchestrator.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from components.contract.errors import PosttrainError
+from components.contract.job import Job
+from components.runtime.ledger.records import end_key, failure_key, stage_key
+from components.runtime.store import Store
+from pipelines.plan.plan import Plan
+from pipelines.runs.view import RunView
+
+POLL_SECONDS = 1.0
+AWAY_SECONDS = 120.0
+"""How long an orchestrator may be away, such as during a restart, before following ends; the run itself goes on."""
+STOP_SECONDS = 120.0
+"""How long a run that was told to stop may take for it."""
+RUNNING, RETRYING, FAILED, BLOCKED, ASKING = "running", "retrying", "failed", "blocked", "asking"
+"""What an orchestrator can say of a stage that is not done; EVENTS has the event that tells the view."""
+DONE = "done"
+EVENTS = {RUNNING: "started", RETRYING: "retry", FAILED: "failed", BLOCKED: "blocked", ASKING: "approval"}
+
+
+class OrchestratorAway(PosttrainError):
+    """The orchestrator does not answer, or not as it should; it may be back in a moment."""
+
+
+@dataclass(frozen=True)
+class StageState:
+    """What is known of a stage: one of the words above, and for a retry which attempt failed."""
+
+    word: str
+    attempt: int = 0
+    pause_seconds: float = 0.0
+    """Until the next attempt."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A run at one moment, as its orchestrator sees it."""
+
+    run_id: str | None
+    """In our ledger; None until the run's first task has written it there."""
+    stages: Mapping[str, StageState] = field(default_factory=dict)
+    """Those that there is something to say of; stages that wait for their turn are left out."""
+    ended: bool = False
+    """Whether the run, with all that it does at its end, is over."""
+
+
+class Orchestrator(Protocol):
+    """One run at an orchestrator."""
+
+    name: str
+    page: str
+    """Where people see the run there."""
+    stops: bool
+    """Whether Ctrl-C here stops the run there."""
+
+    def look(self) -> Snapshot:
+        """Return the run now.
+
+        Raises OrchestratorAway while nothing answers, InputError if the run's first task refused what was asked for,
+        and PosttrainError for a run that ended before it began.
+        """
+        ...
+
+    def answer(self, stage: str, *, approved: bool) -> None:
+        """Hand on the answer of a person to the question before a stage."""
+        ...
+
+    def stop(self) -> None:
+        """Stop the run; called only where the orchestrator `stops` runs."""
+        ...
+
+    def close(self) -> str:
+        """Return the status of a run that ended without its last task; record it where that task would have."""
+        ...
+
+
+class Follower:
+    """Follows one run to its end."""
+
+    def __init__(
+        self,
+        orchestrator: Orchestrator,
+        plan: Plan,
+        store: Store,
+        view: RunView,
+        *,
+        ended_before: dict[str, Any] | None = None,
+        poll_seconds: float = POLL_SECONDS,
+    ) -> None:
+        """`ended_before` is the record of the end of a run that goes on, from its last time."""
+        self._orchestrator, self._plan, self._store, self._view = orchestrator, plan, store, view
+        self._before, self._pause = ended_before, poll_seconds
+        self._run_id: str | None = None
+        self._shown: dict[str, StageState] = {}
+        self._asked: set[str] = set()
+
+    def follow(self) -> tuple[str, str]:
+        """Return the run's id in the ledger, and how it ended: a status, or waiting for a person who is not here."""
+        try:
+            return self._follow(None)
+        except KeyboardInterrupt:
+            if not self._orchestrator.stops:
+                raise
+            print(f"posttrain: stopping {self._orchestrator.page}", file=sys.stderr)
+            self._orchestrator.stop()
+            return self._follow(time.monotonic() + STOP_SECONDS)
+
+    def _follow(self, deadline: float | None) -> tuple[str, str]:
+        """Follow until the run ends; after Ctrl-C nobody is asked any more, and `deadline` bounds the wait."""
+        while True:
+            run = self._look()
+            self._run_id = run.run_id or self._run_id
+            if self._run_id is not None:
+                self._show(self._run_id, run)
+                if run.ended:
+                    return self._run_id, self._status(self._run_id)
+                if deadline is None and self._waits():
+                    return self._run_id, "waiting"
+            if deadline is not None and time.monotonic() > deadline:
+                raise PosttrainError(f"the run was told to stop, and has not: {self._orchestrator.page}")
+            time.sleep(self._pause)
+
+    def _look(self) -> Snapshot:
+        """Return the run now; wait for an orchestrator that is away for a moment."""
+        away = time.monotonic()
+        while True:
+            try:
+                return self._orchestrator.look()
+            except OrchestratorAway:
+                if time.monotonic() - away > AWAY_SECONDS:
+                    raise
+                time.sleep(self._pause)
+
+    def _show(self, run_id: str, run: Snapshot) -> None:
+        """Tell the view what is new of each stage."""
+        ended = set(self._store.keys(f"ledger/{run_id}/stages/"))
+        for job in self._plan.jobs:
+            if stage_key(run_id, job.stage) in ended:
+                state: StageState | None = StageState(DONE)
+            else:
+                state = run.stages.get(job.stage)
+            if state is None or state == self._shown.get(job.stage):
+                continue
+            self._shown[job.stage] = state
+            facts = self._facts(run_id, job.stage, state)
+            self._view.event({"event": EVENTS.get(state.word, "finished"), "stage": job.stage, **facts})
+
+    def _facts(self, run_id: str, stage: str, state: StageState) -> dict[str, Any]:
+        """Return what the view is told beside a stage's event."""
+        now = {"time": time.time()}
+        if state.word == DONE:
+            entry = self._store.get(stage_key(run_id, stage)) or {}
+            return now | {name: entry[name] for name in ("status", "cache", "metrics", "seconds")}
+        if state.word == RUNNING:
+            return now | {"resumed_from": None}
+        if state.word == ASKING:
+            return now | {"run_id": run_id}
+        if state.word == RETRYING:
+            now |= {"attempt": state.attempt, "seconds": state.pause_seconds}
+        return now if state.word == BLOCKED else now | {"error": self._error(run_id, stage)}
+
+    def _error(self, run_id: str, stage: str) -> str:
+        failure = self._store.get(failure_key(run_id, stage))
+        return failure["error"] if failure else f"its task failed; {self._orchestrator.name}'s log of it says more"
+
+    def _waits(self) -> bool:
+        """Ask here, if somebody is here; return whether nothing goes on but the waiting for a person."""
+        asking = [job for job in self._plan.jobs if self._word(job) == ASKING]
+        for job in asking:
+            if job.stage not in self._asked:
+                self._asked.add(job.stage)
+                answer = self._view.ask(job)
+                if answer is not None:
+                    self._orchestrator.answer(job.stage, approved=answer)
+                    return False
+        # what stands behind a question, or behind what will not end well, cannot go on by itself
+        held: set[str] = set()
+        for job in self._plan.jobs:  # in the order of the graph
+            if self._word(job) in (ASKING, FAILED, BLOCKED) or held & set(job.after):
+                held.add(job.stage)
+        return bool(asking) and all(job.stage in held or self._word(job) == DONE for job in self._plan.jobs)
+
+    def _word(self, job: Job) -> str | None:
+        state = self._shown.get(job.stage)
+        return state.word if state else None
+
+    def _status(self, run_id: str) -> str:
+        """Return how the run ended by the ledger; one that was cut off with its last task is ended here."""
+        end = self._store.get(end_key(run_id))
+        if end is None or end == self._before:
+            return self._orchestrator.close()
+        return end["status"]
