@@ -101,10 +101,11 @@ test-learning: $(VENV)/.test $(VLLM)/.installed ## vLLM and DeepSpeed together: 
 bench: $(VENV)/.test ## ratios against peers, each measured in one run
 	@for file in tests/benchmarks/bench_*.py; do $(BIN)/python -m tests.benchmarks.$$(basename $$file .py) || exit 1; done
 
-lint: $(VENV)/.test ## check style and imports between rooms
+lint: $(VENV)/.test ## check style, imports between rooms and types
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/mypy
 
 docs: $(VENV)/.stages ## renew the parameter tables in component READMEs
 	@$(BIN)/python -m pipelines.docs

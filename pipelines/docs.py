@@ -35,7 +35,8 @@ def renewed(text: str, blocks: Mapping[str, str]) -> str:
         pattern = re.compile(re.escape(begin) + r".*?" + re.escape(end), re.DOTALL)
         if not pattern.search(text):
             raise ValueError(f"no block {begin} ... {end}")
-        text = pattern.sub(lambda _, block=f"{begin}\n{content}\n{end}": block, text)
+        block = f"{begin}\n{content}\n{end}".replace("\\", r"\\")
+        text = pattern.sub(block, text)
     return text
 
 

@@ -98,7 +98,8 @@ class Expression:
     def evaluate(self, lookup: Lookup) -> Value:
         """Return the value; `lookup` gives the value of a name and raises InputError for one it does not have."""
         try:
-            return self._value(self._tree, lookup)
+            value: Value = self._value(self._tree, lookup)
+            return value
         except ZeroDivisionError:
             raise ExpressionError(f"{self.source!r} divides by zero") from None
         except OverflowError:
@@ -164,7 +165,8 @@ class Expression:
         value = self._value(node, lookup)
         if isinstance(value, str | bool):
             raise ExpressionError(f"{self.source!r} calculates with {value!r}, which is not a number")
-        return value
+        number: float = value
+        return number
 
 
 def literal(value: Value) -> str:

@@ -152,7 +152,7 @@ def registered_folders(group: str) -> tuple[Folder, ...]:
 @cache
 def _entry_points() -> EntryPoints:
     """Read the metadata of all installed packages, once: it takes as long as everything else in this module."""
-    return entry_points()
+    return entry_points()  # type: ignore[return-value]  # what Python 3.11 gives can select, too
 
 
 def _distribution(point: Any) -> str:

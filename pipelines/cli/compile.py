@@ -40,7 +40,8 @@ def compiled(arguments: argparse.Namespace, store: str | None) -> str:
 
 def store_default(arguments: argparse.Namespace) -> str | None:
     """Return the store that runs use unless they name another: the one given, or a bucket of the environment."""
-    if arguments.store is not None:
-        return arguments.store
+    given: str | None = arguments.store
+    if given is not None:
+        return given
     known = os.environ.get(STORE_VARIABLE, "")
     return known if "://" in known else None

@@ -207,7 +207,7 @@ def _airflow_commands(commands: Any) -> None:
 
 
 def _command(commands: Any, name: str, summary: str, handler: str) -> argparse.ArgumentParser:
-    parser = commands.add_parser(
+    parser: argparse.ArgumentParser = commands.add_parser(
         name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.", allow_abbrev=False
     )
     parser.set_defaults(handler=f"pipelines.cli.{handler}", parser=parser, instead="")

@@ -166,7 +166,8 @@ class _Builder:
         return self._root or Node(None, Mark(self._label, 1, 1) if self._located else Mark(self._label))
 
     def _events(self, text: str) -> Iterator[yaml.Event]:
-        return yaml.parse(text, Loader=yaml.CSafeLoader)
+        events: Iterator[yaml.Event] = yaml.parse(text, Loader=yaml.CSafeLoader)
+        return events
 
     def _mark(self, event: yaml.Event) -> Mark:
         if not self._located:

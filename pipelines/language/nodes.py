@@ -73,10 +73,11 @@ class Node:
         """Return the deepest node on `path`; steps that lead nowhere are skipped."""
         node = self
         for step in path:
+            inner: Any = node.value
             if (isinstance(node.value, dict) and step in node.value) or (
                 isinstance(node.value, list) and isinstance(step, int) and step < len(node.value)
             ):
-                node = node.value[step]
+                node = inner[step]
         return node
 
 

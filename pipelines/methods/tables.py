@@ -64,7 +64,8 @@ def result_table(folder: Path = FOLDER / RESULTS) -> str:
 def _stands(slug: str, found: dict[str, Any]) -> bool:
     """Whether the recipe still asks for what was measured."""
     recipe = load_recipe(f"{METHODS}{slug}", found["setting"]["overrides"])
-    return setting_digest(build_plan(recipe, "store", "run")) == found["setting"]["digest"]
+    digest: str = found["setting"]["digest"]
+    return setting_digest(build_plan(recipe, "store", "run")) == digest
 
 
 def _effect(name: str, entry: dict[str, Any]) -> str:

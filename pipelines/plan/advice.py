@@ -24,8 +24,8 @@ def advice(recipe: Recipe) -> list[str]:
         }
         for line in stage.component.advice(stage.config, makers):
             about.setdefault(line, []).append(stage.name)
-    for stage, line in needless_fallbacks(recipe):
-        about.setdefault(line, []).append(stage)
+    for name, line in needless_fallbacks(recipe):
+        about.setdefault(line, []).append(name)
     for stage, line in missing_files(recipe):
         about.setdefault(line, []).append(stage.name)
     for name, line in memory_warnings(recipe):

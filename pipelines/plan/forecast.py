@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import CorruptArtifact, InputError
 from components.contract.expressions import Expression
-from components.contract.job import FirstOf, InputRef, Job, StageRef
+from components.contract.job import FirstOf, InputRef, Job, StageRef, UriRef
 from components.runtime.closure.rows import union
 from components.runtime.closure.walk import Closures
 from components.runtime.inputs.choice import Choice, State, choose
@@ -109,7 +109,7 @@ class _Forecaster:
             closures=self._closures,
         )
         action = None if pending else self._action(mark)
-        if action and is_stored(self._store, action):
+        if action and is_stored(self._store, dict(action)):
             reason = f"made by {action['stage']} of run {action['run_id']}"
             return StageForecast(job, pool, Outlook.CACHED, reason, mark.digest, action, 0.0, inputs=choice.left)
         return StageForecast(
@@ -204,10 +204,12 @@ class _Forecaster:
         found: list[list[str] | None] = []
         for port in stage.component.verifies(stage.config):
             for ref in left.get(port, ()):  # nothing is pending, so no fallback is open
-                if not isinstance(ref, StageRef):
+                if isinstance(ref, UriRef):
                     found.append(uri_verifiers(ref.uri))
-                elif output := (self._done[ref.stage].action or {"outputs": {}})["outputs"].get(ref.port):
-                    found.append(output.get("verifiers"))
+                elif isinstance(ref, StageRef):
+                    action = self._done[ref.stage].action or {"outputs": {}}
+                    if output := action["outputs"].get(ref.port):
+                        found.append(output.get("verifiers"))
         return union(found)
 
     def _miss_reason(self, job: Job, mark: Fingerprint, pending: list[str]) -> str:

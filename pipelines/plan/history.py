@@ -147,9 +147,8 @@ def _changes(name: str, before: Any, now: Any) -> Iterator[str]:
 
 def _list_changes(name: str, before: list[Any], now: list[Any]) -> Iterator[str]:
     """Yield what came, what went, and what changed inside of items that stayed at their place."""
-    matcher = SequenceMatcher(
-        None, *([canonical_json(item) for item in items] for items in (before, now)), autojunk=False
-    )
+    old, new = ([canonical_json(item) for item in items] for items in (before, now))
+    matcher = SequenceMatcher(None, old, new, autojunk=False)
     for kind, i, j, k, m in matcher.get_opcodes():
         if kind == "equal":
             continue

@@ -63,7 +63,8 @@ def memory_fits(recipe: Recipe) -> dict[str, list[Fit]]:
     known = vars(recipe)  # a plan asks several times, and hundreds of stages take their time
     if FITS not in known:
         known[FITS] = _estimated(recipe)
-    return known[FITS]
+    fits: dict[str, list[Fit]] = known[FITS]
+    return fits
 
 
 def _estimated(recipe: Recipe) -> dict[str, list[Fit]]:

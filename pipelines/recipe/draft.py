@@ -81,7 +81,8 @@ class StageReader:
             self._problems.add(uses.mark, f"uses: got {shown(uses.plain())}, expected the name of a component")
             return None
         try:
-            return components().get(uses.value)
+            component: Component = components().get(uses.value)
+            return component
         except UnknownName as error:
             self._problems.unknown(uses.mark, "component", uses.value, error.known)
         except InputError as error:

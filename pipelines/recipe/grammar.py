@@ -84,10 +84,11 @@ def _alias(value: str) -> str:
 
 def trigger(value: Any) -> str:
     """Return "model@alias"; raise ValueError for what no registered model's alias can be."""
-    name, at, alias = value.partition("@") if isinstance(value, str) else ("", "", "")
+    text = value if isinstance(value, str) else ""
+    name, at, alias = text.partition("@")
     if not at or not _REGISTERED.fullmatch(name) or not _ALIAS.fullmatch(alias):
         raise ValueError("expected the alias of a registered model, such as quickstart@champion")
-    return value
+    return text
 
 
 Seconds = Annotated[float, BeforeValidator(_seconds)]

@@ -88,8 +88,9 @@ def stage_of(draft: Draft, left_out: Mapping[str, str]) -> Stage:
         conditional=words.when is not None,
         gate=draft.gate,
         expect=[Expectation(port=e.port, type=e.type, kwargs=e.kwargs) for e in words.expect],
-        approve=words.approve
-        and Approval(
+        approve=None
+        if words.approve is None
+        else Approval(
             message=words.approve.message,
             timeout_seconds=words.approve.timeout,
             on_timeout=words.approve.on_timeout,

@@ -237,7 +237,9 @@ class Unroller:
             return ()
         what = f"stage {name!r}, "
         around, node = keep_axes(node, context.axes, what, self._problems)
-        own = self._axes(node, context, what) if node is not None else ()
+        if node is None:
+            return (*around,)
+        own = self._axes(node, context, what)
         for axis in own:
             if axis is not BROKEN and any(axis.name == outer.name for outer in around):
                 self._problems.add(

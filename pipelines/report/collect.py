@@ -116,7 +116,9 @@ class RunData:
         succeeded = self.end is not None and self.end["status"] == "succeeded"
         if not succeeded or any(stage.status not in ("cached", "skipped") for stage in self.stages):
             return []
-        return sorted({stage.entry["produced_by"]["run_id"] for stage in self.stages if stage.status == "cached"})
+        return sorted(
+            {stage.entry["produced_by"]["run_id"] for stage in self.stages if stage.entry and stage.status == "cached"}
+        )
 
 
 @dataclass
@@ -174,7 +176,7 @@ class Evaluation:
 def metrics_of(stage: Stage) -> dict[str, dict[str, Any]]:
     """Return metric -> {"value", "low", "high", "n"} of a stage, from its Metrics output or else its headline."""
     for port in stage.files:
-        found = stage.json(port, "metrics.json")
+        found: dict[str, dict[str, Any]] = stage.json(port, "metrics.json")
         if found:
             return found
     return {name: {"value": value} for name, value in (stage.entry or {}).get("metrics", {}).items()}

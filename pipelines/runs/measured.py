@@ -6,6 +6,7 @@ import json
 import math
 import re
 import statistics
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,14 @@ from pipelines.language.problems import meant
 
 HISTORY = "history.jsonl"
 _AT = re.compile(r"(?P<metric>.+)@(?P<where>[a-z]+|[0-9]+|[0-9]+_[0-9]+)")
-_WHOLE = {"mean": lambda values: sum(values) / len(values), "max": max, "min": min, "first": lambda values: values[0]}
-_WHOLE |= {"last": lambda values: values[-1], "std": statistics.pstdev}
+_WHOLE: dict[str, Callable[[list[float]], float]] = {
+    "mean": lambda values: sum(values) / len(values),
+    "max": max,
+    "min": min,
+    "first": lambda values: values[0],
+    "last": lambda values: values[-1],
+    "std": statistics.pstdev,
+}
 
 
 class Measured:

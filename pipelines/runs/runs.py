@@ -176,7 +176,7 @@ class RunWriter:
 
         ended = time.time()
         seconds = ended - self._started + self._earlier_seconds()
-        record = {"status": status, "ended": utc(ended), "seconds": round(seconds, 3)}
+        record: dict[str, Any] = {"status": status, "ended": utc(ended), "seconds": round(seconds, 3)}
         self.store.put(end_key(self.run_id), record, overwrite=True)
         try:
             report = build_report(self.store, self.run_id)

@@ -160,7 +160,7 @@ class Batch(Layout):
             rows = whole.nonzero().squeeze(1)
         tokens, tensors, chosen = self.tokens_of(rows), vars(self), rows.tolist()
         kept, group = torch.unique_consecutive(self.group[rows], return_inverse=True)
-        changes: dict[str, object] = {
+        changes: dict[str, Any] = {
             "prompts": tuple(self.prompts[index] for index in kept.tolist()),
             "texts": tuple(self.texts[row] for row in chosen),
             "group": group,

@@ -120,7 +120,8 @@ class Layout:
 
     def by_trace(self, value_n: Tensor) -> tuple[Tensor, ...]:
         """Split values by trajectory: [N] -> T tensors."""
-        return value_n.split(self.of_traces(self.response_lengths).tolist())
+        parts: tuple[Tensor, ...] = value_n.split(self.of_traces(self.response_lengths).tolist())
+        return parts
 
     def response_sum(self, value_n: Tensor) -> Tensor:
         """Sum over the tokens of each trajectory, handed to its rows: [N] -> [S]."""

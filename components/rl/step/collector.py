@@ -89,7 +89,7 @@ class Collector:
             generator: draws in the place of the run's, which then does not move.
         """
         is_own = policy is None or policy is self.policy
-        sampler = self._sampler if is_own else NativeSampler(policy)
+        sampler = self._sampler if policy is None or is_own else NativeSampler(policy)
         samples = sampler.sample(
             [prompt.tokens for prompt in prompts],
             self._sampling(num_samples, temperature),

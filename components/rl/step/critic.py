@@ -100,7 +100,8 @@ class ValueModel:
         return {name: p for name, p in self._module.named_parameters() if p.requires_grad}
 
     def _score(self, batch: Batch) -> Tensor:
-        return self._head(self._body.target_hidden(pack(self._body, batch))).squeeze(-1)
+        scores: Tensor = self._head(self._body.target_hidden(pack(self._body, batch)))
+        return scores.squeeze(-1)
 
     def _loss(self, part: Batch) -> Tensor:
         """Return the sum over the tokens that have a target."""

@@ -150,7 +150,9 @@ class Loop:
             chosen = slots.sampler(self.phase.pool, count, self._context(slots.sampler, collector))
             prompts = [self.phase.pool[index] for index in chosen]
             drawn = slots.rollout(prompts, collector, self._context(slots.rollout, collector))
-            return slots.guidance(collector.score(drawn), collector, self._context(slots.guidance, collector))
+            scored = collector.score(drawn)
+            guided: Batch = slots.guidance(scored, collector, self._context(slots.guidance, collector))
+            return guided
 
         batch = gather(collector.settings.prompts_per_step)
         for bound in slots.filters:

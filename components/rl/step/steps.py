@@ -57,7 +57,7 @@ def token_texts(collector: Collector, tokens: Sequence[int]) -> list[str]:
     """Return the text of each token by itself; the end mark has none."""
     tokenizer, ends = collector.policy.tokenizer, collector.policy.eos_ids
     assert tokenizer is not None
-    return ["" if token in ends else tokenizer.decode([token]) for token in tokens]
+    return ["" if token in ends else str(tokenizer.decode([token])) for token in tokens]
 
 
 def complete(

@@ -14,6 +14,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -211,7 +212,7 @@ def _take_part(job: Job, component: Component, order: dict[str, Any], meeting: M
     if meeting.place.local_rank:
         meeting.wait_for_node()
     resolved = {port: [(digest, source) for digest, source in found] for port, found in order["inputs"].items()}
-    inputs = Upstream(job, component, store).fetch(resolved)
+    inputs = Upstream(job, component, store).fetch(resolved, partial(print, file=sys.stderr, flush=True))
     params: Params = component.params.model_validate(order["params"])
     with tempfile.TemporaryDirectory(prefix="posttrain-rank-") as scratch:
         stage = FollowingStage(

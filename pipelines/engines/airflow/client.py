@@ -65,7 +65,8 @@ def _password(deployment: Deployment, user: str, environ: Mapping[str, str]) -> 
     passwords = json.loads(text)
     if user not in passwords:
         raise InputError(f"Airflow's password of {user}: {path} has only {', '.join(passwords)}; set {PASSWORD}")
-    return passwords[user]
+    password: str = passwords[user]
+    return password
 
 
 class Client:

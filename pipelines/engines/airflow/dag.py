@@ -18,6 +18,7 @@ from pipelines.engines.airflow.form import form_of
 from pipelines.engines.airflow.names import (
     PLAN,
     REPORT,
+    STORE,
     approval_task,
     dag_id,
     model_asset,
@@ -29,7 +30,6 @@ from pipelines.engines.airflow.pools import slots_of_a_job
 from pipelines.engines.airflow.tasks.approval import ApprovalTask
 from pipelines.engines.airflow.tasks.callbacks import stage_failed
 from pipelines.engines.airflow.tasks.run_tasks import PlanTask, ReportTask
-from pipelines.engines.airflow.tasks.stage_run import STORE
 from pipelines.engines.airflow.tasks.stage_task import StageTask
 from pipelines.engines.shared.attempt import STARTUP_SECONDS
 from pipelines.engines.shared.pod import PodSettings

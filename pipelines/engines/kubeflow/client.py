@@ -114,7 +114,8 @@ class Client:
                 namespace=self.account.namespace,
                 service_account=self.account.service_account,
             )
-        return started.run_id
+        run_id: str = started.run_id
+        return run_id
 
     def state(self, run: str) -> RunState:
         """Return what Kubeflow says of a run; raise NotFound or KubeflowUnavailable."""

@@ -51,7 +51,8 @@ class Cluster:
 
     def jobset(self, namespace: str, name: str) -> dict[str, Any] | None:
         """Return a JobSet with its status, or None."""
-        return self._ask("GET", f"{JOBSETS}/namespaces/{namespace}/jobsets/{name}")
+        found: dict[str, Any] | None = self._ask("GET", f"{JOBSETS}/namespaces/{namespace}/jobsets/{name}")
+        return found
 
     def delete_jobset(self, namespace: str, name: str) -> None:
         """Delete a JobSet and its pods."""
@@ -60,7 +61,9 @@ class Cluster:
     def pods(self, namespace: str, label: str, value: str) -> list[dict[str, Any]]:
         """Return the pods with a label."""
         query = urlencode({"labelSelector": f"{label}={value}"})
-        return (self._ask("GET", f"api/v1/namespaces/{namespace}/pods?{query}") or {}).get("items", [])
+        answer = self._ask("GET", f"api/v1/namespaces/{namespace}/pods?{query}") or {}
+        pods: list[dict[str, Any]] = answer.get("items", [])
+        return pods
 
     def log(self, namespace: str, pod: str, container: str, since: str | None = None) -> Iterator[tuple[str, str]]:
         """Yield (time, line) of a container's log as they come, from `since` on; ends with the container.

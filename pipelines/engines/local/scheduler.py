@@ -124,9 +124,9 @@ class Scheduler:
             self._asking.append(job)
             return False
         if decision is Decision.REJECTED:
-            error = "rejected by a person or by its time limit; that stands, and --new starts a run that asks again"
-            self._record_death(job, error)  # the view hears of it too
-            self.ending.failed[job.stage] = error
+            reason = "rejected by a person or by its time limit; that stands, and --new starts a run that asks again"
+            self._record_death(job, reason)  # the view hears of it too
+            self.ending.failed[job.stage] = reason
             return True
         self._queued.add(job.stage)
         return False

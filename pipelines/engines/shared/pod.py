@@ -71,7 +71,7 @@ def refusals(job: Job, pool: Pool, settings: PodSettings) -> Iterator[str]:
         yield f"no image is known: set {variable} to name@sha256:<digest>"
     elif not pool.image:
         yield from _complaint(variable, image, pinned_image)
-    named = {NAMESPACE: (settings.namespace,), SERVICE_ACCOUNT: (settings.service_account,)}
+    named: dict[str, tuple[str, ...]] = {NAMESPACE: (settings.namespace,), SERVICE_ACCOUNT: (settings.service_account,)}
     named |= {SECRETS: settings.secrets, CONFIG_MAPS: settings.config_maps}
     for name, values in named.items():
         for value in values:

@@ -67,8 +67,8 @@ class StageProcess:
         assert self._process.stdout is not None and self._process.stderr is not None
         rest = {self._process.stdout: b"", self._process.stderr: b""}
         with selectors.DefaultSelector() as selector:
-            for stream in rest:
-                selector.register(stream, selectors.EVENT_READ)
+            for output in rest:
+                selector.register(output, selectors.EVENT_READ)
             while selector.get_map():
                 for key, _ in selector.select():
                     stream: Any = key.fileobj

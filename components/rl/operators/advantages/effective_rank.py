@@ -131,4 +131,5 @@ def _ranks(states: Sequence[Tensor]) -> Tensor:
     singular = torch.linalg.eigvalsh(narrow @ narrow.transpose(1, 2)).clamp(min=0).sqrt()
     total = singular.sum(-1)
     share = singular / total.clamp(min=EPSILON).unsqueeze(-1)
-    return torch.special.entr(share).sum(-1).exp().masked_fill(total <= EPSILON, 0.0)
+    entropy: Tensor = torch.special.entr(share).sum(-1)
+    return entropy.exp().masked_fill(total <= EPSILON, 0.0)

@@ -93,7 +93,8 @@ def _current_lesson(space: TaskSpace, context: SlotContext, config: AgainConfig)
     reached = len(rewards) == config.window and sum(rewards) / config.window >= lessons[number]["reward"]
     if reached and number + 1 < len(lessons):
         memory.update(lesson=number + 1, rewards=[], drawn=[])
-    return lessons[memory["lesson"]]
+    lesson: dict[str, Any] = lessons[memory["lesson"]]
+    return lesson
 
 
 def _pick(

@@ -40,9 +40,9 @@ class Mixture:
 
     def log_joint(self, points: Tensor) -> Tensor:
         """Return log weight_k + log N(x_m; mean_k, covariance_k): [M, D] -> [M, K]."""
-        factors = torch.linalg.cholesky(self.covariances)
+        factors: Tensor = torch.linalg.cholesky(self.covariances)
         centred = (points[None] - self.means[:, None]).transpose(1, 2)
-        distances = torch.linalg.solve_triangular(factors, centred, upper=False).square().sum(1)
+        distances: Tensor = torch.linalg.solve_triangular(factors, centred, upper=False).square().sum(1)
         volumes = 2 * factors.diagonal(dim1=1, dim2=2).log().sum(1, keepdim=True)
         constant = points.shape[1] * math.log(2 * math.pi)
         return (self.weights.log()[:, None] - (distances + volumes + constant) / 2).T

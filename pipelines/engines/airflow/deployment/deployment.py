@@ -112,7 +112,8 @@ class Deployment:
     def read_address(self) -> dict[str, Any] | None:
         """Return what the running Airflow has written, or None."""
         try:
-            return json.loads(self.address.read_text())
+            address: dict[str, Any] = json.loads(self.address.read_text())
+            return address
         except (OSError, ValueError):
             return None
 

@@ -14,11 +14,10 @@ from components.contract.job import Job
 from components.runtime.job.process import FAILED
 from pipelines.engines.airflow.tasks.links import MlflowRun
 from pipelines.engines.airflow.tasks.stage_run import StageRun
-from pipelines.engines.shared.attempt import Ended, ended
+from pipelines.engines.shared.attempt import STARTUP_SECONDS, Ended, ended
 from pipelines.engines.shared.pod import (
     CONTAINER,
     SCHEDULE_SECONDS,
-    STARTUP_SECONDS,
     PodSettings,
     pod_manifest,
     refusals,
@@ -91,7 +90,8 @@ class StagePod(KubernetesPodOperator):
             self.log.info("Deleting pod %s, which is %s", pod.metadata.name, pod.status.phase)
             self.pod_manager.delete_pod(pod)
             return True
-        return super().process_pod_deletion(pod, reraise=reraise)
+        deleted: bool = super().process_pod_deletion(pod, reraise=reraise)
+        return deleted
 
     def cleanup(self, pod: k8s.V1Pod, remote_pod: k8s.V1Pod, xcom_result: Any = None, context: Any = None) -> None:
         """Delete or keep the pod; a failure says what the stage said last, and a refused job is not tried again."""

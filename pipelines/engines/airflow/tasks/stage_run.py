@@ -115,5 +115,5 @@ class StageRun:
                     extras[model_asset(self.job.register_as, alias)] = {**extra, "lineage": f"posttrain lineage {name}"}
         events = self.context["outlet_events"]
         for asset in self.context["task"].outlets:
-            if extra := extras.get(asset.uri):
-                events[asset].extra.update(extra)
+            if known := extras.get(asset.uri):
+                events[asset].extra.update(known)

@@ -9,7 +9,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import yaml
 from google.protobuf import json_format
@@ -31,7 +31,7 @@ SCHEMA_VERSION = "0.0.1"
 _TYPES = {str: "String", int: "Integer", float: "Float", bool: "Boolean", list: "List", dict: "Dict"}
 _FINAL_STATUS = "PipelineTaskFinalStatus"
 
-Argument = str | placeholders.Placeholder
+Argument: TypeAlias = str | placeholders.Placeholder
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,8 @@ def _written(name: str, description: str, pipeline: Any) -> str:
     """Return what kfp's compiler writes, by YAML's writer in C: its own takes seconds for hundreds of stages."""
     documents = [json_format.MessageToDict(spec) for spec in (pipeline.pipeline_spec, pipeline.platform_spec)]
     head = f"# PIPELINE DEFINITION\n# Name: {name}\n# Description: {' '.join(description.split())}\n"
-    return head + yaml.dump_all(documents, Dumper=yaml.CSafeDumper, sort_keys=True)
+    body: str = yaml.dump_all(documents, Dumper=yaml.CSafeDumper, sort_keys=True)
+    return head + body
 
 
 def _parameter(kind: type, default: Any) -> structures.InputSpec:
@@ -126,4 +127,5 @@ def _parameter(kind: type, default: Any) -> structures.InputSpec:
 
 
 def _artifact(kind: ArtifactType) -> str:
-    return type_utils.create_bundled_artifact_type(SCHEMAS.get(kind, ANY), SCHEMA_VERSION)
+    name: str = type_utils.create_bundled_artifact_type(SCHEMAS.get(kind, ANY), SCHEMA_VERSION)
+    return name

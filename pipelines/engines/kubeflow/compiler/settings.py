@@ -43,8 +43,9 @@ class Settings:
         """Return what the variables POSTTRAIN_IMAGE_*, POSTTRAIN_POD_* and POSTTRAIN_KUBEFLOW_* say."""
         secrets, config_maps = (_sources(name, environ.get(name, "")) for name in (SECRETS, CONFIG_MAPS))
         pods = PodSettings.read(environ)
-        named = {"secrets": secrets, "config_maps": config_maps}
-        pods = replace(pods, **{word: tuple(name for name, _ in found) for word, found in named.items()})
+        pods = replace(
+            pods, secrets=tuple(name for name, _ in secrets), config_maps=tuple(name for name, _ in config_maps)
+        )
         for variable, name in ((NAMESPACE, pods.namespace), (SERVICE_ACCOUNT, pods.service_account)):
             _check(variable, name)
         return cls(pods.images, secrets, config_maps, pods)

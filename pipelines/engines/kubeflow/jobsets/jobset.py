@@ -23,8 +23,8 @@ from pipelines.engines.kubeflow.jobsets.manifest import LABEL, jobset_manifest, 
 from pipelines.engines.kubeflow.jobsets.pods import why_failed
 from pipelines.engines.kubeflow.jobsets.refusals import Refusals
 from pipelines.engines.kubeflow.stage_run import StageRun, add_outputs, stage_parser
-from pipelines.engines.shared.attempt import Ended, ended
-from pipelines.engines.shared.pod import SCHEDULE_SECONDS, STARTUP_SECONDS, PodSettings
+from pipelines.engines.shared.attempt import STARTUP_SECONDS, Ended, ended
+from pipelines.engines.shared.pod import SCHEDULE_SECONDS, PodSettings
 from pipelines.recipe.pools import Pool
 
 POLL_SECONDS = 5.0

@@ -52,7 +52,8 @@ class Logs:
         self._closed.set()
 
     def _relay(self, pod: str, node: str) -> None:
-        since, seen = None, set()
+        since: str | None = None
+        seen: set[tuple[str, str]] = set()
         while not self._closed.is_set():
             try:
                 for moment, line in self._cluster.log(self._namespace, pod, CONTAINER, since):
