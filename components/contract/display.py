@@ -40,6 +40,8 @@ class Form(StrEnum):
     """How a value is written."""
 
     TEXT = "text"
+    WORDS = "words"
+    """A name with underscores as words."""
     NUMBER = "number"
     SHARE = "share"
     """A number from 0 to 1, or {"value", "low", "high"}, in per cent with its interval."""
@@ -50,12 +52,13 @@ class Column:
     """A column of a table: which value of a row it shows, and how."""
 
     value: str
-    """A metric, or a dotted path into a row such as "metrics.pass_at_1_<domain>"; several paths with "; " between them
-    are shown one after the other."""
+    """A metric, or a dotted path into a row such as "metrics.pass_at_1_<domain>"."""
     title: str
     """The head of the column."""
     form: Form = Form.TEXT
     """How the value is written."""
+    then: str = ""
+    """Path to what follows the value in the same cell, with "; " between."""
     digits: int = 1
     """Digits behind the point of a number."""
 
@@ -83,7 +86,7 @@ class Results:
     columns: tuple[Column, ...] = ()
     """Further metrics that stand beside."""
     recovery: str = ""
-    """Title of the section on how much was lost along the recipe and given back; without one there is none."""
+    """Title of the section on how much of a share was lost along the recipe and given back; none without a title."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,6 +170,12 @@ class Samples(Section):
 def place_pattern(name: str) -> re.Pattern[str]:
     """Return what matches all names that a declared name stands for; its groups are what stands in the places."""
     return re.compile("(.+)".join(map(re.escape, _PLACE.split(name))))
+
+
+def place_name(name: str) -> str:
+    """Return what stands between the brackets of a declared name's first place: "domain"; "" without a place."""
+    found = _PLACE.search(name)
+    return found.group()[1:-1] if found else ""
 
 
 def in_places(name: str, known: Iterable[str]) -> dict[str, str]:

@@ -61,7 +61,7 @@ COMPONENT = Component(
                 Column(value="objective", title="objective, %", form=Form.SHARE),
                 Column(value="behind_best", title="behind the best, %", form=Form.SHARE),
                 Column(value="metrics.pass_at_1_<domain>", title="pass@1 <domain>, %", form=Form.SHARE),
-                Column(value="status; broken", title="verdict"),
+                Column(value="status", then="broken", title="verdict", form=Form.WORDS),
             ),
         ),
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from html import escape
+from markupsafe import Markup
 
 from pipelines.report.collect import Stage
 
@@ -11,7 +11,7 @@ GAP_X, GAP_Y, MARGIN = 18, 12, 4
 MAX_NAME = 13
 
 
-def draw_dag(stages: list[Stage]) -> str:
+def draw_dag(stages: list[Stage]) -> Markup:
     """Return the graph as inline SVG, each box with its time and whether its result was cached."""
     places = _places(stages)
     columns = max((column for column, _ in places.values()), default=0) + 1
@@ -20,7 +20,8 @@ def draw_dag(stages: list[Stage]) -> str:
     height = 2 * MARGIN + rows * BOX_HEIGHT + (rows - 1) * GAP_Y
     parts = [_edge(places[name], places[stage.name]) for stage in stages for name in stage.after]
     parts += [_box(stage, places[stage.name]) for stage in stages]
-    return f'<svg class="dag" viewBox="0 0 {width} {height}" style="max-width:{width}px">{"".join(parts)}</svg>'
+    whole = Markup('<svg class="dag" viewBox="0 0 {} {}" style="max-width:{}px">{}</svg>')
+    return whole.format(width, height, width, Markup("").join(parts))
 
 
 def _places(stages: list[Stage]) -> dict[str, tuple[int, int]]:
@@ -44,25 +45,43 @@ def _corner(place: tuple[int, int]) -> tuple[int, int]:
     return MARGIN + place[0] * (BOX_WIDTH + GAP_X), MARGIN + place[1] * (BOX_HEIGHT + GAP_Y)
 
 
-def _edge(source: tuple[int, int], target: tuple[int, int]) -> str:
+def _edge(source: tuple[int, int], target: tuple[int, int]) -> Markup:
     x1, y1 = _corner(source)
     x2, y2 = _corner(target)
     x1, y1, y2 = x1 + BOX_WIDTH, y1 + BOX_HEIGHT // 2, y2 + BOX_HEIGHT // 2
     bend = (x2 - x1) / 2
-    return f'<path class="edge" d="M{x1} {y1}C{x1 + bend:.0f} {y1} {x2 - bend:.0f} {y2} {x2} {y2}"/>'
+    curve = Markup('<path class="edge" d="M{} {}C{:.0f} {} {:.0f} {} {} {}"/>')
+    return curve.format(x1, y1, x1 + bend, y1, x2 - bend, y2, x2, y2)
 
 
-def _box(stage: Stage, place: tuple[int, int]) -> str:
+BOX = Markup(
+    '<g class="stage {state}"><title>{stage}: {component}, {status}</title>'
+    '<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="7"/>'
+    '<text class="name" x="{left}" y="{upper}">{name}</text>'
+    '<text class="kind" x="{left}" y="{lower}">{kind}</text>'
+    '<text class="kind" x="{right}" y="{lower}" text-anchor="end">{timing}</text></g>'
+)
+
+
+def _box(stage: Stage, place: tuple[int, int]) -> Markup:
     x, y = _corner(place)
-    timing = f"{stage.seconds:.1f} s" if stage.status == "done" else stage.status
     cell = ", ".join(f"{axis} {value}" for axis, value in stage.labels.items())
-    name = _fitted(stage.group if cell else stage.name)
-    return (
-        f'<g class="stage {stage.status.replace(" ", "-")}"><title>{escape(stage.name)}: {escape(stage.component)}, '
-        f'{escape(stage.status)}</title><rect x="{x}" y="{y}" width="{BOX_WIDTH}" height="{BOX_HEIGHT}" rx="7"/>'
-        f'<text class="name" x="{x + 8}" y="{y + 16}">{escape(name)}</text>'
-        f'<text class="kind" x="{x + 8}" y="{y + 32}">{escape(_fitted(cell or stage.component))}</text>'
-        f'<text class="kind" x="{x + BOX_WIDTH - 8}" y="{y + 32}" text-anchor="end">{timing}</text></g>'
+    return BOX.format(
+        state=stage.status.replace(" ", "-"),
+        status=stage.status,
+        stage=stage.name,
+        component=stage.component,
+        name=_fitted(stage.group if cell else stage.name),
+        kind=_fitted(cell or stage.component),
+        timing=f"{stage.seconds:.1f} s" if stage.status == "done" else stage.status,
+        x=x,
+        y=y,
+        width=BOX_WIDTH,
+        height=BOX_HEIGHT,
+        left=x + 8,
+        right=x + BOX_WIDTH - 8,
+        upper=y + 16,
+        lower=y + 32,
     )
 
 

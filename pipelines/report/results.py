@@ -1,48 +1,53 @@
-"""Sections on what came out: skills over the stages, pass@k, forgetting and recovery, selection."""
+"""Sections on what came out: what was measured of each model, and what was lost and given back along the recipe."""
 
 from __future__ import annotations
 
-from html import escape
-from typing import Any
+from components.contract.display import Column, place_name
+from pipelines.report.content import NOTHING, Cell, Figure, Part, Rows, legend, number, share
+from pipelines.report.evaluations import Estimate, Evaluation, ResultTable
+from pipelines.report.svg import Axes, Series, line_chart
 
-from pipelines.report.collect import HEADLINE, Estimate, Evaluation, RunData, Stage
-from pipelines.report.html import Markup, figure, grid, percent, section, table
-from pipelines.report.svg import Axes, Series, legend, line_chart
-
-OTHERS = (("entropy", "entropy, nats", 3), ("mean_tokens", "tokens a response", 1), ("num_failed", "failed checks", 0))
-"""Metric, title and digits of the columns beside pass@1."""
+RECOVERY = "The deepest loss of each skill along the recipe, and the share of it that the last model has back (means)."
+LOST = 0.01
+"""Share below which nothing was lost that is worth a word."""
 
 
-def skills(data: RunData) -> Markup:
-    """Return pass@1 per domain over the evaluated models: what each stage taught, and what it cost."""
-    evaluations = data.evaluations
-    if not evaluations:
-        return Markup("")
-    names = [item.model for item in evaluations]
-    series = []
-    for colour, domain in enumerate(data.domains):
-        found = [(index, item.estimate(HEADLINE + domain)) for index, item in enumerate(evaluations)]
-        known = [(index, estimate) for index, estimate in found if estimate]
-        series.append(
-            Series(
-                domain,
-                [(index, estimate.value) for index, estimate in known],
-                [_bounds(estimate) for _, estimate in known],
-                colour,
-                marks=True,
-                scatter=_seeds(evaluations, HEADLINE + domain),
-            )
-        )
-    axes = Axes(y_label="pass@1, %", y_range=(0, 1.02), percent=True, x_names=names, width=760, height=290)
-    over = {estimate.over for item in evaluations if (estimate := item.estimate(HEADLINE + data.domains[0]))}
-    many = any(len(item.stages) > 1 for item in evaluations)
-    lead = (
-        f"Held-out pass@1 of each model, with 95 % intervals over {' and '.join(sorted(over))}. "
-        "Lines join the models in the order of the recipe" + ("; small dots are single seeds." if many else ".")
+def measured(table: ResultTable) -> list[Part]:
+    """Return the compared metric over the evaluated models: what each stage taught, and what it cost."""
+    results = table.results
+    axes = Axes(
+        y_label=f"{results.name}, %" if results.share else results.name,
+        y_range=(0, 1.02) if results.share else None,
+        percent=results.share,
+        x_names=[item.model for item in table.evaluations],
+        width=760,
+        height=290,
     )
-    chart = figure(line_chart(series, axes), "")
-    keys = legend([(domain, colour, False) for colour, domain in enumerate(data.domains)])
-    return section("Skills after each stage", keys, chart, _skill_table(data, evaluations), lead=lead)
+    series = [_series(table, metric, colour) for colour, metric in enumerate(table.columns)]
+    return [legend(list(table.columns.values())), Figure(line_chart(series, axes)), _rows(table)]
+
+
+def _series(table: ResultTable, metric: str, colour: int) -> Series:
+    found = [(index, item.estimate(metric)) for index, item in enumerate(table.evaluations)]
+    known = [(index, estimate) for index, estimate in found if estimate]
+    return Series(
+        table.columns[metric],
+        [(index, estimate.value) for index, estimate in known],
+        [_bounds(estimate, is_share=table.results.share) for _, estimate in known],
+        colour,
+        marks=True,
+        scatter=_seeds(table.evaluations, metric),
+    )
+
+
+def lead(table: ResultTable) -> str:
+    """Return the sentences above what was measured."""
+    about = table.results.about or table.results.name
+    many = any(len(item.stages) > 1 for item in table.evaluations)
+    over = f", with 95 % intervals over {' and '.join(table.over())}" if table.over() else ""
+    return f"{about[:1].upper()}{about[1:]} of each model{over}. Lines join the models in the order of the recipe" + (
+        "; small dots are single seeds." if many else "."
+    )
 
 
 def _seeds(evaluations: list[Evaluation], metric: str) -> list[tuple[float, float]]:
@@ -54,105 +59,66 @@ def _seeds(evaluations: list[Evaluation], metric: str) -> list[tuple[float, floa
     ]
 
 
-def _bounds(estimate: Estimate) -> tuple[float, float]:
+def _bounds(estimate: Estimate, *, is_share: bool) -> tuple[float, float]:
     low = estimate.value if estimate.low is None else estimate.low
     high = estimate.value if estimate.high is None else estimate.high
-    return max(0.0, low), min(1.0, high)
+    return (max(0.0, low), min(1.0, high)) if is_share else (low, high)
 
 
-def _skill_table(data: RunData, evaluations: list[Evaluation]) -> Markup:
-    shown = [item for item in OTHERS if any(evaluation.estimate(item[0]) for evaluation in evaluations)]
-    head = ["model", *(f"pass@1 {domain}, %" for domain in data.domains), *(title for _, title, _ in shown)]
+def _rows(table: ResultTable) -> Rows:
+    results = table.results
+    beside = [c for c in results.columns if any(item.estimate(c.value) for item in table.evaluations)]
+    head = ["model", *(_title(table, title) for title in table.columns.values()), *(c.title for c in beside)]
+    rows = [
+        [item.model, *(_compared(table, item.estimate(metric)) for metric in table.columns), *_beside(item, beside)]
+        for item in table.evaluations
+    ]
+    return Rows(head, rows)
+
+
+def _title(table: ResultTable, title: str) -> str:
+    name = table.results.name
+    words = name if title == name else f"{name} {title}"
+    return f"{words}, %" if table.results.share else words
+
+
+def _compared(table: ResultTable, estimate: Estimate | None) -> Cell:
+    return share(estimate) if table.results.share else number(estimate, digits=3)
+
+
+def _beside(item: Evaluation, columns: list[Column]) -> list[Cell]:
+    found = [(column, item.estimate(column.value)) for column in columns]
+    return [f"{estimate.value:.{column.digits}f}" if estimate else NOTHING for column, estimate in found]
+
+
+def recovery(table: ResultTable) -> list[Part]:
+    """Return, by column, the largest loss along the recipe and how much of it the last model has back."""
     rows = []
-    for evaluation in evaluations:
-        row: list[object] = [evaluation.model]
-        row += [percent(evaluation.estimate(HEADLINE + domain)) for domain in data.domains]
-        for metric, _, digits in shown:
-            estimate = evaluation.estimate(metric)
-            row.append(f"{estimate.value:.{digits}f}" if estimate else Markup("&ndash;"))
-        rows.append(row)
-    return table(head, rows)
-
-
-def forgetting(data: RunData) -> Markup:
-    """Return, per domain, the largest loss along the recipe and how much of it the last model has back."""
-    evaluations = data.evaluations
-    rows = []
-    for domain in data.domains:
-        track = [(item.model, item.estimate(HEADLINE + domain)) for item in evaluations]
+    for metric, title in table.columns.items():
+        track = [(item.model, item.estimate(metric)) for item in table.evaluations]
         known = [(model, estimate.value) for model, estimate in track if estimate]
-        if len(known) < 3:
-            continue
-        low_at = min(range(1, len(known)), key=lambda index: known[index][1])
-        best_before = max(known[:low_at], key=lambda item: item[1])
-        lost = best_before[1] - known[low_at][1]
-        if lost < 0.01:
-            rows.append([domain, "nothing lost", "", "", _points(known[-1][1] - known[0][1]), ""])
-            continue
-        back = known[-1][1] - known[low_at][1]
-        rows.append(
-            [domain, best_before[0], known[low_at][0], _points(-lost), _points(back), f"{100 * back / lost:.0f} %"]
-        )
-    if not rows:
-        return Markup("")
-    head = ["domain", "best before", "lowest at", "change there, points", "change to the end, points", "given back"]
-    lead = "The deepest loss of each skill along the recipe, and the share of it that the last model has back (means)."
-    return section("Forgetting and recovery", table(head, rows, numbers_from=3), lead=lead)
+        if len(known) >= 3:
+            rows.append([title, *_lost(known)])
+    head = [
+        place_name(table.results.metric) or "metric",
+        "best before",
+        "lowest at",
+        "change there, points",
+        "change to the end, points",
+        "given back",
+    ]
+    return [Rows(head, rows, numbers_from=3)] if rows else []
+
+
+def _lost(known: list[tuple[str, float]]) -> list[str]:
+    low_at = min(range(1, len(known)), key=lambda index: known[index][1])
+    best_before = max(known[:low_at], key=lambda item: item[1])
+    lost = best_before[1] - known[low_at][1]
+    if lost < LOST:
+        return ["nothing lost", "", "", _points(known[-1][1] - known[0][1]), ""]
+    back = known[-1][1] - known[low_at][1]
+    return [best_before[0], known[low_at][0], _points(-lost), _points(back), f"{100 * back / lost:.0f} %"]
 
 
 def _points(difference: float) -> str:
     return f"{100 * difference:+.1f}"
-
-
-def pass_at_k(data: RunData) -> Markup:
-    """Return pass@k curves of the evaluated models, one chart a domain."""
-    charts = []
-    for domain in data.domains:
-        series = []
-        for colour, item in enumerate(data.evaluations):
-            curve = (item.stages[0].json("metrics", "pass_at_k.json") or {}).get(domain)
-            if curve:
-                points = sorted((int(k), value) for k, value in curve.items())
-                bounds = [_curve_bounds(value) for _, value in points]
-                series.append(Series(item.model, [(k, value["value"]) for k, value in points], bounds, colour))
-        axes = Axes(x_label="k", y_label="pass@k, %", x_log2=True, y_range=(0, 1.02), percent=True)
-        charts.append(figure(line_chart(series, axes), domain))
-    keys = legend([(item.model, colour, False) for colour, item in enumerate(data.evaluations)])
-    many = any(len(item.stages) > 1 for item in data.evaluations)
-    lead = "Unbiased pass@k with 95 % bootstrap intervals over prompts." + (" First seed." if many else "")
-    shown = grid(charts)
-    return section("pass@k", keys, shown, lead=lead) if shown else Markup("")
-
-
-def _curve_bounds(value: dict[str, Any]) -> tuple[float, float]:
-    low, high = value.get("low"), value.get("high")
-    return (value["value"] if low is None else low, value["value"] if high is None else high)
-
-
-def selection(data: RunData) -> Markup:
-    """Return every candidate that was compared, the losers and why they lost included."""
-    parts = [_selection_table(stage) for stage in data.of("select")]
-    lead = "Every checkpoint was evaluated on the development set; training reward played no part."
-    return section("Checkpoint selection", *parts, lead=lead)
-
-
-def _selection_table(stage: Stage) -> str:
-    record = stage.json("report", "selection.json")
-    if not record:
-        return ""
-    candidates = record["candidates"]
-    names = list(dict.fromkeys(name for item in candidates for name in item["metrics"] if name.startswith(HEADLINE)))
-    rows = []
-    for item in candidates:
-        chosen = item["status"] == "chosen"
-        cells: list[object] = [Markup(f"<b>{escape(item['name'])}</b>") if chosen else item["name"]]
-        cells += [percent(_estimate(item[name])) for name in ("objective", "behind_best")]
-        cells += [percent(_estimate(item["metrics"].get(name))) for name in names]
-        rows.append([*cells, "; ".join([item["status"].replace("_", " "), *item["broken"]])])
-    titles = ["objective, %", "behind the best, %", *(f"pass@1 {name.removeprefix(HEADLINE)}, %" for name in names)]
-    shown = table(["candidate", *titles, "verdict"], rows)
-    return f"<h3>{escape(stage.name)}</h3><p class=lead>{escape(record['reason'])}</p>{shown}"
-
-
-def _estimate(value: dict[str, Any] | None) -> Estimate | None:
-    return Estimate(value["value"], value.get("low"), value.get("high"), value.get("n")) if value else None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from html import escape
+
+from markupsafe import Markup
 
 WIDTH, HEIGHT = 340, 210
 LEFT, RIGHT, TOP, BOTTOM = 46, 12, 12, 34
@@ -20,8 +21,6 @@ class Series:
     points: Sequence[tuple[float, float]]
     band: Sequence[tuple[float, float]] | None = None
     colour: int = 0
-    dashed: bool = False
-    thin: bool = False
     marks: bool = False
     scatter: Sequence[tuple[float, float]] = ()
     """Single observations behind the line, such as one point a seed."""
@@ -51,7 +50,11 @@ class _Frame:
     x_high: float
     y_low: float
     y_high: float
-    parts: list[str] = field(default_factory=list)
+    parts: list[Markup] = field(default_factory=list)
+
+    def add(self, shape: str, *values: object) -> None:
+        """Draw a shape, in which values are escaped."""
+        self.parts.append(Markup(shape).format(*values))
 
     def x(self, value: float) -> float:
         value, low, high = (math.log2(v) if self.axes.x_log2 else v for v in (value, self.x_low, self.x_high))
@@ -64,49 +67,41 @@ class _Frame:
         return TOP + span * (1 - (value - self.y_low) / (self.y_high - self.y_low))
 
 
-def line_chart(series: Sequence[Series], axes: Axes) -> str:
-    """Return a line chart; series without points are left out, and no series at all gives an empty string."""
+def line_chart(series: Sequence[Series], axes: Axes) -> Markup:
+    """Return a line chart; series without points are left out, and no series at all gives an empty text."""
     shown = [item for item in series if item.points]
     if not shown:
-        return ""
+        return Markup("")
     frame = _frame(shown, axes)
     _grid(frame)
     for item in shown:
         _draw(frame, item)
-    return _svg(axes, frame.parts, ", ".join(item.name for item in shown))
+    return _svg(frame, [item.name for item in shown])
 
 
-def histogram(groups: Sequence[tuple[str, Sequence[float], int]], edges: Sequence[str], axes: Axes) -> str:
+def histogram(groups: Sequence[tuple[str, Sequence[float], int]], edges: Sequence[str], axes: Axes) -> Markup:
     """Return bars side by side: each group is (name, counts per bin, colour); `edges` names the bins."""
     if not groups or not edges:
-        return ""
+        return Markup("")
     top = max((max(counts, default=0) for _, counts, _ in groups), default=0) or 1
     frame = _Frame(axes, 0, len(edges), 0, top * 1.05)
     _y_grid(frame)
     slot = (axes.width - LEFT - RIGHT) / len(edges)
     bar = slot * 0.8 / len(groups)
     for order, (name, counts, colour) in enumerate(groups):
-        for index, count in enumerate(counts):
+        for edge, (index, count) in zip(edges, enumerate(counts), strict=True):
             left, height = LEFT + slot * (index + 0.1) + bar * order, frame.y(0) - frame.y(count)
-            frame.parts.append(
-                f'<rect class="bar c{colour}" x="{left:.1f}" y="{frame.y(count):.1f}" width="{bar:.1f}" '
-                f'height="{height:.1f}"><title>{escape(name)}: {edges[index]}: {count:g}</title></rect>'
+            frame.add(
+                '<rect class="bar c{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}">'
+                "<title>{}: {}: {:g}</title></rect>",
+                *(colour % NUM_COLOURS, left, frame.y(count), bar, height),
+                *(name, edge, count),
             )
     every = max(1, math.ceil(len(edges) / 6))
     for index in range(0, len(edges), every):
         _text(frame, LEFT + slot * (index + 0.5), axes.height - BOTTOM + 14, edges[index])
     _axis_labels(frame)
-    return _svg(axes, frame.parts, ", ".join(name for name, _, _ in groups))
-
-
-def legend(names: Sequence[tuple[str, int, bool]]) -> str:
-    """Return a legend: (name, colour, dashed) each."""
-    items = (
-        f'<span class="key"><svg width="22" height="8"><path class="line c{colour}{" dashed" if dashed else ""}" '
-        f'd="M0 4H22"/></svg>{escape(name)}</span>'
-        for name, colour, dashed in names
-    )
-    return f'<div class="legend">{"".join(items)}</div>'
+    return _svg(frame, [name for name, _, _ in groups])
 
 
 def _frame(series: Sequence[Series], axes: Axes) -> _Frame:
@@ -138,49 +133,50 @@ def _y_grid(frame: _Frame) -> None:
     axes = frame.axes
     for value in ticks(frame.y_low, frame.y_high, 4):
         y = frame.y(value)
-        frame.parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{axes.width - RIGHT}"/>')
-        text = f"{100 * value:g}" if axes.percent else f"{value:g}"
-        frame.parts.append(f'<text class="tick" x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{text}</text>')
+        frame.add('<path class="grid" d="M{} {:.1f}H{}"/>', LEFT, y, axes.width - RIGHT)
+        text = 100 * value if axes.percent else value
+        frame.add('<text class="tick" x="{}" y="{:.1f}" text-anchor="end">{:g}</text>', LEFT - 6, y + 4, text)
 
 
 def _axis_labels(frame: _Frame) -> None:
     axes = frame.axes
     middle = (LEFT + axes.width - RIGHT) / 2
     if axes.x_label:
-        frame.parts.append(f'<text class="label" x="{middle}" y="{axes.height - 4}">{escape(axes.x_label)}</text>')
+        frame.add('<text class="label" x="{}" y="{}">{}</text>', middle, axes.height - 4, axes.x_label)
     if axes.y_label:
         centre = (TOP + axes.height - BOTTOM) / 2
-        turn = f'transform="rotate(-90 11 {centre})"'
-        frame.parts.append(f'<text class="label" x="11" y="{centre}" {turn}>{escape(axes.y_label)}</text>')
+        turned = '<text class="label" x="11" y="{}" transform="rotate(-90 11 {})">{}</text>'
+        frame.add(turned, centre, centre, axes.y_label)
 
 
 def _draw(frame: _Frame, item: Series) -> None:
     points = [(frame.x(x), frame.y(y)) for x, y in item.points]
-    path = "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
-    style = f"c{item.colour}" + (" dashed" if item.dashed else "") + (" thin" if item.thin else "")
+    colour = item.colour % NUM_COLOURS
     if item.band and item.marks:
         for (x, _), (low, high) in zip(points, item.band, strict=True):
-            line = f"M{x:.1f} {frame.y(low):.1f}V{frame.y(high):.1f}"
-            frame.parts.append(f'<path class="whisker c{item.colour}" d="{line}"/>')
+            line = '<path class="whisker c{}" d="M{:.1f} {:.1f}V{:.1f}"/>'
+            frame.add(line, colour, x, frame.y(low), frame.y(high))
     elif item.band:
         edge = [(x, frame.y(high)) for (x, _), (_, high) in zip(points, item.band, strict=True)]
         back = [(x, frame.y(low)) for (x, _), (low, _) in zip(points, item.band, strict=True)]
-        outline = "L".join(f"{x:.1f} {y:.1f}" for x, y in [*edge, *reversed(back)])
-        frame.parts.append(f'<path class="band c{item.colour}" d="M{outline}Z"/>')
+        frame.add('<path class="band c{}" d="{}Z"/>', colour, _path([*edge, *reversed(back)]))
     for x, y in item.scatter:
-        place = f'class="speck c{item.colour}" cx="{frame.x(x):.1f}" cy="{frame.y(y):.1f}" r="3"'
-        frame.parts.append(f"<circle {place}><title>{escape(item.name)}: {y:.4g}</title></circle>")
-    frame.parts.append(f'<path class="line {style}" d="{path}"><title>{escape(item.name)}</title></path>')
+        speck = '<circle class="speck c{}" cx="{:.1f}" cy="{:.1f}" r="3"><title>{}: {:.4g}</title></circle>'
+        frame.add(speck, colour, frame.x(x), frame.y(y), item.name, y)
+    frame.add('<path class="line c{}" d="{}"><title>{}</title></path>', colour, _path(points), item.name)
     if item.marks or len(points) == 1:
         for (x, y), (at, value) in zip(points, item.points, strict=True):
             shown = frame.axes.x_names[int(at)] if frame.axes.x_names else f"{at:g}"
-            title = f"<title>{escape(item.name)} at {escape(shown)}: {value:.4g}</title>"
-            place = f'class="mark c{item.colour}" cx="{x:.1f}" cy="{y:.1f}" r="3.5"'
-            frame.parts.append(f"<circle {place}>{title}</circle>")
+            mark = '<circle class="mark c{}" cx="{:.1f}" cy="{:.1f}" r="3.5"><title>{} at {}: {:.4g}</title></circle>'
+            frame.add(mark, colour, x, y, item.name, shown, value)
+
+
+def _path(points: Sequence[tuple[float, float]]) -> str:
+    return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
 
 
 def _text(frame: _Frame, x: float, y: float, text: str) -> None:
-    frame.parts.append(f'<text class="tick" x="{x:.1f}" y="{y:.1f}" text-anchor="middle">{escape(text)}</text>')
+    frame.add('<text class="tick" x="{:.1f}" y="{:.1f}" text-anchor="middle">{}</text>', x, y, text)
 
 
 def _powers(frame: _Frame) -> list[float]:
@@ -188,9 +184,9 @@ def _powers(frame: _Frame) -> list[float]:
     return [2.0**power for power in range(first, last + 1)]
 
 
-def _svg(axes: Axes, parts: Sequence[str], label: str) -> str:
-    size = f'viewBox="0 0 {axes.width} {axes.height}"'
-    return f'<svg class="chart" {size} role="img" aria-label="{escape(label)}">{"".join(parts)}</svg>'
+def _svg(frame: _Frame, names: Sequence[str]) -> Markup:
+    whole = Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>')
+    return whole.format(frame.axes.width, frame.axes.height, ", ".join(names), Markup("").join(frame.parts))
 
 
 def ticks(low: float, high: float, count: int) -> list[float]:

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
+from components.contract.display import place_pattern
 from components.contract.errors import PosttrainError
 from components.contract.registry import components
 
 SHOWN_METRICS = 3
-_PLACE = re.compile(r"<[^<>]+>")
 
 
 def in_order(component: str, metrics: Mapping[str, float]) -> dict[str, float]:
     """Return `metrics` as the component declares them; the store keeps them by the alphabet, which tells nothing.
 
-    A declared pass_at_1_<domain> stands for every domain. What is not declared, or is of a component that is not
-    installed here, comes last as it was given.
+    A declared name with a place, such as share_<domain>, stands for all that fit. What is not declared, or is of a
+    component that is not installed here, comes last as it was given.
     """
     try:
         declared = list(components().get(component).metrics)
     except PosttrainError:
         return dict(metrics)
-    patterns = [re.compile(".+".join(map(re.escape, _PLACE.split(name)))) for name in declared]
+    patterns = [place_pattern(name) for name in declared]
 
     def rank(name: str) -> int:
         if name in declared:

@@ -11,13 +11,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from components.contract.artifacts import HISTORY_FILE, METRICS_FILE, ArtifactType
 from components.contract.errors import InputError
-from components.measure.metrics import METRICS, read_metrics
+from components.measure.metrics import read_metrics
 from components.runtime.ledger.ledger import Ledger
 from components.runtime.store import Store
 from pipelines.language.problems import meant
 
-HISTORY = "history.jsonl"
 _AT = re.compile(r"(?P<metric>.+)@(?P<where>[a-z]+|[0-9]+|[0-9]+_[0-9]+)")
 _WHOLE: dict[str, Callable[[list[float]], float]] = {
     "mean": lambda values: sum(values) / len(values),
@@ -72,18 +72,19 @@ class Measured:
         return entry
 
     def _find_folder(self, stage: str) -> Path | None:
-        output = self._entry(stage)["outputs"].get("metrics")
-        return self._store.fetch(output["digest"]) if output else None
+        outputs = self._entry(stage)["outputs"].values()
+        digest = next((output["digest"] for output in outputs if output["type"] == ArtifactType.METRICS), None)
+        return self._store.fetch(digest) if digest else None
 
     def _read_values(self, stage: str) -> dict[str, float]:
         folder = self._folder(stage)
-        written = read_metrics(folder) if folder is not None and (folder / METRICS).is_file() else {}
+        written = read_metrics(folder) if folder is not None and (folder / METRICS_FILE).is_file() else {}
         found = {name: float(entry["value"]) for name, entry in written.items() if "value" in entry}
         return {**found, **self._entry(stage)["metrics"], "seconds": self.seconds(stage)}
 
     def _read_history(self, stage: str) -> list[dict[str, float]]:
         folder = self._folder(stage)
-        path = folder / HISTORY if folder is not None else None
+        path = folder / HISTORY_FILE if folder is not None else None
         if path is None or not path.is_file():
             raise InputError(f"stage {stage!r} has no history of its steps; leave out the '@'")
         return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from components.contract.errors import PosttrainError
 from components.runtime.ledger.records import Cause, approval_key, asked_key, failure_key, run_key
-from pipelines.report.collect import HEADLINE, Estimate, RunData, collect
+from pipelines.report.collect import collect
+from pipelines.report.evaluations import Estimate, ResultTable, result_tables
 from pipelines.runs.default_store import store_option
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ def print_ending(store: Store, result: RunResult) -> None:
     console.print()
     with suppress(PosttrainError):  # a damaged store: the rest is told all the same, and why by the report's line
         data = collect(store, result.run_id)
-        if table := results_table(data):
-            console.print(table)
+        for found in result_tables(data):
+            console.print(results_table(found))
         for stage in data.stages:
             for text in stage.unreadable:
                 console.print(f"[yellow]{stage.name}[/]: {escape(text)}")
@@ -76,32 +77,32 @@ def next_steps(store: Store, result: RunResult) -> list[str]:
     return ["the same command goes on from here"]
 
 
-def results_table(data: RunData) -> Table | None:
-    """Return pass@1 per evaluated model and domain with intervals, or None when nothing was evaluated."""
+def results_table(found: ResultTable) -> Table:
+    """Return what was measured of each model, with intervals."""
     from rich.markup import escape
     from rich.table import Table
 
-    if not data.evaluations:
-        return None
-    over = sorted({estimate.over for row in _rows(data) for estimate in row[1] if estimate})
-    table = Table(title=f"held-out pass@1, %, with 95 % intervals over {' and '.join(over)}", title_justify="left")
+    results = found.results
+    about = f"{results.about or results.name}{', %' if results.share else ''}"
+    intervals = f", with 95 % intervals over {' and '.join(found.over())}" if found.over() else ""
+    table = Table(title=escape(about + intervals), title_justify="left")
     table.add_column("model")
-    for domain in data.domains:
-        table.add_column(domain, justify="right")
-    for model, estimates in _rows(data):
-        table.add_row(escape(model), *(interval_text(estimate) for estimate in estimates))
+    for title in found.columns.values():
+        table.add_column(escape(title), justify="right")
+    for item in found.evaluations:
+        cells = [_text(item.estimate(metric), is_share=results.share) for metric in found.columns]
+        table.add_row(escape(item.model), *map(escape, cells))
     return table
 
 
-def interval_text(estimate: Estimate | None) -> str:
-    """Return a share in per cent with its interval, as plain text."""
+def _text(estimate: Estimate | None, *, is_share: bool) -> str:
+    """Return a number, or a share in per cent, with its interval."""
     if estimate is None:
         return "-"
-    text = f"{100 * estimate.value:5.1f}"
-    if estimate.low is not None and estimate.high is not None:
-        text += f"  [{100 * estimate.low:5.1f}, {100 * estimate.high:5.1f}]"
-    return text
 
+    def text(value: float) -> str:
+        return f"{100 * value:5.1f}" if is_share else f"{value:.4g}"
 
-def _rows(data: RunData) -> list[tuple[str, list[Estimate | None]]]:
-    return [(item.model, [item.estimate(HEADLINE + domain) for domain in data.domains]) for item in data.evaluations]
+    if estimate.low is None or estimate.high is None:
+        return text(estimate.value)
+    return f"{text(estimate.value)}  [{text(estimate.low)}, {text(estimate.high)}]"

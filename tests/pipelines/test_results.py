@@ -7,14 +7,18 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from pipelines.report.collect import Evaluation, RunData, Stage
+from components.contract.registry import components
+from pipelines.report.collect import RunData, Stage
+from pipelines.report.evaluations import Evaluation, result_tables
 from pipelines.runs.summary import results_table
+
+RESULTS = components().get("evaluate").results
 
 
 def evaluation(source: str, **labels: str | int) -> Evaluation:
     """Return an evaluation, by a stage with labels, of what another stage made."""
     entry = {"inputs": {"model": [{"source": source}]}}
-    return Evaluation("eval", [Stage("eval", "evaluate", "eval", labels, [], entry)])
+    return Evaluation("eval", [Stage("eval", "evaluate", "eval", labels, [], entry)], RESULTS)
 
 
 @pytest.mark.parametrize(
@@ -25,7 +29,10 @@ def evaluation(source: str, **labels: str | int) -> Evaluation:
         (evaluation("rl-seed-0-pair-vllm.model", seed=0, pair="vllm"), "rl [pair=vllm]"),
         (evaluation("rl-pair-vllm-seed-0.model", seed=0, pair="vllm"), "rl [pair=vllm]"),
         (evaluation("sft.model", arm="dapo"), "sft [arm=dapo]"),
-        (Evaluation("eval", [Stage("eval-arm-x", "evaluate", "eval", {"arm": "x"}, [], None)]), "eval [arm=x]"),
+        (
+            Evaluation("eval", [Stage("eval-arm-x", "evaluate", "eval", {"arm": "x"}, [], None)], RESULTS),
+            "eval [arm=x]",
+        ),
     ],
 )
 def test_models_of_a_matrix_have_names_of_their_own(found: Evaluation, expected: str) -> None:
@@ -36,10 +43,10 @@ def test_the_screen_shows_the_names_whole(tmp_path: Path) -> None:
     files = {"metrics": tmp_path}
     (tmp_path / "metrics.json").write_text("{}")
     cells = [Stage(f"eval-arm-{arm}", "evaluate", "eval", {"arm": arm}, [], None, files=files) for arm in ("x", "y")]
-    table = results_table(RunData({}, None, cells))
+    (found,) = result_tables(RunData({}, None, cells))
     console = Console(width=80)
     with console.capture() as shown:
-        console.print(table)
+        console.print(results_table(found))
     assert "eval [arm=x]" in shown.get()
     assert "eval [arm=y]" in shown.get()
 
@@ -67,9 +74,9 @@ def measured(stage: str, params: dict[str, object], dataset: str = "heldout.data
     ],
 )  # fmt: skip
 def test_rows_of_one_model_say_in_what_they_differ(stages: list[Stage], expected: list[str]) -> None:
-    data = RunData({}, None, stages)
-    assert [item.model for item in data.evaluations] == expected
+    (found,) = result_tables(RunData({}, None, stages))
+    assert [item.model for item in found.evaluations] == expected
     console = Console(width=120)
     with console.capture() as shown:
-        console.print(results_table(data))
+        console.print(results_table(found))
     assert all(name in shown.get() for name in expected)

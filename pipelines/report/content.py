@@ -1,0 +1,170 @@
+"""What a page of the report consists of, as plain data: page.html draws each kind, and escapes all that it says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from pipelines.report.svg import NUM_COLOURS
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+    from pipelines.report.evaluations import Estimate
+
+NOTHING = "\u2013"
+"""Stands where a table has no value."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """A cell with a number and its interval in small type."""
+
+    kind: ClassVar = "value"
+    text: str
+    interval: str = ""
+
+
+@dataclass(frozen=True)
+class Strong:
+    """A cell in bold."""
+
+    kind: ClassVar = "strong"
+    text: str
+
+
+@dataclass(frozen=True)
+class Digests:
+    """A cell with digests, each shown by its first characters and with a name before it where it has one."""
+
+    kind: ClassVar = "digests"
+    named: tuple[tuple[str, str], ...]
+    """(name, digest)."""
+
+
+Cell = str | int | Value | Strong | Digests
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table; cells from column `numbers_from` on are right-aligned figures."""
+
+    kind: ClassVar = "rows"
+    head: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    numbers_from: int = 1
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading inside of a section, with the digest of what it is about where there is one."""
+
+    kind: ClassVar = "heading"
+    text: str
+    digest: str = ""
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """A paragraph: plain, a `lead`, or a `failure` of somebody."""
+
+    kind: ClassVar = "paragraph"
+    text: str
+    style: str = ""
+    of: str = ""
+
+
+@dataclass(frozen=True)
+class Verbatim:
+    """Text as it is, behind its title where it has one."""
+
+    kind: ClassVar = "verbatim"
+    text: str
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A chart without a caption that may be wider than the page."""
+
+    kind: ClassVar = "drawing"
+    chart: Markup
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart with its caption."""
+
+    kind: ClassVar = "figure"
+    chart: Markup
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Charts side by side, as many as fit."""
+
+    kind: ClassVar = "figures"
+    figures: Sequence[Figure]
+
+
+@dataclass(frozen=True)
+class Legend:
+    """Names of lines with their colours."""
+
+    kind: ClassVar = "legend"
+    names: Sequence[tuple[str, int]]
+
+
+@dataclass(frozen=True)
+class Card:
+    """Parts that belong together."""
+
+    kind: ClassVar = "card"
+    parts: Sequence[Part]
+
+
+Part = Rows | Heading | Paragraph | Verbatim | Drawing | Figure | Figures | Legend | Card
+
+
+@dataclass(frozen=True)
+class PageSection:
+    """A titled section; without parts it is not shown."""
+
+    title: str
+    parts: Sequence[Part]
+    lead: str = ""
+
+    @property
+    def anchor(self) -> str:
+        """Return the name by which a link finds it."""
+        return "".join(mark if mark.isalnum() else "-" for mark in self.title.lower())
+
+
+def legend(names: Sequence[str]) -> Legend:
+    """Return the legend of lines that have their colours in order."""
+    return Legend([(name, index % NUM_COLOURS) for index, name in enumerate(names)])
+
+
+def share(estimate: Estimate | None, *, digits: int = 1) -> Cell:
+    """Return a share in per cent with its interval."""
+    return number(estimate, digits=digits, scale=100)
+
+
+def number(estimate: Estimate | None, *, digits: int, scale: float = 1) -> Cell:
+    """Return a number with its interval."""
+    if estimate is None:
+        return NOTHING
+    text = f"{scale * estimate.value:.{digits}f}"
+    if estimate.low is None or estimate.high is None:
+        return Value(text)
+    return Value(text, f"[{scale * estimate.low:.{digits}f}, {scale * estimate.high:.{digits}f}]")
+
+
+def duration(seconds: float) -> str:
+    """Return seconds as people say them."""
+    if seconds < 90:
+        return f"{seconds:.1f} s"
+    minutes = seconds / 60
+    return f"{minutes:.1f} min" if minutes < 90 else f"{minutes / 60:.1f} h"
