@@ -18,6 +18,7 @@ OPERATORS: dict[str, dict[str, str]] = {
         "parquet": "components.tasks.sources.parquet:parquet",
         "reasoning_gym": "components.tasks.sources.reasoning_gym:reasoning_gym",
         "rules": "components.tasks.sources.rules:rules",
+        "running_total": "components.tasks.sources.running_total:running_total",
         "s3": "components.tasks.sources.s3:s3",
     },
     "verifier": {
@@ -35,6 +36,7 @@ OPERATORS: dict[str, dict[str, str]] = {
         "repeated_trace": "components.tasks.demonstrators.repeated_trace:repeated_trace",
         "recorded": "components.tasks.demonstrators.recorded:recorded",
         "rule": "components.tasks.demonstrators.rule:rule",
+        "running_total": "components.tasks.demonstrators.running_total:running_total",
         "wrong": "components.tasks.demonstrators.wrong:wrong",
     },
     # components/rl, in the order of the loop

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, model_serializer
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_serializer
 
 from components.contract.errors import InputError
 
@@ -34,6 +34,19 @@ class Message(BaseModel):
         return self.role == "assistant" and self.content is None
 
 
+_MESSAGES = TypeAdapter(tuple[Message, ...])
+
+
+def read_messages(value: Any) -> tuple[Message, ...]:
+    """Return messages of plain JSON, such as a row holds; raise InputError, in one line, for what is none."""
+    try:
+        return _MESSAGES.validate_python(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in first["loc"])
+        raise InputError(f"messages{place}: {first['msg']}") from error
+
+
 def check_messages(messages: Sequence[Message]) -> None:
     """Raise InputError, in one line, unless a system message (or none) precedes turns of user and assistant by turns.
 
@@ -57,6 +70,13 @@ def check_messages(messages: Sequence[Message]) -> None:
             raise InputError(f"{name} ({message.role}) has `learn`, which only an assistant's message can have")
         if message.content is not None and not message.content.isascii():
             _check_unicode(name, message.content)
+
+
+def check_task(messages: Sequence[Message]) -> None:
+    """Raise InputError unless messages are in order and end with the user, so that the policy has the last turn."""
+    check_messages(messages)
+    if messages[-1].role == "assistant":
+        raise InputError("messages end with the assistant: the turn behind the user's last message is the policy's")
 
 
 def _check_unicode(name: str, text: str) -> None:
@@ -91,6 +111,40 @@ def filled(messages: Sequence[Message], turns: Sequence[str]) -> tuple[Message, 
     return tuple(whole)
 
 
+def written(turns: Sequence[str]) -> dict[str, Any]:
+    """Return what a row says of a policy's turns: the last is the `response`, those before it, if any, the `turns`."""
+    *before, response = turns
+    return {"turns": before, "response": response} if before else {"response": response}
+
+
 def transcript(messages: Sequence[Message]) -> str:
     """Return messages as text for people: "user: ...", a line each; an open turn as "assistant: ..."."""
     return "\n".join(f"{m.role}: {'...' if m.content is None else m.content}" for m in messages)
+
+
+def conversation_of(row: Mapping[str, Any]) -> tuple[Message, ...] | None:
+    """Return the whole conversation that a row trains on or shows; None for a row without messages.
+
+    `response` is its last turn and `turns` those of the policy before it, in the places that `messages` leave open; the
+    response is marked as learnt unless the row says `learn: false`. Without a response, `messages` are the whole
+    conversation. Raises InputError, in one line, for messages, turns or a response that do not fit together.
+    """
+    if not row.get("messages"):
+        return None
+    messages = read_messages(row["messages"])
+    check_messages(messages)
+    if "response" not in row:
+        return messages
+    turns, response = row.get("turns") or [], row["response"]
+    if (
+        not isinstance(response, str)
+        or not isinstance(turns, list | tuple)
+        or not all(isinstance(t, str) for t in turns)
+    ):
+        raise InputError("`turns` and `response` hold what the policy wrote: a list of texts, and a text")
+    if len(turns) + 1 != num_turns(messages):
+        raise InputError(
+            f"{len(turns)} `turns` and a response, where the policy has {num_turns(messages)} turns to write"
+        )
+    *before, last = filled(messages, [*turns, response])
+    return (*before, Message(role="assistant", content=last.content, learn=row.get("learn", True)))

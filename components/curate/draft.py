@@ -22,6 +22,8 @@ class Draft:
     """Position of its source in the recipe."""
     item: Item | None = None
     response: str | None = None
+    turns: tuple[str, ...] = ()
+    """With a response: what the policy's turns before it say."""
     text: str | None = None
     extras: Mapping[str, Any] = field(default_factory=dict)
 
@@ -29,6 +31,12 @@ class Draft:
     def content(self) -> str:
         """Return what is compared with other rows and with evaluation sets: the text, or the prompt."""
         return self.text if self.text is not None else self._item.prompt
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """Return what the user says in each of the messages; nothing for a prompt or a text."""
+        messages = self.item.messages if self.item else ()
+        return tuple(message.content or "" for message in messages if message.role == "user")
 
     @property
     def _item(self) -> Item:
@@ -64,4 +72,4 @@ def draft_of(row: SourceRow, source: int, domain: str | None) -> Draft:
         identifier = row.id or f"{domain}-{hash_parts(domain, row.text)[:ID_DIGITS]}"
         return Draft(identifier, domain, source, text=row.text, extras=row.extras)
     item = row.item(domain)
-    return Draft(item.id, domain, source, item=item, response=row.response, extras=row.extras)
+    return Draft(item.id, domain, source, item=item, response=row.response, turns=row.turns, extras=row.extras)

@@ -122,7 +122,7 @@ def _sample_row(outcome: ItemOutcomes, index: int) -> dict[str, Any]:
     return {
         "prompt_id": outcome.item.id,
         "domain": outcome.item.domain,
-        "prompt": outcome.item.prompt,
+        "prompt": outcome.item.prompt_with(outcome.written(index)[:-1]),
         "answer": outcome.item.answer,
         "response": outcome.responses[index],
         "outcome": verdict.outcome.value,

@@ -20,7 +20,7 @@ from components.tasks.wording import item_wording
 if TYPE_CHECKING:
     import torch
 
-    from components.modeling.generation.generate import Samples
+    from components.modeling.generation.conversation import Turn
     from components.modeling.generation.sampler import Sampler
     from components.modeling.models.policy import Policy
 
@@ -41,7 +41,10 @@ class ItemOutcomes:
     logprobs: tuple[float, ...]
     """Log-probability of each whole response under the distribution it was drawn from."""
     finished: tuple[bool, ...]
-    """Whether a response ended by itself; False when it was cut at the token limit."""
+    """Whether a response ended by itself; False when it was cut at the token limit (of a conversation: in any turn)."""
+    turns: tuple[tuple[str, ...], ...] = ()
+    """Of an item with open turns, what the policy wrote in those before the response; lengths, entropies and
+    log-probabilities then cover all its turns. Empty for a single turn."""
 
     @property
     def num_samples(self) -> int:
@@ -77,6 +80,10 @@ class ItemOutcomes:
     def answers(self) -> tuple[str | None, ...]:
         """Return the answer that each response gives; None where it gives none."""
         return tuple(extract_answer(response) or None for response in self.responses)
+
+    def written(self, index: int) -> tuple[str, ...]:
+        """Return all turns of a response, the response last."""
+        return (*(self.turns[index] if self.turns else ()), self.responses[index])
 
     def verified(self) -> Iterator[int]:
         """Yield the indices of responses that were judged."""
@@ -121,29 +128,35 @@ def blocks(items: Sequence[Item], sampling: SamplingConfig) -> Iterator[list[Ite
 
 def sample_block(sampler: Sampler, items: Sequence[Item], sampling: SamplingConfig, *, seed: int) -> list[ItemOutcomes]:
     """Sample and verify one block; its random numbers depend on `seed` and the items' ids only."""
-    from components.modeling.text.prompting import encode_prompts
+    from components.modeling.generation.conversation import converse, whole_rows
+    from components.modeling.text.turns import scripts
 
-    policy = sampler.policy
-    prompts = encode_prompts(policy.tokenizer, [item.prompt for item in items], policy.ends)
-    samples = sampler.sample(prompts, sampling, generator=_generator(seed, items))
-    responses = _decode(policy, samples, items)
-    size = sampling.num_samples
+    policy, size = sampler.policy, sampling.num_samples
+    tasks = scripts(policy.tokenizer, [item.task for item in items], policy.ends)
+    drawn = converse(sampler, tasks, sampling, generator=_generator(seed, items))
+    texts: list[list[str]] = [[] for _ in range(len(items) * size)]
+    for turn in drawn:
+        for row, text in zip(turn.rows, _decode(policy, turn, items, size), strict=True):
+            texts[row].append(text)
+    responses = [written[-1] for written in texts]
     verdicts = _verify_distinct(items, responses, size)
-    lengths = samples.lengths.tolist()
-    entropies = (samples.entropies.double().sum(1) / samples.lengths).tolist()
-    logprobs = samples.logprobs.double().sum(1).tolist()
-    finished = samples.finished.tolist()
-    columns = (responses, verdicts, lengths, entropies, logprobs, finished)
+    columns = (responses, verdicts, *whole_rows(drawn))
     return [
-        ItemOutcomes(item, *(tuple(column[i * size : (i + 1) * size]) for column in columns))
-        for i, item in enumerate(items)
+        ItemOutcomes(
+            item,
+            *(tuple(column[i * size : (i + 1) * size]) for column in columns),
+            turns=tuple(tuple(written[:-1]) for written in texts[i * size : (i + 1) * size]) if task.gaps else (),
+        )
+        for i, (item, task) in enumerate(zip(items, tasks, strict=True))
     ]
 
 
 def outcomes_to_row(outcomes: ItemOutcomes) -> dict[str, Any]:
     """Return plain JSON that `outcomes_from_row` turns back exactly; the item is kept by id only."""
+    turns = {"turns": [list(written) for written in outcomes.turns]} if outcomes.turns else {}
     return {
         "id": outcomes.item.id,
+        **turns,
         "responses": list(outcomes.responses),
         "verdicts": [_verdict_to_row(verdict) for verdict in outcomes.verdicts],
         "lengths": list(outcomes.lengths),
@@ -163,6 +176,7 @@ def outcomes_from_row(row: dict[str, Any], item: Item) -> ItemOutcomes:
         entropies=tuple(row["entropies"]),
         logprobs=tuple(row["logprobs"]),
         finished=tuple(row["finished"]),
+        turns=tuple(tuple(written) for written in row.get("turns", ())),
     )
 
 
@@ -180,12 +194,13 @@ def by_domain(outcomes: Iterable[ItemOutcomes]) -> dict[str, list[ItemOutcomes]]
     return dict(sorted(groups.items()))
 
 
-def _decode(policy: Policy, samples: Samples, items: Sequence[Item]) -> list[str]:
-    """Return the text of each response."""
+def _decode(policy: Policy, turn: Turn, items: Sequence[Item], size: int) -> list[str]:
+    """Return the text of each response of a turn; `size` conversations are of one item."""
     from components.modeling.text.prompting import decode_responses
 
-    wordings = [item_wording(item) for item in items for _ in range(samples.num_samples)]
-    return decode_responses(policy.tokenizer, samples.responses(), policy.ends, wordings=wordings)
+    of_item = [item_wording(item) for item in items]
+    wordings = [of_item[row // size] for row in turn.rows]
+    return decode_responses(policy.tokenizer, turn.samples.responses(), policy.ends, wordings=wordings)
 
 
 def _verify_distinct(items: Sequence[Item], responses: Sequence[str], num_samples: int) -> list[Verdict]:

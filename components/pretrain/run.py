@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from components.contract.context import StageContext
+from components.contract.messages import conversation_of
 from components.modeling.loading.load import load_policy, new_policy
 from components.modeling.models.policy import Policy
-from components.modeling.supervised.examples import Example, examples_from_rows, is_demonstration, split_long
+from components.modeling.supervised.examples import Example, examples_from_rows, row_kind, split_long
 from components.modeling.supervised.training_stage import train_and_save
 from components.modeling.text.tokenizer import train_tokenizer
 from components.tasks.rows import read_rows
@@ -38,13 +39,20 @@ def run(ctx: StageContext[PretrainParams]) -> None:
 
 
 def tokenizer_for(rows: Rows, config: TokenizerConfig) -> PreTrainedTokenizerFast:
-    """Build the tokenizer for the rows of a corpus; phrases come from prompts, or from texts without one."""
+    """Build the tokenizer for the rows of a corpus; phrases come from prompts, messages of the user, or texts."""
     by_domain: dict[str, list[str]] = {}
     responses = []
     for index, row in enumerate(rows):
-        demonstration = is_demonstration(row, index)
-        by_domain.setdefault(row.get("domain", ""), []).append(row["prompt" if demonstration else "text"])
-        if demonstration:
+        kind = row_kind(row, index)
+        if kind == "messages":
+            messages = conversation_of(row) or ()
+            questions = (message.content or "" for message in messages if message.role == "user")
+            for turn, question in enumerate(questions):  # first questions have phrases of their own
+                by_domain.setdefault(f"{row.get('domain', '')}\n{turn}", []).append(question)
+            responses += [message.content or "" for message in messages]
+            continue
+        by_domain.setdefault(row.get("domain", ""), []).append(row["prompt" if kind == "pair" else "text"])
+        if kind == "pair":
             responses.append(row["response"])
     return train_tokenizer(responses, by_domain, config)
 

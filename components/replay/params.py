@@ -75,6 +75,8 @@ class ReplayParams(SupervisedConfig):
     """Optimiser and learning-rate schedule."""
     checkpoint_every: int = Field(default=10, ge=0)
     """Steps between partial checkpoints, from which a killed stage resumes; 0 for none."""
+    learn: Literal["last", "all"] = "all"
+    """Which of the policy's turns the loss covers in conversations: the last one, or all."""
     lora: LoraConfig | None = None
     """Train low-rank adapters instead of all weights; the output model has them merged."""
     dtype: Literal["float32", "bfloat16"] = "float32"

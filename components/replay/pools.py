@@ -13,6 +13,7 @@ from typing import Any
 
 from components.contract.context import Input
 from components.contract.errors import InputError
+from components.contract.messages import num_turns, written
 from components.measure.outcomes import sample_and_verify
 from components.modeling.generation.sampler import Sampler
 from components.replay.params import OwnSamples
@@ -22,6 +23,7 @@ from components.tasks.seeds import derive_rng, derive_seed
 from components.tasks.verify import verify
 
 Row = dict[str, Any]
+Turns = tuple[str, ...]
 
 
 @dataclass
@@ -37,9 +39,9 @@ class Tally:
 class Pools:
     """All that may be rehearsed, by domain."""
 
-    demonstrations: Mapping[str, list[tuple[Item, str]]]
-    """Responses of earlier datasets, not yet verified."""
-    rollouts: Mapping[str, list[tuple[Item, str]]]
+    demonstrations: Mapping[str, list[tuple[Item, Turns]]]
+    """Responses of earlier datasets, not yet verified; of a conversation all turns of the policy, the response last."""
+    rollouts: Mapping[str, list[tuple[Item, Turns]]]
     """Recorded responses that were verified right, the latest first."""
     prompts: Mapping[str, list[Item]]
     """Prompts to sample on: those of rollouts, or where a domain has none, of datasets."""
@@ -52,8 +54,8 @@ class Pools:
 
 def read_pools(datasets: Sequence[Input], rollouts: Sequence[Input]) -> Pools:
     """Read all rows; raise InputError when no row has a domain's prompt."""
-    demonstrations: dict[str, list[tuple[Item, str]]] = defaultdict(list)
-    recorded: dict[str, list[tuple[int, Item, str]]] = defaultdict(list)
+    demonstrations: dict[str, list[tuple[Item, Turns]]] = defaultdict(list)
+    recorded: dict[str, list[tuple[int, Item, Turns]]] = defaultdict(list)
     seen: dict[str, dict[str, Item]] = defaultdict(dict)
     known: dict[str, dict[str, Item]] = defaultdict(dict)
     for artifact in datasets:
@@ -61,17 +63,17 @@ def read_pools(datasets: Sequence[Input], rollouts: Sequence[Input]) -> Pools:
             item = item_from_row(row, f"{artifact.source}: {where}")
             known[item.domain].setdefault(item.id, item)
             if "response" in row:
-                demonstrations[item.domain].append((item, row["response"]))
+                demonstrations[item.domain].append((item, _turns(row, item, where)))
     for artifact in rollouts:
         for where, row in iter_rows(artifact.path):
             item = item_from_row(row, f"{artifact.source}: {where}")
             seen[item.domain].setdefault(item.id, item)
             if row["outcome"] == "right":
-                recorded[item.domain].append((row["step"], item, row["response"]))
+                recorded[item.domain].append((row["step"], item, _turns(row, item, where)))
     if not known and not seen:
         raise InputError("nothing to rehearse: connect input 'datasets' or input 'rollouts', with rows")
     latest = {
-        domain: [(item, response) for _, item, response in sorted(found, key=lambda entry: -entry[0])]
+        domain: [(item, turns) for _, item, turns in sorted(found, key=lambda entry: -entry[0])]
         for domain, found in recorded.items()
     }
     prompts = {domain: [found[name] for name in sorted(found)] for domain, found in {**known, **seen}.items()}
@@ -81,18 +83,18 @@ def read_pools(datasets: Sequence[Input], rollouts: Sequence[Input]) -> Pools:
 def gold(pools: Pools, domain: str, seed: int, tally: Tally) -> Iterator[Row]:
     """Yield demonstrations whose verifier accepts them, in a random order; verified only as far as they are taken."""
     pairs = pools.demonstrations.get(domain, [])
-    for item, response in _shuffled(pairs, derive_rng(seed, "gold", domain)):
-        verdict = verify(item, response)
+    for item, turns in _shuffled(pairs, derive_rng(seed, "gold", domain)):
+        verdict = verify(item, turns[-1])
         counter = tally.failed if verdict.failed else tally.right if verdict.right else tally.rejected
         counter[domain] += 1
         if verdict.right:
-            yield _row(item, response, "gold")
+            yield _row(item, turns, "gold")
 
 
 def recorded_rollouts(pools: Pools, domain: str) -> Iterator[Row]:
     """Yield recorded right responses, the latest first: the closest to what the model does now."""
-    for item, response in pools.rollouts.get(domain, []):
-        yield _row(item, response, "rollouts")
+    for item, turns in pools.rollouts.get(domain, []):
+        yield _row(item, turns, "rollouts")
 
 
 def own(
@@ -121,26 +123,35 @@ def own(
             counter = tally.failed if verdict.failed else tally.right if verdict.right else tally.rejected
             counter[domain] += 1
             if verdict.right and outcome.finished[position]:
-                yield _row(outcome.item, outcome.responses[position], "own")
+                yield _row(outcome.item, outcome.written(position), "own")
 
 
 def take(rows: Iterable[Row], count: int, max_per_prompt: int) -> list[Row]:
     """Take up to `count` distinct rows with at most `max_per_prompt` of each prompt, in the order they come."""
     taken: list[Row] = []
-    responses: dict[str, set[str]] = defaultdict(set)
+    responses: dict[str, set[Turns]] = defaultdict(set)
     for row in rows:
-        known = responses[row["id"]]
-        if row["response"] in known or len(known) == max_per_prompt:
+        known, turns = responses[row["id"]], (*row.get("turns", ()), row["response"])
+        if turns in known or len(known) == max_per_prompt:
             continue
-        known.add(row["response"])
+        known.add(turns)
         taken.append(row)
         if len(taken) == count:  # asked for before the next row, which may cost a verification
             break
     return taken
 
 
-def _row(item: Item, response: str, origin: str) -> Row:
-    return {**item.row(), "response": response, "origin": origin}
+def _row(item: Item, turns: Turns, origin: str) -> Row:
+    return {**item.row(), **written(turns), "origin": origin}
+
+
+def _turns(row: Row, item: Item, where: str) -> Turns:
+    """Return what the policy wrote in a row; raise InputError where its item leaves another number of turns open."""
+    turns = (*(row.get("turns") or ()), row["response"])
+    wanted = num_turns(item.messages) if item.messages else 1
+    if len(turns) != wanted:
+        raise InputError(f"{where}: the row has {len(turns)} turns, and the policy has {wanted} to write")
+    return turns
 
 
 def _shuffled(values: Sequence[Any], rng: random.Random) -> list[Any]:

@@ -39,7 +39,8 @@ def run(ctx: StageContext[ReplayParams]) -> None:
     rows, card = current_ranks().first_says(lambda: (read_rows(folder), json.loads((folder / CARD).read_text("utf-8"))))
     shares = {domain: entry["share"] for domain, entry in card["rehearsal"].items() if entry["share"] > 0}
     trained = params.model_copy(update={"mixture": shares})
-    train_and_save(ctx, policy, examples_from_rows(policy.tokenizer, rows, ends=policy.ends), trained)
+    examples = examples_from_rows(policy.tokenizer, rows, learn=params.learn, ends=policy.ends)
+    train_and_save(ctx, policy, examples, trained)
     ctx.describe("dataset", kind="demonstrations", num_rows=len(rows))
     metrics = _metrics(card)
     add_metrics(ctx.output("metrics"), metrics)

@@ -13,6 +13,9 @@ class SftParams(SupervisedConfig):
 
     epochs: float | None = 3.0
     """Passes over the demonstrations, rounded up to whole steps; steps may be given instead."""
+    learn: Literal["last", "all", "marked"] = "all"
+    """Which turns of the assistant the loss covers in rows with messages: the last one, all, or those whose message has
+    `learn: true`. Of a prompt with a response it is the response."""
     lora: LoraConfig | None = None
     """Train low-rank adapters instead of all weights; the output model has them merged."""
     dtype: Literal["float32", "bfloat16"] = "float32"

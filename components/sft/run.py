@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def run(ctx: StageContext[SftParams]) -> None:
-    """Fine-tune input `model` on input `dataset`; the loss covers responses only."""
+    """Fine-tune input `model` on input `dataset`; the loss covers responses and turns of the assistant only."""
     params = ctx.params
     policy = load_policy(ctx.input("model").path, device=ctx.device, dtype=params.dtype, lora=params.lora)
     train_and_save(
@@ -30,4 +30,4 @@ def run(ctx: StageContext[SftParams]) -> None:
 
 def _examples(ctx: StageContext[SftParams], policy: Policy, port: str) -> list[Example]:
     rows = [row for artifact in ctx.inputs(port) for row in read_rows(artifact.path)]
-    return examples_from_rows(policy.tokenizer, rows, ends=policy.ends)
+    return examples_from_rows(policy.tokenizer, rows, learn=ctx.params.learn, ends=policy.ends)

@@ -1,41 +1,72 @@
-"""Item: one prompt with the answer that a verifier checks responses against."""
+"""Item: one prompt, or the messages of a conversation, with the answer that a verifier checks responses against."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from components.contract.artifacts import hash_parts
+from components.contract.artifacts import canonical_json, hash_parts
 from components.contract.errors import InputError
+from components.contract.messages import Message, check_task, filled, read_messages, transcript
 
 ID_DIGITS = 12
 
 
 class Item(BaseModel):
-    """One verifiable prompt. Rows of prompts, demonstrations and rollouts all hold these fields."""
+    """One verifiable prompt or conversation. Rows of prompts, demonstrations and rollouts all hold these fields."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
     id: str = Field(min_length=1)
     domain: str = Field(min_length=1)
     prompt: str
+    """The prompt; of an item with messages, these as text for people."""
     answer: str
-    """The reference answer, as the verifier reads it."""
+    """The reference answer, as the verifier reads it; of a conversation, to its last turn."""
     verifier: str
     """Name in the operator slot "verifier"."""
     data: dict[str, Any] = Field(default_factory=dict)
     """What the verifier needs beside the answer; JSON only. `data["settings"]` holds config keys of the verifier."""
+    messages: tuple[Message, ...] = ()
+    """A conversation, in the place of the prompt. An assistant's message without content is an open turn, which the
+    policy writes; so is the turn behind the last message, which is the user's."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _prompt_of_messages(cls, fields: Any) -> Any:
+        if not isinstance(fields, Mapping) or "messages" not in fields:
+            return fields
+        if not fields["messages"]:
+            return {name: value for name, value in fields.items() if name != "messages"}
+        messages = read_messages(fields["messages"])
+        check_task(messages)
+        return {**fields, "messages": messages, "prompt": transcript(messages)}
+
+    @property
+    def task(self) -> str | tuple[Message, ...]:
+        """Return what the policy is given: the messages where there are any, else the prompt."""
+        return self.messages or self.prompt
+
+    def prompt_with(self, turns: Sequence[str]) -> str:
+        """Return the prompt as text for people, with what the policy wrote in the open turns before the last."""
+        return transcript(filled(self.messages, turns)) if turns else self.prompt
 
     def row(self) -> dict[str, Any]:
         """Return the item as a row of a Dataset artifact of kind "prompts"."""
-        return self.model_dump()
+        row = self.model_dump()
+        if not self.messages:
+            del row["messages"]
+        return row
 
 
-def item_id(domain: str, prompt: str, answer: str) -> str:
+def item_id(domain: str, task: str | Sequence[Message], answer: str) -> str:
     """Return an identifier made of content only, so that one prompt has one id in every dataset and ledger."""
-    return f"{domain}-{hash_parts(domain, prompt, answer)[:ID_DIGITS]}"
+    if isinstance(task, str):
+        return f"{domain}-{hash_parts(domain, task, answer)[:ID_DIGITS]}"
+    told = [{"role": message.role, "content": message.content} for message in task]
+    return f"{domain}-{hash_parts(domain, 'messages', canonical_json(told).decode(), answer)[:ID_DIGITS]}"
 
 
 def item_from_row(row: Mapping[str, Any], where: str) -> Item:
@@ -47,5 +78,8 @@ def item_from_row(row: Mapping[str, Any], where: str) -> Item:
     try:
         return Item.model_validate(fields)
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        problems = "; ".join(
+            ": ".join(filter(None, (".".join(map(str, e["loc"])), e["msg"].removeprefix("Value error, "))))
+            for e in error.errors()
+        )
         raise InputError(f"{where}: not a row of prompts: {problems}") from error

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from components.contract.component import Params
+from components.contract.messages import Message, transcript
 from components.tasks.item import Item, item_id
 
 
@@ -50,7 +51,11 @@ class SourceRow:
     data: Mapping[str, Any] = field(default_factory=dict)
     id: str | None = None
     domain: str | None = None
+    messages: tuple[Message, ...] = ()
+    """A conversation in the place of the prompt; see `Item.messages`."""
     response: str | None = None
+    turns: tuple[str, ...] = ()
+    """With a response: what the policy's turns before it say, where `messages` leave them open."""
     text: str | None = None
     extras: Mapping[str, Any] = field(default_factory=dict)
     """Further fields that stay with the row, such as a pass rate measured earlier."""
@@ -58,9 +63,10 @@ class SourceRow:
     def item(self, domain: str) -> Item:
         """Return the row's prompt as an item of `domain`, with an id made of its content if it has none."""
         return Item(
-            id=self.id or item_id(domain, self.prompt, self.answer),
+            id=self.id or item_id(domain, self.messages or self.prompt, self.answer),
             domain=domain,
-            prompt=self.prompt,
+            prompt=transcript(self.messages) if self.messages else self.prompt,
+            messages=self.messages,
             answer=self.answer,
             verifier=self.verifier,
             data=dict(self.data),

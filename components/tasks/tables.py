@@ -14,6 +14,7 @@ from components.contract.component import Params
 from components.contract.errors import InputError, did_you_mean
 from components.contract.operators import OperatorSpec
 from components.tasks.answers import extract_answer
+from components.tasks.conversations import read_conversation
 from components.tasks.rows import iter_lines, parse_line
 from components.tasks.source import BadRow, SourceConfig, SourceRow, SourceRows
 from components.tasks.verify import SETTINGS
@@ -29,6 +30,10 @@ class Columns(Params):
 
     prompt: str = "prompt"
     """The prompt: text, or a list of chat messages of which the user's is taken."""
+    messages: str | None = None
+    """A column with a whole conversation, in the place of the prompt: a list of `role` and `content`, or of `from` and
+    `value`. A last message of the assistant is the response, and the reference answer where there is no other; an
+    assistant's message without content is a turn that the policy writes."""
     answer: str = "answer"
     """The reference answer: text or a number."""
     id: str | None = None
@@ -95,19 +100,37 @@ def _map_row(where: str, row: Mapping[str, Any], config: TableConfig) -> SourceR
     }
     if columns.text:
         return SourceRow(where, text=_text(row, columns.text, "text"), **labels)
-    answer = _text(row, columns.answer, "answer")
     data = {name.rpartition(".")[2]: _value(row, name, "data") for name in columns.data}
     if config.verifier.settings:
         data[SETTINGS] = config.verifier.settings
+    task = _task(row, columns)
+    answer = task.pop("answer", None) or _text(row, columns.answer, "answer")
     return SourceRow(
         where,
-        prompt=_prompt(row, columns.prompt),
+        **task,
         answer=extract_answer(answer) if config.final_answer else answer,
         verifier=config.verifier.name,
         data=data,
-        response=_text(row, columns.response, "response") if columns.response else None,
         **labels,
     )
+
+
+def _task(row: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
+    """Return what the columns say of prompt or messages, response, and an answer that is no column of its own."""
+    response = _text(row, columns.response, "response") if columns.response else None
+    if columns.messages is None:
+        return {"prompt": _prompt(row, columns.prompt), "response": response}
+    found = read_conversation(_value(row, columns.messages, "messages"), columns.messages)
+    task: dict[str, Any] = {"response": found.response if response is None else response}
+    if found.prompt is not None:
+        task["prompt"] = found.prompt
+    else:
+        task["messages"] = found.messages
+    if found.learn is not None:
+        task["extras"] = {"learn": found.learn}
+    if task["response"] is not None and columns.answer not in row and "." not in columns.answer:
+        task["answer"] = task["response"]
+    return task
 
 
 def _value(row: Mapping[str, Any], column: str, role: str) -> Any:

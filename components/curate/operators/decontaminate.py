@@ -39,7 +39,7 @@ class DecontaminateConfig(Params):
     """What counts as a leak of an evaluation prompt."""
 
     exact: bool = True
-    """The same prompt; in plain text, the prompt anywhere within."""
+    """The same prompt; in plain text, the prompt anywhere within; in messages, as one of the user's."""
     ngrams: Annotated[NgramConfig | None, SWITCH] = None
     """Shared word n-grams."""
     near: NearSwitch = None
@@ -64,7 +64,7 @@ class Contamination:
         """Return "contaminated" for a row that leaks an evaluation prompt."""
         content = draft.content
         leaks = (
-            normalised(content) in self._prompts
+            not self._prompts.isdisjoint(map(normalised, (content, *draft.questions)))
             or (draft.text is not None and self._contains_prompt(content))
             or self._shares_ngrams(content)
             or (self._index is not None and self._index.find(content) is not None)

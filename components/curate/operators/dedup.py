@@ -56,5 +56,5 @@ class NearDuplicates:
 
 
 def _key(draft: Draft) -> bytes:
-    parts = (normalised(draft.content), normalised(draft.response or ""))
+    parts = (normalised(draft.content), *map(normalised, draft.turns), normalised(draft.response or ""))
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).digest()

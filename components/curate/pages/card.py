@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from components.contract.messages import filled, read_messages, transcript
 from components.curate.collect import Collection, SourceTally
 from components.curate.params import CurateParams
 
@@ -82,7 +83,7 @@ class _Facts:
             ("text", self.text_chars),
         ):
             if key in row:
-                lengths[len(row[key])] += 1
+                lengths[sum(map(len, (*row.get("turns", ()), row[key]))) if key == "response" else len(row[key])] += 1
         if "quality" in row:
             self.qualities[row["quality"]] += 1
         if "bucket" in row:
@@ -91,7 +92,10 @@ class _Facts:
             self.pass_rates.append(row["pass_rate"])
         if len(self.samples) < NUM_SAMPLES:
             shown = ("id", "domain", "prompt", "answer", "response", "text", "pass_rate", "quality")
-            self.samples.append({key: row[key] for key in shown if key in row})
+            sample = {key: row[key] for key in shown if key in row}
+            if "turns" in row:  # the prompt of messages is their text: it shows the turns in their places
+                sample["prompt"] = transcript(filled(read_messages(row["messages"]), row["turns"]))
+            self.samples.append(sample)
 
 
 def _source_entry(tally: SourceTally) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from itertools import chain, count
 from typing import Any
 
 from components.contract.errors import InputError
+from components.contract.messages import filled, num_turns, written
 from components.contract.operators import Bound, OperatorSpec
 from components.curate.draft import Draft
 from components.curate.params import CurateParams, DemonstratorShare, SourceShare
@@ -26,25 +27,41 @@ class Writer:
 
     def demonstration(self, draft: Draft, position: int) -> dict[str, Any]:
         """Return the row of a draft as a prompt with a response; `quality` says which demonstrator wrote it."""
-        item, response, label = self._respond(draft, position)
-        return {**item.row(), **draft.extras, "response": response, "quality": label}
+        item, turns, label = self._respond(draft, position)
+        return {**item.row(), **draft.extras, **written(turns), "quality": label}
 
     def text(self, draft: Draft, position: int) -> dict[str, Any]:
         """Return the row of a draft as plain text: its own, or prompt, separator and response."""
         if draft.text is not None:
             return {"domain": draft.domain, "text": draft.text}
-        item, response, _ = self._respond(draft, position)
-        return {"domain": draft.domain, "text": f"{item.prompt}{self._separator}{response}"}
+        item, turns, _ = self._respond(draft, position)
+        messages = filled(item.messages, turns) if item.messages else ()
+        texts = [message.content or "" for message in messages] or [item.prompt, *turns]
+        return {"domain": draft.domain, "text": self._separator.join(texts)}
 
-    def _respond(self, draft: Draft, position: int) -> tuple[Item, str, str]:
+    def _respond(self, draft: Draft, position: int) -> tuple[Item, tuple[str, ...], str]:
+        """Return the item, the turns that answer it, and who wrote them."""
         if draft.item is None:
             raise InputError(f"row {draft.id}: plain text has no prompt; it can only become a corpus")
         mixture = self._mixtures[draft.source]
         if draft.response is not None and not mixture.explicit:
-            return draft.item, draft.response, str(draft.extras.get("quality", GIVEN))
+            turns = (*draft.turns, draft.response)
+            return draft.item, self._checked(draft.item, turns, "its row"), str(draft.extras.get("quality", GIVEN))
         rng = derive_rng(self._seed, "demonstration", position, draft.id)
         demonstrator, label = mixture.choose(rng.random())
-        return draft.item, demonstrator(draft.item, rng), label
+        text: str | tuple[str, ...] = demonstrator(draft.item, rng)
+        turns = (text,) if isinstance(text, str) else text
+        return draft.item, self._checked(draft.item, turns, f"demonstrator {label}"), label
+
+    def _checked(self, item: Item, turns: tuple[str, ...], writer: str) -> tuple[str, ...]:
+        """Return the turns; raise InputError where they are not as many as the item leaves open."""
+        wanted = num_turns(item.messages) if item.messages else 1
+        if len(turns) != wanted:
+            raise InputError(
+                f"item {item.id}: {writer} gives {len(turns)} turns, and the policy has {wanted} to write; name "
+                "`demonstrators` that write all turns"
+            )
+        return turns
 
 
 class _Mixture:

@@ -77,3 +77,17 @@ def check_fit(scripts: Sequence[Script], config: SamplingConfig, max_positions: 
             f"a conversation may have {longest} tokens (its turns up to max_new_tokens {config.max_new_tokens} each), "
             f"and the model has {max_positions} positions"
         )
+
+
+def whole_rows(turns: Sequence[Turn]) -> tuple[list[int], list[float], list[float], list[bool]]:
+    """Return of each conversation, over all its turns: tokens, mean entropy, log-probability, and whether all ended."""
+    samples = turns[0].samples
+    lengths, finished = samples.lengths.clone(), samples.finished.clone()
+    entropies, logprobs = samples.entropies.double().sum(1), samples.logprobs.double().sum(1)
+    for turn in turns[1:]:
+        rows, samples = torch.tensor(turn.rows), turn.samples
+        lengths[rows] += samples.lengths
+        entropies[rows] += samples.entropies.double().sum(1)
+        logprobs[rows] += samples.logprobs.double().sum(1)
+        finished[rows] &= samples.finished
+    return lengths.tolist(), (entropies / lengths).tolist(), logprobs.tolist(), finished.tolist()

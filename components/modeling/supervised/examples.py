@@ -9,8 +9,12 @@ from typing import Any, Literal
 from transformers import PreTrainedTokenizerBase
 
 from components.contract.errors import InputError
+from components.contract.messages import conversation_of
 from components.modeling.text.prompting import Encoded, encode_examples, encode_texts
 from components.modeling.text.turn_ends import TurnEnds
+from components.modeling.text.turns import Learn, encode_conversation
+
+RowKind = Literal["messages", "pair", "text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,23 +41,27 @@ def examples_from_rows(
     rows: Iterable[Mapping[str, Any]],
     *,
     loss_on: Literal["response", "all"] = "response",
+    learn: Learn = "all",
     ends: TurnEnds | None = None,
 ) -> list[Example]:
-    """Encode rows with "prompt" and "response", or with "text" (where every token is a target).
+    """Encode rows with "prompt" and "response", with "messages", or with "text" (where every token is a target).
 
-    `loss_on="all"` trains on the prompt's tokens too, as pretraining does; `ends` are the model's. Raises InputError
-    for a row that has neither form, and for a model without a tokenizer.
+    Of messages the assistant's turns are targets: the last, all, or those marked by their `learn`. `loss_on="all"`
+    trains on what others said too, as pretraining does; `ends` are the model's. Raises InputError for a row that has
+    none of these forms, for messages that the model's template cannot hold, and for a model without a tokenizer.
     """
     if tokenizer is None:
         raise InputError("the model has no tokenizer; put its tokenizer.json beside its weights")
     rows = list(rows)
     encoded: dict[int, Encoded] = {}
-    is_pair = [is_demonstration(row, index) for index, row in enumerate(rows)]
-    pairs = [index for index, pair in enumerate(is_pair) if pair]
-    texts = [index for index, pair in enumerate(is_pair) if not pair]
+    kinds = [row_kind(row, index) for index, row in enumerate(rows)]
+    pairs, texts, talks = (
+        [index for index, kind in enumerate(kinds) if kind == wanted] for wanted in ("pair", "text", "messages")
+    )
     examples = [(rows[index]["prompt"], rows[index]["response"]) for index in pairs]
     encoded.update(zip(pairs, encode_examples(tokenizer, examples, ends), strict=True))
     encoded.update(zip(texts, encode_texts(tokenizer, [rows[index]["text"] for index in texts]), strict=True))
+    encoded.update((index, _conversation(tokenizer, rows[index], index, learn, ends)) for index in talks)
     return [
         Example(
             tokens=encoded[index].tokens,
@@ -62,6 +70,21 @@ def examples_from_rows(
         )
         for index, row in enumerate(rows)
     ]
+
+
+def _conversation(
+    tokenizer: PreTrainedTokenizerBase, row: Mapping[str, Any], index: int, learn: Learn, ends: TurnEnds | None
+) -> Encoded:
+    name = f"row {row.get('id', index)!r}"
+    try:
+        messages = conversation_of(row)
+        assert messages is not None, "the row has messages"
+        encoded = encode_conversation(tokenizer, messages, ends, learn=learn)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from error
+    if not any(encoded.loss_mask):
+        raise InputError(f"{name}: no message has `learn: true`, and only marked ones are learnt (learn: marked)")
+    return encoded
 
 
 def split_long(examples: Iterable[Example], max_tokens: int) -> list[Example]:
@@ -86,14 +109,15 @@ def _windows(example: Example, max_tokens: int) -> list[Example]:
     ]
 
 
-def is_demonstration(row: Mapping[str, Any], index: int) -> bool:
-    """Return whether a row is a prompt with its response (else it is a text); raise InputError for
-    neither."""
+def row_kind(row: Mapping[str, Any], index: int) -> RowKind:
+    """Return whether a row holds messages, a prompt with its response, or a text; raise InputError for none of them."""
+    if row.get("messages"):
+        return "messages"
     if "prompt" in row and "response" in row:
-        return True
+        return "pair"
     if "text" not in row:
         raise InputError(
             f"row {row.get('id', index)!r} cannot be trained on: it has {', '.join(sorted(row)) or 'no keys'}; "
-            "a demonstration has 'prompt' and 'response', a corpus row has 'text'"
+            "a demonstration has 'prompt' and 'response', or 'messages'; a corpus row has 'text'"
         )
-    return False
+    return "text"

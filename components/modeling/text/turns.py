@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from transformers import PreTrainedTokenizerBase
 
 from components.contract.errors import InputError
-from components.contract.messages import Message, check_messages, filled, num_turns
+from components.contract.messages import Message, check_messages, check_task, filled, num_turns
 from components.modeling.text.prompting import Encoded, encode_prompts, split_example, tokenize
 from components.modeling.text.turn_ends import (
     PROBE,
@@ -88,9 +88,7 @@ def script(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], ends
     Raises InputError for messages out of order, for contents that name a mark of the template, and for a template that
     cannot render them or changes earlier turns.
     """
-    check_messages(messages)
-    if messages[-1].role == "assistant":
-        raise InputError("messages end with the assistant: the turn behind the user's last message is the policy's")
+    check_task(messages)
     ends = find_turn_ends(tokenizer) if ends is None else ends
     _check_contents(tokenizer, ends, messages)
     plain, thinking = (_pieces(tokenizer, filled(messages, [probe] * num_turns(messages))) for probe in PROBES)

@@ -13,7 +13,7 @@ from components.tasks.item import item_from_row
 from components.tasks.rows import iter_rows
 from components.tasks.source import SourceConfig, SourceRequest, SourceRow, SourceRows
 
-EXTRAS = ("pass_rate", "bucket", "quality")
+EXTRAS = ("pass_rate", "bucket", "quality", "learn")
 
 
 class ArtifactConfig(SourceConfig):
@@ -55,11 +55,13 @@ def _row(where: str, row: dict[str, Any]) -> SourceRow:
     return SourceRow(
         where,
         prompt=item.prompt,
+        messages=item.messages,
         answer=item.answer,
         verifier=item.verifier,
         data=item.data,
         id=item.id,
         domain=item.domain,
         response=row.get("response"),
+        turns=tuple(row.get("turns") or ()),
         extras={name: row[name] for name in EXTRAS if name in row},
     )

@@ -77,6 +77,8 @@ def _rows(
         if isinstance(row, BadRow):
             yield row
             continue
+        if row.messages:
+            raise InputError(f"{row.where}: source guided rewrites prompts, and this row holds messages")
         item = row.item(row.domain or "guided")
         solution = expert(item, derive_rng(seed, "guided", item.id))
         yield replace(row, id=None, prompt=guided_prompt(config.template, row.prompt, solution))
