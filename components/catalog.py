@@ -55,6 +55,7 @@ OPERATORS: dict[str, dict[str, str]] = {
     },
     "rollout": {
         "annealed_group": "components.rl.operators.rollouts.annealed_group:annealed_group",
+        "conversation": "components.rl.operators.rollouts.conversation:conversation",
         "group": "components.rl.operators.rollouts.group:group",
         "group_ahead": "components.rl.operators.rollouts.group_ahead:group_ahead",
         "hardness": "components.rl.operators.rollouts.hardness:hardness",

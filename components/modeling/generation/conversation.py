@@ -38,22 +38,31 @@ def converse(
     *,
     generator: torch.Generator,
     progress: Progress | None = None,
+    max_tokens: int | None = None,
 ) -> list[Turn]:
     """Draw `num_samples` conversations for every script, turn by turn; scripts of one turn are plain prompts.
 
     The policy's tokens stay as they were drawn; a turn that reached `max_new_tokens` is ended for it. `max_new_tokens`
-    bounds each turn. Equal scripts, weights and generator state give equal conversations. `progress` is called with
-    (rows done, all rows) of the turn under way. Raises InputError when a conversation might not fit the model.
+    bounds each turn, and `max_tokens` all turns of a conversation together: behind the turn that reaches it nothing is
+    drawn any more, and what that turn has above it is the caller's to cut off. Equal scripts, weights and generator
+    state give equal conversations. `progress` is called with (rows done, all rows) of the turn under way. Raises
+    InputError when a conversation might not fit the model.
     """
     check_fit(scripts, config, sampler.policy.max_positions)
     contexts = [script.opening for script in scripts]
     samples = sampler.sample(contexts, config, generator=generator, progress=progress)
     rows = list(range(len(scripts) * config.num_samples))
     turns = [Turn(contexts, samples, rows)]
+    written = torch.zeros(len(rows), dtype=torch.long)
     of_row = [scripts[row // config.num_samples] for row in rows]
     single = config.model_copy(update={"num_samples": 1})
-    while open_rows := [at for at, row in enumerate(turns[-1].rows) if of_row[row].num_turns > len(turns)]:
+    while True:
         last = turns[-1]
+        written[last.rows] += last.samples.lengths
+        going = (written < max_tokens).tolist() if max_tokens is not None else [True] * len(of_row)
+        open_rows = [at for at, row in enumerate(last.rows) if going[row] and of_row[row].num_turns > len(turns)]
+        if not open_rows:
+            return turns
         responses, per_context = last.samples.responses(), last.samples.num_samples
         rows = [last.rows[at] for at in open_rows]
         contexts = [
@@ -66,7 +75,6 @@ def converse(
         ]
         samples = sampler.sample(contexts, single, generator=generator, progress=progress)
         turns.append(Turn(contexts, samples, rows))
-    return turns
 
 
 def check_fit(scripts: Sequence[Script], config: SamplingConfig, max_positions: int) -> None:

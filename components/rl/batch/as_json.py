@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -33,10 +34,10 @@ def batch_to_json(batch: Batch) -> dict[str, Any]:
 def batch_from_json(saved: Mapping[str, Any], pool: Iterable[Prompt]) -> Batch:
     """Restore what `batch_to_json` returned; `pool` (as in a SlotContext) holds the items of its prompts."""
     known = list(pool)
-    items = {prompt.item.id: prompt.item for prompt in known}
+    prompts = {prompt.item.id: prompt for prompt in known}
     around = saved["around"]
     return Batch(
-        prompts=tuple(Prompt(items[item_id], tuple(tokens)) for item_id, tokens in saved["prompts"]),
+        prompts=tuple(replace(prompts[item_id], tokens=tuple(tokens)) for item_id, tokens in saved["prompts"]),
         texts=tuple(saved["texts"]),
         **{name: _from_json(value) for name, value in saved["tensors"].items()},
         extras={name: _from_json(value) for name, value in saved["extras"].items()},

@@ -36,10 +36,12 @@ UNSCORED, WRONG, RIGHT, FAILED = -1, 0, 1, 2
 
 @dataclass(frozen=True)
 class Prompt:
-    """A prompt of the pool with its token ids."""
+    """A prompt of the pool with its token ids, or a conversation up to the policy's first turn."""
 
     item: Item
     tokens: tuple[int, ...]
+    gaps: tuple[tuple[int, ...], ...] = ()
+    """Token ids between the policy's turns: behind the end of each but the last, up to the next."""
 
 
 @dataclass(frozen=True)

@@ -9,23 +9,24 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from components.contract.errors import InputError
+from components.modeling.generation.conversation import converse
 from components.modeling.generation.sampler import NativeSampler, Sampler
 from components.modeling.generation.sampling import LogitsProcessor
 from components.modeling.generation.sampling_config import SamplingConfig
 from components.modeling.models.policy import Policy
-from components.modeling.ranks import current_ranks
 from components.modeling.text.prompting import decode_responses, encode_examples
 from components.rl.batch.batch import FAILED, FOREIGN, RIGHT, WRONG, Batch, Prompt, batch_of_samples, new_batch
 from components.rl.step.ahead import Ahead, Ordered
+from components.rl.step.conversations import batch_of_turns, script_of
 from components.rl.step.diagnostics import SamplerGap
+from components.rl.step.judging import Judge
 from components.rl.step.ledger import PassRates
 from components.rl.step.scoring import frozen_entropies, frozen_logprobs
 from components.rl.step.slots import StepSettings
-from components.tasks.verify import Outcome, verify_all
 from components.tasks.wording import item_wording
 
 COUNTED = {RIGHT: "right", WRONG: "wrong", FAILED: "failed"}
-CODES = {Outcome.WRONG: WRONG, Outcome.RIGHT: RIGHT, Outcome.FAILED: FAILED}
 
 
 class Collector:
@@ -58,8 +59,7 @@ class Collector:
         """How far the sampler's log-probabilities were from the trained policy's."""
         self.num_probes = 0
         """Responses drawn beside those that are scored, such as by `probe`."""
-        self._known: dict[tuple[str, str], tuple[int, float]] = {}
-        """Outcome and grade by item and text of the step: late in a run most responses of a group are equal."""
+        self._judge = Judge()
         self._generator, self._ledger, self._reward = generator, ledger, reward
         self._sampler, self._ahead = sampler or NativeSampler(policy), Ahead() if ahead is None else ahead
         self._drew_ahead, self._steps_left = False, steps_left
@@ -87,7 +87,17 @@ class Collector:
             prefixes: one per response; these tokens open it. `extras["drawn_n"]` is then False at them.
             policy: samples in the place of the trained one; its responses are marked `external`.
             generator: draws in the place of the run's, which then does not move.
+
+        Prompts with several turns of the policy become conversations; see `converse`. Raises InputError where these
+        come with prefixes or a processor.
         """
+        if any(prompt.gaps for prompt in prompts):
+            if prefixes is not None or processor is not None:
+                raise InputError(
+                    "rl: the prompts are conversations of several turns, which are drawn whole: neither from prefixes "
+                    "nor through changed logits; use another operator, or prompts of one turn"
+                )
+            return self.converse(prompts, num_samples, temperature=temperature, policy=policy, generator=generator)
         is_own = policy is None or policy is self.policy
         sampler = self._sampler if policy is None or is_own else NativeSampler(policy)
         samples = sampler.sample(
@@ -105,6 +115,37 @@ class Collector:
         else:
             batch = batch.by(FOREIGN)
         return batch
+
+    def converse(
+        self,
+        prompts: Sequence[Prompt],
+        num_samples: int,
+        *,
+        max_tokens: int | None = None,
+        temperature: float | None = None,
+        policy: Policy | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Batch:
+        """Sample `num_samples` conversations to each prompt, one row each; they are not yet scored.
+
+        `max_tokens` bounds what the policy writes in all turns of a conversation; the step's limit holds for each turn.
+        Other arguments and log-probabilities as of `draw`.
+        """
+        if not any(prompt.gaps for prompt in prompts) and max_tokens is None:
+            return self.draw(prompts, num_samples, temperature=temperature, policy=policy, generator=generator)
+        is_own, end = policy is None or policy is self.policy, self.policy.ends.trained
+        turns = converse(
+            self._sampler if is_own else NativeSampler(policy),
+            [script_of(prompt, end) for prompt in prompts],
+            self._sampling(num_samples, temperature),
+            generator=generator or self._generator,
+            max_tokens=max_tokens,
+        )
+        if is_own:
+            for turn in turns:
+                self.gap.add(turn.samples)
+        batch = batch_of_turns(prompts, turns, self._decoded, end=end, max_tokens=max_tokens)
+        return batch if is_own else replace(batch, author=batch.author.where(~batch.learned, FOREIGN))
 
     def draw_ahead(self, prompts: Sequence[Prompt], num_samples: int, depth: int) -> Batch:
         """Begin a draw and return the one begun `depth` steps ago; see rollout group_ahead.
@@ -202,25 +243,11 @@ class Collector:
 
     def outcomes(self, batch: Batch) -> Tensor:
         """Return [S]: the outcome of every response, verified but neither counted nor recorded."""
-        return torch.tensor([outcome for outcome, _ in self._judged(batch)])
+        return torch.tensor([outcome for outcome, _ in self._judge.verdicts(batch)])
 
     def scores(self, batch: Batch) -> Tensor:
         """Return [S]: the grade in [0, 1] of every response; 1 or 0 where its verifier gives no partial credit."""
-        return torch.tensor([score for _, score in self._judged(batch)], dtype=torch.float32)
-
-    def _judged(self, batch: Batch) -> list[tuple[int, float]]:
-        """Return outcome and grade of the last turn of every row's trajectory; each text is judged once a step."""
-        items, rows = [batch.prompts[group].item for group in batch.group.tolist()], batch.last_rows.tolist()
-        last = [rows[trace] for trace in batch.trace.tolist()]
-        texts = [batch.texts[row] for row in last]
-        asked = {(item.id, text): item for item, text in zip(items, texts, strict=True)}
-        new = [key for key in asked if key not in self._known]
-        # A verifier may run out of time on one rank and not on another: each text has one judge.
-        ranks = current_ranks()
-        verdicts = verify_all((asked[key], key[1]) for key in ranks.share(new))
-        found = [(CODES[verdict.outcome], verdict.score) for verdict in verdicts]
-        self._known.update(zip(new, ranks.together(ranks.gather(found)), strict=True))
-        return [self._known[item.id, text] for item, text in zip(items, texts, strict=True)]
+        return torch.tensor([score for _, score in self._judge.verdicts(batch)], dtype=torch.float32)
 
     def _count(self, batch: Batch) -> None:
         """Enter outcomes and rewards (NaN: none) of the policy's own responses into the ledger."""
@@ -251,7 +278,11 @@ class Collector:
 
     def _texts(self, prompts: Sequence[Prompt], rows: Sequence[Sequence[int]]) -> list[str]:
         """Return the texts of responses, equally many to each prompt and in the order of the prompts."""
+        return self._decoded([prompt for prompt in prompts for _ in range(len(rows) // len(prompts))], rows)
+
+    def _decoded(self, prompts: Sequence[Prompt], rows: Sequence[Sequence[int]]) -> list[str]:
+        """Return the texts of responses, each to its own prompt."""
         assert self.policy.tokenizer is not None
-        wordings = [item_wording(prompt.item) for prompt in prompts]
-        repeated = [text for text in wordings for _ in range(len(rows) // len(prompts))]
-        return decode_responses(self.policy.tokenizer, rows, self.policy.ends, wordings=repeated)
+        wordings = {prompt.item.id: item_wording(prompt.item) for prompt in prompts}
+        texts = [wordings[prompt.item.id] for prompt in prompts]
+        return decode_responses(self.policy.tokenizer, rows, self.policy.ends, wordings=texts)

@@ -1,0 +1,30 @@
+"""Verdicts on the responses of one step."""
+
+from __future__ import annotations
+
+from components.modeling.ranks import current_ranks
+from components.rl.batch.batch import FAILED, RIGHT, WRONG, Batch
+from components.tasks.verify import Outcome, verify_all
+
+CODES = {Outcome.WRONG: WRONG, Outcome.RIGHT: RIGHT, Outcome.FAILED: FAILED}
+
+
+class Judge:
+    """Verifies each text once: late in a run most responses of a group are equal."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], tuple[int, float]] = {}
+        """Outcome and grade by item and text."""
+
+    def verdicts(self, batch: Batch) -> list[tuple[int, float]]:
+        """Return outcome and grade of every row: those of its trajectory, whose last turn is verified."""
+        items, rows = [batch.prompts[group].item for group in batch.group.tolist()], batch.last_rows.tolist()
+        texts = [batch.texts[rows[trace]] for trace in batch.trace.tolist()]
+        asked = {(item.id, text): item for item, text in zip(items, texts, strict=True)}
+        new = [key for key in asked if key not in self._known]
+        # A verifier may run out of time on one rank and not on another: each text has one judge.
+        ranks = current_ranks()
+        verdicts = verify_all((asked[key], key[1]) for key in ranks.share(new))
+        found = [(CODES[verdict.outcome], verdict.score) for verdict in verdicts]
+        self._known.update(zip(new, ranks.together(ranks.gather(found)), strict=True))
+        return [self._known[item.id, text] for item, text in zip(items, texts, strict=True)]
