@@ -6,9 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from pydantic import BaseModel, ConfigDict
+from typing import Any
 
 from components.contract.artifacts import ArtifactType
 from components.contract.backends import Backend
@@ -17,30 +15,12 @@ from components.contract.endpoints import Api
 from components.contract.errors import InputError
 from components.contract.job import Resources
 from components.contract.memory import MemoryEstimate
+from components.contract.operators import Bound
+from components.contract.params import Params
 
-if TYPE_CHECKING:
-    from components.contract.operators import Bound
+__all__ = ["Component", "Params", "Port"]
 
 NAME = re.compile(r"^[a-z][a-z0-9]*([-_][a-z0-9]+)*$")
-
-
-class Params(BaseModel):
-    """Base of every parameter schema: frozen, unknown keys refused, a docstring under each field."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False, validate_default=True
-    )
-
-    def uses(self) -> tuple[Bound, ...]:
-        """Return the operators that an operator of this config calls: their code is part of the fingerprint.
-
-        A field called by its slot (`source`, `demonstrators`, `inner_verifier`) is found without this.
-        """
-        return ()
-
-    def local_files(self) -> list[Path]:
-        """Return the local files that are read, so that a stage is run again when they change."""
-        return []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +69,7 @@ class Component:
     sources: Callable[[Any], Iterable[Bound | str | Path]] | None = None
     """Given validated parameters, names what else does the work: operators that were chosen (with those that they use,
     at any depth), further modules (str) and data files (Path). They join the fingerprint, so that editing an operator
-    reruns only its users. Without it, operators are found in the parameters by the names of their fields."""
+    reruns only its users. Without it, operators are those that stand in the parameters."""
     verifies: Callable[[Any], Iterable[str]] | None = None
     """Given validated parameters, names the input ports whose rows choose the verifiers that `run` calls: the code of
     these joins the fingerprint."""

@@ -21,9 +21,10 @@ class InputError(PosttrainError, ValueError):
 class UnknownName(InputError):
     """A name that is not registered; the message holds near misses and the whole list."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
-        self.kind, self.name, self.known = kind, name, sorted(known)
-        super().__init__(f"unknown {kind} {name!r}{did_you_mean(name, self.known)}")
+    def __init__(self, kind: str, name: str, known: Iterable[str], hint: str = "") -> None:
+        """`hint` says what to do about this very name, in the place of a near miss and the list."""
+        self.kind, self.name, self.known, self.hint = kind, name, sorted(known), hint
+        super().__init__(f"unknown {kind} {name!r}{f'; {hint}' if hint else did_you_mean(name, self.known)}")
 
 
 class CorruptArtifact(PosttrainError):

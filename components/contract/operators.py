@@ -3,10 +3,9 @@
 An operator is a function with a keyword-only `config` parameter annotated with a Params subclass. In a recipe it is
 written as its name, or as {name: ..., <config keys>}.
 
-A field of parameters or of a config is known to hold an operator of slot "source" by its name: source, sources or
-train_source. A field of any other name is told of by the config's `uses`. What an operator imports counts for a stage's
-fingerprint; a module whose results depend on the version of an installed package says so by a constant of literals,
-VERSIONED_PACKAGES = ("math-verify",).
+A field of parameters or of a config that holds an operator says its slot: `source: Annotated[OperatorSpec, SOURCE]`.
+What an operator imports counts for a stage's fingerprint; a module whose results depend on the version of an installed
+package says so by a constant of literals, VERSIONED_PACKAGES = ("math-verify",).
 """
 
 from __future__ import annotations
@@ -17,11 +16,12 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_serializer, model_validator
+from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError, model_serializer, model_validator
 
-from components.contract.component import Params
-from components.contract.errors import InputError, UnknownName
-from components.contract.registry import operators
+from components.contract.errors import InputError
+from components.contract.params import Params
+from components.contract.registry import operators, slot_named
+from components.contract.slots import EMPTY, Slot
 
 Keys = tuple[str | int, ...]
 """Keys and positions that lead to a value in parameters."""
@@ -30,11 +30,19 @@ Keys = tuple[str | int, ...]
 class OperatorRefused(InputError):
     """The settings of an operator do not fit its config; what does not is kept, so that it can be placed in a file."""
 
-    def __init__(self, slot: str, name: str, config_type: type[Params], error: ValidationError) -> None:
+    def __init__(self, slot: Slot, name: str, config_type: type[Params], error: ValidationError) -> None:
         self.name, self.config_type, self.error = name, config_type, error
         lines = "; ".join(f"{'.'.join(map(str, e['loc'])) or name}: {e['msg']}" for e in error.errors())
         known = ", ".join(config_type.model_fields) or "none"
         super().__init__(f"{slot} operator {name!r}: {lines} (parameters: {known})")
+
+
+class OperatorMisfit(InputError):
+    """An operator does not fit the others that it stands with; its name is kept, so that it can be placed in a file."""
+
+    def __init__(self, bound: Bound, message: str) -> None:
+        self.name = bound.name
+        super().__init__(message)
 
 
 class OperatorSpec(BaseModel):
@@ -43,6 +51,7 @@ class OperatorSpec(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow")
 
     name: str
+    _slot: Slot | None = PrivateAttr(default=None)
 
     @model_validator(mode="before")
     @classmethod
@@ -58,25 +67,51 @@ class OperatorSpec(BaseModel):
         """Return the config keys that the user set, as written."""
         return dict(self.__pydantic_extra__ or {})
 
-    def resolve(self, slot: str) -> Bound:
-        """Look the name up in `slot`, validate its config and return the operator bound to it.
+    @property
+    def slot(self) -> Slot | None:
+        """Return the slot that it stands in; None where the type of its field says none."""
+        return self._slot
 
-        Raises UnknownName for the name and OperatorRefused for the config, each naming slot and operator.
+    def in_slot(self, slot: Slot) -> OperatorSpec:
+        """Return the operator as it stands in `slot`."""
+        placed = self.model_copy()
+        placed._slot = slot
+        return placed
+
+    def __eq__(self, other: object) -> bool:
+        """Compare what is written; where it stands does not count."""
+        return isinstance(other, OperatorSpec) and (self.name, self.settings) == (other.name, other.settings)
+
+    __hash__ = None  # type: ignore[assignment]  # settings hold lists and mappings
+
+    def resolve(self, slot: Slot | str | None = None) -> Bound:
+        """Look the name up in its slot, or in the one given, validate its config and return the operator bound to it.
+
+        Raises UnknownName for the name and OperatorRefused for the config, each naming slot and operator, and
+        InputError where no slot is known.
         """
-        function = operators(slot).get(self.name)
-        config_type = config_of(function, f"{slot} operator {self.name!r}")
+        found = slot_named(slot) if isinstance(slot, str) else slot or self._slot
+        if found is None:
+            raise InputError(
+                f"operator {self.name!r} stands in a field without a slot; let the field's type say it: "
+                "Annotated[OperatorSpec, SLOT]"
+            )
+        function = operators(found).get(self.name)
+        config_type = config_of(function, f"{found.name} operator {self.name!r}")
+        if self.name != EMPTY and not issubclass(config_type, found.config):
+            raise InputError(f"{found.name} operator {self.name!r}: its config must be a {found.config.__name__}")
         try:
             config = config_type.model_validate(self.settings)
         except ValidationError as error:
-            raise OperatorRefused(slot, self.name, config_type, error) from error
-        return Bound(slot=slot, name=self.name, function=function, config=config)
+            raise OperatorRefused(found, self.name, config_type, error) from error
+        return Bound(slot=found, name=self.name, function=function, config=config)
 
 
 @dataclass(frozen=True)
 class Bound:
     """An operator with its config: call it with the slot's other arguments."""
 
-    slot: str
+    slot: Slot
     name: str
     function: Callable[..., Any]
     config: Params
@@ -95,10 +130,7 @@ class Bound:
 
 
 def with_used(bounds: Iterable[Bound]) -> Iterator[Bound]:
-    """Yield operators and those that they call, at any depth, each choice once.
-
-    Raises InputError for a config with an operator in a field whose slot neither its name nor `uses` tells.
-    """
+    """Yield operators and those that their configs name, at any depth, each choice once."""
     queue = list(bounds)
     seen: list[Bound] = []
     while queue:
@@ -107,53 +139,38 @@ def with_used(bounds: Iterable[Bound]) -> Iterator[Bound]:
             continue
         seen.append(bound)
         yield bound
-        told = bound.config.uses()
-        found = []
-        for path, spec, slot in named_operators(bound.config):
-            if slot is not None:
-                found.append(spec.resolve(slot))
-            elif spec.name not in {used.name for used in told}:
-                field = ".".join(map(str, path))
-                raise InputError(
-                    f"{bound.slot} operator {bound.name!r}: the name of field {field} tells no slot for the operator "
-                    f"{spec.name!r}; let {type(bound.config).__name__}.uses() return it"
-                )
-        queue += [*told, *found]
+        queue += operators_of(bound.config, f"{bound.slot} operator {bound.name!r}")
 
 
-def named_operators(config: BaseModel) -> Iterator[tuple[Keys, OperatorSpec, str | None]]:
-    """Yield every operator in validated parameters: where it stands, how it is written, and its slot by its field.
+def operators_of(config: BaseModel, owner: str) -> list[Bound]:
+    """Return the operators that stand in validated parameters.
 
-    The slot is None where the name of the field is that of no slot.
+    Raises InputError, which begins with `owner`, for one in a field whose type says no slot.
     """
-    for path, spec in _specs(config, ()):
-        yield path, spec, _slot(str(next(step for step in reversed(path) if isinstance(step, str))))
+    found = []
+    for path, spec in named_operators(config):
+        if spec.slot is None:
+            raise InputError(
+                f"{owner}: the type of field {'.'.join(map(str, path))} says no slot for the operator {spec.name!r}; "
+                "write Annotated[OperatorSpec, SLOT]"
+            )
+        found.append(spec.resolve())
+    return found
 
 
-def _specs(value: Any, path: Keys) -> Iterator[tuple[Keys, OperatorSpec]]:
+def named_operators(value: Any, path: Keys = ()) -> Iterator[tuple[Keys, OperatorSpec]]:
+    """Yield every operator in validated parameters: where it stands, and how it is written."""
     if isinstance(value, OperatorSpec):
         yield path, value
     elif isinstance(value, BaseModel):
         for name in type(value).model_fields:
-            yield from _specs(vars(value)[name], (*path, name))
+            yield from named_operators(vars(value)[name], (*path, name))
     elif isinstance(value, Mapping):
         for name, item in value.items():
-            yield from _specs(item, (*path, str(name)))
+            yield from named_operators(item, (*path, str(name)))
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            yield from _specs(item, (*path, index))
-
-
-@cache
-def _slot(field: str) -> str | None:
-    word = field.rpartition("_")[2]
-    for slot in (field, word, field.removesuffix("s"), word.removesuffix("s")):
-        try:
-            operators(slot)
-        except UnknownName:
-            continue
-        return slot
-    return None
+            yield from named_operators(item, (*path, index))
 
 
 def config_of(function: Callable[..., Any], owner: str) -> type[Params]:

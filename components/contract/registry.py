@@ -1,5 +1,6 @@
 """One registry for everything that is found by name: components, and the operators that fill their slots.
 
+What is in the tree is found by its folder: components/<stage>/component.py, and the modules of a slot's package.
 Targets are "module:object" strings and are imported at first use, so listing names costs nothing. Third parties plug
 in through Python entry points: group `posttrain.components` (name = component), and group `posttrain.operators`
 (name = "slot.operator"). Files come along by groups whose value is a Python package with a folder of them:
@@ -18,9 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from components.contract.errors import InputError, UnknownName
+from components.contract.slots import EMPTY, Slot, operators_in
 
 COMPONENT_GROUP = "posttrain.components"
 OPERATOR_GROUP = "posttrain.operators"
+ROOMS = Path(__file__).parents[1]
+"""The folder of this tree's components and of what they are made of."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +66,12 @@ class Registry:
     def entry(self, name: str) -> Entry:
         """Return target and origin of `name` without importing it; raise UnknownName with near misses."""
         if name not in self._entries:
-            raise UnknownName(self.kind, name, self._entries)
+            raise UnknownName(self.kind, name, self._entries, self.hint(name))
         return self._entries[name]
+
+    def hint(self, name: str) -> str:
+        """Return what to do about a name that is not known, or nothing."""
+        return ""
 
     def get(self, name: str) -> Any:
         """Import and return the object behind `name`; raise UnknownName, or InputError when the import fails."""
@@ -93,32 +101,69 @@ def _caller() -> str:
 @cache
 def components() -> Registry:
     """Return the registry of all components, in-tree and from entry points."""
-    from components.catalog import COMPONENTS
-
     registry = Registry("component")
-    for name, target in COMPONENTS.items():
-        registry.add(name, target, origin="components/catalog.py")
+    for name, target in component_targets().items():
+        registry.add(name, target, origin=f"{target.partition(':')[0].replace('.', '/')}.py")
     for point in _entry_points().select(group=COMPONENT_GROUP):
         registry.add(point.name, point.value, origin=_distribution(point))
     return registry
 
 
+def component_targets() -> dict[str, str]:
+    """Return name -> target of the in-tree components: every folder with a component.py is one."""
+    names = sorted(path.parent.name for path in ROOMS.glob("*/component.py") if path.parent != Path(__file__).parent)
+    return {name: f"{ROOMS.name}.{name}.component:COMPONENT" for name in names}
+
+
 @cache
-def operators(slot: str) -> Registry:
-    """Return the registry of the operators that fill `slot`, in-tree and from entry points.
+def slots() -> dict[str, Slot]:
+    """Return name -> slot of all that the rooms of this tree declare, each in its slots.py."""
+    found: dict[str, Slot] = {}
+    for path in sorted(ROOMS.glob("*/slots.py")):
+        declared = vars(importlib.import_module(f"{ROOMS.name}.{path.parent.name}.slots")).values()
+        found |= {slot.name: slot for slot in declared if isinstance(slot, Slot)}
+    return found
 
-    Raises UnknownName when no such slot exists.
+
+def operators(slot: Slot | str) -> Registry:
+    """Return the registry of the operators that fill `slot`: the modules of its package, and entry points.
+
+    A slot that this tree does not declare is given itself, not by its name. Raises UnknownName when none has the name.
     """
-    from components.catalog import OPERATORS
+    return _operators_of(slot_named(slot) if isinstance(slot, str) else slot)
 
-    if slot not in OPERATORS:
-        raise UnknownName("operator slot", slot, OPERATORS)
-    registry = Registry(f"{slot} operator")
-    for name, target in OPERATORS[slot].items():
-        registry.add(name, target, origin="components/catalog.py")
+
+def slot_named(name: str) -> Slot:
+    """Return the slot of that name; raise UnknownName with near misses."""
+    if name not in slots():
+        raise UnknownName("operator slot", name, slots())
+    return slots()[name]
+
+
+class OperatorRegistry(Registry):
+    """The operators of one slot."""
+
+    def __init__(self, slot: Slot) -> None:
+        super().__init__(f"{slot.name} operator")
+        self.slot = slot
+
+    def hint(self, name: str) -> str:
+        """Say which other slots of the same step the name fills: it may have been theirs from the start."""
+        room = self.slot.package.rpartition(".")[0]
+        beside = [slot for slot in slots().values() if slot.package.rpartition(".")[0] == room]
+        others = [f"{slot}" for slot in beside if name != EMPTY and name in operators(slot)]
+        return f"it is an operator of slot {' and '.join(others)}: name it there" if others else ""
+
+
+@cache
+def _operators_of(slot: Slot) -> Registry:
+    registry = OperatorRegistry(slot)
+    for name in operators_in(slot.package):
+        module = f"{slot.package}.{name}"
+        registry.add(name, f"{module}:{name}", origin=f"{module.replace('.', '/')}.py")
     for point in _entry_points().select(group=OPERATOR_GROUP):
         point_slot, _, name = point.name.partition(".")
-        if point_slot == slot:
+        if point_slot == slot.name:
             registry.add(name, point.value, origin=_distribution(point))
     return registry
 

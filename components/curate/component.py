@@ -25,9 +25,9 @@ def sources(params: CurateParams) -> Iterator[Bound | str | Path]:
     """Name the chosen sources and demonstrators, the verifiers that rows of these sources may name, and the page."""
     yield from (CARD, DOCUMENT)
     for share in params.sources:
-        source = share.source.resolve("source")
+        source = share.source.resolve()
         yield source
-        yield from (choice.demonstrator.resolve("demonstrator") for choice in share.demonstrators)
+        yield from (choice.demonstrator.resolve() for choice in share.demonstrators)
         if verifies(params):
             told = source.config.verifiers() if isinstance(source.config, SourceConfig) else None
             yield from verifier_modules(told)

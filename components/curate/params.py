@@ -6,21 +6,22 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from components.contract.component import Params
 from components.contract.errors import InputError
 from components.contract.operators import OperatorSpec
+from components.contract.params import Params
 from components.curate.operators.decontaminate import DecontaminateConfig
 from components.curate.operators.dedup import DedupConfig
 from components.curate.operators.difficulty import DifficultyConfig
 from components.curate.operators.verifiability import VerifiabilityConfig
 from components.curate.switch import SWITCH
+from components.tasks.slots import DEMONSTRATOR, SOURCE
 from components.tasks.source import SourceConfig
 
 
 class DemonstratorShare(Params):
     """One way of writing responses, and how often it is taken."""
 
-    demonstrator: OperatorSpec
+    demonstrator: Annotated[OperatorSpec, DEMONSTRATOR]
     """The demonstrator with its config keys."""
     weight: float = Field(default=1.0, gt=0)
     """Its share among the demonstrators of its source, relative to theirs."""
@@ -29,14 +30,14 @@ class DemonstratorShare(Params):
 
     @model_validator(mode="after")
     def _known(self) -> DemonstratorShare:
-        self.demonstrator.resolve("demonstrator")
+        self.demonstrator.resolve()
         return self
 
 
 class SourceShare(Params):
     """One source, and how many rows are taken from it."""
 
-    source: OperatorSpec
+    source: Annotated[OperatorSpec, SOURCE]
     """The source with its config keys."""
     domain: str | None = Field(default=None, min_length=1)
     """The domain of its rows; none keeps the domain that rows bring along."""
@@ -49,13 +50,13 @@ class SourceShare(Params):
 
     @model_validator(mode="after")
     def _known(self) -> SourceShare:
-        self.source.resolve("source")
+        self.source.resolve()
         return self
 
     @property
     def endless(self) -> bool:
         """Return whether the source makes as many rows as it is asked for."""
-        config = self.source.resolve("source").config
+        config = self.source.resolve().config
         return isinstance(config, SourceConfig) and config.endless
 
 

@@ -82,7 +82,7 @@ def _collect(context: StageContext[CurateParams], counts: list[int | None]) -> C
             scratch = context.scratch / f"source-{position}"
             scratch.mkdir()
             request = SourceRequest(seed=context.seed, limit=0, scratch=scratch, datasets=datasets)
-            source = share.source.resolve("source")
+            source = share.source.resolve()
             collector.take(source, request, position=position, domain=share.domain, want=want)
         return collector.collection
 

@@ -16,7 +16,7 @@ from components.rl.presets import bind
 
 if TYPE_CHECKING:
     from components.rl.params import RLParams
-    from components.rl.step.slots import Slots
+    from components.rl.slots import Slots
 
 AHEAD = "group_ahead"
 """The rollout with which an engine draws while the trainer trains, so that it is awake all the time."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from functools import partial
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, create_model, field_validator, model_validator
 
-from components.contract.component import Params
 from components.contract.operators import OperatorSpec
+from components.contract.params import Params
 from components.modeling.models.lora import LoraConfig
 from components.modeling.training.training_config import OptimizerConfig
 from components.rl.phase_config import Phase, check_phases
-from components.rl.presets import SlotSpecs, bind, check_specs, load_preset, override, preset_path
+from components.rl.presets import bind, check_specs, load_preset, override, preset_path
+from components.rl.slots import SlotSpecs, step_slots
+
+P = TypeVar("P", bound=Params)
 
 
 class RLOptimizerConfig(OptimizerConfig):
@@ -32,6 +36,26 @@ class RecordConfig(Params):
     """Verified-right responses kept for rehearsal: the latest, equal ones once."""
 
 
+def _known(key: str, given: Any) -> Any:
+    check_specs(key, given)
+    return given
+
+
+def with_overrides(params: type[P]) -> type[P]:
+    """Return the class with a parameter more for every slot, which takes the place of the method's own choice."""
+    fields: dict[str, Any] = {}
+    for key, slot in step_slots().items():
+        operators = tuple[OperatorSpec, ...] if slot.many else OperatorSpec
+        summary = f"Override of the method's slot: {slot.summary[0].lower()}{slot.summary[1:]}"
+        doc = f"{summary}; the whole list." if slot.many else f"{summary}."
+        checked = AfterValidator(partial(_known, key))
+        fields[key] = (Annotated[operators, slot, checked] | None, Field(default=None, description=doc))
+    return create_model(
+        params.__name__, __base__=params, __module__=params.__module__, __doc__=params.__doc__, **fields
+    )
+
+
+@with_overrides
 class RLParams(Params):
     """A method, how long and on how much to run it, and overrides of its slots."""
 
@@ -55,30 +79,6 @@ class RLParams(Params):
     """Passes over a step's batch."""
     micro_batch_tokens: int = Field(default=16384, ge=1)
     """Most tokens in one forward pass; bounds memory, not the result."""
-    sampler: OperatorSpec | None = None
-    """Override of the method's slot: which prompts a step trains on."""
-    rollout: OperatorSpec | None = None
-    """Override of the method's slot: how responses are drawn."""
-    rewards: tuple[OperatorSpec, ...] | None = None
-    """Override of the method's slot: what a response is worth; the whole list."""
-    guidance: OperatorSpec | None = None
-    """Override of the method's slot: help given to groups before they are learned from."""
-    filters: tuple[OperatorSpec, ...] | None = None
-    """Override of the method's slot: which responses are learned from; the whole list."""
-    advantages: tuple[OperatorSpec, ...] | None = None
-    """Override of the method's slot: how much better a response was than expected; the whole list."""
-    objective: OperatorSpec | None = None
-    """Override of the method's slot: the policy-gradient loss per token and its denominator."""
-    regularizers: tuple[OperatorSpec, ...] | None = None
-    """Override of the method's slot: terms added to the loss; the whole list."""
-    reference: OperatorSpec | None = None
-    """Override of the method's slot: the policy that the trained one is compared with."""
-    schedule: OperatorSpec | None = None
-    """Override of the method's slot: what changes from step to step."""
-    replay: OperatorSpec | None = None
-    """Override of the method's slot: which batches a step learns from, such as past ones beside its own."""
-    critic: OperatorSpec | None = None
-    """Override of the method's slot: what a value model is fitted to."""
     phases: tuple[Phase, ...] = ()
     """Parts of the stage's steps with settings of their own, in order, and what each takes over; empty: one part."""
     lora: LoraConfig | None = None
@@ -100,14 +100,6 @@ class RLParams(Params):
         preset_path(value)
         return value
 
-    @field_validator(*SlotSpecs.model_fields)
-    @classmethod
-    def _known_operators(
-        cls, value: OperatorSpec | tuple[OperatorSpec, ...] | None, info: ValidationInfo
-    ) -> OperatorSpec | tuple[OperatorSpec, ...] | None:
-        check_specs(str(info.field_name), value)
-        return value
-
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         check_phases(self.phases, given_steps=self.steps if "steps" in self.model_fields_set else None)
@@ -122,6 +114,6 @@ class RLParams(Params):
 
     def slots(self, phase: Phase | None = None) -> SlotSpecs:
         """Return the method's slots with this stage's overrides in their place, and those of a phase in theirs."""
-        overrides = {slot: vars(self)[slot] for slot in SlotSpecs.model_fields}
+        overrides = {key: vars(self)[key] for key in step_slots()}
         slots = override(load_preset(self.method).slots, overrides)
         return override(slots, phase.slots) if phase else slots

@@ -6,10 +6,11 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from components.contract.component import Params
 from components.contract.errors import UnknownName
 from components.contract.operators import OperatorSpec
-from components.rl.presets import SlotSpecs, check_specs
+from components.contract.params import Params
+from components.rl.presets import check_specs
+from components.rl.slots import step_slots
 
 Rule = Literal["keep", "reset"]
 
@@ -60,16 +61,16 @@ class Phase(Params):
     def _known_slots(
         cls, value: dict[str, OperatorSpec | tuple[OperatorSpec, ...]]
     ) -> dict[str, OperatorSpec | tuple[OperatorSpec, ...]]:
-        fields = SlotSpecs.model_fields
-        for slot, given in value.items():
-            if slot not in fields:
-                raise UnknownName("rl slot", slot, fields)
-            if slot == "critic":
+        known = step_slots()
+        for key, given in value.items():
+            if key not in known:
+                raise UnknownName("rl slot", key, known)
+            if key == "critic":
                 raise ValueError("critic: the value model is one for the whole stage; set the slot beside `method`")
-            check_specs(slot, given)
-            if isinstance(given, OperatorSpec) != (fields[slot].annotation is OperatorSpec):
-                raise ValueError(f"{slot}: expected {'one operator' if isinstance(given, tuple) else 'a list'}")
-        return value
+            if isinstance(given, OperatorSpec) == known[key].many:
+                raise ValueError(f"{key}: expected {'a list' if known[key].many else 'one operator'}")
+            check_specs(key, given)
+        return {key: known[key].place(given) for key, given in value.items()}
 
 
 def check_phases(phases: tuple[Phase, ...], *, given_steps: int | None) -> None:

@@ -6,19 +6,19 @@ Free of torch: recipes are checked and fingerprinted with it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 
-from components.contract.component import Params
 from components.contract.errors import InputError, UnknownName
 from components.contract.operators import OperatorSpec
+from components.contract.params import Params
 from components.contract.registry import Folder, registered_folders
-from components.rl.step.slots import Slots
+from components.rl.slots import Slots, SlotSpecs, step_slots
 
 FOLDER = Path(__file__).parent / "methods"
 GROUP = "posttrain.methods"
@@ -31,39 +31,6 @@ class MethodFile:
 
     path: Path
     origin: str
-
-
-class SlotSpecs(Params):
-    """Which operators fill the slots of an RL step, as a preset or a recipe writes them."""
-
-    sampler: OperatorSpec
-    """Which prompts a step trains on."""
-    rollout: OperatorSpec
-    """How responses are drawn."""
-    rewards: tuple[OperatorSpec, ...]
-    """What a response is worth: the sum of these."""
-    guidance: OperatorSpec
-    """Help given to groups before they are learned from."""
-    filters: tuple[OperatorSpec, ...]
-    """Which responses are learned from: in order."""
-    advantages: tuple[OperatorSpec, ...]
-    """How much better a response was than expected: each sees the one before it."""
-    objective: OperatorSpec
-    """The policy-gradient loss per token, and its denominator."""
-    regularizers: tuple[OperatorSpec, ...]
-    """Terms added to the loss: the sum of these."""
-    reference: OperatorSpec
-    """The policy that the trained one is compared with."""
-    schedule: OperatorSpec
-    """What changes from step to step."""
-    replay: OperatorSpec = OperatorSpec(name="none")
-    """Which batches a step learns from, such as past ones beside its own."""
-    critic: OperatorSpec = OperatorSpec(name="none")
-    """What a value model is fitted to, where the method has one."""
-
-
-REGISTRY_SLOT = {name: name.removesuffix("s") for name in SlotSpecs.model_fields}
-"""Slot of a preset -> slot of the operator registry: lists have the plural."""
 
 
 class Preset(Params):
@@ -87,6 +54,12 @@ class Preset(Params):
     """What the paper trained with and a stage's own parameters set here: group size, batch, learning rate."""
     missing: tuple[str, ...] = ()
     """What of the paper the preset leaves out."""
+
+    @field_validator("slots", mode="before")
+    @classmethod
+    def _with_defaults(cls, value: Any) -> Any:
+        defaults = {key: () if slot.many else slot.default for key, slot in step_slots().items()}
+        return {**{k: v for k, v in defaults.items() if v is not None}, **value} if isinstance(value, dict) else value
 
 
 @cache
@@ -139,15 +112,15 @@ def override(preset: SlotSpecs, overrides: Mapping[str, OperatorSpec | Sequence[
     other takes its own defaults. A list replaces the whole list.
     """
     changes: dict[str, Any] = {}
-    for slot, given in overrides.items():
+    for key, given in overrides.items():
         if given is None:
             continue
-        present = vars(preset)[slot]
+        present = vars(preset)[key]
         if isinstance(given, OperatorSpec):
-            changes[slot] = _merge(given, (present,))
+            changes[key] = _merge(given, (present,))
         else:
-            changes[slot] = tuple(_merge(spec, present) for spec in given)
-    return preset.model_copy(update=changes)
+            changes[key] = tuple(_merge(spec, present) for spec in given)
+    return replace(preset, **changes)
 
 
 def _merge(given: OperatorSpec, present: Sequence[OperatorSpec]) -> OperatorSpec:
@@ -160,17 +133,11 @@ def bind(specs: SlotSpecs) -> Slots:
 
     Raises UnknownName or InputError that names slot and operator, also for operators that do not fit together.
     """
-    bound: dict[str, Any] = {}
-    for slot, registered in REGISTRY_SLOT.items():
-        given = vars(specs)[slot]
-        if isinstance(given, OperatorSpec):
-            bound[slot] = given.resolve(registered)
-        else:
-            bound[slot] = tuple(spec.resolve(registered) for spec in given)
-    return Slots(**bound)
+    bound = {key: tuple(spec.resolve(slot) for spec in given) for key, slot, given in specs.filled()}
+    return Slots(**{key: given if step_slots()[key].many else given[0] for key, given in bound.items()})
 
 
-def check_specs(slot: str, given: OperatorSpec | Sequence[OperatorSpec] | None) -> None:
+def check_specs(key: str, given: OperatorSpec | Sequence[OperatorSpec]) -> None:
     """Raise UnknownName or InputError unless every operator exists in the slot and takes its config."""
-    for spec in (given,) if isinstance(given, OperatorSpec) else given or ():
-        spec.resolve(REGISTRY_SLOT[slot])
+    for spec in (given,) if isinstance(given, OperatorSpec) else given:
+        spec.resolve(step_slots()[key])

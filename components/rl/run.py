@@ -22,6 +22,8 @@ from components.modeling.text.prompting import encode_prompts
 from components.modeling.training.build import build_trainer
 from components.modeling.training.training_state import TrainingState, load_training_state, save_training_state
 from components.rl.batch.batch import Prompt
+from components.rl.configs import CriticConfig
+from components.rl.slots import Slots
 from components.rl.step.critic import ValueModel
 from components.rl.step.learner import Learner, Passes
 from components.rl.step.ledger import TOTALS, VISITS, PassRates, read_pass_rates
@@ -29,7 +31,6 @@ from components.rl.step.loop import Loop
 from components.rl.step.phases import PhasePlan, plan_phases
 from components.rl.step.policies import Policies
 from components.rl.step.record import RolloutRecord
-from components.rl.step.slots import CriticConfig, Slots
 from components.rl.step.state import LoopSettings, LoopState
 from components.tasks.rows import read_items, write_rows
 

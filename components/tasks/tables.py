@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -16,6 +16,7 @@ from components.contract.operators import OperatorSpec
 from components.tasks.answers import extract_answer
 from components.tasks.conversations import read_conversation
 from components.tasks.rows import iter_lines, parse_line
+from components.tasks.slots import VERIFIER
 from components.tasks.source import BadRow, SourceConfig, SourceRow, SourceRows
 from components.tasks.verify import SETTINGS
 
@@ -53,7 +54,7 @@ class TableConfig(SourceConfig):
 
     columns: Columns = Columns()
     """Which column holds what."""
-    verifier: OperatorSpec = OperatorSpec(name="exact")
+    verifier: Annotated[OperatorSpec, VERIFIER] = OperatorSpec(name="exact")
     """The verifier of all rows, with its config keys."""
     final_answer: bool = False
     """Take only the final answer out of the answer column: behind ####, in \\boxed{}, or in <answer>."""
@@ -79,7 +80,7 @@ class FileConfig(TableConfig):
 
 def table_rows(rows: Iterable[NamedRow | BadRow], config: TableConfig) -> Iterator[SourceRow | BadRow]:
     """Map named rows by the config's columns; raise InputError with file and line at a bad row, or yield BadRow."""
-    config.verifier.resolve("verifier")
+    config.verifier.resolve()
     for row in rows:
         try:
             if isinstance(row, BadRow):

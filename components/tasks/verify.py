@@ -19,6 +19,7 @@ from components.contract.operators import Bound, OperatorSpec
 from components.runtime.sandbox import NoSandbox, Reply, Status
 from components.tasks.item import Item
 from components.tasks.sandboxed import Request, ask, describe
+from components.tasks.slots import VERIFIER
 from components.tasks.verdict import RIGHT, BrokenItem, Outcome, Verdict, failed, wrong
 
 __all__ = ["RIGHT", "BrokenItem", "Outcome", "Verdict", "count_outcomes", "verify", "verify_all", "wrong"]
@@ -97,4 +98,4 @@ def _guarded(item: Item, judge: Callable[[], Verdict | Request]) -> Verdict | Re
 
 @cache
 def _bound(name: str, settings: str) -> Bound:
-    return OperatorSpec.model_validate({"name": name, **json.loads(settings)}).resolve("verifier")
+    return OperatorSpec.model_validate({"name": name, **json.loads(settings)}).resolve(VERIFIER)

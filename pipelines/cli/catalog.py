@@ -11,11 +11,11 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined, to_jsonable_python
 
-from components import catalog
 from components.contract import registry
 from components.contract.component import Component
 from components.contract.errors import InputError
 from components.contract.operators import OperatorSpec, config_of
+from components.contract.slots import Slot
 from pipelines.cli.output import print_json, print_table
 
 
@@ -59,7 +59,7 @@ def component_json(component: Component, origin: str) -> dict[str, Any]:
 
 def operators(arguments: argparse.Namespace) -> int:
     """List operators by slot, or show one's settings."""
-    slots = sorted(catalog.OPERATORS) if arguments.slot is None else [arguments.slot]
+    slots = sorted(registry.slots()) if arguments.slot is None else [arguments.slot]
     if arguments.name is not None:
         return _operator(arguments)
     rows = [_operator_summary(slot, name) for slot in slots for name in registry.operators(slot).names()]
@@ -117,14 +117,17 @@ def describe_fields(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[
 
 
 def _type_text(info: FieldInfo) -> str:
-    return _annotation_text(info.annotation)
+    slots = [part for part in info.metadata if isinstance(part, Slot)]
+    return _annotation_text(Annotated[info.annotation, slots[0]] if slots else info.annotation)
 
 
 def _annotation_text(annotation: Any) -> str:
     if annotation is type(None):
         return "null"
     if get_origin(annotation) is Annotated:  # bounds are told by the documentation, not by the type
-        return _annotation_text(get_args(annotation)[0])
+        plain, *metadata = get_args(annotation)
+        slot = next((f"{part} " for part in metadata if isinstance(part, Slot)), "")
+        return _annotation_text(plain).replace("operator", f"{slot}operator")
     if inspect.isclass(annotation) and not get_args(annotation):
         words = {"OperatorSpec": "operator", "str": "text", "bool": "true/false", "int": "int", "float": "number"}
         return words.get(annotation.__name__, annotation.__name__)

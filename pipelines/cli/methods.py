@@ -47,12 +47,12 @@ def cite(paper: str) -> str:
 
 def coordinates(slots: dict[str, Any]) -> str:
     """Return a method's slots as names, those that most methods share left out."""
-    from pipelines.methods.methods import COMMON
+    from components.rl.slots import step_slots
 
     shown = []
     for slot, given in slots.items():
         names = [spec["name"] for spec in (given if isinstance(given, list) else [given])]
-        if names and names != [COMMON.get(slot)] and names != ["verifier"]:
+        if names and names != [step_slots()[slot].default] and names != ["verifier"]:
             shown.append("+".join(names))
     return " ".join(shown)
 

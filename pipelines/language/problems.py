@@ -57,10 +57,10 @@ class Problems:
         """Note a problem and go on."""
         self._found.setdefault((mark, _STAGE.sub("", message)), Problem(mark, message))
 
-    def unknown(self, mark: Mark, kind: str, name: object, known: Iterable[str]) -> None:
-        """Note a name that is not known, with its near miss and the list of known ones."""
+    def unknown(self, mark: Mark, kind: str, name: object, known: Iterable[str], hint: str = "") -> None:
+        """Note a name that is not known, with `hint` or else its near miss and the list of known ones."""
         text = str(name)
-        self.add(mark, f"unknown {kind} {shown(text)}{meant(text, known)}")
+        self.add(mark, f"unknown {kind} {shown(text)}{f'; {hint}' if hint else meant(text, known)}")
 
     def stop(self) -> None:
         """Raise RecipeErrors if anything was noted."""

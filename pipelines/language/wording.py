@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from components.contract.errors import UnknownName, nearest
-from components.contract.operators import OperatorRefused
+from components.contract.operators import OperatorMisfit, OperatorRefused
 from pipelines.language.nodes import Node, mapping
 from pipelines.language.problems import Problems, meant, shown
 
@@ -136,7 +136,12 @@ def _add_operator(problems: Problems, place: Node, error: Exception, field: str)
     if isinstance(error, UnknownName):
         for _, name in operators_in(place):
             if name.value == error.name:
-                problems.unknown(name.mark, error.kind, error.name, error.known)
+                problems.unknown(name.mark, error.kind, error.name, error.known, error.hint)
+                return True
+    if isinstance(error, OperatorMisfit):
+        for path, name in operators_in(place):
+            if name.value == error.name:
+                problems.add(name.mark, f"{'.'.join(map(str, (field, *path)))}: {error}")
                 return True
     if isinstance(error, OperatorRefused):
         for path, name in operators_in(place):

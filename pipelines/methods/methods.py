@@ -9,22 +9,13 @@ from typing import Any
 
 from components.contract.errors import InputError
 from components.contract.operators import Bound, OperatorSpec
-from components.rl.presets import REGISTRY_SLOT, Preset, SlotSpecs, bind, load_preset, preset_files, preset_path
+from components.rl.presets import Preset, bind, load_preset, preset_files, preset_path
+from components.rl.slots import SlotSpecs, step_slots
 from pipelines.language.find import METHODS, recipe_files
 
 RUNNABLE = "runnable"
 RESULTS = "results"
 """Folder beside the presets that holds what their reproductions found, a JSON file for each method."""
-COMMON = {
-    "sampler": "epoch_shuffle",
-    "rollout": "group",
-    "guidance": "none",
-    "reference": "none",
-    "schedule": "constant",
-    "replay": "none",
-    "critic": "none",
-}
-"""What most methods have in a slot: tables leave it out."""
 OPERATOR_DEFAULT = "default of the operator"
 
 
@@ -99,7 +90,10 @@ def verdict_json(result: dict[str, Any]) -> dict[str, Any]:
 
 def slots_json(slots: SlotSpecs) -> dict[str, Any]:
     """Return slot -> operator or list of operators, as a recipe would write them."""
-    return slots.model_dump(mode="json")
+    return {
+        key: [spec.model_dump(mode="json") for spec in given] if slot.many else given[0].model_dump(mode="json")
+        for key, slot, given in slots.filled()
+    }
 
 
 @dataclass(frozen=True)
@@ -129,7 +123,7 @@ def diff_methods(slug_a: str, slug_b: str) -> list[Difference]:
     """
     presets = (load_preset(slug_a), load_preset(slug_b))
     found: list[Difference] = []
-    for slot in REGISTRY_SLOT:
+    for slot in step_slots():
         operators = [_bound(preset, slot) for preset in presets]
         a, b = ({bound.name: bound for bound in side} for side in operators)
         shared = [name for name in a if name in b]
@@ -143,8 +137,7 @@ def diff_methods(slug_a: str, slug_b: str) -> list[Difference]:
 
 def _bound(preset: Preset, slot: str) -> list[Bound]:
     given = vars(preset.slots)[slot]
-    specs = (given,) if isinstance(given, OperatorSpec) else given
-    return [spec.resolve(REGISTRY_SLOT[slot]) for spec in specs]
+    return [spec.resolve() for spec in ((given,) if isinstance(given, OperatorSpec) else given)]
 
 
 def _constants(

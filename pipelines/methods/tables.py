@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from components.contract.operators import OperatorSpec
-from components.rl.presets import FOLDER, Preset, SlotSpecs, load_preset
+from components.rl.presets import FOLDER, Preset, load_preset
+from components.rl.slots import step_slots
 from pipelines.language.find import METHODS
-from pipelines.methods.methods import COMMON, RESULTS
+from pipelines.methods.methods import RESULTS
 from pipelines.methods.reproduce import setting_digest
 from pipelines.plan.plan import build_plan
 from pipelines.recipe.recipe import load_recipe
@@ -37,7 +38,7 @@ def index_table(presets: Sequence[Preset]) -> str:
 
 def coordinate_table(presets: Sequence[Preset]) -> str:
     """Return the operators of every slot with their constants, a row for each method."""
-    slots = list(SlotSpecs.model_fields)
+    slots = list(step_slots())
     position = slots.index("objective") + 1
     columns = ["method", *slots[:position], "denominator", *slots[position:]]
     rows = []
@@ -79,7 +80,7 @@ def _effect(name: str, entry: dict[str, Any]) -> str:
 def _cell(slot: str, given: OperatorSpec | tuple[OperatorSpec, ...]) -> str:
     if isinstance(given, tuple):
         return " + ".join(map(_operator, given)) or "-"
-    return "." if given.name == COMMON.get(slot) and not given.settings else _operator(given)
+    return "." if given.name == step_slots()[slot].default and not given.settings else _operator(given)
 
 
 def _operator(spec: OperatorSpec) -> str:

@@ -28,10 +28,7 @@ class Written:
 
 
 def check_operators(config: BaseModel, node: Node, what: str, problems: Problems) -> list[Written]:
-    """Note unknown names and wrong settings of all operators in validated parameters; return those that are right.
-
-    A field is known to hold an operator of slot "source" by its name: source, sources or train_source.
-    """
+    """Note unknown names and wrong settings of all operators in validated parameters; return those that are right."""
     right = []
     for path, spec, registry in _operators(config):
         if (place := node.find(path)) is None:
@@ -75,9 +72,9 @@ def configs_with_paths(config: BaseModel) -> Iterator[Any]:
 
 
 def _operators(config: BaseModel) -> Iterator[tuple[tuple[str | int, ...], OperatorSpec, Registry]]:
-    for path, spec, slot in named_operators(config):
-        if slot is not None:  # None: a slot that only its component knows
-            yield path, spec, operators(slot)
+    for path, spec in named_operators(config):
+        if spec.slot is not None:  # None: a slot that only its component knows
+            yield path, spec, operators(spec.slot)
 
 
 def _check(
@@ -87,7 +84,7 @@ def _check(
     try:
         schema = config_of(registry.get(spec.name), f"{registry.kind} {spec.name!r}")
     except UnknownName as error:
-        problems.unknown(name.mark, registry.kind, spec.name, error.known)
+        problems.unknown(name.mark, registry.kind, spec.name, error.known, error.hint)
         return None
     except InputError as error:
         problems.add(name.mark, str(error))

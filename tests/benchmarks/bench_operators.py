@@ -32,10 +32,10 @@ from components.modeling.text.prompting import decode_response, encode_prompts
 from components.modeling.training.optimizer import build_optimizer
 from components.modeling.training.training_config import OptimizerConfig
 from components.rl.batch.batch import Prompt
+from components.rl.configs import NoConfig
 from components.rl.operators.samplers.epoch_shuffle import epoch_shuffle
 from components.rl.run import build_loop
 from components.rl.step.loop import Loop
-from components.rl.step.slots import NoConfig
 from components.tasks.verify import verify
 from tests.benchmarks.bench_rl import GROUP, MAX_NEW_TOKENS, PROMPTS, WARM_UP, grpo, make_items, make_start
 from tests.benchmarks.script import run_script

@@ -14,6 +14,7 @@ import yaml
 from components.contract import registry
 from components.contract.errors import InputError, UnknownName
 from components.rl import presets
+from components.rl.slots import step_slots
 from pipelines.cli import main
 from pipelines.methods import methods
 from pipelines.methods.methods import diff_methods, list_methods
@@ -32,7 +33,7 @@ def test_methods_for_scripts(capsys: pytest.CaptureFixture[str]) -> None:
     assert "arXiv:2503.14476" in dapo["paper"]
     assert (dapo["status"], dapo["recipe"], dapo["origin"]) == ("runnable", "methods/dapo", "components/rl/methods")
     assert dapo["slots"]["filters"] == [{"name": "dynamic_sampling", "max_refills": 9}]
-    assert set(dapo["slots"]) == set(presets.SlotSpecs.model_fields)
+    assert set(dapo["slots"]) == set(step_slots())
     assert found["ace"]["catalogue"] == 84
 
 

@@ -3,34 +3,23 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Params, Port
 from components.contract.operators import OperatorSpec
+from components.contract.slots import Slot
 
 DATASET, MODEL, METRICS = ArtifactType.DATASET, ArtifactType.MODEL, ArtifactType.METRICS
 
 
-class SourceConfig(Params):
-    """Settings of the toy source."""
-
-    count: int = Field(default=10, ge=1)
-    """Number of rows."""
-    split: Literal["train", "test"] = "train"
-    """Which part."""
-
-
-def counting(*, config: SourceConfig) -> list[int]:
-    """Return the first numbers."""
-    return list(range(config.count))
-
-
-def squares(*, config: SourceConfig) -> list[int]:
-    """Return the first squares."""
-    return [n * n for n in range(config.count)]
+SLOTS = {
+    name: Slot(name=name, package=f"tests.pipelines.toy_operators.{name}s", summary=f"A toy {name}")
+    for name in ("source", "verifier", "objective")
+}
+SOURCE = SLOTS["source"]
 
 
 class OptimizerConfig(Params):
@@ -45,7 +34,7 @@ class OptimizerConfig(Params):
 class CurateParams(Params):
     """Parameters of the toy curate."""
 
-    sources: tuple[OperatorSpec, ...] = Field(default=(OperatorSpec(name="counting"),), min_length=1)
+    sources: Annotated[tuple[OperatorSpec, ...], SOURCE] = Field(default=(OperatorSpec(name="counting"),), min_length=1)
     """Where rows come from."""
     keep_pass_rate: tuple[float, float] | None = None
     """Range of pass rates that are kept."""
@@ -91,13 +80,13 @@ class ShareConfig(Params):
     """A source that is looked up by the component itself, as curate does."""
 
     origin: OperatorSpec
-    """Where rows come from; its name does not tell the slot."""
+    """Where rows come from; the field does not say the slot."""
     weight: float = 1.0
     """Its share."""
 
     @model_validator(mode="after")
     def _known(self) -> ShareConfig:
-        self.origin.resolve("source")
+        self.origin.resolve(SOURCE)
         return self
 
 
@@ -185,8 +174,3 @@ collect = _component(
 
 COMPONENT_BY_NAME = {c.name: c for c in (pretrain, curate, sft, rl, evaluate, collect)}
 COMPONENTS = {name: f"tests.pipelines.toys:{name}" for name in COMPONENT_BY_NAME}
-OPERATORS = {
-    "source": {"counting": "tests.pipelines.toys:counting", "squares": "tests.pipelines.toys:squares"},
-    "objective": {},
-    "verifier": {},
-}

@@ -12,8 +12,9 @@ from torch import Tensor
 from components.contract.operators import Bound, OperatorSpec
 from components.modeling.packing.logprobs import TokenScores
 from components.rl.batch.batch import RIGHT, WRONG, Batch, Prompt, new_batch
+from components.rl.step.context import SlotContext
 from components.rl.step.ledger import PassRates
-from components.rl.step.slots import SlotContext, StepSettings
+from components.rl.step.settings import StepSettings
 from components.tasks.item import Item
 
 

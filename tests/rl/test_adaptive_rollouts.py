@@ -24,7 +24,7 @@ from components.rl.params import RLParams
 from components.rl.step.collector import Collector
 from components.rl.step.ledger import PassRates
 from components.rl.step.scoring import frozen_logprobs
-from components.rl.step.slots import StepSettings
+from components.rl.step.settings import StepSettings
 from components.runtime.ledger.fingerprint import fingerprint
 from components.tasks.item import Item
 from tests.rl.build import context, operator

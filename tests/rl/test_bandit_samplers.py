@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from components.contract.errors import InputError
 from components.rl.batch.batch import Prompt
+from components.rl.curricula.categories import members, softmax
+from components.rl.curricula.gains import Gain, new_gains
 from components.rl.operators.samplers.boltzmann_bandit import td_update
-from components.rl.operators.samplers.categories import members, softmax
-from components.rl.operators.samplers.gains import Gain, new_gains
 from components.rl.operators.samplers.ucb_bandit import upper_bounds
 from components.rl.step.ledger import PassRates
 from tests.rl.build import context, near, operator, prompt

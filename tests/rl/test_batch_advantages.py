@@ -182,7 +182,7 @@ def test_moments_do_not_depend_on_the_pieces(pieces: list[list[float]]) -> None:
 
 def test_pass_rates_are_those_of_whole_groups_and_survive_a_cut() -> None:
     batch = batch_of([[1.0, 0.0, 0.0, 0.0], [1.0, 1.0]])
-    marked = operator("advantage", "pass_rates")(batch, context())
+    marked = operator("annotate", "pass_rates")(batch, context())
     assert marked.extras["pass_rate_s"].tolist() == [0.25] * 4 + [1.0] * 2
     part = marked.select(torch.tensor([1, 4]))
     assert part.extras["pass_rate_s"].tolist() == [0.25, 1.0]

@@ -11,7 +11,7 @@ from torch import Tensor
 from components.modeling.packing.logprobs import TokenScores
 from components.rl.operators.schedules.broaden import slope
 from components.rl.step.ledger import PassRates
-from components.rl.step.slots import StepSettings
+from components.rl.step.settings import StepSettings
 from tests.rl.build import batch_of, context, operator
 
 START = StepSettings(prompts_per_step=16, group_size=4, max_new_tokens=8, temperature=1.0)

@@ -10,13 +10,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from torch import Tensor
 
-from components.contract.errors import InputError
 from components.modeling.packing.logprobs import TokenScores
 from components.rl.batch.batch import Batch
 from components.rl.batch.surrogate import sequence_ratio, sequence_ratio_of_tokens
 from components.rl.operators.objectives.adaptive_clip import AdaptiveClipConfig, adaptive_bounds
+from components.rl.params import RLParams
 from components.rl.step.learner import token_weights
 from tests.rl.build import batch_of, context, gradient, near, noisy_scores, operator, rows_of
 
@@ -29,7 +30,7 @@ def batch_with(lengths: list[list[int]], seed: int = 5) -> Batch:
     rewards = [(torch.rand(len(group), generator=generator) < 0.5).float().tolist() for group in lengths]
     batch = batch_of(rewards, lengths)
     batch = batch.with_advantages(torch.randn(batch.num_responses, generator=generator))
-    return operator("advantage", "pass_rates")(batch, context())
+    return operator("annotate", "pass_rates")(batch, context())
 
 
 def loss_of(name: str, scores: TokenScores, batch: Batch, **config: Any) -> Tensor:
@@ -233,7 +234,7 @@ def test_etr_without_elasticity_is_grpo(lengths: list[list[int]]) -> None:
 def test_etr_bands_by_hand() -> None:
     # p = 1/2: macro factor 1.5; |A| = 1.5 of 3: micro factor 1.25; |A| = 9: 1.5; p = 1: macro factor 1
     batch = batch_of([[1.0, 0.0], [1.0]], [[1, 1], [1]]).with_advantages(torch.tensor([1.5, -9.0, 3.0]))
-    batch = operator("advantage", "pass_rates")(batch, context())
+    batch = operator("annotate", "pass_rates")(batch, context())
     ratios = torch.tensor([2.0, 0.1, 2.0])
     scores = TokenScores(batch.old_logprobs + ratios.log(), None)
     result = operator("objective", "elastic_clip", clip_low=0.2, clip_high=0.4)(scores, batch, context())
@@ -242,7 +243,7 @@ def test_etr_bands_by_hand() -> None:
 
 def test_etr_logs_the_clip_among_rare_right_responses() -> None:
     batch = batch_of([[1.0, 0.0, 0.0, 0.0]], [[1, 1, 1, 1]]).with_advantages(torch.tensor([1.5, -0.5, -0.5, -0.5]))
-    batch = operator("advantage", "pass_rates")(batch, context())
+    batch = operator("annotate", "pass_rates")(batch, context())
     scores = TokenScores(batch.old_logprobs + torch.tensor([3.0, 0.1, 1.0, 1.0]).log(), None)
     metrics = operator("objective", "elastic_clip")(scores, batch, context()).metrics
     assert metrics["rare_right_share"].tolist() == metrics["rare_right_clipped"].tolist() == [1.0, 0.0, 0.0, 0.0]
@@ -250,6 +251,7 @@ def test_etr_logs_the_clip_among_rare_right_responses() -> None:
 
 
 def test_etr_says_what_it_needs() -> None:
-    batch = batch_of([[1.0]])
-    with pytest.raises(InputError, match="put advantage operator pass_rates before it"):
-        loss_of("elastic_clip", noisy_scores(batch), batch)
+    with pytest.raises(
+        ValidationError, match="reads 'pass_rate_s', which no operator before it writes; add annotate oper"
+    ):
+        RLParams.model_validate({"objective": "elastic_clip"})

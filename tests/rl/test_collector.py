@@ -24,7 +24,7 @@ from components.rl.operators.rewards.score import ScoreConfig, score
 from components.rl.step.collector import Collector
 from components.rl.step.ledger import PassRates
 from components.rl.step.scoring import frozen_entropies, frozen_logprobs
-from components.rl.step.slots import StepSettings
+from components.rl.step.settings import StepSettings
 from components.tasks.item import Item
 
 LIMIT = 4

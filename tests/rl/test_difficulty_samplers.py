@@ -17,9 +17,9 @@ from components.contract.errors import InputError
 from components.modeling.loading.load import new_policy
 from components.modeling.models.model_config import ModelConfig
 from components.rl.batch.batch import RIGHT, WRONG
+from components.rl.curricula.angles import angle_concentration, question_span
+from components.rl.curricula.first_rates import first_rates
 from components.rl.operators.samplers.angle_window import AngleWindowConfig, draw_window, next_centre
-from components.rl.operators.samplers.angles import angle_concentration, question_span
-from components.rl.operators.samplers.first_rates import first_rates
 from components.rl.step.ledger import PassRates
 from tests.rl.build import batch_of, context, near, operator, prompt
 from tests.rl.test_progress_samplers import KnownRates

@@ -11,9 +11,10 @@ import torch
 
 from components.rl.batch.batch import Batch
 from components.rl.presets import preset_names
+from components.rl.slots import Slots
+from components.rl.step.context import SlotContext
 from components.rl.step.policies import Policies
 from components.rl.step.scoring import frozen_logprobs
-from components.rl.step.slots import SlotContext, Slots
 from tests.rl.build import batch_of, context
 from tests.rl.test_learner import LENGTHS, REWARDS, assert_equal, gradients, learner, slots_of, tiny
 
@@ -30,7 +31,7 @@ def prepared(slots: Slots) -> tuple[Batch, SlotContext]:
     own = frozen_logprobs(policy, batch, temperature=1.0, max_tokens=10_000)
     noise = torch.randn(len(own), generator=torch.Generator().manual_seed(1)) * 0.1
     batch = replace(batch, old_logprobs=own + noise, reference_logprobs=own - noise, values=noise.abs())
-    for bound in slots.advantages:
+    for bound in (*slots.annotate, *slots.advantages):
         found = bound(batch, now)
         batch = found if isinstance(found, Batch) else batch.with_advantages(found)
     return batch, now

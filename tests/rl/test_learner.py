@@ -17,9 +17,10 @@ from components.modeling.training.plain import TorchTrainer
 from components.modeling.training.training_config import OptimizerConfig
 from components.rl.batch.batch import Batch
 from components.rl.presets import FOLDER, bind, load_preset, override
+from components.rl.slots import Slots
+from components.rl.step.context import SlotContext
 from components.rl.step.learner import Learner, Passes
 from components.rl.step.scoring import frozen_logprobs, micro_rows, score_tokens
-from components.rl.step.slots import SlotContext, Slots
 from tests.rl import toy_operators
 from tests.rl.build import batch_of, context
 
@@ -54,7 +55,7 @@ def prepared(policy: Policy, slots: Slots) -> Batch:
     own = frozen_logprobs(policy, batch, temperature=1.0, max_tokens=10_000)
     noise = torch.randn(len(own), generator=torch.Generator().manual_seed(1)) * 0.1
     batch = replace(batch, old_logprobs=own + noise, reference_logprobs=own - noise)
-    for bound in slots.advantages:
+    for bound in (*slots.annotate, *slots.advantages):
         found = bound(batch, context())
         batch = found if isinstance(found, Batch) else batch.with_advantages(found)
     return batch

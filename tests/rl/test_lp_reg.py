@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from components.modeling.packing.logprobs import TokenScores
 from components.rl.batch.batch import Batch
-from components.rl.operators.advantages.min_p_proxy import proxy_logprobs
+from components.rl.operators.annotate.min_p_proxy import proxy_logprobs
 from components.rl.operators.regularizers.lp_reg import rare_below
 from components.rl.step.scoring import score_tokens
 from tests.rl.build import batch_of, context, gradient, near, noisy_scores, operator, rows_of
@@ -102,7 +102,7 @@ def test_a_batch_without_wrong_responses_is_left_alone() -> None:
 def test_marks_come_from_the_old_policy_at_the_steps_temperature() -> None:
     policy, batch = tiny(), batch_of([[1.0, 0.0], [1.0]], [[3, 2], [4]])
     made = context(temperature=0.7, policies=SimpleNamespace(trained=policy), collector=SimpleNamespace(max_tokens=9))
-    found = rows_of(batch, operator("advantage", "min_p_proxy", kappa=0.9)(batch, made).extras["proxy_logprob_n"])
+    found = rows_of(batch, operator("annotate", "min_p_proxy", kappa=0.9)(batch, made).extras["proxy_logprob_n"])
     logits = score_tokens(policy, batch, temperature=0.7).logits_at(torch.arange(batch.num_tokens))
     expected = rows_of(batch, proxy_logprobs(logits, batch.tokens, 0.9, True))
     for ours, theirs in zip(found, expected, strict=True):

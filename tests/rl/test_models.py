@@ -13,6 +13,7 @@ from components.contract.errors import InputError
 from components.modeling.models.policy import Policy
 from components.modeling.packing import logprobs as chunking
 from components.modeling.packing.packed import Packed
+from components.rl.configs import CriticConfig
 from components.rl.step.critic import ValueModel
 from components.rl.step.policies import Policies
 from components.rl.step.scoring import (
@@ -23,7 +24,6 @@ from components.rl.step.scoring import (
     response_hidden,
     score_tokens,
 )
-from components.rl.step.slots import CriticConfig
 from tests.rl.build import batch_of, context, operator
 from tests.rl.test_learner import LENGTHS, REWARDS, tiny
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from components.contract.errors import InputError
 from components.rl.batch.batch import RIGHT, WRONG, Batch
-from components.rl.step.slots import StepSettings
+from components.rl.step.settings import StepSettings
 from tests.rl.build import batch_of, context, near, operator, prompt
 
 # samplers

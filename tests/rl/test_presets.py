@@ -16,7 +16,8 @@ from components.contract.errors import UnknownName
 from components.contract.operators import OperatorSpec
 from components.rl.component import COMPONENT
 from components.rl.params import RLParams
-from components.rl.presets import FOLDER, SlotSpecs, bind, load_preset, preset_names
+from components.rl.presets import FOLDER, bind, load_preset, preset_names
+from components.rl.slots import step_slots
 from components.runtime.ledger.fingerprint import fingerprint
 
 TABLE = FOLDER / "README.md"
@@ -59,7 +60,9 @@ def test_the_tables_have_a_row_for_every_method() -> None:
 @pytest.mark.parametrize("slug", preset_names())
 def test_a_preset_equals_its_row(slug: str) -> None:
     row = next(row for row in _rows("coordinates") if row.pop("method") == f"`{slug}`")
-    slots = {"replay": "none", "critic": "none"} | yaml.safe_load((FOLDER / f"{slug}.yaml").read_text())["slots"]
+    slots = {"replay": "none", "critic": "none", "annotate": []} | yaml.safe_load(
+        (FOLDER / f"{slug}.yaml").read_text()
+    )["slots"]
     objective = slots["objective"]
     settings = [str(objective[key]) for key in ("denominator", "constant") if key in objective]
     expected = {slot: "." if given == COMMON.get(slot) else _cell(given) for slot, given in slots.items()}
@@ -72,7 +75,7 @@ def test_every_constant_of_a_preset_has_a_source_and_no_source_is_left_over(slug
     preset = load_preset(slug)
     assert preset.slug == slug
     constants = set()
-    for slot in SlotSpecs.model_fields:
+    for slot in step_slots():
         given = vars(preset.slots)[slot]
         for spec in (given,) if isinstance(given, OperatorSpec) else given:
             constants |= {f"{slot}.{spec.name}.{key}" for key in spec.settings}
@@ -95,7 +98,7 @@ def test_overrides_change_only_what_they_name() -> None:
     slots, preset = params.slots(), load_preset("dapo").slots
     assert slots.objective.settings == {"clip_low": 0.2, "clip_high": 0.4, "denominator": "tokens"}
     assert slots.filters == ()
-    changed = {name for name in SlotSpecs.model_fields if vars(slots)[name] != vars(preset)[name]}
+    changed = {name for name in step_slots() if vars(slots)[name] != vars(preset)[name]}
     assert changed == {"objective", "filters"}
 
 

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from components.contract.errors import InputError
 from components.rl.batch.batch import Prompt
-from components.rl.operators.samplers.earlier_learners import Learner, choose_expert
-from components.rl.operators.samplers.gaussian_mixture import Mixture, best_mixture, fit_mixture
-from components.rl.operators.samplers.learning_progress import Try, absolute_progress
-from components.rl.operators.samplers.task_space import task_space
+from components.rl.curricula.earlier_learners import Learner, choose_expert
+from components.rl.curricula.gaussian_mixture import Mixture, best_mixture, fit_mixture
+from components.rl.curricula.learning_progress import Try, absolute_progress
+from components.rl.curricula.task_space import task_space
 from components.rl.step.ledger import PassRates
 from tests.rl.build import context, near, operator, prompt
 

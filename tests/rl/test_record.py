@@ -12,6 +12,7 @@ import torch
 from components.modeling.packing.logprobs import TokenScores
 from components.modeling.training.optimizer import Update
 from components.rl.batch.batch import FAILED, RIGHT, WRONG, Batch
+from components.rl.batch.token_loss import TokenLoss
 from components.rl.step.diagnostics import (
     UpdateTally,
     answer_entropy,
@@ -22,7 +23,6 @@ from components.rl.step.diagnostics import (
 )
 from components.rl.step.ledger import PassRates
 from components.rl.step.record import RolloutRecord
-from components.rl.step.slots import TokenLoss
 from components.rl.step.state import LoopState
 from tests.rl.build import batch_of, near
 

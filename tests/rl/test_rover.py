@@ -90,7 +90,7 @@ def test_at_the_minimum_the_log_ratio_of_a_last_token_is_its_centred_reward() ->
 def test_the_old_means_are_those_of_the_policy_at_the_steps_temperature(monkeypatch: pytest.MonkeyPatch) -> None:
     policy, batch = tiny(), batch_of([[1.0, 0.0], [1.0]], [[3, 2], [4]])
     collector = SimpleNamespace(max_tokens=9)
-    marked = operator("advantage", "vocabulary_means")(
+    marked = operator("annotate", "vocabulary_means")(
         batch, context(temperature=0.7, policies=SimpleNamespace(trained=policy), collector=collector)
     )
     scores = score_tokens(policy, batch, temperature=0.7)

@@ -22,7 +22,7 @@ from components.rl.batch.batch import RIGHT, WRONG, Batch, Prompt
 from components.rl.batch.joining import regroup
 from components.rl.step.collector import Collector
 from components.rl.step.ledger import PassRates
-from components.rl.step.slots import StepSettings
+from components.rl.step.settings import StepSettings
 from components.rl.step.steps import StepsConfig, complete, critical_step, step_ends, walk
 from components.tasks.item import Item
 from tests.rl.build import context, near, operator, rows_of

@@ -15,10 +15,10 @@ from components.rl.batch.as_json import batch_from_json, batch_to_json
 from components.rl.batch.batch import FOREIGN, PER_TOKEN, TENSORS, Batch
 from components.rl.batch.joining import concatenate, regroup
 from components.rl.batch.returns import next_in_response, suffix_sum
+from components.rl.slots import Slots
 from components.rl.step.diagnostics import sample_metrics
 from components.rl.step.learner import token_weights
 from components.rl.step.scoring import frozen_logprobs, micro_rows, response_hidden
-from components.rl.step.slots import Slots
 from tests.rl.build import batch_of, context, near, operator, prompt
 from tests.rl.test_learner import assert_equal, gradients, learner, slots_of, tiny
 from tests.rl.trajectories import conversations, single_rows

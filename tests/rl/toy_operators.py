@@ -12,14 +12,9 @@ from components.contract.registry import operators
 from components.modeling.packing.logprobs import TokenScores
 from components.rl.batch.as_json import batch_from_json, batch_to_json
 from components.rl.batch.batch import Batch
-from components.rl.step.slots import (
-    AdvantageConfig,
-    CriticConfig,
-    NoConfig,
-    ObjectiveConfig,
-    SlotContext,
-    TokenLoss,
-)
+from components.rl.batch.token_loss import TokenLoss
+from components.rl.configs import AdvantageConfig, CriticConfig, NoConfig, ObjectiveConfig
+from components.rl.step.context import SlotContext
 
 
 def register() -> None:
@@ -45,7 +40,8 @@ def toy_return(batch: Batch, context: SlotContext, *, config: ToyReturnConfig) -
 class ToyAboveValueConfig(AdvantageConfig):
     """Reads the critic."""
 
-    needs_values: ClassVar[bool] = True
+    reads: ClassVar[frozenset[str]] = frozenset({"values"})
+    writes: ClassVar[frozenset[str]] = frozenset({"seen_n"})
 
 
 def toy_above_value(batch: Batch, context: SlotContext, *, config: ToyAboveValueConfig) -> Batch:

@@ -22,7 +22,7 @@ from components.modeling.training.training_config import OptimizerConfig, Superv
 from components.rl.batch.batch import RIGHT, Batch, Prompt
 from components.rl.step.collector import Collector
 from components.rl.step.ledger import PassRates
-from components.rl.step.slots import StepSettings
+from components.rl.step.settings import StepSettings
 from components.tasks.item import Item, item_id
 from tests.modeling.chat_models import ANSWERS, LAYOUTS, PROMPTS, save_model
 from tests.stages.toy_models import Silent

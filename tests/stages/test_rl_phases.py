@@ -175,5 +175,5 @@ def test_a_phases_operators_belong_to_the_stages_sources() -> None:
     params = RLParams.model_validate(
         {"phases": two(second={"slots": {"objective": "policy_gradient"}}), "method": "grpo"}
     )
-    found = {(bound.slot, bound.name) for bound in COMPONENT.sources(params)}
+    found = {(bound.slot.name, bound.name) for bound in COMPONENT.sources(params)}
     assert {("objective", "ppo_clip"), ("objective", "policy_gradient")} <= found

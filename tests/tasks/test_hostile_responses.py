@@ -10,8 +10,8 @@ import pytest
 from reasoning_gym.factory import DATASETS, ProceduralDataset, register_dataset
 
 from components.tasks.grammars.reasoning_gym import SANDBOXED
+from components.tasks.grammars.reasoning_gym_tasks import TASK_NAMES
 from components.tasks.item import Item
-from components.tasks.sources.reasoning_gym_tasks import TASK_NAMES
 from components.tasks.verify import Outcome, verify, verify_all
 from tests.support.hostile import Watch, hostile_responses, listening
 from tests.tasks.test_reasoning_gym import draw, through_json

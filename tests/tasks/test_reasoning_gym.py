@@ -14,11 +14,11 @@ from reasoning_gym.factory import DATASETS
 
 from components.contract.errors import InputError
 from components.contract.operators import OperatorSpec
+from components.tasks.grammars.reasoning_gym_tasks import TASK_NAMES
 from components.tasks.item import Item, item_id
 from components.tasks.mutations import mutate
 from components.tasks.seeds import derive_rng
 from components.tasks.source import SourceRequest, SourceRow
-from components.tasks.sources.reasoning_gym_tasks import TASK_NAMES
 from components.tasks.verify import Outcome, verify
 
 TASKS = (

@@ -73,7 +73,7 @@ class _Mixture:
         reached = 0.0
         for choice in shares:
             reached += choice.weight
-            bound = choice.demonstrator.resolve("demonstrator")
+            bound = choice.demonstrator.resolve()
             self._choices.append((reached / total, bound, choice.label or choice.demonstrator.name))
 
     def choose(self, uniform: float) -> tuple[Bound, str]:

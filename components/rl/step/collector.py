@@ -23,7 +23,7 @@ from components.rl.step.diagnostics import SamplerGap
 from components.rl.step.judging import Judge
 from components.rl.step.ledger import PassRates
 from components.rl.step.scoring import frozen_entropies, frozen_logprobs
-from components.rl.step.slots import StepSettings
+from components.rl.step.settings import StepSettings
 from components.tasks.wording import item_wording
 
 COUNTED = {RIGHT: "right", WRONG: "wrong", FAILED: "failed"}

@@ -14,9 +14,9 @@ from components.modeling.models.policy import Policy
 from components.modeling.training.optimizer import build_optimizer
 from components.modeling.training.training_config import OptimizerConfig
 from components.rl.batch.batch import Batch
+from components.rl.configs import CriticConfig
 from components.rl.step.learner import minibatches
 from components.rl.step.scoring import frozen, micro_rows, pack
-from components.rl.step.slots import CriticConfig
 
 
 class ValueModel:

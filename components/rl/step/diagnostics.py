@@ -15,7 +15,7 @@ from components.modeling.packing.logprobs import TokenScores
 from components.modeling.text.tokenizer import THINK
 from components.modeling.training.optimizer import Update
 from components.rl.batch.batch import FAILED, RIGHT, WRONG, Batch
-from components.rl.step.slots import TokenLoss
+from components.rl.batch.token_loss import TokenLoss
 from components.tasks.answers import extract_answer
 
 

@@ -10,7 +10,7 @@ from components.modeling.ranks import Ranks
 from components.rl.batch.batch import Batch
 from components.rl.step.collector import Collector
 from components.rl.step.ledger import PassRates
-from components.rl.step.slots import StepSettings
+from components.rl.step.settings import StepSettings
 
 
 @dataclass(frozen=True)

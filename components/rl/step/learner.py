@@ -12,9 +12,12 @@ from components.contract.operators import Bound
 from components.modeling.models.policy import Policy
 from components.modeling.training.trainer import Trainer
 from components.rl.batch.batch import Batch
+from components.rl.configs import Denominator
+from components.rl.slots import Slots
+from components.rl.step.context import SlotContext
 from components.rl.step.diagnostics import PartTally, UpdateTally, tally_part
 from components.rl.step.scoring import micro_rows, pass_cost, score_tokens
-from components.rl.step.slots import Denominator, SlotContext, Slots, StepSettings
+from components.rl.step.settings import StepSettings
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The loop: one step is a pipeline of slots over one typed batch. No method is known here.
 
-schedule -> sampler -> rollout -> reward -> guidance -> filter -> reference -> advantage -> replay
-         -> objective + regularizers -> critic
+schedule -> sampler -> rollout -> reward -> guidance -> filter -> reference -> annotate -> advantage
+         -> replay -> objective + regularizers -> critic
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from components.modeling.generation.sampler import NativeSampler, Sampler
 from components.modeling.models.policy import Policy
 from components.rl.batch.batch import Batch, Prompt
 from components.rl.batch.joining import concatenate
+from components.rl.slots import Slots
 from components.rl.step.ahead import Ahead
 from components.rl.step.collector import Collector
+from components.rl.step.context import SlotContext
 from components.rl.step.critic import ValueModel
 from components.rl.step.diagnostics import divergence, sample_metrics
 from components.rl.step.experience import Experience, check_agreement, note_advantages
@@ -26,7 +28,7 @@ from components.rl.step.learner import Learner
 from components.rl.step.phases import PhasePlan, begin_step
 from components.rl.step.policies import Policies
 from components.rl.step.scoring import frozen_logprobs
-from components.rl.step.slots import SlotContext, Slots, StepSettings
+from components.rl.step.settings import StepSettings
 from components.rl.step.state import LoopSettings, LoopState, joined, separated
 
 
@@ -168,6 +170,8 @@ class Loop:
         return batch if self.critic is None else replace(batch, values=self.critic.values(batch))
 
     def _with_advantages(self, batch: Batch, collector: Collector) -> Batch:
+        for bound in self.slots.annotate:
+            batch = bound(batch, self._context(bound, collector))
         for bound in self.slots.advantages:
             found = bound(batch, self._context(bound, collector))
             batch = found if isinstance(found, Batch) else batch.with_advantages(found)

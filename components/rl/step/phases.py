@@ -10,7 +10,8 @@ from components.contract.errors import UnknownName
 from components.rl.batch.batch import Prompt
 from components.rl.phase_config import Carry, Phase
 from components.rl.presets import bind
-from components.rl.step.slots import Slots, StepSettings
+from components.rl.slots import Slots
+from components.rl.step.settings import StepSettings
 from components.tasks.seeds import derive_seed
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from components.contract.errors import InputError
 from components.runtime.closure.locate import OURS, Finder, Own, Place, package_version, packages_of
 from components.runtime.closure.source import DECLARATION, Source, file_digest, parse_source, read_source
 
-WALLS = ("components.contract", "components.runtime", "components.catalog")
+WALLS = ("components.contract", "components.runtime")
 """Not work: what they are to a stage is in the fingerprint's epoch."""
 WORK = ("components.runtime.sandbox",)
 """Work behind a wall: it decides verdicts."""

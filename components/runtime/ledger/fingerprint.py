@@ -24,7 +24,7 @@ from typing import Any
 from components.contract.artifacts import canonical_json
 from components.contract.component import Component, Params
 from components.contract.job import Resources
-from components.contract.operators import Bound, named_operators, with_used
+from components.contract.operators import Bound, operators_of, with_used
 from components.contract.registry import operators
 from components.runtime.closure.source import file_digest
 from components.runtime.closure.walk import NOT_INSTALLED, Closures, Code
@@ -96,7 +96,7 @@ class _Work:
         self._add_module(component.run.partition(":")[0], owner)
         self.code.add(closures.of(component.params.__module__, owner, fields_of=component.params.__name__))
         bounds: list[Bound] = []
-        for source in component.sources(params) if component.sources else _operators_in(params):
+        for source in component.sources(params) if component.sources else operators_of(params, owner):
             if isinstance(source, Bound):
                 bounds.append(source)
             elif isinstance(source, Path):
@@ -118,7 +118,9 @@ class _Work:
             self._add_module(module, f"{bound.slot} operator {bound.name!r}")
         for path in bound.config.local_files():
             self._add_data(path)
-        self.operators.append({"slot": bound.slot, "name": bound.name, "config": bound.config.model_dump(mode="json")})
+        self.operators.append(
+            {"slot": bound.slot.name, "name": bound.name, "config": bound.config.model_dump(mode="json")}
+        )
 
     def _add_module(self, module: str, owner: str) -> None:
         self.code.add(self._closures.of(module, owner))
@@ -126,7 +128,3 @@ class _Work:
     def _add_data(self, path: Path) -> None:
         digest = file_digest(path)
         self.code.files[f"{path.name} ({digest[:12]})"] = digest  # by content: equal names must not hide each other
-
-
-def _operators_in(params: Params) -> list[Bound]:
-    return [spec.resolve(slot) for _, spec, slot in named_operators(params) if slot is not None]

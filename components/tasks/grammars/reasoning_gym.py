@@ -12,7 +12,7 @@ from typing import Any
 
 from components.tasks.grammars.expression import DECIMAL, HEXADECIMAL, Grammar
 from components.tasks.grammars.literal import is_literal
-from components.tasks.sources.reasoning_gym_tasks import TASK_NAMES
+from components.tasks.grammars.reasoning_gym_tasks import TASK_NAMES
 
 POWERS = ("**", "+", "-", "*", "/")
 TRIGONOMETRIC = ("sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh")

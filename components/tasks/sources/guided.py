@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import field_validator, model_validator
 
 from components.contract.errors import InputError
 from components.contract.operators import Bound, OperatorSpec
 from components.tasks.seeds import derive_rng
+from components.tasks.slots import DEMONSTRATOR, SOURCE
 from components.tasks.source import BadRow, SourceConfig, SourceRequest, SourceRow, SourceRows
 
 PROMPT, SOLUTION = "{prompt}", "{solution}"
@@ -33,9 +34,9 @@ class GuidedSourceConfig(SourceConfig):
     """Whose items, whose solutions, and how they are shown."""
 
     endless: ClassVar[bool] = True
-    source: OperatorSpec
+    source: Annotated[OperatorSpec, SOURCE]
     """The source of the items; one without end."""
-    expert: OperatorSpec = OperatorSpec(name="gold")
+    expert: Annotated[OperatorSpec, DEMONSTRATOR] = OperatorSpec(name="gold")
     """The demonstrator that writes the solution."""
     template: str = "{prompt}\nSolution: {solution}\nRewrite it in your own words."
     """The new prompt."""
@@ -47,24 +48,20 @@ class GuidedSourceConfig(SourceConfig):
 
     @model_validator(mode="after")
     def _known(self) -> GuidedSourceConfig:
-        source, _ = self.uses()
+        source, _ = self.source.resolve(), self.expert.resolve()
         if not (isinstance(source.config, SourceConfig) and source.config.endless):
             raise InputError(f"source guided: {source.name!r} ends; a source without end is needed")
         return self
 
-    def uses(self) -> tuple[Bound, ...]:
-        """Return the source and the expert."""
-        return self.source.resolve("source"), self.expert.resolve("demonstrator")
-
     def verifiers(self) -> tuple[str, ...] | None:
         """Return those of the inner source, whose items these are."""
-        inner = self.source.resolve("source").config
+        inner = self.source.resolve().config
         return inner.verifiers() if isinstance(inner, SourceConfig) else None
 
 
 def guided(request: SourceRequest, *, config: GuidedSourceConfig) -> SourceRows:
     """Make the items of the inner source with the expert's solution in their prompts; answers and verifiers stay."""
-    source, expert = config.uses()
+    source, expert = config.source.resolve(), config.expert.resolve()
     inner: SourceRows = source(request)
     origin = {"source": "guided", "expert": config.expert.name, "template": config.template, "of": dict(inner.origin)}
     return SourceRows(_rows(inner.rows, expert, config, request.seed), origin)

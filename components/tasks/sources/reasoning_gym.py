@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 from pydantic import Field, field_validator
 
 from components.contract.errors import InputError, UnknownName
+from components.tasks.grammars.reasoning_gym_tasks import TASK_NAMES
 from components.tasks.seeds import derive_seed
 from components.tasks.source import SourceConfig, SourceRequest, SourceRow, SourceRows
-from components.tasks.sources.reasoning_gym_tasks import TASK_NAMES
 
 VERIFIER = "reasoning_gym"
 VERSIONED_PACKAGES = ("reasoning-gym",)

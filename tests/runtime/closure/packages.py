@@ -14,7 +14,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[3]
 REWARD = """
-    from components.rl.step.slots import RewardConfig
+    from components.rl.configs import RewardConfig
     from {helper} import factor
     class BonusConfig(RewardConfig):
         bonus: float = 2.0

@@ -18,15 +18,15 @@ from typing import Any
 
 import pytest
 
-from components.catalog import COMPONENTS, OPERATORS
 from components.contract.operators import OperatorRefused, OperatorSpec
-from components.contract.registry import Entry, components, operators
+from components.contract.registry import Entry, component_targets, components, operators
 from components.rl.params import RLParams
-from components.rl.presets import REGISTRY_SLOT
+from components.rl.slots import step_slots
 from components.runtime.closure.walk import Closures
 from components.runtime.ledger.fingerprint import Fingerprint, fingerprint
-from tests.runtime.closure.usage import ROOT, all_stages, files_of, reach
+from tests.runtime.closure.usage import OPERATORS, ROOT, all_stages, files_of, reach
 
+COMPONENTS = component_targets()
 TARGETS = {(slot, name): target for slot, names in OPERATORS.items() for name, target in names.items()}
 FILES = {key: f"{target.partition(':')[0].replace('.', '/')}.py" for key, target in TARGETS.items()}
 BORROWED = {"components/tasks/verifiers/numeric.py": "curate", "components/tasks/sources/rules.py": None}
@@ -74,7 +74,9 @@ def test_no_component_runs_an_operator_that_nobody_chose() -> None:
 def test_every_operator_of_rl_joins_where_it_is_chosen_and_nowhere_else() -> None:
     """Those that no recipe has, too; of those with keys that have no default, recipes have all."""
     checked = []
-    for field, slot in REGISTRY_SLOT.items():
+    annotated = {"rover": "vocabulary_means", "elastic_clip": "pass_rates", "lp_reg": "min_p_proxy"}
+    for field, declared in step_slots().items():
+        slot = declared.name
         for name in OPERATORS[slot]:  # other tests register more
             spec = {"name": name, **REQUIRED.get(name, {})}
             try:
@@ -82,9 +84,10 @@ def test_every_operator_of_rl_joins_where_it_is_chosen_and_nowhere_else() -> Non
             except OperatorRefused:
                 assert users_of(FILES[slot, name]), name
                 continue
-            critic = {"critic": "lambda_return"} if getattr(needs, "needs_values", False) and slot != "critic" else {}
+            critic = {"critic": "lambda_return"} if "values" in getattr(needs, "reads", ()) and slot != "critic" else {}
             needed = critic | ({"regularizers": []} if (slot, name) == ("reference", "none") else {})
-            params = RLParams.model_validate({**needed, field: [spec] if field.endswith("s") else spec})
+            needed |= {"annotate": [annotated[name]]} if name in annotated else {}
+            params = RLParams.model_validate({**needed, field: [spec] if declared.many else spec})
             code = fingerprint(components().get("rl"), params, {}, 0, closures=CLOSURES).parts["code"]
             expected = files_of(_of(params)) | reach("components.rl.run")
             assert set(FILES.values()) & code.keys() == set(FILES.values()) & expected, (slot, name)
@@ -141,12 +144,7 @@ def test_every_source_and_demonstrator_joins_where_it_is_chosen_and_nowhere_else
 
 
 def _of(params: RLParams) -> set[tuple[str, str]]:
-    slots = vars(params.slots()).items()
-    chosen = {
-        (REGISTRY_SLOT[field], spec.name)
-        for field, given in slots
-        for spec in ((given,) if isinstance(given, OperatorSpec) else given)
-    }
+    chosen = {(slot.name, spec.name) for _, slot, given in params.slots().filled() for spec in given}
     gold = (
         {("demonstrator", "gold")} if chosen & {("guidance", "demonstrations"), ("guidance", "reformulate")} else set()
     )
@@ -166,7 +164,7 @@ def test_nothing_that_only_plans_advises_or_documents_is_code_of_a_stage() -> No
     beside = {f"components/{name}/component.py" for name in COMPONENTS}
     beside |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "components").rglob("*memory_[kn]*.py")}
     beside |= {f"components/modeling/estimates/{name}_memory.py" for name in ("sampling", "supervised")}
-    beside |= {"components/rl/memory.py", "components/rl/guidelines.py", "components/catalog.py"}
+    beside |= {"components/rl/memory.py", "components/rl/guidelines.py"}
     beside |= {"components/modeling/supervised/curves.py"}
     assert all((ROOT / file).is_file() for file in beside)
     assert not beside & code
@@ -207,7 +205,7 @@ USED = [
     "components/tasks/verifiers/exact.py",
     "components/tasks/demonstrators/gold.py",
     "components/rl/operators/advantages/group_mean.py",
-    "components/rl/operators/samplers/first_rates.py",
+    "components/rl/curricula/first_rates.py",
     "components/tasks/item.py",
     "components/evaluate/run.py",
     "components/rl/params.py",

@@ -10,12 +10,20 @@ from typing import Any
 
 import yaml
 
-from components.catalog import OPERATORS
 from components.contract.job import StageRef
+from components.contract.registry import slots
 from pipelines.recipe.recipe import load_recipe
 from pipelines.recipe.stage import Stage
 
 ROOT = Path(__file__).parents[3]
+OPERATORS = {
+    slot.name: {
+        path.stem: f"{slot.package}.{path.stem}:{path.stem}"
+        for path in (ROOT / slot.package.replace(".", "/")).glob("[a-z]*.py")
+    }
+    for slot in slots().values()
+}
+"""Slot -> operator -> where it lies, told from the folders."""
 NOT_HERE = ("gsm8k",)
 """Its data are files of the user's."""
 MAKES = {"reasoning_gym": "reasoning_gym", "rules": "exact", "continuations": "exact"}
@@ -89,8 +97,12 @@ def _chosen(stage: Stage) -> Iterator[tuple[str, str]]:
     if stage.component.name == "rl":
         preset = yaml.safe_load((ROOT / "components/rl/methods" / f"{params['method']}.yaml").read_text())["slots"]
         for phase in params["phases"] or [{}]:
-            for slot in {**preset, "replay": 0, "critic": 0}:
-                levels = (phase.get("slots", {}).get(slot), params[slot], preset.get(slot, "none"))
+            for slot in {**preset, "replay": 0, "critic": 0, "annotate": 0}:
+                levels = (
+                    phase.get("slots", {}).get(slot),
+                    params[slot],
+                    preset.get(slot, [] if slot == "annotate" else "none"),
+                )
                 specs = next(level for level in levels if level is not None)
                 for spec in specs if isinstance(specs, list) else [specs]:
                     yield from _with_nested(slot.removesuffix("s"), {"name": spec} if isinstance(spec, str) else spec)

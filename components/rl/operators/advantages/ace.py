@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from components.rl.step.slots import AdvantageConfig, SlotContext
+from components.rl.configs import AdvantageConfig
+from components.rl.step.context import SlotContext
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 class AceConfig(AdvantageConfig):
     """How the penalty grows with the shift of confidence."""
 
-    needs_reference: ClassVar[bool] = True
+    reads: ClassVar[frozenset[str]] = frozenset({"reference_logprobs"})
     alpha: float = Field(default=1.0, ge=0)
     """Weight of the extra penalty; 0 leaves all advantages as they are."""
     growth: Literal["softplus", "relu"] = "softplus"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
-from components.rl.step.slots import AdvantageConfig, SlotContext
+from components.rl.configs import AdvantageConfig
+from components.rl.step.context import SlotContext
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,6 +24,7 @@ MEASURES = ("rank", "velocity", "acceleration")
 class EffectiveRankConfig(AdvantageConfig):
     """How the measures are taken and how large the bonus may be."""
 
+    writes: ClassVar[frozenset[str]] = frozenset(f"{name}_s" for name in MEASURES)
     stride: int = Field(default=40, ge=1)
     """Tokens between two measurements of the rank within a response."""
     kappa: float = Field(default=2.0, ge=1)

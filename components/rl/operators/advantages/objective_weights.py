@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from components.rl.operators.samplers.categories import softmax
-from components.rl.step.slots import AdvantageConfig, SlotContext
+from components.rl.configs import AdvantageConfig
+from components.rl.curricula.categories import softmax
+from components.rl.step.context import SlotContext
 
 if TYPE_CHECKING:
     from torch import Tensor

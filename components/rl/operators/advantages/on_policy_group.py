@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from components.rl.step.slots import AdvantageConfig, SlotContext
+from components.rl.configs import AdvantageConfig
+from components.rl.step.context import SlotContext
 
 if TYPE_CHECKING:
     from torch import Tensor

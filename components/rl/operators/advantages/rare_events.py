@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from components.rl.step.slots import AdvantageConfig, SlotContext
+from components.rl.configs import AdvantageConfig
+from components.rl.step.context import SlotContext
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -37,7 +38,7 @@ def rare_events(batch: Batch, context: SlotContext, *, config: RareEventsConfig)
     import torch
 
     from components.rl.batch.batch import RIGHT, WRONG
-    from components.rl.operators.samplers.first_rates import first_rates
+    from components.rl.curricula.first_rates import first_rates
 
     rates = first_rates(context.ledger, [prompt.item.id for prompt in batch.prompts])
     rate_s = torch.tensor([torch.nan if rate is None else rate for rate in rates])[batch.group]

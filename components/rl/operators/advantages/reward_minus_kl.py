@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
-from components.rl.step.slots import AdvantageConfig, SlotContext
+from components.rl.configs import AdvantageConfig
+from components.rl.step.context import SlotContext
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 class RewardMinusKLConfig(AdvantageConfig):
     """How much the divergence costs."""
 
-    needs_reference: ClassVar[bool] = True
+    reads: ClassVar[frozenset[str]] = frozenset({"reference_logprobs"})
     coefficient: float = Field(default=0.001, ge=0)
     """beta: price of one nat of divergence in units of reward."""
 

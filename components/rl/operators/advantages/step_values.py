@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from components.rl.step.slots import AdvantageConfig, SlotContext
+from components.rl.configs import AdvantageConfig
+from components.rl.step.context import SlotContext
 from components.rl.step.steps import StepsConfig, walk
 
 if TYPE_CHECKING:

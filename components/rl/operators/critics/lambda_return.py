@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
-from components.rl.step.slots import CriticConfig, SlotContext
+from components.rl.configs import CriticConfig
+from components.rl.step.context import SlotContext
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 class LambdaReturnConfig(CriticConfig):
     """As in advantage gae; both have the same values in PPO."""
 
-    needs_values: ClassVar[bool] = True
+    reads: ClassVar[frozenset[str]] = frozenset({"values"})
     gamma: float = Field(default=1.0, gt=0, le=1)
     """Discount per token."""
     lam: float = Field(default=0.95, ge=0, le=1)

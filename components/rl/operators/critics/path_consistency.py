@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
-from components.rl.step.slots import CriticConfig, SlotContext
+from components.rl.configs import CriticConfig
+from components.rl.step.context import SlotContext
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 class PathConsistencyConfig(CriticConfig):
     """As in objective oreo."""
 
-    needs_reference: ClassVar[bool] = True
+    reads: ClassVar[frozenset[str]] = frozenset({"reference_logprobs"})
     beta: float = Field(default=0.03, gt=0)
     """Weight of the divergence from the reference in the return."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from components.rl.step.slots import SlotConfig, SlotContext
+from components.rl.configs import SlotConfig
+from components.rl.step.context import SlotContext
 from components.rl.step.steps import StepsConfig, complete, critical_step, step_ends, token_texts, walk
 from components.tasks.seeds import derive_rng
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 class CriticalPairsConfig(StepsConfig, SlotConfig):
     """Which responses are rejected, where the pair parts, and what is preferred to them."""
 
+    writes: ClassVar[frozenset[str]] = frozenset({"suffix_n"})
+    clears: ClassVar[bool] = True
     low: float = Field(default=0.2, ge=0, lt=1)
     """A critical step ends at a value of at most this."""
     per_prompt: int = Field(default=4, ge=1)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, field_validator
 
-from components.contract.operators import Bound, OperatorSpec
-from components.rl.step.slots import SlotConfig, SlotContext
+from components.contract.operators import OperatorSpec
+from components.rl.configs import SlotConfig
+from components.rl.step.context import SlotContext
+from components.tasks.slots import DEMONSTRATOR
 
 if TYPE_CHECKING:
     from components.rl.batch.batch import Batch
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 class DemonstrationsConfig(SlotConfig):
     """Who demonstrates, and how often."""
 
-    demonstrator: OperatorSpec = OperatorSpec(name="gold")
+    demonstrator: Annotated[OperatorSpec, DEMONSTRATOR] = OperatorSpec(name="gold")
     """What writes a response to an item: an operator of slot demonstrator."""
     count: int = Field(default=1, ge=1)
     """Demonstrations per group."""
@@ -25,12 +27,8 @@ class DemonstrationsConfig(SlotConfig):
     @field_validator("demonstrator")
     @classmethod
     def _known(cls, value: OperatorSpec) -> OperatorSpec:
-        value.resolve("demonstrator")
+        value.resolve()
         return value
-
-    def uses(self) -> tuple[Bound, ...]:
-        """Return the demonstrator."""
-        return (self.demonstrator.resolve("demonstrator"),)
 
 
 def demonstrations(batch: Batch, collector: Collector, context: SlotContext, *, config: DemonstrationsConfig) -> Batch:
@@ -41,7 +39,7 @@ def demonstrations(batch: Batch, collector: Collector, context: SlotContext, *, 
     from components.rl.batch.joining import regroup
     from components.tasks.seeds import derive_rng
 
-    (write,) = config.uses()
+    write = config.demonstrator.resolve()
     prompts = [prompt for prompt in batch.prompts for _ in range(config.count)]
     texts = []
     for index, prompt in enumerate(prompts):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from components.contract.operators import Bound, OperatorSpec
-from components.rl.step.slots import SlotConfig, SlotContext
+from components.contract.operators import OperatorSpec
+from components.rl.configs import SlotConfig
+from components.rl.step.context import SlotContext
 from components.tasks.seeds import derive_rng
+from components.tasks.slots import DEMONSTRATOR
 from components.tasks.sources.guided import check_template, guided_prompt
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 class ReformulateConfig(SlotConfig):
     """Whose solutions, how they are shown, and how many answers they give."""
 
-    expert: OperatorSpec = OperatorSpec(name="gold")
+    expert: Annotated[OperatorSpec, DEMONSTRATOR] = OperatorSpec(name="gold")
     """The demonstrator that writes the expert's solution."""
     template: str = "{prompt}\nSolution: {solution}\nRewrite it in your own words."
     """The guided prompt."""
@@ -40,17 +42,13 @@ class ReformulateConfig(SlotConfig):
     @field_validator("expert")
     @classmethod
     def _known(cls, value: OperatorSpec) -> OperatorSpec:
-        value.resolve("demonstrator")
+        value.resolve()
         return value
 
     @field_validator("template")
     @classmethod
     def _complete(cls, value: str) -> str:
         return check_template(value)
-
-    def uses(self) -> tuple[Bound, ...]:
-        """Return the expert."""
-        return (self.expert.resolve("demonstrator"),)
 
 
 def reformulate(batch: Batch, collector: Collector, context: SlotContext, *, config: ReformulateConfig) -> Batch:
@@ -83,7 +81,7 @@ def reformulate(batch: Batch, collector: Collector, context: SlotContext, *, con
 
 
 def _solution(prompt: Prompt, context: SlotContext, config: ReformulateConfig) -> str:
-    (expert,) = config.uses()
+    expert = config.expert.resolve()
     text = expert(prompt.item, derive_rng(context.seed, "reformulate", context.step, prompt.item.id))
     assert isinstance(text, str)
     return text

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import Field
 
 from components.contract.errors import InputError
-from components.rl.step.slots import ObjectiveConfig, SlotContext, TokenLoss
+from components.rl.batch.token_loss import TokenLoss
+from components.rl.configs import ObjectiveConfig
+from components.rl.step.context import SlotContext
 
 if TYPE_CHECKING:
     from components.modeling.packing.logprobs import TokenScores
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
 class DpoConfig(ObjectiveConfig):
     """How strongly the policy is held at the reference."""
 
-    needs_reference: ClassVar[bool] = True
+    reads: ClassVar[frozenset[str]] = frozenset({"reference_logprobs"})
+    takes: ClassVar[frozenset[str]] = frozenset({"suffix_n"})
     silent_at_zero: ClassVar[bool] = False
     whole_groups: ClassVar[bool] = True
     beta: float = Field(default=0.1, gt=0)

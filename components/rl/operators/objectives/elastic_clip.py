@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
-from components.contract.errors import InputError
-from components.rl.step.slots import ObjectiveConfig, SlotContext, TokenLoss
+from components.rl.batch.token_loss import TokenLoss
+from components.rl.configs import ObjectiveConfig
+from components.rl.step.context import SlotContext
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 class ElasticClipConfig(ObjectiveConfig):
     """The base band and how it stretches; both factors 0 is PPO's clip."""
 
+    reads: ClassVar[frozenset[str]] = frozenset({"pass_rate_s"})
     clip_low: float = Field(default=0.2, ge=0, le=1)
     """Base band downwards."""
     clip_high: float = Field(default=0.2, ge=0)
@@ -34,7 +36,7 @@ class ElasticClipConfig(ObjectiveConfig):
 def elastic_clip(scores: TokenScores, batch: Batch, context: SlotContext, *, config: ElasticClipConfig) -> TokenLoss:
     """Return per token -min(r A, clip(r, 1 - f clip_low, 1 + f clip_high) A).
 
-    f = (1 + k1 min(|A|, a_max) / a_max) (1 + k2 4 p (1 - p)), p the pass rate of the response's group, which advantage
+    f = (1 + k1 min(|A|, a_max) / a_max) (1 + k2 4 p (1 - p)), p the pass rate of the response's group, which annotate
     operator `pass_rates` marks. The lower bound stays at or above 0.
     Metrics: `clip_fraction`, and of rare right responses (right ones of groups with p <= 1/4) `rare_right_share` and
     `rare_right_clipped`, both as shares of all tokens, so that their ratio is the clip fraction among them.
@@ -47,7 +49,7 @@ def elastic_clip(scores: TokenScores, batch: Batch, context: SlotContext, *, con
     loss_n, silenced_n = clipped_loss(
         token_ratio(scores, batch), batch.advantages, low_n, 1 + config.clip_high * stretch_n
     )
-    rare_n = (batch.to_tokens(_pass_rates(batch)) <= 0.25) & (batch.advantages > 0)
+    rare_n = (batch.to_tokens(batch.extras["pass_rate_s"]) <= 0.25) & (batch.advantages > 0)
     metrics = {"rare_right_share": rare_n.float(), "rare_right_clipped": silenced_n * rare_n}
     return TokenLoss(loss_n, {"clip_fraction": silenced_n} | metrics)
 
@@ -55,12 +57,6 @@ def elastic_clip(scores: TokenScores, batch: Batch, context: SlotContext, *, con
 def band_stretch(batch: Batch, config: ElasticClipConfig) -> Tensor:
     """Return [N]: f, by which both sides of the band are multiplied; at least 1."""
     micro_n = 1 + config.advantage_factor * (batch.advantages.abs() / config.advantage_max).clamp(max=1)
-    pass_rate_s = _pass_rates(batch)
+    pass_rate_s = batch.extras["pass_rate_s"]
     macro_s = 1 + config.variance_factor * 4 * pass_rate_s * (1 - pass_rate_s)
     return micro_n * batch.to_tokens(macro_s)
-
-
-def _pass_rates(batch: Batch) -> Tensor:
-    if "pass_rate_s" not in batch.extras:
-        raise InputError("objective elastic_clip reads pass rates: put advantage operator pass_rates before it")
-    return batch.extras["pass_rate_s"]

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
-from components.rl.step.slots import ObjectiveConfig, SlotContext, TokenLoss
+from components.rl.batch.token_loss import TokenLoss
+from components.rl.configs import ObjectiveConfig
+from components.rl.step.context import SlotContext
 
 if TYPE_CHECKING:
     from components.modeling.packing.logprobs import TokenScores
@@ -16,8 +18,7 @@ if TYPE_CHECKING:
 class OreoConfig(ObjectiveConfig):
     """How consistency is asked for."""
 
-    needs_reference: ClassVar[bool] = True
-    needs_values: ClassVar[bool] = True
+    reads: ClassVar[frozenset[str]] = frozenset({"reference_logprobs", "values"})
     silent_at_zero: ClassVar[bool] = False
     beta: float = Field(default=0.03, gt=0)
     """Weight of the divergence from the reference in the return."""

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
-from components.rl.step.slots import ObjectiveConfig, SlotContext, TokenLoss
+from components.rl.batch.token_loss import TokenLoss
+from components.rl.configs import ObjectiveConfig
+from components.rl.step.context import SlotContext
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -20,6 +22,7 @@ CHUNK_ROWS = 4096
 class RoverConfig(ObjectiveConfig):
     """How Q is read off the policy."""
 
+    reads: ClassVar[frozenset[str]] = frozenset({"mean_logprob_n"})
     silent_at_zero: ClassVar[bool] = (
         False  # a response without reward signal still has the bootstrapped part of its target
     )
@@ -33,7 +36,7 @@ def rover(scores: TokenScores, batch: Batch, context: SlotContext, *, config: Ro
     """Return per token (q_t - y_t)^2 with q_t = rho (logp - old logp) and a target y_t without gradient.
 
     y_t = A + beta rho (1/|V|) sum_v (log pi(v | s_(t+1)) - log pi_old(v | s_(t+1))), without the sum at the last token;
-    A is the centred reward (advantage group_mean). Reads `extras["mean_logprob_n"]` of advantage vocabulary_means.
+    A is the centred reward (advantage group_mean). `mean_logprob_n` is of annotate vocabulary_means.
     Source: He et al. 2025, ROVER (arXiv:2509.24981), and the released actor. At the first update after a rollout the
     gradient is twice that of -A logp: what sets ROVER apart needs several updates per batch.
     """

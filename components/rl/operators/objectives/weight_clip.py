@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from components.rl.step.slots import ObjectiveConfig, SlotContext, TokenLoss
+from components.rl.batch.token_loss import TokenLoss
+from components.rl.configs import ObjectiveConfig
+from components.rl.step.context import SlotContext
 
 if TYPE_CHECKING:
     from components.modeling.packing.logprobs import TokenScores

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
-from components.rl.step.slots import RegularizerConfig, SlotContext, TokenLoss
+from components.rl.batch.token_loss import TokenLoss
+from components.rl.configs import RegularizerConfig
+from components.rl.step.context import SlotContext
 
 if TYPE_CHECKING:
     from components.modeling.packing.logprobs import TokenScores
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 class ForwardKLConfig(RegularizerConfig):
     """How the reference is reweighted by reward."""
 
-    needs_reference: ClassVar[bool] = True
+    reads: ClassVar[frozenset[str]] = frozenset({"reference_logprobs"})
     right: float = Field(default=1.0, ge=0)
     """Weight g of the term at right responses."""
     wrong: float = Field(default=0.1, ge=0)

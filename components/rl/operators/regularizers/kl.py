@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from components.rl.step.slots import RegularizerConfig, SlotContext, TokenLoss
+from components.rl.batch.token_loss import TokenLoss
+from components.rl.configs import RegularizerConfig
+from components.rl.step.context import SlotContext
 
 if TYPE_CHECKING:
     from components.modeling.packing.logprobs import TokenScores
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 class KLConfig(RegularizerConfig):
     """Which estimator of KL(policy || reference)."""
 
-    needs_reference: ClassVar[bool] = True
+    reads: ClassVar[frozenset[str]] = frozenset({"reference_logprobs"})
     estimator: Literal["k1", "k2", "k3"] = "k3"
     """With d = logp - reference logp, k1: d. k2: d^2 / 2. k3: exp(-d) - 1 + d, GRPO's choice.
 

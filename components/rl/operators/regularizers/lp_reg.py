@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
-from components.rl.step.slots import RegularizerConfig, SlotContext, TokenLoss
+from components.rl.batch.token_loss import TokenLoss
+from components.rl.configs import RegularizerConfig
+from components.rl.step.context import SlotContext
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 class LpRegConfig(RegularizerConfig):
     """Which tokens are protected."""
 
+    reads: ClassVar[frozenset[str]] = frozenset({"proxy_logprob_n"})
     rho: float = Field(default=0.01, gt=0, le=1)
     """Share of the tokens with a negative advantage that count as rare: those least likely when they were drawn."""
 
@@ -26,8 +29,8 @@ def lp_reg(scores: TokenScores, batch: Batch, context: SlotContext, *, config: L
     """Return coefficient * (exp(d) - d - 1), d = proxy logp - logp, on protected tokens and 0 on all others.
 
     Protected: negative advantage, among the rarest `rho` of such tokens in the minibatch, kept by the proxy, and below
-    the proxy's probability. The term is k3, whose gradient is in expectation that of KL(proxy || policy). Reads
-    `extras["proxy_logprob_n"]` of advantage min_p_proxy. Metric `lp_reg_share`: protected tokens.
+    the proxy's probability. The term is k3, whose gradient is in expectation that of KL(proxy || policy).
+    `proxy_logprob_n` is of annotate min_p_proxy. Metric `lp_reg_share`: protected tokens.
     Source: Huang et al. 2025, Low-probability Tokens Sustain Exploration (arXiv:2510.03222), and its released code.
     """
     import torch

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from components.rl.step.slots import RegularizerConfig, SlotContext, TokenLoss
+from components.rl.batch.token_loss import TokenLoss
+from components.rl.configs import RegularizerConfig
+from components.rl.step.context import SlotContext
 
 if TYPE_CHECKING:
     from components.modeling.packing.logprobs import TokenScores
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 class OfflineKLConfig(RegularizerConfig):
     """Nothing but the coefficient."""
 
-    needs_reference: ClassVar[bool] = True
+    reads: ClassVar[frozenset[str]] = frozenset({"reference_logprobs"})
 
 
 def offline_kl(scores: TokenScores, batch: Batch, context: SlotContext, *, config: OfflineKLConfig) -> TokenLoss:

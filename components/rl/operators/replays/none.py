@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from components.rl.step.slots import NoConfig, SlotContext
+from components.rl.configs import NoConfig
+from components.rl.step.context import SlotContext
 
 if TYPE_CHECKING:
     from components.rl.batch.batch import Batch

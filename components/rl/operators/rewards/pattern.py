@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from components.contract.regular import RegularExpression
-from components.rl.step.slots import RewardConfig, SlotContext
+from components.rl.configs import RewardConfig
+from components.rl.step.context import SlotContext
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, Self
 from pydantic import Field, model_validator
 
 from components.contract.errors import InputError
-from components.rl.step.slots import SlotConfig, SlotContext
+from components.rl.configs import SlotConfig
+from components.rl.step.context import SlotContext
 
 if TYPE_CHECKING:
     from torch import Tensor

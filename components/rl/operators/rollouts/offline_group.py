@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from components.rl.step.slots import SlotConfig, SlotContext
+from components.rl.configs import SlotConfig
+from components.rl.step.context import SlotContext
 
 if TYPE_CHECKING:
     from components.rl.batch.batch import Batch, Prompt

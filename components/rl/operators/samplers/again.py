@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from components.rl.curricula.learning_progress import own_tries
+from components.rl.curricula.task_space import TaskSpace, task_space
 from components.rl.operators.samplers.alp_gmm import (
     ALPGMMConfig,
     component_weights,
@@ -15,13 +17,11 @@ from components.rl.operators.samplers.alp_gmm import (
     test_if_due,
     update_mixture,
 )
-from components.rl.operators.samplers.learning_progress import own_tries
-from components.rl.operators.samplers.task_space import TaskSpace, task_space
-from components.rl.step.slots import SlotContext
+from components.rl.step.context import SlotContext
 
 if TYPE_CHECKING:
     from components.rl.batch.batch import Prompt
-    from components.rl.operators.samplers.gaussian_mixture import Mixture
+    from components.rl.curricula.gaussian_mixture import Mixture
 
 
 class AgainConfig(ALPGMMConfig):
@@ -61,7 +61,7 @@ def again(pool: Sequence[Prompt], count: int, context: SlotContext, *, config: A
 def _expert_lessons(
     space: TaskSpace, context: SlotContext, config: AgainConfig, knowledge: list[float]
 ) -> list[dict[str, Any]]:
-    from components.rl.operators.samplers.earlier_learners import choose_expert, earlier_learners, lessons_of
+    from components.rl.curricula.earlier_learners import choose_expert, earlier_learners, lessons_of
 
     learners = earlier_learners(context, space, space.landmarks(config.test_tasks))
     if not learners:
@@ -120,7 +120,7 @@ def _pick(
 
 
 def _mixture_of(lesson: dict[str, Any]) -> Mixture:
-    from components.rl.operators.samplers.gaussian_mixture import Mixture
+    from components.rl.curricula.gaussian_mixture import Mixture
 
     even = [1 / len(lesson["means"])] * len(lesson["means"])
     return Mixture.from_json({"weights": even, "means": lesson["means"], "covariances": lesson["covariances"]})

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from components.rl.operators.samplers.learning_progress import Try, absolute_progress, own_tries
-from components.rl.operators.samplers.task_space import TaskSpace, task_space
-from components.rl.step.slots import SlotConfig, SlotContext
+from components.rl.configs import SlotConfig
+from components.rl.curricula.learning_progress import Try, absolute_progress, own_tries
+from components.rl.curricula.task_space import TaskSpace, task_space
+from components.rl.step.context import SlotContext
 
 if TYPE_CHECKING:
     from components.rl.batch.batch import Prompt
-    from components.rl.operators.samplers.gaussian_mixture import Mixture
+    from components.rl.curricula.gaussian_mixture import Mixture
 
 
 class ALPGMMConfig(SlotConfig):
@@ -62,7 +63,7 @@ def update_mixture(space: TaskSpace, context: SlotContext, config: ALPGMMConfig)
 
     `context.memory` holds "progress" (of every task so far), "fitted" (tasks at the last fit) and "mixture".
     """
-    from components.rl.operators.samplers.gaussian_mixture import Mixture
+    from components.rl.curricula.gaussian_mixture import Mixture
 
     tries = own_tries(context, space)
     progress = context.memory.setdefault("progress", [])
@@ -79,7 +80,7 @@ def fit_progress(tries: Sequence[Try], progress: Sequence[float], end: int, conf
     """Return the mixture over (task, progress) of the `fit_every` tasks before the `end`-th."""
     import torch
 
-    from components.rl.operators.samplers.gaussian_mixture import best_mixture
+    from components.rl.curricula.gaussian_mixture import best_mixture
 
     recent = range(end - config.fit_every, end)
     points = torch.tensor([[*tries[index].point, progress[index]] for index in recent], dtype=torch.float64)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from components.rl.operators.samplers.angles import angle_concentration, question_span
-from components.rl.step.slots import SlotConfig, SlotContext
+from components.rl.configs import SlotConfig
+from components.rl.curricula.angles import angle_concentration, question_span
+from components.rl.step.context import SlotContext
 
 if TYPE_CHECKING:
     from components.rl.batch.batch import Prompt

@@ -6,7 +6,8 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from components.rl.step.slots import NoConfig, SlotContext
+from components.rl.configs import NoConfig
+from components.rl.step.context import SlotContext
 
 if TYPE_CHECKING:
     from components.rl.batch.batch import Prompt

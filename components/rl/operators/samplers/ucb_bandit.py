@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from components.rl.operators.samplers.categories import CategoryConfig, draw, members, softmax
-from components.rl.operators.samplers.gains import new_gains
-from components.rl.step.slots import SlotContext
+from components.rl.curricula.categories import CategoryConfig, draw, members, softmax
+from components.rl.curricula.gains import new_gains
+from components.rl.step.context import SlotContext
 
 if TYPE_CHECKING:
     from components.rl.batch.batch import Prompt

@@ -9,7 +9,8 @@ from typing import Literal
 from pydantic import Field
 
 from components.contract.component import Params
-from components.rl.step.slots import SlotContext, StepSettings
+from components.rl.step.context import SlotContext
+from components.rl.step.settings import StepSettings
 
 
 class AnnealConfig(Params):

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from components.rl.step.slots import SlotConfig, SlotContext, StepSettings
+from components.rl.configs import SlotConfig
+from components.rl.step.context import SlotContext
+from components.rl.step.settings import StepSettings
 
 if TYPE_CHECKING:
     from components.rl.step.ledger import Visit

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from components.rl.step.slots import NoConfig, SlotContext, StepSettings
+from components.rl.configs import NoConfig
+from components.rl.step.context import SlotContext
+from components.rl.step.settings import StepSettings
 
 
 def constant(settings: StepSettings, context: SlotContext, *, config: NoConfig) -> StepSettings:

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from components.rl.curricula.learning_progress import Try, absolute_progress, tries_of
+from components.rl.curricula.task_space import TaskSpace
 from components.rl.operators.samplers.alp_gmm import ALPGMMConfig, fit_progress
-from components.rl.operators.samplers.learning_progress import Try, absolute_progress, tries_of
-from components.rl.operators.samplers.task_space import TaskSpace
 
 if TYPE_CHECKING:
-    from components.rl.operators.samplers.gaussian_mixture import Mixture
+    from components.rl.curricula.gaussian_mixture import Mixture
+    from components.rl.step.context import SlotContext
     from components.rl.step.ledger import Visit
-    from components.rl.step.slots import SlotContext
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from components.contract.errors import InputError
-from components.rl.operators.samplers.categories import field_of
+from components.rl.curricula.categories import field_of
 
 if TYPE_CHECKING:
     from components.rl.batch.batch import Prompt

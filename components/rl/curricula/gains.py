@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from components.rl.batch.batch import Prompt
-    from components.rl.step.slots import SlotContext
+    from components.rl.step.context import SlotContext
 
 
 class Gain(NamedTuple):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from components.contract.errors import InputError
-from components.rl.step.slots import SlotConfig
+from components.rl.configs import SlotConfig
 
 if TYPE_CHECKING:
     from components.rl.batch.batch import Prompt

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
-from components.rl.step.slots import AdvantageConfig, SlotContext
+from components.rl.configs import SlotConfig
+from components.rl.step.context import SlotContext
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -14,9 +15,10 @@ if TYPE_CHECKING:
     from components.rl.batch.batch import Batch
 
 
-class MinPProxyConfig(AdvantageConfig):
+class MinPProxyConfig(SlotConfig):
     """What counts as noise."""
 
+    writes: ClassVar[frozenset[str]] = frozenset({"proxy_logprob_n"})
     kappa: float = Field(default=0.02, gt=0, lt=1)
     """Smallest probability that is kept."""
     relative: bool = True
@@ -26,7 +28,7 @@ class MinPProxyConfig(AdvantageConfig):
 def min_p_proxy(batch: Batch, context: SlotContext, *, config: MinPProxyConfig) -> Batch:
     """Mark `proxy_logprob_n`: the token's log-probability under the proxy, NaN where the proxy drops it.
 
-    The proxy is the old policy with tokens below the threshold dropped and the rest renormalised; advantages stay.
+    The proxy is the old policy with tokens below the threshold dropped and the rest renormalised.
     Source: Huang et al. 2025, Low-probability Tokens Sustain Exploration (arXiv:2510.03222), and its released code.
     """
     from components.rl.step.scoring import frozen_token_map

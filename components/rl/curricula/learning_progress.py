@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from components.rl.operators.samplers.task_space import Point, TaskSpace
+    from components.rl.curricula.task_space import Point, TaskSpace
+    from components.rl.step.context import SlotContext
     from components.rl.step.ledger import Visit
-    from components.rl.step.slots import SlotContext
 
 FIRST = 6
 """Tasks before this one have no progress: too few to compare with (released code of ALP-GMM)."""

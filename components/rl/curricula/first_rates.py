@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from components.rl.batch.batch import Prompt
+    from components.rl.step.context import SlotContext
     from components.rl.step.ledger import PassRates
-    from components.rl.step.slots import SlotContext
 
 
 def first_rates(ledger: PassRates, prompt_ids: Sequence[str]) -> list[float | None]:

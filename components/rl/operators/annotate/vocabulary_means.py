@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from components.rl.step.slots import AdvantageConfig, SlotContext
+from components.rl.configs import SlotConfig
+from components.rl.step.context import SlotContext
 
 if TYPE_CHECKING:
     from components.rl.batch.batch import Batch
 
 
-class VocabularyMeansConfig(AdvantageConfig):
+class VocabularyMeansConfig(SlotConfig):
     """No settings: how objective rover uses the means is set there."""
+
+    writes: ClassVar[frozenset[str]] = frozenset({"mean_logprob_n"})
 
 
 def vocabulary_means(batch: Batch, context: SlotContext, *, config: VocabularyMeansConfig) -> Batch:
-    """Mark `mean_logprob_n`: (1/|V|) sum_v log pi_old(v | s_t) at the step's temperature; advantages stay.
+    """Mark `mean_logprob_n`: (1/|V|) sum_v log pi_old(v | s_t) at the step's temperature.
 
     Source: He et al. 2025, ROVER (arXiv:2509.24981): the expectation under the uniform policy.
     """

@@ -1,0 +1,19 @@
+"""Params: the base of every parameter schema, of components and of operators alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Params(BaseModel):
+    """Base of every parameter schema: frozen, unknown keys refused, a docstring under each field."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False, validate_default=True
+    )
+
+    def local_files(self) -> list[Path]:
+        """Return the local files that are read, so that a stage is run again when they change."""
+        return []

@@ -1,0 +1,100 @@
+"""What the configs of operators of rl are based on: what a step must prepare for them, and what they hand on."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from components.contract.errors import InputError
+from components.contract.params import Params
+
+Denominator = Literal["tokens", "responses", "groups", "constant"]
+
+
+RENAMED = {"needs_reference": "reference_logprobs", "needs_values": "values"}
+
+
+class SlotConfig(Params):
+    """Base of operator configs. Class variables say what a step must prepare for the operator, and what it hands on.
+
+    A mark is an entry of `batch.extras`; its name ends in `_s` (a value per response) or in `_n` (one per token).
+    """
+
+    reads: ClassVar[frozenset[str]] = frozenset()
+    """What must be on the batch: marks of operators before it, `reference_logprobs`, `values`."""
+    takes: ClassVar[frozenset[str]] = frozenset()
+    """Marks that it reads where they are there, and does without where they are not."""
+    writes: ClassVar[frozenset[str]] = frozenset()
+    """Marks that it puts on the batch."""
+    clears: ClassVar[bool] = False
+    """Whether the batch that it returns has no marks of operators before it."""
+    needs_entropy: ClassVar[bool] = False
+    """Whether a loss reads `scores.entropies`, with its gradient."""
+    needs_processor: ClassVar[bool] = False
+    """Whether it draws through a logits processor, which the native sampler has and an engine has not."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Refuse what configs said before `reads` did: it would go unseen, and the operator read NaN."""
+        super().__pydantic_init_subclass__(**kwargs)
+        for old, name in RENAMED.items():
+            if old in vars(cls):
+                raise InputError(f"{cls.__qualname__}: {old} is gone; write reads = frozenset({{{name!r}}})")
+
+
+class NoConfig(SlotConfig):
+    """An operator without settings."""
+
+
+class RewardConfig(SlotConfig):
+    """Base of reward configs."""
+
+    weight: float = 1.0
+    """Factor of this reward in the sum of all."""
+
+
+class AdvantageConfig(SlotConfig):
+    """Base of advantage configs."""
+
+
+class CriticConfig(SlotConfig):
+    """Base of critic configs: how the value model is fitted to the targets that the operator returns."""
+
+    learning_rate: float = Field(default=1e-4, gt=0)
+    """AdamW's constant rate, after the warm-up."""
+    warmup_steps: int = Field(default=0, ge=0)
+    """Updates of the value model in which its rate rises linearly."""
+    epochs: int = Field(default=1, ge=1)
+    """Passes over a step's batch."""
+    minibatches: int = Field(default=1, ge=1)
+    """Updates per pass; whole groups go into each."""
+    clip: float | None = Field(default=None, gt=0)
+    """Values count at most this far from those before the update (PPO's value clipping); null for no bound."""
+    clip_norm: float | None = Field(default=1.0, gt=0)
+    """Largest norm of the value model's gradient; null leaves it as it is."""
+
+
+class LossConfig(SlotConfig):
+    """Base of configs of operators that make a loss."""
+
+
+class ObjectiveConfig(LossConfig):
+    """Base of objective configs: by what the sum of token losses is divided."""
+
+    silent_at_zero: ClassVar[bool] = True
+    """Whether a response whose advantages are all 0 has no gradient, so that the update may leave it out."""
+    whole_groups: ClassVar[bool] = False
+    """Whether a forward pass must hold all responses of a group, because the loss compares them."""
+    denominator: Denominator = "tokens"
+    """tokens: all tokens of the update. responses: mean over responses of each one's token mean. groups: mean over
+    groups of each one's token mean. constant: responses times `constant`."""
+    constant: int | None = Field(default=None, ge=1)
+    """Divisor per response for denominator constant; by default the token limit `max_new_tokens`."""
+
+
+class RegularizerConfig(LossConfig):
+    """Base of regularizer configs."""
+
+    coefficient: float = Field(default=0.01, ge=0)
+    """Weight of the term in the loss; it is divided by the objective's denominator."""

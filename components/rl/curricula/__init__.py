@@ -1,0 +1,1 @@
+"""What samplers know of prompts and of learning: categories, gains, first pass rates, task spaces."""

@@ -1,0 +1,1 @@
+"""Operators that mark the batch for those behind them, before advantages."""

@@ -1,0 +1,24 @@
+"""The slots of tasks: where items come from, who solves them for show, and what judges a response."""
+
+from __future__ import annotations
+
+from components.contract.slots import Slot
+
+SOURCE = Slot(
+    name="source",
+    package=f"{__package__}.sources",
+    summary="Where rows come from",
+    call="(request: SourceRequest) -> SourceRows",
+)
+VERIFIER = Slot(
+    name="verifier",
+    package=f"{__package__}.verifiers",
+    summary="Whether a response is right",
+    call="(item: Item, response: str) -> Verdict",
+)
+DEMONSTRATOR = Slot(
+    name="demonstrator",
+    package=f"{__package__}.demonstrators",
+    summary="What writes a response to an item",
+    call="(item: Item, rng: Random) -> str",
+)
