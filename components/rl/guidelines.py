@@ -8,7 +8,7 @@ from components.contract.display import Role
 from components.contract.operators import OperatorSpec
 from components.rl.operators.objectives.ppo_clip import PPOClipConfig
 from components.rl.params import RLParams
-from components.rl.presets import SlotSpecs
+from components.rl.slots import SlotSpecs
 
 LONG_BUDGET = 8192
 """Tokens of a response beyond which leaving out truncated ones no longer helps; reconstructed."""

@@ -133,8 +133,11 @@ def bind(specs: SlotSpecs) -> Slots:
 
     Raises UnknownName or InputError that names slot and operator, also for operators that do not fit together.
     """
-    bound = {key: tuple(spec.resolve(slot) for spec in given) for key, slot, given in specs.filled()}
-    return Slots(**{key: given if step_slots()[key].many else given[0] for key, given in bound.items()})
+    bound: dict[str, Any] = {}
+    for key, slot, given in specs.filled():
+        found = tuple(spec.resolve(slot) for spec in given)
+        bound[key] = found if slot.many else found[0]
+    return Slots(**bound)
 
 
 def check_specs(key: str, given: OperatorSpec | Sequence[OperatorSpec]) -> None:

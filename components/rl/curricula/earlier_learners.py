@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from components.rl.curricula.learning_progress import Try, absolute_progress, tries_of
+from components.rl.curricula.progress_mixture import ALPGMMConfig, fit_progress
 from components.rl.curricula.task_space import TaskSpace
-from components.rl.operators.samplers.alp_gmm import ALPGMMConfig, fit_progress
 
 if TYPE_CHECKING:
     from components.rl.curricula.gaussian_mixture import Mixture

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from components.rl.curricula.learning_progress import own_tries
-from components.rl.curricula.task_space import TaskSpace, task_space
-from components.rl.operators.samplers.alp_gmm import (
+from components.rl.curricula.progress_mixture import (
     ALPGMMConfig,
     component_weights,
     sampler_rng,
     test_if_due,
     update_mixture,
 )
+from components.rl.curricula.task_space import TaskSpace, task_space
 from components.rl.step.context import SlotContext
 
 if TYPE_CHECKING:
