@@ -11,7 +11,7 @@ from components.contract.registry import components
 from components.rl.presets import FOLDER as METHODS
 from pipelines.cli.catalog import describe_fields
 from pipelines.language.whole_file import write_whole
-from pipelines.methods.tables import coordinate_table, index_table, result_table, shipped
+from pipelines.methods.tables import coordinate_table, index_table, result_table, shipped, shipped_systems
 
 COMPONENTS = Path(__file__).parents[1] / "components"
 
@@ -49,7 +49,7 @@ def readmes() -> dict[Path, dict[str, str]]:
             found[path] = {"parameters": parameter_table(components().get(name))}
     presets = shipped()
     found[METHODS / "README.md"] = {
-        "index": index_table(presets),
+        "index": index_table(presets, shipped_systems()),
         "coordinates": coordinate_table(presets),
         "results": result_table(),
     }

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import InputError
 from pipelines.cli.output import print_json, print_table, seconds_text
 from pipelines.cli.stores import store_of
 from pipelines.language.find import METHODS
-from pipelines.language.whole_file import write_whole
+
+if TYPE_CHECKING:
+    from pipelines.methods.methods import Method
 
 
 def methods(arguments: argparse.Namespace) -> int:
-    """List all methods: where they come from, what sets them apart, whether they run and reproduce."""
-    from pipelines.methods.methods import list_methods
+    """List all methods, or show one: where it comes from, what sets it apart, whether it runs and reproduces."""
+    from pipelines.methods.methods import find_method, list_methods
 
+    if arguments.slug is not None:
+        show(find_method(arguments.slug), as_json=arguments.json)
+        return 0
     found = [method.to_json() for method in list_methods()]
     if arguments.json:
         print_json(found)
@@ -30,14 +34,38 @@ def methods(arguments: argparse.Namespace) -> int:
             row["slug"],
             str(row["catalogue"] or "-"),
             cite(row["paper"]) if row["paper"] else "-",
-            coordinates(row["slots"]),
+            " > ".join(dict.fromkeys(row["stages"].values())) or coordinates(row["slots"]),
             row["status"],
             result_text(row["verdict"]),
         ]
         for row in found
     ]
-    print_table(["method", "id", "paper", "slots", "status", "last reproduction"], rows)
+    print_table(["method", "id", "paper", "slots or stages", "status", "last reproduction"], rows)
     return 0
+
+
+def show(method: Method, *, as_json: bool) -> None:
+    """Print one method: what it is, its slots or stages, the source of each constant, and what it leaves out."""
+    constants = method.constants
+    found = {**method.to_json(), "constants": [asdict(constant) for constant in constants]}
+    if as_json:
+        print_json(found)
+        return
+    number = f" ({found['catalogue']})" if found["catalogue"] is not None else ""
+    print(f"{found['slug']}{number}: {found['title'] or '-'}, a {found['kind']} of {found['origin']}")
+    for key in ("paper", "summary", "status", "recipe"):
+        print(f"{key}: {found[key] or '-'}")
+    print(f"last reproduction: {result_text(found['verdict'])}")
+    for text in found["missing"]:
+        print(f"left out: {text}")
+    if found["stages"]:
+        print(f"stages: {', '.join(f'{name} ({component})' for name, component in found['stages'].items())}")
+    elif found["slots"]:
+        print(f"slots: {coordinates(found['slots'])}")
+    if constants:
+        print()
+        rows = [[constant.place, str(constant.value), constant.source or "-"] for constant in constants]
+        print_table(["constant", "value", "source"], rows)
 
 
 def cite(paper: str) -> str:
@@ -67,7 +95,8 @@ def result_text(verdict: dict[str, Any] | None) -> str:
 
 def diff(arguments: argparse.Namespace) -> int:
     """Show the slots and constants in which two methods differ, with their sources."""
-    from pipelines.methods.methods import Side, diff_methods
+    from pipelines.methods.diff import diff_methods
+    from pipelines.methods.slots_diff import Side
 
     found = diff_methods(arguments.a, arguments.b)
     if arguments.json:
@@ -81,7 +110,7 @@ def diff(arguments: argparse.Namespace) -> int:
         return value if side.source is None else f"{value}  ({side.source})"
 
     if not found:
-        print(f"{arguments.a} and {arguments.b} fill all slots alike")
+        print(f"{arguments.a} and {arguments.b} do not differ")
         return 0
     print_table(["where", arguments.a, arguments.b], [[row.place, text(row.a), text(row.b)] for row in found])
     return 0
@@ -91,7 +120,9 @@ def reproduce(arguments: argparse.Namespace) -> int:
     """Run a method's reproduction on some seeds and print the effect with its verdict; 0 whatever the verdict."""
     from pipelines.engines.engine import RunOptions
     from pipelines.engines.start import start_run
+    from pipelines.methods.methods import method_file
     from pipelines.methods.reproduce import measure, record_json
+    from pipelines.methods.results import record_result
     from pipelines.recipe.layers import override_text
     from pipelines.recipe.recipe import load_recipe
     from pipelines.runs.measured import Measured
@@ -103,17 +134,18 @@ def reproduce(arguments: argparse.Namespace) -> int:
     if recipe.hallmark is None:
         raise InputError(f"recipe {recipe.name!r} has no 'hallmark', so there is nothing to reproduce")
     store = store_of(arguments)
+    slug = Path(arguments.slug).stem
+    file = method_file(slug, recipe) if arguments.record else None  # before hours of work, not after
     options = RunOptions(new=arguments.new, jobs=arguments.jobs)
     plan, result = start_run(recipe, store, engine="local", options=options, quiet_stdout=True)
     if result.exit_code:
         for stage, error in result.failures.items():
             print(f"posttrain: {stage}: {error}", file=sys.stderr)
         return result.exit_code
-    slug = Path(arguments.slug).stem
     measured = Measured(store, result.run_id)
     found = record_json(measure(slug, plan, measured), plan, measured.run_seconds) | {"run_id": result.run_id}
-    if arguments.record:
-        _record(slug, found)
+    if file is not None:
+        record_result(file, found)
     if arguments.json:
         print_json(found)
     else:
@@ -125,16 +157,6 @@ def _recipe(slug: str) -> str:
     """Return the recipe of a method: its name below recipes/methods, or a path as it is."""
     is_path = slug.endswith((".yaml", ".yml"))
     return slug if is_path or slug.startswith(METHODS) else f"{METHODS}{slug}"
-
-
-def _record(slug: str, found: dict[str, Any]) -> None:
-    """Write the result as data beside the preset; the run's id means something in its own store only."""
-    from pipelines.methods.methods import result_path
-
-    path = result_path(slug)
-    path.parent.mkdir(exist_ok=True)
-    kept = {key: value for key, value in found.items() if key != "run_id"}
-    write_whole(path, json.dumps(kept, indent=1) + "\n")
 
 
 def print_reproduction(found: dict[str, Any]) -> None:

@@ -166,10 +166,13 @@ def _catalog_commands(commands: Any) -> None:
 
 
 def _method_commands(commands: Any) -> None:
-    methods = _command(commands, "methods", "list RL methods: slots, paper, last verdict", "methods:methods")
+    methods = _command(commands, "methods", "list methods, or show one: paper, what it is, verdict", "methods:methods")
     methods.set_defaults(instead="; 'posttrain diff A B' shows how two methods differ")
+    methods.add_argument("slug", nargs="?", metavar="SLUG", help="only this one, with the sources of its constants")
     _json(methods)
-    diff = _command(commands, "diff", "show the slots and constants in which two methods differ", "methods:diff")
+    diff = _command(
+        commands, "diff", "show the stages, slots and constants in which two methods differ", "methods:diff"
+    )
     diff.add_argument("a", metavar="A", help="a method")
     diff.add_argument("b", metavar="B")
     _json(diff)
@@ -185,7 +188,7 @@ def _method_commands(commands: Any) -> None:
     _jobs(reproduce)
     _store(reproduce)
     _json(reproduce)
-    reproduce.add_argument("--record", action="store_true", help="keep the result in components/rl/methods/results")
+    reproduce.add_argument("--record", action="store_true", help="keep the result beside the method's file, in results")
 
 
 def _other_commands(commands: Any) -> None:

@@ -8,10 +8,12 @@ from pathlib import Path
 
 from components.contract.component import NAME
 from components.contract.errors import InputError
-from components.contract.registry import registered_folders
+from components.contract.registry import Folder, registered_folders
 from pipelines.language.problems import meant, shown
 
 FOLDER = Path(__file__).parents[1] / "recipes"
+ORIGIN = "pipelines/recipes"
+"""How the folder above is called in tables."""
 VARIABLE = "POSTTRAIN_RECIPES"
 GROUP = "posttrain.recipes"
 """Entry points of packages that bring recipes: each names a Python package whose folder is searched."""
@@ -22,10 +24,10 @@ MAX_NAME_LENGTH = 63
 """A recipe or stage name must fit into a DNS label: engines name pods and tasks after it."""
 
 
-def recipe_folders() -> list[Path]:
+def recipe_folders() -> list[Folder]:
     """Return the folders that are searched, in order: the user's own, those of installed packages, the ones shipped."""
-    own = [Path(folder) for folder in os.environ.get(VARIABLE, "").split(os.pathsep) if folder]
-    return [*own, *(found.folder for found in registered_folders(GROUP)), FOLDER]
+    own = [Folder(Path(folder), folder) for folder in os.environ.get(VARIABLE, "").split(os.pathsep) if folder]
+    return [*own, *registered_folders(GROUP), Folder(FOLDER, ORIGIN)]
 
 
 def recipe_files() -> dict[str, Path]:
@@ -34,12 +36,17 @@ def recipe_files() -> dict[str, Path]:
     The name is the file's stem, and `methods/<stem>` for those in a folder `methods`.
     """
     found: dict[str, Path] = {}
-    for folder in recipe_folders():
+    for folder in (found.folder for found in recipe_folders()):
         for path in sorted(folder.rglob("*")):
             if path.suffix in SUFFIXES and path.is_file():
                 prefix = METHODS if path.parent == folder / "methods" else ""
                 found.setdefault(f"{prefix}{path.stem}", path)
     return found
+
+
+def recipe_origin(path: Path) -> str:
+    """Return which folder or package brings a recipe that is found by name."""
+    return next((folder.origin for folder in recipe_folders() if path.is_relative_to(folder.folder)), str(path.parent))
 
 
 def recipe_name(path: Path) -> str | None:

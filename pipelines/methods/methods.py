@@ -1,49 +1,86 @@
-"""Methods as data: which there are, whether they run, what their reproduction found, and how two of them differ."""
+"""Methods as data, presets of `rl` and systems alike: which there are, whether they run, how they reproduce."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from components.contract.errors import InputError
-from components.contract.operators import Bound, OperatorSpec
-from components.rl.presets import Preset, bind, load_preset, preset_files, preset_path
-from components.rl.slots import SlotSpecs, step_slots
+from components.contract.errors import InputError, UnknownName
+from components.rl.presets import Preset, bind, load_preset, preset_files
+from components.rl.slots import SlotSpecs
 from pipelines.language.find import METHODS, recipe_files
+from pipelines.methods.results import read_result, verdict_json
+from pipelines.methods.systems import System, list_systems, outline
+from pipelines.recipe.layers import merge_layers
+from pipelines.recipe.recipe import Recipe
+from pipelines.recipe.system import constant_at
 
 RUNNABLE = "runnable"
-RESULTS = "results"
-"""Folder beside the presets that holds what their reproductions found, a JSON file for each method."""
-OPERATOR_DEFAULT = "default of the operator"
+PRESET, SYSTEM = "preset", "system"
 
 
 @dataclass(frozen=True)
 class Method:
-    """One method as tables show it."""
+    """One method as tables show it: a preset of `rl`, a system, or a preset within a longer recipe of its name."""
 
     slug: str
     origin: str
     """Folder or package that brings it."""
     preset: Preset | None
+    system: System | None
     status: str
     """`runnable`, or why not."""
     recipe: str | None
-    """Name of the recipe that reproduces it."""
+    """Name of the recipe that reproduces it; a system's is the system itself."""
     result: dict[str, Any] | None
     """What its last recorded reproduction found."""
 
+    @property
+    def kind(self) -> str:
+        """Return `system` for what is a recipe, else `preset`."""
+        return SYSTEM if self.system else PRESET
+
+    @property
+    def facts(self) -> Facts:
+        """Return what is said of the method, by its recipe if it is a system; nothing if its file cannot be read."""
+        recipe = self.system.recipe if self.system else None
+        words = recipe.system if recipe else self.preset if not self.system else None
+        if words is None:
+            return Facts()
+        title = recipe.name if recipe else self.preset.title if self.preset else None
+        return Facts(title, words.catalogue, words.paper, words.summary, tuple(words.missing))
+
+    @property
+    def constants(self) -> list[Constant]:
+        """Return the constants that the method's file cites, with their values there."""
+        recipe = self.system.recipe if self.system else None
+        if recipe is not None and recipe.system is not None:
+            root = merge_layers(recipe.documents)
+            cited = recipe.system.sources.items()
+            return [Constant(place, constant_at(root, place).plain(), source) for place, source in cited]
+        return list(preset_constants(self.preset)) if self.preset else []
+
+    @property
+    def stages(self) -> dict[str, str]:
+        """Return stage -> component of a system, in their order; a preset has no stages of its own."""
+        recipe = self.system.recipe if self.system else None
+        return {name: stage.component.name for name, stage in outline(recipe).items()} if recipe else {}
+
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""
-        preset = self.preset
+        facts = self.facts
         return {
             "slug": self.slug,
-            "catalogue": preset.catalogue if preset else None,
-            "title": preset.title if preset else None,
-            "paper": preset.paper if preset else None,
-            "summary": preset.summary if preset else None,
-            "slots": slots_json(preset.slots) if preset else {},
+            "kind": self.kind,
+            "catalogue": facts.catalogue,
+            "title": facts.title,
+            "paper": facts.paper,
+            "summary": facts.summary,
+            "slots": slots_json(self.preset.slots) if self.preset else {},
+            "stages": self.stages,
+            "missing": list(facts.missing),
             "status": self.status,
             "recipe": self.recipe,
             "verdict": verdict_json(self.result) if self.result else None,
@@ -51,41 +88,75 @@ class Method:
         }
 
 
+@dataclass(frozen=True)
+class Facts:
+    """What a method's file says of it."""
+
+    title: str | None = None
+    catalogue: int | None = None
+    paper: str | None = None
+    summary: str | None = None
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A constant of a method."""
+
+    place: str
+    """`objective.ppo_clip.clip_high` in a preset, `stages.rl.with.group_size` in a system."""
+    value: Any
+    source: str | None
+    """Where it comes from."""
+
+
+def preset_constants(preset: Preset) -> Iterator[Constant]:
+    """Yield the constants of a preset's operators."""
+    for slot, _, given in preset.slots.filled():
+        for spec in given:
+            for key, value in spec.settings.items():
+                place = f"{slot}.{spec.name}.{key}"
+                yield Constant(place, value, preset.sources.get(place))
+
+
 def list_methods() -> list[Method]:
     """Return all methods by slug; one that is broken says so and hides no other."""
-    recipes = recipe_files()
-    methods = []
-    for slug, file in sorted(preset_files().items()):
-        preset, status = None, RUNNABLE
+    recipes, systems = recipe_files(), list_systems()
+    return [_method(slug, systems.get(slug), recipes) for slug in sorted({*preset_files(), *systems})]
+
+
+def find_method(slug: str) -> Method:
+    """Return the method of that name; raise UnknownName with near misses."""
+    systems = list_systems()
+    if slug not in (known := {*preset_files(), *systems}):
+        raise UnknownName("method", slug, sorted(known))
+    return _method(slug, systems.get(slug), recipe_files())
+
+
+def method_file(slug: str, recipe: Recipe) -> Path:
+    """Return the file beside which results of a method's recipe are kept: the preset's, else the system's.
+
+    Raises UnknownName for a recipe that is neither.
+    """
+    file = preset_files().get(slug)
+    if file is None and recipe.system is None:
+        raise UnknownName("method", slug, sorted({*preset_files(), *list_systems()}))
+    return file.path if file else recipe.path
+
+
+def _method(slug: str, system: System | None, recipes: Mapping[str, Path]) -> Method:
+    name, file = f"{METHODS}{slug}", preset_files().get(slug)
+    preset, status = None, (system and system.error and f"cannot run: {system.error}") or RUNNABLE
+    if file is not None:
         try:
             preset = load_preset(slug)
             bind(preset.slots)
         except InputError as error:
             status = f"cannot run: {error}"
-        name = f"{METHODS}{slug}"
-        methods.append(Method(slug, file.origin, preset, status, name if name in recipes else None, read_result(slug)))
-    return methods
-
-
-def result_path(slug: str) -> Path:
-    """Return where the result of a method's reproduction is kept; raise UnknownName when there is no such method."""
-    return preset_path(slug).parent / RESULTS / f"{slug}.json"
-
-
-def read_result(slug: str) -> dict[str, Any] | None:
-    """Return the recorded result of a method's reproduction, or None."""
-    path = result_path(slug)
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
-
-
-def verdict_json(result: dict[str, Any]) -> dict[str, Any]:
-    """Return the part of a result that says how a reproduction ended."""
-    measures = {
-        name: {key: entry[key] for key in ("effect", "direction", "margin", "verdict", "interval")}
-        for name, entry in result["measures"].items()
-    }
-    kept = {key: result[key] for key in ("verdict", "claim", "seeds", "date", "run_seconds")}
-    return {**kept, "measures": measures}
+    brought = file or system
+    assert brought is not None  # a slug is that of a preset's file or of a system's
+    result = read_result(brought.path, slug)
+    return Method(slug, brought.origin, preset, system, status, name if name in recipes else None, result)
 
 
 def slots_json(slots: SlotSpecs) -> dict[str, Any]:
@@ -94,68 +165,3 @@ def slots_json(slots: SlotSpecs) -> dict[str, Any]:
         key: [spec.model_dump(mode="json") for spec in given] if slot.many else given[0].model_dump(mode="json")
         for key, slot, given in slots.filled()
     }
-
-
-@dataclass(frozen=True)
-class Side:
-    """One method's part in a difference."""
-
-    value: Any
-    source: str | None
-    """Where the value comes from; None for an operator's name."""
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A slot, or a constant of an operator, in which two methods differ."""
-
-    place: str
-    """`filters`, or `objective.ppo_clip.clip_high`."""
-    a: Side | None
-    """None where the method has no such operator."""
-    b: Side | None
-
-
-def diff_methods(slug_a: str, slug_b: str) -> list[Difference]:
-    """Return exactly what differs between two methods: operators that only one has, and constants of shared ones.
-
-    Raises UnknownName with near misses.
-    """
-    presets = (load_preset(slug_a), load_preset(slug_b))
-    found: list[Difference] = []
-    for slot in step_slots():
-        operators = [_bound(preset, slot) for preset in presets]
-        a, b = ({bound.name: bound for bound in side} for side in operators)
-        shared = [name for name in a if name in b]
-        if list(a) != list(b):
-            names = [Side([bound.name for bound in side], None) for side in operators]
-            found.append(Difference(slot, *names))
-        for name in [*shared, *(n for n in a if n not in b), *(n for n in b if n not in a)]:
-            found += _constants(slot, name, (a.get(name), b.get(name)), presets)
-    return found
-
-
-def _bound(preset: Preset, slot: str) -> list[Bound]:
-    given = vars(preset.slots)[slot]
-    return [spec.resolve() for spec in ((given,) if isinstance(given, OperatorSpec) else given)]
-
-
-def _constants(
-    slot: str, name: str, sides: tuple[Bound | None, Bound | None], presets: tuple[Preset, Preset]
-) -> list[Difference]:
-    keys = dict.fromkeys(key for side in sides if side for key in type(side.config).model_fields)
-    rows = []
-    for key in keys:
-        place = f"{slot}.{name}.{key}"
-        a, b = (_side(bound, preset, place, key) for bound, preset in zip(sides, presets, strict=True))
-        if (a and a.value) != (b and b.value) or (a is None) != (b is None):
-            rows.append(Difference(place, a, b))
-    return rows
-
-
-def _side(bound: Bound | None, preset: Preset, place: str, key: str) -> Side | None:
-    if bound is None:
-        return None
-    stated = key in bound.config.model_fields_set
-    value = bound.config.model_dump(mode="json")[key]
-    return Side(value, preset.sources.get(place) if stated else OPERATOR_DEFAULT)

@@ -1,22 +1,27 @@
-"""Tables of components/rl/methods/README.md, written from the presets and the recorded results."""
+"""Tables of components/rl/methods/README.md, written from presets, systems and the recorded results."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
+from components.contract.errors import InputError
 from components.contract.operators import OperatorSpec
 from components.rl.presets import FOLDER, Preset, load_preset
 from components.rl.slots import step_slots
+from pipelines.language.find import FOLDER as RECIPES
 from pipelines.language.find import METHODS
-from pipelines.methods.methods import RESULTS
 from pipelines.methods.reproduce import setting_digest
+from pipelines.methods.results import FOLDER as RESULTS
+from pipelines.methods.systems import System, outline, read_file
 from pipelines.plan.plan import build_plan
 from pipelines.recipe.recipe import load_recipe
+from pipelines.recipe.system import SystemWords
 
+UP = "../../../pipelines/recipes/methods"
+"""Where the systems lie as seen from the README of the presets."""
 AGGREGATION = ("denominator", "constant")
 """Settings of an objective that have a column of their own."""
 _ARXIV = re.compile(r"arXiv:(\d{4}\.\d{4,5})")
@@ -27,13 +32,30 @@ def shipped() -> list[Preset]:
     return [load_preset(slug) for slug in sorted(path.stem for path in FOLDER.glob("*.yaml"))]
 
 
-def index_table(presets: Sequence[Preset]) -> str:
-    """Return method, catalogue id, paper, what sets it apart, and what the preset leaves out."""
-    rows = []
+def shipped_systems() -> list[System]:
+    """Return the systems of pipelines/recipes/methods; those of other folders and packages are not in the tables."""
+    found = (read_file(path.stem, path) for path in sorted((RECIPES / METHODS).glob("*.yaml")))
+    return [system for system in found if system is not None]
+
+
+def index_table(presets: Sequence[Preset], systems: Sequence[System]) -> str:
+    """Return method, catalogue id, paper, what it is, what sets it apart, and what it leaves out."""
+    rows = {}
     for preset in presets:
-        link, left_out = f"[`{preset.slug}`]({preset.slug}.yaml)", "; ".join(preset.missing) or "-"
-        rows.append([link, str(preset.catalogue or "-"), _linked(preset.paper), preset.summary, left_out])
-    return _table(("method", "id", "paper", "what sets it apart", "left out"), rows)
+        rows[preset.slug] = _index_row(f"{preset.slug}.yaml", preset.slug, preset, "preset")
+    for system in systems:
+        if system.recipe is None or system.recipe.system is None:
+            raise InputError(f"system {system.slug!r}: {system.error}")
+        parts = " > ".join(dict.fromkeys(stage.component.name for stage in outline(system.recipe).values()))
+        rows[system.slug] = _index_row(f"{UP}/{system.slug}.yaml", system.slug, system.recipe.system, parts)
+    return _table(
+        ("method", "id", "paper", "what it is", "what sets it apart", "left out"), [rows[s] for s in sorted(rows)]
+    )
+
+
+def _index_row(file: str, slug: str, words: Preset | SystemWords, parts: str) -> list[str]:
+    left_out = "; ".join(words.missing) or "-"
+    return [f"[`{slug}`]({file})", str(words.catalogue or "-"), _linked(words.paper), parts, words.summary, left_out]
 
 
 def coordinate_table(presets: Sequence[Preset]) -> str:
@@ -49,10 +71,11 @@ def coordinate_table(presets: Sequence[Preset]) -> str:
     return _table(columns, rows)
 
 
-def result_table(folder: Path = FOLDER / RESULTS) -> str:
+def result_table() -> str:
     """Return every recorded reproduction: claim, effects with intervals, seeds, seconds and verdict."""
     rows = []
-    for path in sorted(folder.glob("*.json")):
+    recorded = [path for folder in (FOLDER, RECIPES / METHODS) for path in (folder / RESULTS).glob("*.json")]
+    for path in sorted(recorded, key=lambda path: path.stem):
         found = json.loads(path.read_text(encoding="utf-8"))
         measures = "<br>".join(_effect(name, entry) for name, entry in found["measures"].items())
         times = ", ".join(f"{arm} {seconds:.0f}" for arm, seconds in found["seconds"]["arms"].items())

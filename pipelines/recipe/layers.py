@@ -100,7 +100,7 @@ def _apply(root: Node, override: str) -> Node:
         raise _refuse(mark, f"unknown parameter {shown('.'.join(path[1:]))}{meant('.'.join(path[1:]), names)}")
     if path[0] in ("name", "extends", "params") and len(path) != (2 if path[0] == "params" else 1):
         raise _refuse(mark, f"{shown(path[0])} has no parts that could be set")
-    if path[0] in ("name", "extends"):
+    if path[0] in ("name", "extends", "system"):
         raise _refuse(mark, f"{path[0]!r} cannot be set from outside; write a recipe that extends this one")
     return _put(root, path, value, mark, ())
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from pipelines.recipe.layers import apply_overrides, merge_layers, override_text
 from pipelines.recipe.parameters import Parameter, describe_parameters, read_parameters
 from pipelines.recipe.pools import Pool, load_pools
 from pipelines.recipe.stage import LeftOut, Stage, in_order, stage_of
+from pipelines.recipe.system import SystemWords, read_system
 from pipelines.recipe.unroll import Cell, Group, Unroller
 from pipelines.recipe.wiring import Wiring
 
@@ -47,6 +48,8 @@ class Recipe:
     left_out: tuple[LeftOut, ...]
     hallmark: Hallmark | None = field(default=None, repr=False)
     """What it claims of the arms of its matrix, for `posttrain reproduce`."""
+    system: SystemWords | None = field(default=None, repr=False)
+    """The published method that this recipe is, if it says so."""
 
     triggered_by: tuple[str, ...] = ()
     """Aliases of registered models, as "model@alias"; Airflow starts the recipe when one of them moves."""
@@ -88,10 +91,13 @@ def load_recipe(
         overrides = (*overrides, override_text("seed", seed))
     documents = read_layers(find_recipe(name_or_path))
     problems = Problems()
-    root = apply_overrides(merge_layers(documents), overrides, problems)
+    merged = merge_layers(documents)
+    system = read_system(documents[0].root, merged, problems)
+    root = apply_overrides(merged, overrides, problems)
     known = Endpoints(load_endpoints if endpoints is None else lambda: endpoints, problems)
     pools = load_pools() if pools is None else pools
-    return _Reader(documents, root, tuple(overrides), pools, known, problems).read(whole)
+    recipe = _Reader(documents, root, tuple(overrides), pools, known, problems).read(whole)
+    return replace(recipe, system=system)
 
 
 class _Reader:

@@ -12,12 +12,12 @@ import pytest
 import yaml
 
 from components.contract import registry
-from components.contract.errors import InputError, UnknownName
+from components.contract.errors import InputError
 from components.rl import presets
 from components.rl.slots import step_slots
 from pipelines.cli import main
-from pipelines.methods import methods
-from pipelines.methods.methods import diff_methods, list_methods
+from pipelines.methods.diff import diff_methods
+from pipelines.methods.methods import list_methods
 
 
 def read(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
@@ -29,7 +29,8 @@ def test_methods_for_scripts(capsys: pytest.CaptureFixture[str]) -> None:
     found = {row["slug"]: row for row in read(capsys, "methods")}
     dapo = found["dapo"]
     fields = {"slug", "catalogue", "paper", "slots", "status", "recipe", "verdict", "title", "summary", "origin"}
-    assert set(dapo) == fields
+    assert set(dapo) == fields | {"kind", "stages", "missing"}
+    assert (dapo["kind"], dapo["stages"]) == ("preset", {})
     assert "arXiv:2503.14476" in dapo["paper"]
     assert (dapo["status"], dapo["recipe"], dapo["origin"]) == ("runnable", "methods/dapo", "components/rl/methods")
     assert dapo["slots"]["filters"] == [{"name": "dynamic_sampling", "max_refills": 9}]
@@ -77,7 +78,7 @@ def test_every_constant_that_differs_is_cited() -> None:
 def test_a_method_does_not_differ_from_itself(slug: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert diff_methods(slug, slug) == []
     assert main(["diff", slug, slug]) == 0
-    assert capsys.readouterr().out == f"{slug} and {slug} fill all slots alike\n"
+    assert capsys.readouterr().out == f"{slug} and {slug} do not differ\n"
 
 
 def test_a_difference_is_the_same_from_both_sides() -> None:
@@ -90,7 +91,7 @@ def test_diff_for_people_and_misspelt(capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["diff", "dapo", "grpo"]) == 0
     assert "0.28  (section 4.1)" in capsys.readouterr().out
     assert main(["diff", "dapo", "grpp"]) == 2
-    assert "unknown rl method 'grpp'; did you mean 'grpo'?" in capsys.readouterr().err
+    assert "unknown method 'grpp'; did you mean 'grpo'?" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -138,8 +139,3 @@ def test_an_entry_point_without_a_folder_is_named(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(registry, "_entry_points", lambda point=point: EntryPoints([point]))
         with pytest.raises(InputError, match=f"posttrain.nothing.*{value}"):
             registry.registered_folders("posttrain.nothing")
-
-
-def test_a_result_of_an_unknown_method_has_no_place() -> None:
-    with pytest.raises(UnknownName):
-        methods.result_path("no-such-method")

@@ -11,11 +11,13 @@ import pytest
 from components.rl.presets import FOLDER, load_preset
 from pipelines.cli import main
 from pipelines.language.find import FOLDER as RECIPES
-from pipelines.methods.methods import RUNNABLE, list_methods
+from pipelines.methods.methods import RUNNABLE, find_method, list_methods
+from pipelines.methods.systems import list_systems, outline
 from pipelines.recipe.recipe import load_recipe
 from tests.methods.micro import MICRO_SIZE
 
 SLUGS = sorted(path.stem for path in FOLDER.glob("*.yaml"))
+SYSTEMS = sorted(list_systems())
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +32,9 @@ def test_all_methods_are_runnable_and_have_a_reproduction() -> None:
     assert {method.slug: method.status for method in shipped} == dict.fromkeys(SLUGS, RUNNABLE)
     assert len(shipped) >= 39
     assert {method.slug: method.recipe for method in shipped} == {slug: f"methods/{slug}" for slug in SLUGS}
-    assert sorted(path.stem for path in (RECIPES / "methods").glob("*.yaml")) == SLUGS
+    assert sorted(path.stem for path in (RECIPES / "methods").glob("*.yaml")) == sorted({*SLUGS, *SYSTEMS})
+    assert {slug: find_method(slug).status for slug in SYSTEMS} == dict.fromkeys(SYSTEMS, RUNNABLE)
+    assert "ton" in SYSTEMS
 
 
 @pytest.mark.parametrize("slug", SLUGS)
@@ -43,13 +47,30 @@ def test_a_claim_is_about_the_method_and_cites_the_catalogue(slug: str) -> None:
     assert len(recipe.hallmark.seeds) >= 3
 
 
-@pytest.mark.parametrize("slug", SLUGS)
+@pytest.mark.parametrize("slug", SYSTEMS)
+def test_a_system_claims_something_of_its_own_arm_and_cites_its_constants(slug: str) -> None:
+    recipe = load_recipe(f"methods/{slug}")
+    assert recipe.hallmark is not None and recipe.system is not None
+    assert "method" in recipe.hallmark.arms and len(recipe.hallmark.arms) > 1
+    assert recipe.hallmark.words.catalogue == recipe.system.catalogue
+    assert recipe.system.sources and len(recipe.hallmark.seeds) >= 3
+    operators = {place for place in recipe.system.sources if place.startswith("stages.rl.with.")}
+    own = recipe.documents[0].root.find(("stages", "rl", "with"))
+    for slot in ("rewards", "advantages", "filters", "regularizers"):
+        given = own.child(slot) if own else None
+        for spec in given.plain() if given else ():
+            settings = {f"stages.rl.with.{slot}.{spec['name']}.{key}" for key in spec if key != "name"}
+            assert settings <= operators, "every constant of an operator that the system sets is cited"
+
+
+@pytest.mark.parametrize("slug", [*SLUGS, *SYSTEMS])
 def test_a_method_runs(
     slug: str, store: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The method's own arm; the other arms are other methods, or this one with a constant changed."""
     monkeypatch.setenv("POSTTRAIN_LINEAGE", "later")
-    hallmark = load_recipe(f"methods/{slug}").hallmark
+    recipe = load_recipe(f"methods/{slug}")
+    hallmark = recipe.hallmark
     assert hallmark is not None
     others = [f"matrix.arm.{arm}=null" for arm in hallmark.arms if arm != "method"]
     sizes = [text for change in (*MICRO_SIZE, *others, "hallmark=null") for text in ("--set", change)]
@@ -58,7 +79,10 @@ def test_a_method_runs(
     assert code == 0, printed.err
     shown: dict[str, Any] = json.loads(printed.out)
     done = {stage["component"]: stage for stage in shown["stages"] if stage["status"] == "done"}
-    # a fixed set of the starting policy's responses counts as external: the trained policy draws nothing
-    drawn = load_preset(slug).slots.rollout.name != "offline_group"
-    assert (done["rl"]["metrics"]["num_samples"] > 0) is drawn
+    if slug in SLUGS:
+        # a fixed set of the starting policy's responses counts as external: the trained policy draws nothing
+        drawn = load_preset(slug).slots.rollout.name != "offline_group"
+        assert (done["rl"]["metrics"]["num_samples"] > 0) is drawn
+    else:
+        assert {stage.component.name for stage in outline(recipe).values()} == set(done)
     assert any(name.startswith("pass_at_1") for name in done["evaluate"]["metrics"])

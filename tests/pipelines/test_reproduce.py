@@ -12,6 +12,7 @@ from components.contract.errors import InputError
 from components.runtime.store import open_store
 from pipelines.language.find import find_recipe
 from pipelines.methods.reproduce import setting_digest
+from pipelines.methods.results import read_result, record_result, verdict_json
 from pipelines.plan.plan import build_plan
 from pipelines.recipe.recipe import load_recipe
 from pipelines.runs.measured import Measured
@@ -92,7 +93,7 @@ def test_a_failing_stage_ends_it(posttrain: Command, store: str) -> None:
     [
         (("no-such-method",), "unknown recipe 'methods/no-such-method'"),
         ((RECIPE, "--set", "hallmark=null"), "has no 'hallmark'"),
-        ((RECIPE, "--record"), "unknown rl method 'toy-claim'"),
+        ((RECIPE, "--record"), "unknown method 'toy-claim'"),
         ((RECIPE, "--seeds", "0"), "expected at least 1"),
         (
             (RECIPE, "--set", "hallmark.measures.number.value=train.seconds / (train.number - train.number)"),
@@ -129,17 +130,11 @@ def test_metrics_of_a_run(found: dict[str, Any], store: str) -> None:
         measured.value("start", "sum@1")
 
 
-def test_a_result_is_recorded_beside_its_preset(
-    found: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from pipelines.cli.methods import _record
-    from pipelines.methods import methods
-
-    (tmp_path / "grpo.yaml").touch()
-    monkeypatch.setattr(methods, "preset_path", lambda slug: tmp_path / f"{slug}.yaml")
-    _record("grpo", found)
-    kept = json.loads((tmp_path / "results" / "grpo.json").read_text())
+def test_a_result_is_recorded_beside_its_method(found: dict[str, Any], tmp_path: Path) -> None:
+    file = tmp_path / "toy-claim.yaml"
+    record_result(file, found)
+    kept = json.loads((tmp_path / "results" / "toy-claim.json").read_text())
     assert kept == {key: value for key, value in found.items() if key != "run_id"}
-    assert methods.read_result("grpo") == kept
-    shown = methods.verdict_json(kept)
+    assert read_result(file, "toy-claim") == kept
+    shown = verdict_json(kept)
     assert shown["measures"]["number"]["interval"] == found["measures"]["number"]["interval"]

@@ -1,0 +1,40 @@
+"""Recorded results of reproductions: a JSON file for each method, in a folder beside the method's own file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pipelines.language.whole_file import write_whole
+
+FOLDER = "results"
+
+
+def result_path(method: Path, slug: str) -> Path:
+    """Return where the result of a method is kept that `method` declares, a preset's file or a system's."""
+    return method.parent / FOLDER / f"{slug}.json"
+
+
+def read_result(method: Path, slug: str) -> dict[str, Any] | None:
+    """Return the recorded result of a method's reproduction, or None."""
+    path = result_path(method, slug)
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+
+def record_result(method: Path, found: dict[str, Any]) -> None:
+    """Write what a reproduction found; the run's id means something in its own store only and is left out."""
+    path = result_path(method, found["slug"])
+    path.parent.mkdir(exist_ok=True)
+    kept = {key: value for key, value in found.items() if key != "run_id"}
+    write_whole(path, json.dumps(kept, indent=1) + "\n")
+
+
+def verdict_json(result: dict[str, Any]) -> dict[str, Any]:
+    """Return the part of a result that says how a reproduction ended."""
+    measures = {
+        name: {key: entry[key] for key in ("effect", "direction", "margin", "verdict", "interval")}
+        for name, entry in result["measures"].items()
+    }
+    kept = {key: result[key] for key in ("verdict", "claim", "seeds", "date", "run_seconds")}
+    return {**kept, "measures": measures}
