@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import inspect
 from collections.abc import Iterator
-from typing import Annotated, Any, get_args, get_origin
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -13,7 +14,7 @@ from pydantic_core import PydanticUndefined, to_jsonable_python
 
 from components.contract import registry
 from components.contract.component import Component
-from components.contract.errors import InputError
+from components.contract.errors import InputError, UnknownName
 from components.contract.operators import OperatorSpec, config_of
 from components.contract.slots import Slot
 from pipelines.cli.output import print_json, print_table
@@ -59,19 +60,61 @@ def component_json(component: Component, origin: str) -> dict[str, Any]:
 
 def operators(arguments: argparse.Namespace) -> int:
     """List operators by slot, or show one's settings."""
-    slots = sorted(registry.slots()) if arguments.slot is None else [arguments.slot]
+    slots = [_slot(arguments.slot)] if arguments.slot else [slot for _, slot in sorted(_all_slots().items())]
     if arguments.name is not None:
-        return _operator(arguments)
+        return _operator(slots[0], arguments)
     rows = [_operator_summary(slot, name) for slot in slots for name in registry.operators(slot).names()]
     if arguments.json:
         print_json([dict(zip(("slot", "name", "summary", "origin"), row, strict=True)) for row in rows])
-    else:
-        print_table(["slot", "operator", "what it does", "registered by"], rows)
+        return 0
+    if arguments.slot:
+        _print_slot(slots[0])
+    print_table(["slot", "operator", "what it does", "registered by"], rows)
     return 0
 
 
-def _operator(arguments: argparse.Namespace) -> int:
-    function = registry.operators(arguments.slot).get(arguments.name)
+def _slot(name: str) -> Slot:
+    known = registry.slots()
+    if name not in known:
+        known = _all_slots()
+    if name not in known:
+        raise UnknownName("operator slot", name, known)
+    return known[name]
+
+
+def _all_slots() -> dict[str, Slot]:
+    """Return name -> slot: those of this tree, and those that stand in the parameters of components from elsewhere."""
+    known, found = registry.components(), dict(registry.slots())
+    for name in known.names():
+        try:
+            component: Component = known.get(name)
+        except InputError:  # `posttrain components` tells why
+            continue
+        for slot in _slots_in(component.params):
+            found.setdefault(slot.name, slot)
+    return found
+
+
+def _slots_in(annotation: Any) -> Iterator[Slot]:
+    if isinstance(annotation, Slot):
+        yield annotation
+    elif inspect.isclass(annotation) and issubclass(annotation, BaseModel) and annotation is not OperatorSpec:
+        for info in annotation.model_fields.values():
+            for part in (info.annotation, *info.metadata):
+                yield from _slots_in(part)
+    for part in get_args(annotation):
+        yield from _slots_in(part)
+
+
+def _print_slot(slot: Slot) -> None:
+    """Say what the operators of a slot are given and return."""
+    unsaid = f"; {slot.default} where nothing is said" if slot.default else ""
+    print(f"slot {slot}: {slot.summary} ({'a list, in order' if slot.many else 'one operator'}{unsaid})")
+    print(f"{slot.call}\n" if slot.call else "")
+
+
+def _operator(slot: Slot, arguments: argparse.Namespace) -> int:
+    function = registry.operators(slot).get(arguments.name)
     config = config_of(function, f"{arguments.slot} operator {arguments.name!r}")
     if arguments.json:
         facts = {"slot": arguments.slot, "name": arguments.name, "doc": inspect.getdoc(function) or ""}
@@ -135,7 +178,7 @@ def _annotation_text(annotation: Any) -> str:
     if "Literal[" in text and text.startswith("typing.Literal"):
         return " | ".join(map(str, get_args(annotation)))
     parts = [_annotation_text(part) for part in get_args(annotation) if part is not Ellipsis]
-    if "|" in text or "Union" in text:
+    if get_origin(annotation) in (Union, UnionType):
         return " | ".join(parts)
     origin = text.partition("[")[0].rpartition(".")[2]
     if origin in ("list", "tuple", "set", "frozenset"):
@@ -157,11 +200,11 @@ def _summary(known: registry.Registry, name: str) -> list[str]:
     return [name, component.summary, component.image, origin]
 
 
-def _operator_summary(slot: str, name: str) -> list[str]:
+def _operator_summary(slot: Slot, name: str) -> list[str]:
     known = registry.operators(slot)
     origin = known.entry(name).origin
     try:
         doc = inspect.getdoc(known.get(name)) or ""
     except InputError as error:
         doc = f"cannot be loaded: {error}"
-    return [slot, name, doc.partition("\n")[0], origin]
+    return [slot.name, name, doc.partition("\n")[0], origin]
