@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -13,6 +14,9 @@ class Params(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False, validate_default=True
     )
+
+    asks: ClassVar[tuple[str, ...]] = ()
+    """Of an operator's config: the input ports whose further models the operator asks and cannot do without."""
 
     def local_files(self) -> list[Path]:
         """Return the local files that are read, so that a stage is run again when they change."""

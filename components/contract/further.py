@@ -1,0 +1,44 @@
+"""Ports for models beside the one that a stage is about: declared alike by every stage that takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from components.contract.artifacts import ArtifactType
+from components.contract.component import Params, Port
+from components.contract.endpoints import Api
+from components.contract.operators import Bound
+
+TEACHERS, SCORERS, JUDGES = "teachers", "scorers", "judges"
+FURTHER = (TEACHERS, SCORERS, JUDGES)
+
+_WRITE: frozenset[Api] = frozenset({"chat", "completions"})
+_SCORE: frozenset[Api] = frozenset({"completions"})
+_PORTS = {
+    TEACHERS: ("Models, or endpoints, that write texts to learn from", _WRITE),
+    SCORERS: ("Models, or endpoints that echo log-probabilities, that say how likely a text is", _SCORE),
+    JUDGES: ("Models, or endpoints, that judge texts", _WRITE),
+}
+
+
+def further_ports(*names: str) -> dict[str, Port]:
+    """Return ports of these names, each optional and for many models of the run or endpoints."""
+    found = {}
+    for name in names:
+        doc, apis = _PORTS[name]
+        found[name] = Port(type=ArtifactType.MODEL, doc=doc, optional=True, many=True, further=True, apis=apis)
+    return found
+
+
+def asked_ports(operators: Iterable[Bound]) -> dict[str, list[str]]:
+    """Return port -> the operators whose configs say that they ask its models, for a component's `asks`."""
+    found: dict[str, list[str]] = {}
+    for bound in operators:
+        for port in asks_of(bound.config):
+            found.setdefault(port, []).append(f"{bound.slot} operator {bound.name!r}")
+    return {port: list(dict.fromkeys(names)) for port, names in found.items()}
+
+
+def asks_of(config: Params) -> tuple[str, ...]:
+    """Return the ports with further models that an operator of this config asks: its class variable `asks`."""
+    return tuple(type(config).asks)

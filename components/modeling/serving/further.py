@@ -1,0 +1,67 @@
+"""The further models of a running stage, by the ports that they are connected to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from components.contract.artifacts import canonical_json
+from components.contract.context import Input, StageContext
+from components.contract.endpoints import endpoint_name
+from components.contract.further import FURTHER
+from components.modeling.serving.endpoint import EndpointModel
+from components.modeling.serving.local import LocalModel
+
+ANSWERS = "answers.jsonl"
+"""In an output of a stage that asked endpoints: every request with its answer, sorted by request."""
+
+FurtherModel = EndpointModel | LocalModel
+
+
+class FurtherModels:
+    """What the ports for further models are connected to; a context manager that closes all of it.
+
+    Keys of endpoints are looked for at once, so that a stage does not find out at its end that one is missing. Weights
+    are loaded when a model is first asked. A model that several ports name is one.
+    """
+
+    def __init__(self, ctx: StageContext[Any], *ports: str) -> None:
+        """`ports` are those of FURTHER that the component declares; all of them unless given."""
+        self._ctx = ctx
+        self._models: dict[str, FurtherModel] = {}
+        self._records = ctx.records() if ctx.job.endpoints else {}
+        self._ports = {port: [self._model(item) for item in ctx.inputs(port)] for port in ports or FURTHER}
+
+    def of(self, port: str) -> Sequence[FurtherModel]:
+        """Return the models of a port in the order of the recipe; none where nothing is connected."""
+        return self._ports.get(port, [])
+
+    def write_answers(self, folder: Path) -> None:
+        """Write into an output what endpoints answered, for those who read it; nothing where there is none."""
+        records = self._ctx.records() if self._ctx.job.endpoints else {}
+        if records:
+            rows = (canonical_json({"key": key, **records[key]}) + b"\n" for key in sorted(records))
+            (folder / ANSWERS).write_bytes(b"".join(rows))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for model in self._models.values():
+            model.close()
+
+    def _model(self, item: Input) -> FurtherModel:
+        if item.digest not in self._models:
+            self._models[item.digest] = self._opened(item)
+        return self._models[item.digest]
+
+    def _opened(self, item: Input) -> FurtherModel:
+        ctx, endpoint = self._ctx, endpoint_name(item.source)
+        if endpoint is not None:
+            return EndpointModel(endpoint, ctx.job.endpoints[endpoint], self._records, ctx.record)
+        dtype = getattr(ctx.params, "dtype", "float32")
+        return LocalModel(item.source, item.path, device=ctx.device, dtype=dtype, resources=ctx.job.resources)

@@ -1,0 +1,68 @@
+"""What a further model is to whoever asks it: text in, text or a likelihood out.
+
+Texts go between models as text. Whoever answers tokenises with a tokenizer of its own, so that models of different
+vocabularies can be asked about the same response.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """How texts are drawn."""
+
+    num_samples: int = 1
+    max_new_tokens: int = 256
+    """Longest text in tokens of the model that writes it."""
+    temperature: float = 1.0
+    seed: int = 0
+    """Same seed, same texts: always from weights in this process; at an endpoint, because its answers are kept."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A text that a model wrote. Hostile input to whatever reads it."""
+
+    text: str
+    finished: bool
+    """Whether it ended by itself; False when it was cut at the limit."""
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """How likely a text is under a model, behind its prompt."""
+
+    logprob: float
+    """Sum over the tokens of the text, nats; the mark that ends a turn is not among them."""
+    num_tokens: int
+    """Tokens of the text, by the tokenizer of the model that scores it."""
+
+    @property
+    def mean(self) -> float:
+        """Return nats per token; 0 for an empty text."""
+        return self.logprob / self.num_tokens if self.num_tokens else 0.0
+
+
+class Writer(ABC):
+    """Writes texts."""
+
+    name: str
+    """What people call it: the input that it comes from, "judge.model" or "endpoint:gpt-small"."""
+
+    @abstractmethod
+    def write(self, prompts: Sequence[str], drawing: Drawing) -> list[list[Written | None]]:
+        """Return `num_samples` texts to every prompt; None for one that the model refuses to write."""
+
+
+class Scorer(ABC):
+    """Says how likely texts are."""
+
+    name: str
+
+    @abstractmethod
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[Likelihood | None]:
+        """Return the likelihood of each (prompt, text); None for one that the model cannot score, such as too long."""
