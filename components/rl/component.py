@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Port
 from components.contract.display import Curves, Role
+from components.contract.further import FURTHER, asked_ports, further_ports
 from components.contract.operators import Bound
 from components.modeling.models.model_sizes import ModelSizes
 from components.rl.memory import rl_memory
@@ -18,6 +19,11 @@ def sources(params: RLParams) -> Iterator[Bound]:
     """Name the operators of all phases as they are used: the method's, with the overrides in their place."""
     for phase in params.phases or (None,):
         yield from (bound for _, bound in bind(params.slots(phase)).places())
+
+
+def asks(params: RLParams) -> dict[str, list[str]]:
+    """Name the ports with further models that operators ask, and these operators."""
+    return asked_ports(sources(params))
 
 
 def advice(params: RLParams, makers: Mapping[str, Sequence[Role]]) -> Iterator[str]:
@@ -41,6 +47,7 @@ COMPONENT = Component(
             doc="Metrics of an rl or evaluate stage whose pass-rate ledger is carried over",
             optional=True,
         ),
+        **further_ports(*FURTHER),
     },
     outputs={
         "model": Port(type=ArtifactType.MODEL, doc="The policy after the last step"),
@@ -86,4 +93,5 @@ COMPONENT = Component(
     sources=sources,
     verifies=lambda _: ("dataset",),
     advice=advice,
+    asks=asks,
 )

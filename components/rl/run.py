@@ -17,6 +17,7 @@ from components.modeling.generation.choose import open_sampler
 from components.modeling.generation.sampler import Sampler
 from components.modeling.loading.load import load_policy
 from components.modeling.models.policy import Policy
+from components.modeling.serving.further import FurtherModel, FurtherModels
 from components.modeling.supervised.model_shelf import ModelShelf
 from components.modeling.text.prompting import encode_prompts
 from components.modeling.training.build import build_trainer
@@ -27,7 +28,7 @@ from components.rl.slots import Slots
 from components.rl.step.critic import ValueModel
 from components.rl.step.learner import Learner, Passes
 from components.rl.step.ledger import TOTALS, VISITS, PassRates, read_pass_rates
-from components.rl.step.loop import Loop
+from components.rl.step.loop import NO_MODELS, Loop
 from components.rl.step.phases import PhasePlan, plan_phases
 from components.rl.step.policies import Policies
 from components.rl.step.record import RolloutRecord
@@ -47,13 +48,22 @@ def run(ctx: StageContext[RLParams]) -> None:
     policy = load_policy(ctx.input("model").path, device=ctx.device, dtype=params.dtype, lora=params.lora)
     start = (ctx.inputs("reference") or ctx.inputs("model"))[0].path
     pool, ledger = read_pool(ctx, policy), _ledger(ctx)
-    with open_sampler(policy, ctx.job.resources) as sampler:
+    with open_sampler(policy, ctx.job.resources) as sampler, FurtherModels(ctx) as further:
         loop = build_loop(
-            params, policy, pool, start=start, seed=ctx.seed, ledger=ledger, sampler=sampler, backends=ctx.job.resources
+            params,
+            policy,
+            pool,
+            start=start,
+            seed=ctx.seed,
+            ledger=ledger,
+            sampler=sampler,
+            backends=ctx.job.resources,
+            further=further.by_port,
         )
         shelf = ModelShelf(ctx.output("checkpoints")) if params.save_every else None
         _resume(ctx, loop)
         _train(ctx, loop, shelf)
+        further.write_answers(ctx.output("metrics"))
     _write_outputs(ctx, loop, shelf)
 
 
@@ -94,6 +104,7 @@ def build_loop(
     ledger: PassRates | None = None,
     sampler: Sampler | None = None,
     backends: Backends | None = None,
+    further: Mapping[str, Sequence[FurtherModel]] = NO_MODELS,
 ) -> Loop:
     """Return the loop at its first step; `start` is the model folder of the frozen starting policy.
 
@@ -122,6 +133,7 @@ def build_loop(
             ledger=ledger or PassRates(),
         ),
         sampler=sampler,
+        further=further,
     )
 
 

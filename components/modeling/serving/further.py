@@ -32,11 +32,13 @@ class FurtherModels:
         self._ctx = ctx
         self._models: dict[str, FurtherModel] = {}
         self._records = ctx.records() if ctx.job.endpoints else {}
-        self._ports = {port: [self._model(item) for item in ctx.inputs(port)] for port in ports or FURTHER}
+        self.by_port: dict[str, list[FurtherModel]] = {
+            port: [self._model(item) for item in ctx.inputs(port)] for port in ports or FURTHER
+        }
 
     def of(self, port: str) -> Sequence[FurtherModel]:
         """Return the models of a port in the order of the recipe; none where nothing is connected."""
-        return self._ports.get(port, [])
+        return self.by_port.get(port, [])
 
     def write_answers(self, folder: Path) -> None:
         """Write into an output what endpoints answered, for those who read it; nothing where there is none."""

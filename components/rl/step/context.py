@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from components.rl.step.settings import StepSettings
 
 if TYPE_CHECKING:
+    from components.modeling.serving.further import FurtherModel
     from components.rl.batch.batch import Batch, Prompt
     from components.rl.step.collector import Collector
     from components.rl.step.ledger import PassRates
@@ -35,6 +36,9 @@ class SlotContext:
     """The trained policy and those it may be compared with."""
     pool: Sequence[Prompt]
     """All prompts of the stage; a sampler is given those of its phase."""
+    further: Mapping[str, Sequence[FurtherModel]] = field(default_factory=dict)
+    """Port (teachers, scorers, judges) -> the models that are connected to it; an operator's config names what it
+    asks by its class variable `asks`."""
     metrics: dict[str, float] = field(default_factory=dict)
     """What operators report of the step, by name; it joins the step's own metrics in the history."""
     minibatch: Batch | None = None

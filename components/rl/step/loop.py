@@ -15,6 +15,7 @@ from torch import Tensor
 from components.contract.operators import Bound
 from components.modeling.generation.sampler import NativeSampler, Sampler
 from components.modeling.models.policy import Policy
+from components.modeling.serving.further import FurtherModel
 from components.rl.batch.batch import Batch, Prompt
 from components.rl.batch.joining import concatenate
 from components.rl.slots import Slots
@@ -30,6 +31,8 @@ from components.rl.step.policies import Policies
 from components.rl.step.scoring import frozen_logprobs
 from components.rl.step.settings import StepSettings
 from components.rl.step.state import LoopSettings, LoopState, joined, separated
+
+NO_MODELS: Mapping[str, Sequence[FurtherModel]] = {}
 
 
 class Loop:
@@ -47,8 +50,10 @@ class Loop:
         generator: torch.Generator,
         state: LoopState,
         sampler: Sampler | None = None,
+        further: Mapping[str, Sequence[FurtherModel]] = NO_MODELS,
     ) -> None:
-        """`sampler` draws from the trained policy; by default the policy itself does."""
+        """`sampler` draws from the trained policy; by default the policy itself does. `further` models by port."""
+        self.further = further
         self.phases, self.settings, self.pool = phases, settings, pool
         self.policies, self.learner, self.critic = policies, learner, critic
         self.generator, self.state = generator, state
@@ -190,6 +195,7 @@ class Loop:
             policies=self.policies,
             pool=self.pool,
             metrics=collector.metrics,
+            further=self.further,
         )
 
     def _start_divergence(self, seen: Batch, settings: StepSettings) -> dict[str, float]:
