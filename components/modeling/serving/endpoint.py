@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -11,7 +12,7 @@ from components.contract.artifacts import hash_parts
 from components.contract.endpoints import Endpoint, request_key
 from components.contract.errors import InputError
 from components.modeling.ranks import current_ranks
-from components.modeling.serving.asking import Answer, Asker, Request
+from components.modeling.serving.asking import Answer, Asker, Pause, Request
 from components.modeling.serving.models import Drawing, Likelihood, Scorer, Writer, Written
 from components.modeling.serving.reading import read_likelihood, read_text
 
@@ -25,7 +26,15 @@ Record = Callable[[str, dict[str, Any]], None]
 class EndpointModel(Writer, Scorer):
     """Asks a server. Where several ranks train together the first one asks for all: all must call."""
 
-    def __init__(self, name: str, endpoint: Endpoint, records: Mapping[str, Mapping[str, Any]], record: Record) -> None:
+    def __init__(
+        self,
+        name: str,
+        endpoint: Endpoint,
+        records: Mapping[str, Mapping[str, Any]],
+        record: Record,
+        *,
+        pause: Pause = asyncio.sleep,
+    ) -> None:
         """`records` are the answers of earlier attempts, and `record` keeps another one at once.
 
         Raises InputError where the environment has no key for it.
@@ -35,7 +44,7 @@ class EndpointModel(Writer, Scorer):
         self._answers: dict[str, Mapping[str, Any]] = {key: value["answer"] for key, value in records.items()}
         self._record = record
         self._key = _key_of(name, endpoint) if current_ranks().first else None
-        self._asker = Asker(name, endpoint, self._key, self._keep)
+        self._asker = Asker(name, endpoint, self._key, self._keep, pause=pause)
 
     def write(self, prompts: Sequence[str], drawing: Drawing) -> list[list[Written | None]]:
         """Ask for each sample by itself: servers differ in what they make of several at once."""
