@@ -16,6 +16,7 @@ SCHEME = "endpoint"
 FILE = "endpoint.json"
 """The one file of the Model artifact that stands for an endpoint: what counts of it, without address and key."""
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+NO_SECRETS = "an address holds no user, password, query or fragment; the key comes from 'key_env'"
 
 Api = Literal["chat", "completions"]
 
@@ -29,7 +30,7 @@ def _address(text: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("expected an address such as https://host/v1")
     if parts.username or parts.password or parts.query or parts.fragment:
-        raise ValueError("an address holds no user, password, query or fragment; the key comes from 'key_env'")
+        raise ValueError(NO_SECRETS)
     return text.rstrip("/")
 
 

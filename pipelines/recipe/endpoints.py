@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from components.contract.component import Component, Port
-from components.contract.endpoints import VARIABLE, Endpoint, endpoint_name
+from components.contract.endpoints import NO_SECRETS, VARIABLE, Endpoint, endpoint_name
 from pipelines.language.document import read_document
 from pipelines.language.find import is_name
 from pipelines.language.nodes import Node
@@ -49,6 +49,10 @@ def _endpoint(name: str, node: Node, problems: Problems) -> Endpoint | None:
         # somebody may have put the key itself here, so it is not repeated
         expected = "expected the name of an environment variable; a key is never written into a file"
         problems.add(key.mark, f"endpoint {name!r}, key_env: {expected}")
+        return None
+    address = node.child("base_url") if isinstance(node.value, dict) else None
+    if address is not None and isinstance(address.value, str) and ("@" in address.value or "?" in address.value):
+        problems.add(address.mark, f"endpoint {name!r}, base_url: {NO_SECRETS}")
         return None
     plain: Any = node.plain()
     try:

@@ -1,6 +1,7 @@
 """The local engine with a container for each job: the image that pods run, closed in as they are.
 
-Read-only root, no capabilities, not root, bounded memory and processes; no network at all where the store is a folder.
+Read-only root, no capabilities, not root, bounded memory and processes; no network at all where the store is a folder
+and the stage asks no endpoint.
 """
 
 from __future__ import annotations
@@ -89,14 +90,14 @@ class Containers:
         folder = None if "://" in job.store else job.store
         # not by what the component says, as in a cluster: without GPUs the small image does, which this machine has
         kind = "gpu" if resources.gpus else "cpu"
-        names = [key for key in os.environ if key.startswith(PASSED_ON)]
+        names = [key for key in os.environ if key.startswith(PASSED_ON) or key in job.key_variables]
         return [
             *(self.tool, "run", "--rm", "--interactive", "--name", name),
             *("--read-only", "--cap-drop", "all", "--security-opt", "no-new-privileges", "--pids-limit", "1024"),
             # what lies in /dev/shm counts as memory; the tools' default of 64 MiB is too little for several processes
             *("--memory", memory, "--memory-swap", memory, "--shm-size", memory, "--volume", "/tmp"),
             *self._user(folder),
-            *self._network(folder),
+            *self._network(folder, job),
             *(["--gpus", str(resources.gpus)] if resources.gpus and self.tool == "docker" else []),
             *(["--device", "nvidia.com/gpu=all"] if resources.gpus and self.tool == "podman" else []),
             *(["--volume", f"{folder}:{folder}"] if folder else []),
@@ -112,8 +113,8 @@ class Containers:
         keep = ["--userns", "keep-id"] if self.tool == "podman" else []
         return [*keep, "--user", f"{os.getuid()}:{os.getgid()}"]
 
-    def _network(self, folder: str | None) -> list[str]:
-        if folder is not None:
+    def _network(self, folder: str | None, job: Job) -> list[str]:
+        if folder is not None and not job.endpoints:
             return ["--network", "none"]
         return ["--network", self.network] if self.network else []
 

@@ -76,6 +76,9 @@ def refusals(job: Job, pool: Pool, settings: PodSettings) -> Iterator[str]:
     for name, values in named.items():
         for value in values:
             yield from _complaint(name, value, object_name)
+    if job.key_variables and not settings.secrets:
+        held = ", ".join(job.key_variables)
+        yield f"its endpoints need {held}: name the Secret of the namespace that holds it in {SECRETS}"
 
 
 def refuse_pods(jobs: Iterable[Job], pools: Mapping[str, Pool], settings: PodSettings) -> None:

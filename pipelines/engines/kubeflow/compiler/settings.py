@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from components.contract.component import Component
@@ -13,6 +13,7 @@ from components.contract.job import UriRef, alternatives
 from pipelines.engines.shared.container import IMAGES, image_kind
 from pipelines.engines.shared.pod import NAMESPACE, SERVICE_ACCOUNT, PodSettings
 from pipelines.plan.local_files import local_files
+from pipelines.plan.plan import stage_endpoints
 from pipelines.recipe.pools import Pool, object_name, pinned_image
 from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.stage import Stage
@@ -63,6 +64,8 @@ def refuse(recipe: Recipe, settings: Settings) -> None:
         kind = image_kind(stage.component, pool.gpus)
         if pool.image is None and (problem := _image_problem(kind, settings.images.get(kind))):
             found.setdefault(problem, []).append(stage.name)
+        for problem in _key_problems(stage, recipe, settings):
+            found.setdefault(problem, []).append(stage.name)
     if (problem := _image_problem("cpu", settings.images.get("cpu"))) and not any(problem in text for text in found):
         found[f"{problem}; the first and the last task need it"] = []
     raise_refusals(found)
@@ -95,6 +98,15 @@ def _local_inputs(stage: Stage) -> Iterable[str]:
         for item in alternatives(references)
         if isinstance(item, UriRef) and item.uri.startswith(("/", "file:"))
     ]
+
+
+def _key_problems(stage: Stage, recipe: Recipe, settings: Settings) -> Iterator[str]:
+    """Yield the keys of endpoints that no Secret gives: a task gets those keys of a Secret that are listed by name."""
+    listed = {key for _, keys in settings.secrets for key in keys}
+    for name, endpoint in stage_endpoints(stage, recipe).items():
+        if endpoint.key_env and endpoint.key_env not in listed:
+            how = f"list it in {SECRETS}, as in <secret>:{endpoint.key_env}"
+            yield f"endpoint {name!r} needs {endpoint.key_env}, which no Secret gives: {how}"
 
 
 def _image_problem(kind: str, image: str | None) -> str | None:
