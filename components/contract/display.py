@@ -81,6 +81,10 @@ class Results:
     """The name with what it was measured on, "held-out pass@1"; the name by default."""
     share: bool = True
     """Whether the metric is a share from 0 to 1, which is shown in per cent."""
+    digits: int = 1
+    """Digits behind the point."""
+    over: str = "prompts"
+    """What the intervals of one stage are over."""
     subject: str = "model"
     """The input port whose models are the rows."""
     columns: tuple[Column, ...] = ()

@@ -26,9 +26,9 @@ def components(arguments: argparse.Namespace) -> int:
     if arguments.name is None:
         rows = [_summary(known, name) for name in known.names()]
         if arguments.json:
-            print_json([dict(zip(("name", "summary", "image", "origin"), row, strict=True)) for row in rows])
+            print_json([dict(zip(("name", "role", "summary", "image", "origin"), row, strict=True)) for row in rows])
         else:
-            print_table(["component", "what it does", "image", "registered by"], rows)
+            print_table(["component", "role", "what it does", "image", "registered by"], rows)
         return 0
     component: Component = known.get(arguments.name)
     if arguments.json:
@@ -43,6 +43,7 @@ def component_json(component: Component, origin: str) -> dict[str, Any]:
     return {
         "name": component.name,
         "summary": component.summary,
+        "role": component.role.value,
         "image": component.image,
         "origin": origin,
         "inputs": {
@@ -126,7 +127,7 @@ def _operator(slot: Slot, arguments: argparse.Namespace) -> int:
 
 
 def _print_component(component: Component) -> None:
-    print(f"{component.name}: {component.summary} (image {component.image})\n")
+    print(f"{component.name}: {component.summary} ({component.role}, image {component.image})\n")
     ports = [
         [kind, name, f"{'list of ' if port.many else ''}{port.type}", "optional" if port.optional else "", port.doc]
         for kind, declared in (("in", component.inputs), ("out", component.outputs))
@@ -196,8 +197,8 @@ def _summary(known: registry.Registry, name: str) -> list[str]:
     try:
         component: Component = known.get(name)
     except InputError as error:  # one broken plug-in must not hide the others
-        return [name, f"cannot be loaded: {error}", "-", origin]
-    return [name, component.summary, component.image, origin]
+        return [name, "-", f"cannot be loaded: {error}", "-", origin]
+    return [name, component.role.value, component.summary, component.image, origin]
 
 
 def _operator_summary(slot: Slot, name: str) -> list[str]:

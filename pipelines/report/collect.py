@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -99,10 +100,10 @@ def shared_labels(stage: Stage) -> str:
 
 def declared(name: str) -> Component | None:
     """Return a component's declaration; None for one that is not installed here, of which little can be shown."""
-    try:
-        return components().get(name)
-    except PosttrainError:
-        return None
+    with suppress(PosttrainError):
+        component: Component = components().get(name)
+        return component
+    return None
 
 
 def collect(store: Store, run_id: str) -> RunData:

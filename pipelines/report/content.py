@@ -35,6 +35,14 @@ class Strong:
 
 
 @dataclass(frozen=True)
+class Written:
+    """A cell with text as it was written, line by line."""
+
+    kind: ClassVar = "written"
+    text: str
+
+
+@dataclass(frozen=True)
 class Digests:
     """A cell with digests, each shown by its first characters and with a name before it where it has one."""
 
@@ -43,7 +51,7 @@ class Digests:
     """(name, digest)."""
 
 
-Cell = str | int | Value | Strong | Digests
+Cell = str | int | Value | Strong | Written | Digests
 
 
 @dataclass(frozen=True)

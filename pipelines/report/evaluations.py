@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,9 +26,9 @@ class Estimate:
     over: str = "prompts"
 
     @classmethod
-    def read(cls, entry: dict[str, Any]) -> Estimate:
+    def read(cls, entry: Mapping[str, Any], over: str = "prompts") -> Estimate:
         """Return what an entry of metrics.json says."""
-        return cls(entry["value"], entry.get("low"), entry.get("high"), entry.get("n"))
+        return cls(entry["value"], entry.get("low"), entry.get("high"), entry.get("n"), over)
 
     def cut(self, least: float, most: float) -> Estimate:
         """Return the same with its interval cut at the ends of what is possible."""
@@ -78,7 +79,7 @@ class Evaluation:
         if not found:
             return None
         if len(found) == 1:
-            return Estimate.read(found[0])
+            return Estimate.read(found[0], self.results.over)
         estimate = over_seeds([item["value"] for item in found])
         return estimate.cut(0, 1) if self.results.share and metric in self.columns else estimate
 
@@ -132,7 +133,7 @@ def result_tables(data: RunData) -> list[ResultTable]:
 def metrics_of(stage: Stage) -> dict[str, dict[str, Any]]:
     """Return metric -> {"value", "low", "high", "n"} of a stage, from its Metrics output or else its headline."""
     for port in stage.files:
-        found = stage.json(port, METRICS_FILE)
+        found: dict[str, dict[str, Any]] = stage.json(port, METRICS_FILE)
         if found:
             return found
     return {name: {"value": value} for name, value in (stage.entry or {}).get("metrics", {}).items()}

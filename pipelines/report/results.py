@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from components.contract.display import Column, place_name
+from components.contract.display import Column, Results, place_name
 from pipelines.report.content import NOTHING, Cell, Figure, Part, Rows, legend, number, share
 from pipelines.report.evaluations import Estimate, Evaluation, ResultTable
 from pipelines.report.svg import Axes, Series, line_chart
@@ -70,7 +70,7 @@ def _rows(table: ResultTable) -> Rows:
     beside = [c for c in results.columns if any(item.estimate(c.value) for item in table.evaluations)]
     head = ["model", *(_title(table, title) for title in table.columns.values()), *(c.title for c in beside)]
     rows = [
-        [item.model, *(_compared(table, item.estimate(metric)) for metric in table.columns), *_beside(item, beside)]
+        [item.model, *(_compared(results, item.estimate(metric)) for metric in table.columns), *_beside(item, beside)]
         for item in table.evaluations
     ]
     return Rows(head, rows)
@@ -82,8 +82,9 @@ def _title(table: ResultTable, title: str) -> str:
     return f"{words}, %" if table.results.share else words
 
 
-def _compared(table: ResultTable, estimate: Estimate | None) -> Cell:
-    return share(estimate) if table.results.share else number(estimate, digits=3)
+def _compared(results: Results, estimate: Estimate | None) -> Cell:
+    written = share if results.share else number
+    return written(estimate, digits=results.digits)
 
 
 def _beside(item: Evaluation, columns: list[Column]) -> list[Cell]:

@@ -19,6 +19,7 @@ from pipelines.report.content import (
     Part,
     Rows,
     Strong,
+    Written,
     number,
     share,
 )
@@ -46,9 +47,13 @@ def samples(section: Samples, stage: Stage) -> list[Part]:
     """Return the first rows of a stage's file, a card each."""
     rows = stage.lines(section.port, section.file)[: section.count]
     columns = _spread(section.columns, rows)
-    facts = [[[column.title, column.cell(row)] for column in columns] for row in rows]
+    facts = [[[column.title, _written(column.cell(row))] for column in columns] for row in rows]
     cards = [Card([Rows(["", ""], cells, numbers_from=2)]) for cells in facts]
     return [Heading(stage.name), *cards] if cards else []
+
+
+def _written(cell: Cell) -> Cell:
+    return Written(cell) if isinstance(cell, str) else cell
 
 
 def bars(section: Bars, stage: Stage) -> list[Part]:

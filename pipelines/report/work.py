@@ -27,8 +27,8 @@ def lineage(data: RunData) -> PageSection:
         for port, output in (stage.entry or {}).get("outputs", {}).items():
             if output["type"] == ArtifactType.MODEL and stage.entry:
                 used = [(item["source"], item["digest"]) for items in stage.entry["inputs"].values() for item in items]
-                made = [f"{stage.name}.{port}", _digest(output["digest"])]
-                rows.append([*made, Digests(tuple(used)), stage.entry["seed"]])
+                cells: list[Cell] = [f"{stage.name}.{port}", _digest(output["digest"]), Digests(tuple(used))]
+                rows.append([*cells, stage.entry["seed"]])
     code = data.run["code"]
     facts: list[list[Cell]] = [
         ["code", f"{code['version']}{' with uncommitted changes' if code['dirty'] else ''}"],

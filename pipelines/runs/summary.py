@@ -14,6 +14,7 @@ from pipelines.runs.default_store import store_option
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from components.contract.display import Results
     from components.runtime.store import Store
     from pipelines.runs.runs import RunResult
 
@@ -90,18 +91,18 @@ def results_table(found: ResultTable) -> Table:
     for title in found.columns.values():
         table.add_column(escape(title), justify="right")
     for item in found.evaluations:
-        cells = [_text(item.estimate(metric), is_share=results.share) for metric in found.columns]
+        cells = [_text(item.estimate(metric), results) for metric in found.columns]
         table.add_row(escape(item.model), *map(escape, cells))
     return table
 
 
-def _text(estimate: Estimate | None, *, is_share: bool) -> str:
+def _text(estimate: Estimate | None, results: Results) -> str:
     """Return a number, or a share in per cent, with its interval."""
     if estimate is None:
         return "-"
 
     def text(value: float) -> str:
-        return f"{100 * value:5.1f}" if is_share else f"{value:.4g}"
+        return f"{100 * value:5.{results.digits}f}" if results.share else f"{value:.{results.digits}f}"
 
     if estimate.low is None or estimate.high is None:
         return text(estimate.value)

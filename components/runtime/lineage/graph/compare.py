@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from components.contract.artifacts import METRICS_FILE
 from components.contract.errors import CorruptArtifact, InputError
 from components.runtime.ledger.ledger import Ledger, RunRecord
 from components.runtime.lineage.names import flatten
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from components.runtime.store import Store
 
 ABSENT = None
-METRICS_FILE = "metrics.json"
 CODE_FACTS = ("version", "dirty", "lock")
 BOUNDS = ("low", "high", "n")
 
