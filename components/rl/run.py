@@ -19,7 +19,7 @@ from components.modeling.loading.load import load_policy
 from components.modeling.models.policy import Policy
 from components.modeling.serving.further import FurtherModel, FurtherModels
 from components.modeling.supervised.model_shelf import ModelShelf
-from components.modeling.text.prompting import encode_prompts
+from components.modeling.text.turns import scripts
 from components.modeling.training.build import build_trainer
 from components.modeling.training.training_state import TrainingState, load_training_state, save_training_state
 from components.rl.batch.batch import Prompt
@@ -167,8 +167,11 @@ def read_pool(ctx: StageContext[RLParams], policy: Policy) -> list[Prompt]:
         raise InputError("rl: the dataset holds no prompts; widen the filters of the stage that made it")
     if policy.tokenizer is None:
         raise InputError("rl: the model has no tokenizer")
-    tokens = encode_prompts(policy.tokenizer, [item.prompt for item in items.values()], policy.ends)
-    return [Prompt(item, tuple(ids)) for item, ids in zip(items.values(), tokens, strict=True)]
+    tasks = scripts(policy.tokenizer, [item.task for item in items.values()], policy.ends)
+    return [
+        Prompt(item, tuple(script.opening), tuple(map(tuple, script.gaps)))
+        for item, script in zip(items.values(), tasks, strict=True)
+    ]
 
 
 def _resume(ctx: StageContext[RLParams], loop: Loop) -> None:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from components.contract.errors import InputError
 from components.rl.batch.layout import Layout
 
 if TYPE_CHECKING:
@@ -129,6 +130,14 @@ class Batch(Layout):
         changes: dict[str, Any] = {name: vars(self)[name][self.learned] for name in PER_TOKEN}
         marks = {name: value if is_per_row(name) else value[self.learned] for name, value in self.extras.items()}
         return replace(self, **changes, lengths=lengths, extras=marks, around=self)
+
+    def require_single(self, user: str) -> None:
+        """Raise InputError, naming the operator, unless every trajectory is one response and nothing else."""
+        if self.around is not None or not self.one_row_each or not bool(self.learned.all()):
+            raise InputError(
+                f"rl: {user} works on single responses, and these are conversations of several turns; leave it out, or "
+                "give prompts of one turn"
+            )
 
     def with_advantages(self, value: Tensor) -> Batch:
         """Set advantages, given per row [S] or per token [N]."""

@@ -5,6 +5,7 @@ Shapes: P prompts, S samples (rows), T response tokens.
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -14,17 +15,20 @@ from torch import Tensor
 
 from components.modeling.generation.generate import Samples
 from components.modeling.generation.sampler import Drawing
-from components.rl.batch.batch import Prompt
+from components.rl.batch.as_json import batch_from_json, batch_to_json
+from components.rl.batch.batch import Batch, Prompt
 
 TENSORS = tuple(field.name for field in fields(Samples) if field.name not in ("num_samples", "policy_logprobs"))
+
+BATCH = "batch"
 
 
 @dataclass(frozen=True)
 class Ordered:
-    """A draw with its prompts."""
+    """A draw with its prompts: of single responses, or of conversations, which are drawn to their end at once."""
 
     prompts: Sequence[Prompt]
-    drawing: Drawing
+    drawing: Drawing | Batch
 
 
 class Ahead:
@@ -52,6 +56,9 @@ class Ahead:
         places = {prompt.item.id: place for place, prompt in enumerate(pool)}
         saved: dict[str, Tensor] = {}
         for index, ordered in enumerate(self._queue):
+            if isinstance(ordered.drawing, Batch):
+                saved[f"{index:03d}:{BATCH}"] = _bytes(ordered.drawing)
+                continue
             samples = ordered.drawing.samples()
             parts = {name: getattr(samples, name) for name in TENSORS} | {
                 "prompts": torch.tensor([places[prompt.item.id] for prompt in ordered.prompts]),
@@ -64,9 +71,18 @@ class Ahead:
         """Restore what `state` returned."""
         self._queue.clear()
         for index in sorted({key.partition(":")[0] for key in saved}):
+            if f"{index}:{BATCH}" in saved:
+                batch = batch_from_json(json.loads(bytes(saved[f"{index}:{BATCH}"].tolist())), pool)
+                self._queue.append(Ordered(batch.prompts, batch))
+                continue
             parts = {name: saved[f"{index}:{name}"] for name in (*TENSORS, "prompts", "num_samples")}
             prompts = [pool[place] for place in parts["prompts"].tolist()]
             self._queue.append(Ordered(prompts, _drawn(parts)))
+
+
+def _bytes(batch: Batch) -> Tensor:
+    """Return a batch as the bytes of its JSON."""
+    return torch.tensor(list(json.dumps(batch_to_json(batch)).encode()), dtype=torch.uint8)
 
 
 def _drawn(parts: Mapping[str, Tensor]) -> Drawing:

@@ -15,11 +15,12 @@ from components.modeling.generation.sampler import NativeSampler, Sampler
 from components.modeling.generation.sampling import LogitsProcessor
 from components.modeling.generation.sampling_config import SamplingConfig
 from components.modeling.models.policy import Policy
-from components.modeling.text.prompting import decode_responses, encode_examples
+from components.modeling.text.prompting import decode_responses
 from components.rl.batch.batch import FAILED, FOREIGN, RIGHT, WRONG, Batch, Prompt, batch_of_samples, new_batch
 from components.rl.step.ahead import Ahead, Ordered
 from components.rl.step.conversations import batch_of_turns, script_of
 from components.rl.step.diagnostics import SamplerGap
+from components.rl.step.given import given_tokens
 from components.rl.step.judging import Judge
 from components.rl.step.ledger import PassRates
 from components.rl.step.scoring import frozen_entropies, frozen_logprobs
@@ -158,11 +159,15 @@ class Collector:
         sampling = self._sampling(num_samples)
 
         def begin() -> Ordered:
+            if any(prompt.gaps for prompt in prompts):
+                return Ordered(prompts, self.converse(prompts, num_samples))
             tokens = [prompt.tokens for prompt in prompts]
             drawing = self._sampler.begin(tokens, sampling, generator=self._generator)
             return Ordered(prompts, drawing)
 
         ordered = self._ahead.exchange(begin, depth, self._steps_left)
+        if isinstance(ordered.drawing, Batch):
+            return self.rescore(ordered.drawing)
         tokens = [prompt.tokens for prompt in ordered.prompts]
         samples = self._sampler.scored(tokens, ordered.drawing.samples(), temperature=sampling.temperature)
         self.gap.add(samples)
@@ -184,7 +189,7 @@ class Collector:
         `entropies` are the trained policy's; the batch is not yet scored. `regroup` joins it with samples.
         """
         ends, limit = self.policy.eos_ids, self.settings.max_new_tokens
-        rows = [list(row) for row in self._encode(prompts, given)]
+        rows = [list(row) for row in given_tokens(self.policy, prompts, given)]
         rows = [(row if row and row[-1] in ends else [*row, self.policy.ends.trained])[:limit] for row in rows]
         num_tokens = sum(map(len, rows))
         batch = new_batch(
@@ -262,19 +267,6 @@ class Collector:
             counts = Counter(COUNTED[outcome] for outcome, _ in results)
             self._ledger.add(item.id, item.domain, **counts)
             self._ledger.add_rewards(item.id, item.domain, [reward for _, reward in results if reward == reward])
-
-    def _encode(self, prompts: Sequence[Prompt], given: Sequence[str | Sequence[int]]) -> list[Sequence[int]]:
-        """Return token ids of given responses; texts are laid out as supervised training does."""
-        tokenizer = self.policy.tokenizer
-        assert tokenizer is not None
-        rows: list[Sequence[int]] = []
-        for prompt, response in zip(prompts, given, strict=True):
-            if isinstance(response, str):
-                (example,) = encode_examples(tokenizer, [(prompt.item.prompt, response)], self.policy.ends)
-                rows.append([token for token, own in zip(example.tokens, example.loss_mask, strict=True) if own])
-            else:
-                rows.append(response)
-        return rows
 
     def _texts(self, prompts: Sequence[Prompt], rows: Sequence[Sequence[int]]) -> list[str]:
         """Return the texts of responses, equally many to each prompt and in the order of the prompts."""

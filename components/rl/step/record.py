@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from components.contract.messages import written
 from components.rl.batch.batch import FAILED, RIGHT, WRONG, Batch
 
 OUTCOME_NAMES = {RIGHT: "right", WRONG: "wrong", FAILED: "failed"}
@@ -23,7 +24,7 @@ class RolloutRecord:
         self._browse_samples, self._right_samples = browse_samples, right_samples
         state = state or {"browse": [], "right": []}
         self._browse: list[Row] = list(state["browse"])
-        self._right: dict[tuple[str, str], Row] = {_key(row): row for row in state["right"]}
+        self._right: dict[tuple[str, ...], Row] = {_key(row): row for row in state["right"]}
 
     def add(self, batch: Batch, step: int, *, browse: bool) -> None:
         """Take in the scored samples of a step."""
@@ -55,9 +56,10 @@ def _spread(batch: Batch, count: int) -> list[int]:
 
 
 def _row(batch: Batch, index: int, step: int) -> Row:
-    item = batch.prompts[int(batch.group[index])].item
+    item, learned = batch.prompts[int(batch.group[index])].item, batch.of_learned()
     reward = float(batch.rewards[index])
-    return {
+    earlier = () if batch.earlier_turns is None else batch.earlier_turns[index]
+    row = {
         "prompt_id": item.id,
         "domain": item.domain,
         "step": step,
@@ -65,12 +67,15 @@ def _row(batch: Batch, index: int, step: int) -> Row:
         "response": batch.texts[index],
         "reward": reward if math.isfinite(reward) else None,
         "outcome": OUTCOME_NAMES[int(batch.outcomes[index])],
-        "num_tokens": int(batch.lengths[index]),
+        "num_tokens": int(learned.response_lengths[index]),
         "verifier": item.verifier,
         "answer": item.answer,
         "data": item.data,
     }
+    if item.messages:
+        row |= {"messages": item.row()["messages"], **written((*earlier, batch.texts[index]))}
+    return row
 
 
-def _key(row: Row) -> tuple[str, str]:
-    return row["prompt_id"], row["response"]
+def _key(row: Row) -> tuple[str, ...]:
+    return row["prompt_id"], *row.get("turns", ()), row["response"]

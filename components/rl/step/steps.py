@@ -86,6 +86,7 @@ def walk(
     """
     from components.rl.batch.batch import RIGHT
 
+    batch.require_single("cutting responses into steps")
     texts = batch.tokens.split(batch.lengths.tolist())
     right_s = (batch.outcomes == RIGHT).double()
     start_s = batch.group_mean(right_s).tolist()

@@ -50,6 +50,7 @@ def critical_pairs(batch: Batch, collector: Collector, context: SlotContext, *, 
     empty. Source: Setlur et al. 2024, RL on Incorrect Synthetic Data (arXiv:2406.14532), section 4; the rule for the
     critical step and the number of completions are reconstructed.
     """
+    batch.require_single("guidance critical_pairs")
     rejected = _wrong_rows(batch, config.per_prompt)
     if config.part == "start":
         return _assemble(batch, _random_pairs(batch, rejected, context))

@@ -60,6 +60,7 @@ def reformulate(batch: Batch, collector: Collector, context: SlotContext, *, con
     from components.rl.batch.batch import RIGHT
     from components.rl.batch.joining import regroup
 
+    batch.require_single("guidance reformulate")
     solved_s = batch.group_sum((batch.outcomes == RIGHT).long()) > 0
     failed = batch.group[~solved_s].unique_consecutive().tolist()
     if not failed:

@@ -38,6 +38,7 @@ def information_gain(batch: Batch, context: SlotContext, *, config: InformationG
     answer. Both log-probabilities are means over the first `horizon` tokens, at temperature 1, without gradients.
     Source: Hatamizadeh et al. 2025, RLP (arXiv:2510.01265); a horizon above 1 is an addition.
     """
+    batch.require_single("reward information_gain")
     trained, average = context.policies.trained, context.policies.average(config.decay)
     max_tokens = context.collector.max_tokens
     (close,) = _encode(trained, [config.close])

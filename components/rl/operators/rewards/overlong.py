@@ -25,9 +25,22 @@ class OverlongConfig(RewardConfig):
 def overlong(batch: Batch, context: SlotContext, *, config: OverlongConfig) -> Tensor:
     """Return [S]: 0 for short responses, falling linearly to -1 over the last tokens before the limit.
 
+    Of several turns the longest counts, since the limit is that of each.
+
     Source: Yu et al. 2025, DAPO (arXiv:2503.14476), eq. 13, with L_max = `max_new_tokens` and
     L_cache = `cache_share` * L_max. Responses are cut at L_max, so its third case is reached at most at equality.
     """
     limit = context.settings.max_new_tokens
     cache = config.cache_share * limit
-    return ((limit - cache - batch.of_learned().response_lengths) / cache).clamp(min=-1.0, max=0.0)
+    return ((limit - cache - _longest_turns(batch)) / cache).clamp(min=-1.0, max=0.0)
+
+
+def _longest_turns(batch: Batch) -> Tensor:
+    """Return [S]: tokens of the longest turn of each trajectory."""
+    import torch
+
+    learned = batch.of_learned()
+    if learned.around is None and learned.one_row_each:
+        return learned.lengths
+    by_turn = [learned.response_sum((learned.turn == turn).long()) for turn in learned.turn.unique().tolist()]
+    return torch.stack(by_turn).amax(0)
