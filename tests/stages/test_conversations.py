@@ -207,9 +207,9 @@ def test_loss_covers_the_turns_that_are_asked_for(base: Finished, demonstrations
     del whole[3]["learn"]
     assert learnt({"messages": whole}, "marked") == f"{one}<|eos|>"
     del whole[1]["learn"]
-    with pytest.raises(InputError, match=r"row 'x': no message has `learn: true`"):
+    with pytest.raises(InputError, match=r"row 1 \(x\): no message has `learn: true`"):
         learnt({"id": "x", "messages": whole}, "marked")
-    with pytest.raises(InputError, match="row 'x': 0 `turns` and a response"):
+    with pytest.raises(InputError, match=r"row 1 \(x\): 0 `turns` and a response"):
         learnt({"id": "x", "messages": row["messages"], "response": "1"}, "all")
 
 

@@ -9,10 +9,10 @@ from typing import Any, Literal
 from transformers import PreTrainedTokenizerBase
 
 from components.contract.errors import InputError
-from components.contract.messages import conversation_of
+from components.contract.messages import Message, conversation_of
 from components.modeling.text.prompting import Encoded, encode_examples, encode_texts
 from components.modeling.text.turn_ends import TurnEnds
-from components.modeling.text.turns import Learn, encode_conversation
+from components.modeling.text.turns import Learn, encode_conversations
 
 RowKind = Literal["messages", "pair", "text"]
 
@@ -61,7 +61,7 @@ def examples_from_rows(
     examples = [(rows[index]["prompt"], rows[index]["response"]) for index in pairs]
     encoded.update(zip(pairs, encode_examples(tokenizer, examples, ends), strict=True))
     encoded.update(zip(texts, encode_texts(tokenizer, [rows[index]["text"] for index in texts]), strict=True))
-    encoded.update((index, _conversation(tokenizer, rows[index], index, learn, ends)) for index in talks)
+    encoded.update(_conversations(tokenizer, {index: rows[index] for index in talks}, learn, ends))
     return [
         Example(
             tokens=encoded[index].tokens,
@@ -72,19 +72,22 @@ def examples_from_rows(
     ]
 
 
-def _conversation(
-    tokenizer: PreTrainedTokenizerBase, row: Mapping[str, Any], index: int, learn: Learn, ends: TurnEnds | None
-) -> Encoded:
-    name = f"row {row.get('id', index)!r}"
-    try:
-        messages = conversation_of(row)
-        assert messages is not None, "the row has messages"
-        encoded = encode_conversation(tokenizer, messages, ends, learn=learn)
-    except InputError as error:
-        raise InputError(f"{name}: {error}") from error
-    if not any(encoded.loss_mask):
-        raise InputError(f"{name}: no message has `learn: true`, and only marked ones are learnt (learn: marked)")
-    return encoded
+def _conversations(
+    tokenizer: PreTrainedTokenizerBase, rows: Mapping[int, Mapping[str, Any]], learn: Learn, ends: TurnEnds | None
+) -> dict[int, Encoded]:
+    """Return the tokens and targets of rows with messages, by their places."""
+    talks: dict[str, tuple[Message, ...]] = {}
+    for index, row in rows.items():
+        name = f"row {index + 1} ({row.get('id', 'without id')})"
+        try:
+            talks[name] = conversation_of(row) or ()
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from error
+    encoded = encode_conversations(tokenizer, talks, ends, learn=learn)
+    for name, found in zip(talks, encoded, strict=True):
+        if not any(found.loss_mask):
+            raise InputError(f"{name}: no message has `learn: true`, and only marked ones are learnt (learn: marked)")
+    return dict(zip(rows, encoded, strict=True))
 
 
 def split_long(examples: Iterable[Example], max_tokens: int) -> list[Example]:

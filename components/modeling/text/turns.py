@@ -7,7 +7,7 @@ that drops earlier thinking, say) is refused: a policy would be trained on a con
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 from weakref import WeakKeyDictionary
@@ -31,6 +31,10 @@ PROBES = (PROBE, f"<think>\nSix sevens.\n</think>\n\n{PROBE}")
 """Stand for what the policy will write: a template must leave either as it is when turns follow."""
 SHOWN_CHARS = 60
 Learn = Literal["last", "all", "marked"]
+Piece = tuple[str, str]
+"""What the template writes before a turn of the assistant, and the turn with the mark that ends it."""
+Tokens = tuple[list[int], list[int]]
+"""The same as tokens: a gap as it stands behind the end token, and the turn with its end token."""
 
 
 @dataclass(frozen=True)
@@ -88,13 +92,36 @@ def script(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], ends
     Raises InputError for messages out of order, for contents that name a mark of the template, and for a template that
     cannot render them or changes earlier turns.
     """
-    check_task(messages)
+    return scripts(tokenizer, [messages], ends)[0]
+
+
+def scripts(
+    tokenizer: PreTrainedTokenizerBase, tasks: Sequence[str | Sequence[Message]], ends: TurnEnds | None = None
+) -> list[Script]:
+    """Return the script of each task, which is a prompt (one turn, encoded by `encode_prompts`) or messages."""
     ends = find_turn_ends(tokenizer) if ends is None else ends
+    prompts = iter(encode_prompts(tokenizer, [task for task in tasks if isinstance(task, str)], ends))
+    talks = [task for task in tasks if not isinstance(task, str)]
+    pairs = _tokens(tokenizer, ends, [_checked_pieces(tokenizer, ends, messages) for messages in talks])
+    conversations = iter(zip(talks, pairs, strict=True))
+    return [
+        Script(next(prompts), (), ends.trained) if isinstance(task, str) else _script(*next(conversations), ends)
+        for task in tasks
+    ]
+
+
+def _checked_pieces(tokenizer: PreTrainedTokenizerBase, ends: TurnEnds, messages: Sequence[Message]) -> list[Piece]:
+    """Return the pieces of messages with a probe in the place of each open turn."""
+    check_task(messages)
     _check_contents(tokenizer, ends, messages)
     plain, thinking = (_pieces(tokenizer, filled(messages, [probe] * num_turns(messages))) for probe in PROBES)
     if [gap for gap, _ in plain] != [gap for gap, _ in thinking]:
         raise InputError("the chat template writes other text between turns once a turn holds <think>")
-    pairs = _tokens(tokenizer, ends, plain)
+    return plain
+
+
+def _script(messages: Sequence[Message], pairs: Sequence[Tokens], ends: TurnEnds) -> Script:
+    """Return the template's tokens, and those of given turns, cut at the open ones."""
     open_turns = [m.is_open for m in messages if m.role == "assistant"] + [True]
     parts: list[list[int]] = [[]]
     for (gap, response), is_open in zip(pairs, open_turns, strict=True):
@@ -104,18 +131,6 @@ def script(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], ends
         else:
             parts[-1] += response
     return Script(parts[0], tuple(parts[1:-1]), ends.trained)
-
-
-def scripts(
-    tokenizer: PreTrainedTokenizerBase, tasks: Sequence[str | Sequence[Message]], ends: TurnEnds | None = None
-) -> list[Script]:
-    """Return the script of each task, which is a prompt (one turn, encoded by `encode_prompts`) or messages."""
-    ends = find_turn_ends(tokenizer) if ends is None else ends
-    prompts = iter(encode_prompts(tokenizer, [task for task in tasks if isinstance(task, str)], ends))
-    return [
-        Script(next(prompts), (), ends.trained) if isinstance(task, str) else script(tokenizer, task, ends)
-        for task in tasks
-    ]
 
 
 def encode_conversation(
@@ -131,11 +146,35 @@ def encode_conversation(
     `learn: true`. `encode(m[:k])` is a prefix of `encode(m[:k+1])`. Raises InputError as `script` does, and for an open
     turn: nothing is known of it.
     """
-    check_messages(messages)
-    if messages[-1].role != "assistant" or any(message.content is None for message in messages):
-        raise InputError("a conversation to train on ends with the assistant, and every message has its content")
+    return encode_conversations(tokenizer, {"": messages}, ends, learn=learn)[0]
+
+
+def encode_conversations(
+    tokenizer: PreTrainedTokenizerBase,
+    conversations: Mapping[str, Sequence[Message]],
+    ends: TurnEnds | None = None,
+    *,
+    learn: Learn = "last",
+) -> list[Encoded]:
+    """Return `encode_conversation` of many; errors begin with the name of the conversation."""
     ends = find_turn_ends(tokenizer) if ends is None else ends
-    _check_contents(tokenizer, ends, messages)
+    pieces = []
+    for name, messages in conversations.items():
+        try:
+            check_messages(messages)
+            if messages[-1].role != "assistant" or any(message.content is None for message in messages):
+                raise InputError(
+                    "a conversation to train on ends with the assistant, and every message has its content"
+                )
+            _check_contents(tokenizer, ends, messages)
+            pieces.append(_pieces(tokenizer, messages))
+        except InputError as error:
+            raise InputError(f"{name}: {error}" if name else str(error)) from error
+    pairs = _tokens(tokenizer, ends, pieces)
+    return [_masked(m, found, learn) for m, found in zip(conversations.values(), pairs, strict=True)]
+
+
+def _masked(messages: Sequence[Message], pairs: Sequence[Tokens], learn: Learn) -> Encoded:
     turns = [message for message in messages if message.role == "assistant"]
     wanted = {
         "last": [False] * (len(turns) - 1) + [True],
@@ -144,14 +183,10 @@ def encode_conversation(
     }[learn]
     tokens: list[int] = []
     mask: list[bool] = []
-    for (gap, response), target in zip(_tokens(tokenizer, ends, _pieces(tokenizer, messages)), wanted, strict=True):
+    for (gap, response), target in zip(pairs, wanted, strict=True):
         tokens += [*gap, *response]
         mask += [False] * len(gap) + [target] * len(response)
     return Encoded(tokens, mask)
-
-
-Piece = tuple[str, str]
-"""What the template writes before a turn of the assistant, and the turn with the mark that ends it."""
 
 
 def _pieces(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> list[Piece]:
@@ -192,20 +227,24 @@ def _behind(text: str, start: str, at: int) -> str:
 
 
 def _tokens(
-    tokenizer: PreTrainedTokenizerBase, ends: TurnEnds, pieces: Sequence[Piece]
-) -> list[tuple[list[int], list[int]]]:
-    """Return the tokens of pieces: a gap as it stands behind the end token, and the turn with its end token."""
+    tokenizer: PreTrainedTokenizerBase, ends: TurnEnds, conversations: Sequence[Sequence[Piece]]
+) -> list[list[Tokens]]:
+    """Return the tokens of each conversation's pieces, by two calls of the tokenizer."""
     mark = tokenizer.convert_ids_to_tokens(ends.trained)
-    starts = [gap if number == 0 else mark + gap for number, (gap, _) in enumerate(pieces)]
+    pieces = [(number, *piece) for found in conversations for number, piece in enumerate(found)]
+    if not pieces:
+        return []
+    starts = [mark + gap if number else gap for number, gap, _ in pieces]
     gaps = tokenize(tokenizer, starts)
-    wholes = tokenize(tokenizer, [start + response for start, (_, response) in zip(starts, pieces, strict=True)])
-    found: list[tuple[list[int], list[int]]] = []
-    for number, (gap, whole, (_, response)) in enumerate(zip(gaps, wholes, pieces, strict=True)):
-        behind = gap if number == 0 else gap[1:]
+    wholes = tokenize(tokenizer, [start + response for start, (_, _, response) in zip(starts, pieces, strict=True)])
+    tokens: list[list[Tokens]] = []
+    for (number, _, response), gap, whole in zip(pieces, gaps, wholes, strict=True):
         if number and gap[:1] != [ends.trained]:
             raise InputError(f"the tokenizer does not read {mark!r}, which ends a turn, as one token")
-        found.append((behind, split_example(tokenizer, ends, gap, whole, response)))
-    return found
+        if not number:
+            tokens.append([])
+        tokens[-1].append((gap[1:] if number else gap, split_example(tokenizer, ends, gap, whole, response)))
+    return tokens
 
 
 _marks: WeakKeyDictionary[PreTrainedTokenizerBase, tuple[object, frozenset[str]]] = WeakKeyDictionary()
