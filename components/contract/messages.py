@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_serializer
@@ -70,6 +71,15 @@ def check_messages(messages: Sequence[Message]) -> None:
             raise InputError(f"{name} ({message.role}) has `learn`, which only an assistant's message can have")
         if message.content is not None and not message.content.isascii():
             _check_unicode(name, message.content)
+
+
+@contextmanager
+def naming(name: str) -> Iterator[None]:
+    """Let an InputError from within begin with a name, if there is one."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{name}: {error}" if name else str(error)) from error
 
 
 def check_task(messages: Sequence[Message]) -> None:

@@ -132,7 +132,7 @@ def sample_block(sampler: Sampler, items: Sequence[Item], sampling: SamplingConf
     from components.modeling.text.turns import scripts
 
     policy, size = sampler.policy, sampling.num_samples
-    tasks = scripts(policy.tokenizer, [item.task for item in items], policy.ends)
+    tasks = scripts(policy.tokenizer, [item.task for item in items], policy.ends, names=[item.id for item in items])
     drawn = converse(sampler, tasks, sampling, generator=_generator(seed, items))
     texts: list[list[str]] = [[] for _ in range(len(items) * size)]
     for turn in drawn:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from transformers import PreTrainedTokenizerBase
 
 from components.contract.errors import InputError
-from components.contract.messages import Message, conversation_of
+from components.contract.messages import Message, conversation_of, naming
 from components.modeling.text.prompting import Encoded, encode_examples, encode_texts
 from components.modeling.text.turn_ends import TurnEnds
 from components.modeling.text.turns import Learn, encode_conversations
@@ -79,10 +79,8 @@ def _conversations(
     talks: dict[str, tuple[Message, ...]] = {}
     for index, row in rows.items():
         name = f"row {index + 1} ({row.get('id', 'without id')})"
-        try:
+        with naming(name):
             talks[name] = conversation_of(row) or ()
-        except InputError as error:
-            raise InputError(f"{name}: {error}") from error
     encoded = encode_conversations(tokenizer, talks, ends, learn=learn)
     for name, found in zip(talks, encoded, strict=True):
         if not any(found.loss_mask):

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from transformers import PreTrainedTokenizerBase
 
 from components.contract.errors import InputError
-from components.contract.messages import Message, check_messages, check_task, filled, num_turns
+from components.contract.messages import Message, check_messages, check_task, filled, naming, num_turns
 from components.modeling.text.prompting import Encoded, encode_prompts, split_example, tokenize
 from components.modeling.text.turn_ends import (
     PROBE,
@@ -96,24 +96,33 @@ def script(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], ends
 
 
 def scripts(
-    tokenizer: PreTrainedTokenizerBase, tasks: Sequence[str | Sequence[Message]], ends: TurnEnds | None = None
+    tokenizer: PreTrainedTokenizerBase,
+    tasks: Sequence[str | Sequence[Message]],
+    ends: TurnEnds | None = None,
+    *,
+    names: Sequence[str] | None = None,
 ) -> list[Script]:
-    """Return the script of each task, which is a prompt (one turn, encoded by `encode_prompts`) or messages."""
+    """Return the script of each task, which is a prompt (one turn, encoded by `encode_prompts`) or messages.
+
+    Errors as of `script`; they begin with the task's name, of `names`, where it is the messages that are wrong.
+    """
     ends = find_turn_ends(tokenizer) if ends is None else ends
     prompts = iter(encode_prompts(tokenizer, [task for task in tasks if isinstance(task, str)], ends))
-    talks = [task for task in tasks if not isinstance(task, str)]
-    pairs = _tokens(tokenizer, ends, [_checked_pieces(tokenizer, ends, messages) for messages in talks])
-    conversations = iter(zip(talks, pairs, strict=True))
+    talks = {number: task for number, task in enumerate(tasks) if not isinstance(task, str)}
+    for number, messages in talks.items():
+        with naming(names[number] if names else ""):
+            check_task(messages)
+            _check_contents(tokenizer, ends, messages)
+    pairs = _tokens(tokenizer, ends, [_probed_pieces(tokenizer, messages) for messages in talks.values()])
+    conversations = iter(zip(talks.values(), pairs, strict=True))
     return [
         Script(next(prompts), (), ends.trained) if isinstance(task, str) else _script(*next(conversations), ends)
         for task in tasks
     ]
 
 
-def _checked_pieces(tokenizer: PreTrainedTokenizerBase, ends: TurnEnds, messages: Sequence[Message]) -> list[Piece]:
+def _probed_pieces(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> list[Piece]:
     """Return the pieces of messages with a probe in the place of each open turn."""
-    check_task(messages)
-    _check_contents(tokenizer, ends, messages)
     plain, thinking = (_pieces(tokenizer, filled(messages, [probe] * num_turns(messages))) for probe in PROBES)
     if [gap for gap, _ in plain] != [gap for gap, _ in thinking]:
         raise InputError("the chat template writes other text between turns once a turn holds <think>")
@@ -160,7 +169,7 @@ def encode_conversations(
     ends = find_turn_ends(tokenizer) if ends is None else ends
     pieces = []
     for name, messages in conversations.items():
-        try:
+        with naming(name):
             check_messages(messages)
             if messages[-1].role != "assistant" or any(message.content is None for message in messages):
                 raise InputError(
@@ -168,8 +177,6 @@ def encode_conversations(
                 )
             _check_contents(tokenizer, ends, messages)
             pieces.append(_pieces(tokenizer, messages))
-        except InputError as error:
-            raise InputError(f"{name}: {error}" if name else str(error)) from error
     pairs = _tokens(tokenizer, ends, pieces)
     return [_masked(m, found, learn) for m, found in zip(conversations.values(), pairs, strict=True)]
 
