@@ -33,8 +33,8 @@ class Columns(Params):
     """The prompt: text, or a list of chat messages of which the user's is taken."""
     messages: str | None = None
     """A column with a whole conversation, in the place of the prompt: a list of `role` and `content`, or of `from` and
-    `value`. A last message of the assistant is the response, and the reference answer where there is no other; an
-    assistant's message without content is a turn that the policy writes."""
+    `value`. A last message of the assistant is the response, and its final answer the reference if there is no other;
+    an assistant's message without content is a turn that the policy writes."""
     answer: str = "answer"
     """The reference answer: text or a number."""
     id: str | None = None
@@ -130,7 +130,7 @@ def _task(row: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
     if found.learn is not None:
         task["extras"] = {"learn": found.learn}
     if task["response"] is not None and columns.answer not in row and "." not in columns.answer:
-        task["answer"] = task["response"]
+        task["answer"] = extract_answer(task["response"]) or task["response"]
     return task
 
 

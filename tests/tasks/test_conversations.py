@@ -102,13 +102,13 @@ def test_one_line_says_what_is_wrong(messages: Any, reason: str) -> None:
 
 def test_a_column_of_messages_ends_with_the_response(tmp_path: Path) -> None:
     rows = [
-        {"messages": [*TALK, {"role": "assistant", "content": "7", "learn": False, "name": None}]},
+        {"messages": [*TALK, {"role": "assistant", "content": "<think>3+4<answer>7", "learn": False, "name": None}]},
         {"messages": [TALK[1], {"role": "assistant", "content": [{"type": "text", "text": "3"}]}]},
         {"messages": [*OPEN, {"role": "assistant", "content": None}], "answer": 7},
     ]
     long, short, unwritten = read(tmp_path, rows, messages="messages")
     assert [message.content for message in long.messages] == ["Be short.", "1 + 2?", "3", "Add 4."]
-    assert (long.response, long.answer, long.extras) == ("7", "7", {"learn": False})
+    assert (long.response, long.answer, long.extras) == ("<think>3+4<answer>7", "7", {"learn": False})
     assert (short.prompt, short.messages, short.response) == ("1 + 2?", (), "3")
     assert short.item("d").id == item_id("d", "1 + 2?", "3"), "the id is that of the prompt"
     assert (len(unwritten.messages), unwritten.response, unwritten.answer) == (3, None, "7")
