@@ -9,15 +9,15 @@ from pipelines.cli.stores import store_of
 
 def up(arguments: argparse.Namespace) -> int:
     """Start Airflow on this machine and keep it until Ctrl-C."""
-    from pipelines.engines.airflow.deployment import standalone
+    from pipelines.engines.airflow.standalone.up import up as keep_up
 
-    return standalone.up(store_of(arguments), port=arguments.port)
+    return keep_up(store_of(arguments), port=arguments.port)
 
 
 def init(arguments: argparse.Namespace) -> int:
     """Create the pools that Airflow lacks; those that are there stay as they are."""
     from pipelines.engines.airflow.client import Account, Client
-    from pipelines.engines.airflow.deployment.deployment import Deployment
+    from pipelines.engines.airflow.deployment import Deployment
     from pipelines.engines.airflow.pools import create_pools
     from pipelines.recipe.pools import load_pools
 

@@ -17,7 +17,7 @@ import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
 from pipelines.engines.airflow.client import Account
-from pipelines.engines.airflow.deployment.deployment import Deployment
+from pipelines.engines.airflow.deployment import Deployment
 from pipelines.recipe.recipe import load_recipe
 from tests.support.live_airflow import Live
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from components.runtime.system.parent import children_of
 from pipelines.engines.airflow.client import Account, Client
-from pipelines.engines.airflow.deployment.deployment import Deployment
+from pipelines.engines.airflow.deployment import Deployment
 from pipelines.engines.shared.launcher import stage_python
 
 ROOT = Path(__file__).parents[2]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from components.contract.errors import InputError, PosttrainError
-from pipelines.engines.airflow.deployment.deployment import Deployment, person
+from pipelines.engines.airflow.deployment import Deployment, person
 from pipelines.engines.shared.follower import OrchestratorAway
 
 URL = "POSTTRAIN_AIRFLOW_URL"

@@ -63,6 +63,6 @@ def run_on_airflow(plan: Plan, store: Store, client: Client, *, view: RunView) -
 
 def _client(store: Store) -> Client:
     from pipelines.engines.airflow.client import Account, Client
-    from pipelines.engines.airflow.deployment.deployment import Deployment
+    from pipelines.engines.airflow.deployment import Deployment
 
     return Client(Account.read(Deployment.beside(store)))

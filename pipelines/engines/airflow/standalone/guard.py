@@ -1,6 +1,6 @@
 """Keeps the services of one's own Airflow: starts them, restarts one that dies, and ends them all. Imports no Airflow.
 
-    python -m pipelines.engines.airflow.deployment.guard --airflow PYTHON --stages PYTHON --logs FOLDER --parent PID
+    python -m pipelines.engines.airflow.standalone.guard --airflow PYTHON --stages PYTHON --logs FOLDER --parent PID
 
 It leads a session of its own, so that Ctrl-C reaches it through its parent only, and in an order that lets running
 tasks say that they were stopped. Whatever its services leave behind becomes its child, and is ended with them.

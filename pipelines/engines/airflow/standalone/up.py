@@ -1,4 +1,8 @@
-"""An Airflow of one's own on this machine: `make airflow` and `posttrain airflow up`. Imports no Airflow."""
+"""An Airflow of one's own on this machine: `make airflow` and `posttrain airflow up`. Imports no Airflow.
+
+Airflow's own `standalone` starts the same services and does no more: one that dies stays dead, SIGTERM or a kill of it
+leaves all of them behind, and at Ctrl-C the API may be gone before running tasks have said that they were stopped.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +22,10 @@ from components.runtime.lineage.delivery.target import tracking_uri
 from components.runtime.store import Store
 from components.runtime.system.code import ROOT
 from pipelines.engines.airflow.client import Account, AirflowUnavailable, Client
-from pipelines.engines.airflow.deployment import guard
-from pipelines.engines.airflow.deployment.deployment import HOST, Deployment, airflow_python, person
+from pipelines.engines.airflow.deployment import HOST, Deployment, airflow_python, person
 from pipelines.engines.airflow.names import MLFLOW_PORT, dag_id
 from pipelines.engines.airflow.pools import create_pools
+from pipelines.engines.airflow.standalone import guard
 from pipelines.engines.shared.launcher import stage_python
 from pipelines.engines.shared.mlflow_page import URL as MLFLOW_URL
 from pipelines.language.find import recipe_files
@@ -104,7 +108,7 @@ def _mlflow(store: Store) -> dict[str, str]:
 
 
 def _keep(python: str, environment: Mapping[str, str], deployment: Deployment) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "pipelines.engines.airflow.deployment.guard", "--airflow", python]
+    command = [sys.executable, "-m", "pipelines.engines.airflow.standalone.guard", "--airflow", python]
     command += ["--stages", stage_python(), "--logs", str(deployment.logs), "--parent", str(os.getpid())]
     return subprocess.Popen(command, cwd=ROOT, env=dict(environment), stdin=subprocess.DEVNULL, start_new_session=True)
 

@@ -1,1 +1,0 @@
-"""An Airflow of one's own: its folder and secrets, its services, and what keeps them."""
