@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 
 from components.contract.component import Component
 from components.contract.registry import components
 from components.rl.presets import FOLDER as METHODS
 from pipelines.cli.catalog import describe_fields
+from pipelines.engines.engine import Capabilities
+from pipelines.engines.registry import OWN, find_engine
 from pipelines.language.whole_file import write_whole
 from pipelines.methods.tables import coordinate_table, index_table, result_table, shipped, shipped_systems
 
-COMPONENTS = Path(__file__).parents[1] / "components"
+PIPELINES = Path(__file__).parent
+COMPONENTS = PIPELINES.parent / "components"
 
 
 def parameter_table(component: Component) -> str:
@@ -23,6 +27,19 @@ def parameter_table(component: Component) -> str:
         for name, type, default, doc in describe_fields(component.params)
     ]
     return "\n".join(["| parameter | type | default | what it is |", "| --- | --- | --- | --- |", *rows])
+
+
+def engine_table() -> str:
+    """Return what the engines of this tree can do as a Markdown table."""
+    known = [find_engine(name) for name in OWN]
+    rows = [
+        f"| {field.name.replace('_', ' ')} | "
+        + " | ".join("yes" if getattr(engine.capabilities, field.name) else "" for engine in known)
+        + " |"
+        for field in fields(Capabilities)
+    ]
+    names = " | ".join(engine.name for engine in known)
+    return "\n".join([f"| | {names} |", f"| --- |{' --- |' * len(known)}", *rows])
 
 
 def renewed(text: str, blocks: Mapping[str, str]) -> str:
@@ -47,6 +64,7 @@ def readmes() -> dict[Path, dict[str, str]]:
         path = COMPONENTS / name / "README.md"
         if path.is_file():
             found[path] = {"parameters": parameter_table(components().get(name))}
+    found[PIPELINES / "README.md"] = {"engines": engine_table()}
     presets = shipped()
     found[METHODS / "README.md"] = {
         "index": index_table(presets, shipped_systems()),
