@@ -35,7 +35,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _carry_out(argv: Sequence[str] | None) -> int:
-    arguments = parse(argv)
+    try:
+        arguments = parse(argv)
+    except PosttrainError as error:  # a package that registers what cannot be
+        print(f"posttrain: {error}", file=sys.stderr)
+        return error.exit_code
     module, _, function = arguments.handler.partition(":")
     try:
         return int(getattr(importlib.import_module(module), function)(arguments))

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from components.contract.errors import InputError, UnknownName, did_you_mean
+from components.contract.errors import InputError, did_you_mean
 from pipelines.cli.stores import run_of, store_of
 
 if TYPE_CHECKING:
@@ -47,10 +47,10 @@ def approve(arguments: argparse.Namespace) -> int:
 
 
 def _engine(entry: Mapping[str, Any]) -> Engine | None:
-    """Return the engine of a run; None where its package is no longer installed."""
+    """Return the engine of a run; None where its package is no longer installed, or broken."""
     from pipelines.engines.registry import find_engine
 
     try:
         return find_engine(str(entry.get("engine")))
-    except UnknownName:
+    except InputError:
         return None

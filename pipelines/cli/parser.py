@@ -225,7 +225,7 @@ def _recipe(parser: argparse.ArgumentParser, nargs: str | None = None) -> None:
 
 def _engine(parser: argparse.ArgumentParser, default: str | None, text: str) -> None:
     # the names of packages' engines are looked up when they are shown or checked, not for every command
-    parser.add_argument("--engine", metavar="ENGINE", choices=EngineNames(), default=default, help=text)  # type: ignore[arg-type]
+    parser.add_argument("--engine", metavar="ENGINE", choices=EngineNames(), default=default, help=text)
 
 
 def _jobs(parser: argparse.ArgumentParser) -> None:

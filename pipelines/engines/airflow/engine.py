@@ -34,7 +34,10 @@ class AirflowEngine(Engine):
         from pipelines.engines.airflow.client import NotFound
         from pipelines.engines.airflow.run import answer_approval, run_path
 
-        where, client = entry["airflow"], _client(store)
+        where = entry.get("airflow")
+        if where is None:  # a record that does not say where
+            return None
+        client = _client(store)
         try:
             answer_approval(client, run_path(where["dag_id"], where["run_id"]), stage, approved=approved)
         except NotFound:  # it has not asked yet: its task looks into the store first

@@ -13,12 +13,13 @@ from typing import Any
 
 from components.contract.errors import PosttrainError
 from components.runtime.job.process import FAILED
+from components.runtime.job.progress import text_lines
 from components.runtime.ledger.ledger import RunRecord, load_run
 from components.runtime.store import Store, open_store
 from pipelines.engines.kubeflow.executor import ExecutorInput
 from pipelines.engines.kubeflow.names import run_key
-from pipelines.engines.kubeflow.stage_run import record_death
 from pipelines.engines.shared.ending import end_run, status_of
+from pipelines.engines.shared.stage_job import record_death
 from pipelines.runs.runs import RunWriter
 
 STATUS = "final_status"
@@ -65,7 +66,7 @@ def _record_deaths(store: Store, record: RunRecord, state: str, message: str) ->
             continue
         said = f": {message}" if message else ""
         text = f"its pod ended without a word, for lack of memory or of a node, or by a person's hand{said}"
-        record_death(store, record.run_id, name, text)
+        record_death(store, record.run_id, name, text, text_lines())
 
 
 def main() -> int:

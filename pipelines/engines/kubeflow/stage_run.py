@@ -5,25 +5,22 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import time
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from components.contract.artifacts import ArtifactType
-from components.contract.errors import InputError, PosttrainError, StageFailed
+from components.contract.errors import PosttrainError, StageFailed
 from components.contract.job import Job
-from components.runtime.job.launch import Launch
 from components.runtime.job.progress import text_lines
-from components.runtime.ledger.records import failure_key, load_job, run_key, stage_key
+from components.runtime.ledger.records import failure_key, stage_key
 from components.runtime.lineage.delivery.deliver import deliver
 from components.runtime.lineage.delivery.target import tracking_uri
-from components.runtime.lineage.spool import NO_FINGERPRINT, Spool
 from components.runtime.store import Store, open_store
 from pipelines.engines.kubeflow.executor import ExecutorInput, write_file
 from pipelines.engines.kubeflow.names import identifier
 from pipelines.engines.shared.mlflow_page import mlflow_address, run_address
+from pipelines.engines.shared.stage_job import find_job, is_settled, record_death
 from pipelines.runs.runs import LINEAGE
 
 DELIVERY_SECONDS = 20.0
@@ -43,18 +40,14 @@ class StageRun:
     def find(cls, store_uri: str, run_id: str, stage: str) -> StageRun:
         """Return it; raise InputError if the store does not know the run."""
         store = open_store(store_uri)
-        job = load_job(store, run_id, stage)
-        if job is None and store.get(run_key(run_id)) is None:
-            raise InputError(f"run {run_id} is not in {store.uri}: its first task writes it there")
+        job = find_job(store, run_id, stage)
         if job is None:
             print(f"the parameters of run {run_id} leave {stage!r} out", flush=True)
         return cls(store, run_id, stage, job)
 
     def settled(self) -> bool:
         """Return whether nothing has to run: the stage is left out, done, cached, or its `when` does not hold."""
-        if self.job is None:
-            return True
-        return Launch(self.job, text_lines(), store=self.store).reuse(here=False) is not None
+        return self.job is None or is_settled(self.job, self.store, text_lines())
 
     def failure(self) -> dict[str, Any] | None:
         """Return the ledger's record of the last failure."""
@@ -62,7 +55,7 @@ class StageRun:
 
     def record_death(self, message: str) -> None:
         """Record a failure that the stage's process could not record itself."""
-        record_death(self.store, self.run_id, self.stage, message)
+        record_death(self.store, self.run_id, self.stage, message, text_lines())
 
     def point(self, told: ExecutorInput, pointers: Iterable[tuple[str, str]]) -> None:
         """Write a pointer for each output, and give Kubeflow the same as the artifact's metadata."""
@@ -98,23 +91,6 @@ class StageRun:
         except PosttrainError as error:  # a tracking server that is away fails no stage
             print(f"lineage waits in the store: {error}", flush=True)
         return run_address(self.store, base, self.run_id, self.stage, wait_seconds=0)
-
-
-def record_death(store: Store, run_id: str, stage: str, message: str) -> None:
-    """Record a failure of a stage that could not record it itself.
-
-    What a URI names may be large and far away, so it is not brought here for a fingerprint's sake.
-    """
-    job = load_job(store, run_id, stage)
-    if job is not None:
-        with suppress(PosttrainError):  # what it stands on is not whole
-            launch = Launch(job, text_lines(), store=store)
-            if not launch.upstream.imports():
-                launch.record_death(message)
-                return
-    record = {"run_id": run_id, "stage": stage, "fingerprint": NO_FINGERPRINT, "error": message, "time": time.time()}
-    store.put(failure_key(run_id, stage), record, overwrite=True)
-    Spool(store, run_id).stage_failed(stage, None, message)
 
 
 def stage_parser(description: str) -> argparse.ArgumentParser:

@@ -46,7 +46,7 @@ def _unfinished(plan: Plan, store: Store, client: Client) -> str | None:
     """Return Kubeflow's id of a run that goes on, or that was made to; None where a new one is needed."""
     run = unfinished_run(store, plan.digest)
     entry = store.get(run_key(run)) if run else None
-    known = (entry or {}).get("kubeflow", {}).get("run_id")
+    known: str | None = (entry or {}).get("kubeflow", {}).get("run_id")
     if known is None:
         return None
     try:

@@ -59,11 +59,20 @@ class Snapshot:
 class Orchestrator(Protocol):
     """One run at an orchestrator."""
 
-    name: str
-    page: str
-    """Where people see the run there."""
-    stops: bool
-    """Whether Ctrl-C here stops the run there."""
+    @property
+    def name(self) -> str:
+        """Return what people call the orchestrator."""
+        ...
+
+    @property
+    def page(self) -> str:
+        """Return where people see the run there."""
+        ...
+
+    @property
+    def stops(self) -> bool:
+        """Return whether Ctrl-C here stops the run there."""
+        ...
 
     def look(self) -> Snapshot:
         """Return the run now.
@@ -201,4 +210,4 @@ class Follower:
         end = self._store.get(end_key(run_id))
         if end is None or end == self._before:
             return self._orchestrator.close()
-        return end["status"]
+        return str(end["status"])

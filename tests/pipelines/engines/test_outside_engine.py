@@ -128,3 +128,16 @@ def test_what_is_registered_and_is_no_engine_is_told_with_its_package(command: C
     assert command("run", RECIPE, "--engine", "toy", "--jobs", "1", variables=bare).returncode == 2, (
         "others are not hit"
     )
+
+
+def test_a_package_cannot_take_the_name_of_an_engine_that_is_there(command: Command, tmp_path: Path) -> None:
+    copy = tmp_path / "greedy"
+    shutil.copytree(Path("tests/pipelines/plugin"), copy)
+    points = next(copy.glob("*.dist-info")) / "entry_points.txt"
+    points.write_text(points.read_text() + "local = posttrain_toy.engine:ToyEngine\n")
+    said = command("run", "--help", variables={"PYTHONPATH": str(copy)})
+    assert (said.returncode, said.stderr) == (
+        2,
+        "posttrain: engine 'local' is registered twice: pipelines.engines.local.engine:LocalEngine by "
+        "pipelines/engines/registry.py, and posttrain_toy.engine:ToyEngine by package posttrain-toy 1.0\n",
+    )

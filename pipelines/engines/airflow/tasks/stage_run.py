@@ -11,10 +11,10 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from components.contract.errors import InputError, PosttrainError
 from components.contract.job import Job
-from components.runtime.job.launch import Launch
-from components.runtime.ledger.records import load_job, run_key, stage_key
+from components.runtime.ledger.records import stage_key
 from components.runtime.store import Store, open_store
 from pipelines.engines.airflow.names import STORE, model_asset, output_asset, run_id_of
+from pipelines.engines.shared.stage_job import find_job, is_settled, record_death
 from pipelines.runs.view import PlainView
 
 
@@ -51,12 +51,9 @@ class StageRun:
         self.run_id = run_id_of(recipe, context["dag_run"])
         try:
             self.store: Store = open_store(store_uri())
-            job = load_job(self.store, self.run_id, stage)
-            began = job is not None or self.store.get(run_key(self.run_id)) is not None
+            job = find_job(self.store, self.run_id, stage)
         except InputError as error:
             raise AirflowFailException(str(error)) from None
-        if not began:
-            raise AirflowFailException(f"run {self.run_id} is not in {self.store.uri}: its first task writes it there")
         if job is None:
             raise AirflowSkipException(f"the parameters of run {self.run_id} leave {stage!r} out")
         self.job: Job = job
@@ -69,15 +66,15 @@ class StageRun:
     def settled(self) -> bool:
         """Return whether nothing has to run: the stage is done, cached, or its `when` does not hold."""
         try:
-            return Launch(self.job, self.sink, store=self.store).reuse(here=False) is not None
+            return is_settled(self.job, self.store, self.sink)
         except InputError as error:
             raise AirflowFailException(str(error)) from None
 
     def record_death(self, message: str) -> str:
         """Record a failure that the stage's process could not record itself; return the words of the record."""
         try:
-            return Launch(self.job, self.sink, store=self.store).record_death(message)
-        except PosttrainError as error:  # an input is gone: the message stays in the task's log
+            return record_death(self.store, self.run_id, self.job.stage, message, self.sink)
+        except PosttrainError as error:  # the store is away: the message stays in the task's log
             self.log.warning("not recorded in the ledger: %s", error)
             return message
 

@@ -61,9 +61,9 @@ class ToyEngine(Engine):
     def _run_job(self, job: Job, view: RunView) -> Ended:
         import os
 
-        from components.runtime.job.launch import Launch
         from components.runtime.store import open_store
         from pipelines.engines.shared.launcher import launcher_command, process_environment, tied_to_this_process
+        from pipelines.engines.shared.stage_job import record_death
         from pipelines.engines.shared.stage_process import StageProcess
 
         flags = ["--keep-timeout", *tied_to_this_process()]
@@ -74,5 +74,6 @@ class ToyEngine(Engine):
         finally:
             process.kill()
         if end.silent:
-            Launch(job, view.event, store=open_store(job.store)).record_death(end.error or "its process died")
+            store, error = open_store(job.store), end.error or "its process died"
+            record_death(store, job.run_id, job.stage, error, view.event)
         return end

@@ -1,0 +1,47 @@
+"""The job of a stage as the task of another orchestrator finds it, before and after the work itself."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+
+from components.contract.errors import InputError, PosttrainError
+from components.contract.job import Job
+from components.runtime.job.launch import Launch
+from components.runtime.job.progress import Sink
+from components.runtime.ledger.records import failure_key, load_job, run_key
+from components.runtime.lineage.spool import NO_FINGERPRINT, Spool
+from components.runtime.store import Store
+
+
+def find_job(store: Store, run_id: str, stage: str) -> Job | None:
+    """Return a stage's job; None where the run's parameters leave the stage out.
+
+    Raises InputError if the store does not know the run.
+    """
+    job = load_job(store, run_id, stage)
+    if job is None and store.get(run_key(run_id)) is None:
+        raise InputError(f"run {run_id} is not in {store.uri}: its first task writes it there")
+    return job
+
+
+def is_settled(job: Job, store: Store, sink: Sink) -> bool:
+    """Return whether nothing has to run: the stage is done, cached, or its `when` does not hold."""
+    return Launch(job, sink, store=store).reuse(here=False) is not None
+
+
+def record_death(store: Store, run_id: str, stage: str, message: str, sink: Sink) -> str:
+    """Record a failure of a stage that could not record it itself; return the words of the record.
+
+    What a URI names may be large and far away, so it is not brought here for a fingerprint's sake.
+    """
+    job = load_job(store, run_id, stage)
+    if job is not None:
+        with suppress(PosttrainError):  # what it stands on is not whole
+            launch = Launch(job, sink, store=store)
+            if not launch.upstream.imports():
+                return launch.record_death(message)
+    record = {"run_id": run_id, "stage": stage, "fingerprint": NO_FINGERPRINT, "error": message, "time": time.time()}
+    store.put(failure_key(run_id, stage), record, overwrite=True)
+    Spool(store, run_id).stage_failed(stage, None, message)
+    return message
