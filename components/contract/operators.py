@@ -82,7 +82,9 @@ class OperatorSpec(BaseModel):
         """Compare what is written; where it stands does not count."""
         return isinstance(other, OperatorSpec) and (self.name, self.settings) == (other.name, other.settings)
 
-    __hash__ = None  # type: ignore[assignment]  # settings hold lists and mappings
+    def __hash__(self) -> int:
+        """Hash the name: settings may hold lists and mappings."""
+        return hash(self.name)
 
     def resolve(self, slot: Slot | str | None = None) -> Bound:
         """Look the name up in its slot, or in the one given, validate its config and return the operator bound to it.

@@ -33,6 +33,10 @@ class SlotConfig(Params):
     """Whether a loss reads `scores.entropies`, with its gradient."""
     needs_processor: ClassVar[bool] = False
     """Whether it draws through a logits processor, which the native sampler has and an engine has not."""
+    draws_ahead: ClassVar[bool] = False
+    """Whether an engine draws while the trainer trains, so that both are in memory all the time."""
+    keeps_copy: ClassVar[bool] = False
+    """Whether its reference policy is a copy of its own beside the starting policy."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:

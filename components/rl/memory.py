@@ -18,11 +18,6 @@ if TYPE_CHECKING:
     from components.rl.params import RLParams
     from components.rl.slots import Slots
 
-AHEAD = "group_ahead"
-"""The rollout with which an engine draws while the trainer trains, so that it is awake all the time."""
-MOVING = ("ema", "reset")
-"""References that are a copy of their own beside the starting policy."""
-
 
 def rl_memory(params: RLParams, model: ModelSizes | None, resources: Resources) -> MemoryEstimate | None:
     """Return what the stage takes; None where the model's sizes are not known."""
@@ -52,7 +47,7 @@ def _needs(model: ModelSizes, params: RLParams, resources: Resources, share: flo
         longest=longest,
     )
     parts = [bind(params.slots(phase)) for phase in params.phases or (None,)]
-    ahead = any(slots.rollout.name == AHEAD for slots in parts)
+    ahead = any(slots.users_of("draws_ahead") for slots in parts)
     yield from drawing_needs(
         model,
         resources,
@@ -67,10 +62,11 @@ def _needs(model: ModelSizes, params: RLParams, resources: Resources, share: flo
 
 def _copies(model: ModelSizes, params: RLParams, parts: list[Slots]) -> Iterator[Need]:
     """Yield the networks beside the trained policy: every process holds the whole of them."""
-    size, compared = BYTES[params.dtype], {slots.reference.name for slots in parts if slots.needs_reference}
-    if params.start_kl_every or "initial" in compared:
+    size = BYTES[params.dtype]
+    copies = {bool(slots.users_of("keeps_copy")) for slots in parts if slots.needs_reference}
+    if params.start_kl_every or False in copies:
         yield Need("starting policy", size * model.parameters)
-    if compared.intersection(MOVING):
+    if True in copies:
         yield Need("reference policy", size * model.parameters)
     if any(slots.has_critic for slots in parts):
         trained = model.adapters(params.lora) if params.lora else model.parameters

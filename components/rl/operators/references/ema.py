@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 class EmaConfig(SlotConfig):
     """How slowly the average follows."""
 
+    keeps_copy: ClassVar[bool] = True
     decay: float = Field(default=0.99, ge=0, lt=1)
     """Share of the old average that a step keeps."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 class ResetConfig(SlotConfig):
     """How often the reference is renewed."""
 
+    keeps_copy: ClassVar[bool] = True
     every: int = Field(default=100, ge=1)
     """Steps between two resets."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 class GroupAheadConfig(SlotConfig):
     """How old the weights that drew may be."""
 
+    draws_ahead: ClassVar[bool] = True
     max_staleness: int = Field(default=1, ge=1, le=8)
     """Most steps between the weights that draw a batch and those that learn from it. The first batches of a phase are
     younger, all from step `max_staleness` on are exactly as old."""
