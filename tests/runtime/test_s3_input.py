@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -16,6 +17,8 @@ from components.contract.errors import InputError, StoreUnavailable
 from components.runtime.inputs.inputs import import_uri
 from components.runtime.inputs.s3_input import download_input, split_keys
 from components.runtime.store import open_store
+from components.runtime.store.s3_calls import TRIES_OF_A_DAMAGED_BODY, DamagedBody, S3Calls
+from components.runtime.store.s3_objects import download
 
 
 @pytest.fixture
@@ -128,3 +131,41 @@ def test_a_wrong_region_says_which_one_is_right(tmp_path: Path) -> None:
         open_store("s3://there/x").get("a.json")
     with pytest.raises(StoreUnavailable, match=advice):
         download_input("s3://there/m", tmp_path)
+
+
+class _Answers:
+    """A client whose one object is answered with a header of one's choice."""
+
+    meta = None
+
+    def __init__(self, **headers: str) -> None:
+        self.headers, self.asked = headers, 0
+
+    def get_object(self, **request: str) -> dict[str, Any]:
+        self.asked += 1
+        return {"Body": io.BytesIO(b"rows"), "ContentLength": 4, **self.headers}
+
+
+class _Calls(S3Calls):
+    def __init__(self, client: _Answers) -> None:
+        super().__init__("bucket", "s3://bucket/rows")
+        self._only = client
+
+    def _client_with(self, attempts: int) -> Any:
+        return self._only
+
+
+OTHER_MD5 = '"0123456789abcdef0123456789abcdef"'
+
+
+def test_bytes_of_another_md5_are_asked_for_again_and_then_refused(tmp_path: Path) -> None:
+    client = _Answers(ETag=OTHER_MD5)
+    with pytest.raises(DamagedBody, match=r"'rows' has MD5 .* instead of 0123456789ab"):
+        download(_Calls(client), "rows", tmp_path / "rows")
+    assert client.asked == TRIES_OF_A_DAMAGED_BODY
+
+
+@pytest.mark.parametrize("headers", [{"ServerSideEncryption": "aws:kms"}, {"SSECustomerAlgorithm": "AES256"}])
+def test_an_etag_under_encryption_is_no_md5(tmp_path: Path, headers: dict[str, str]) -> None:
+    download(_Calls(_Answers(ETag=OTHER_MD5, **headers)), "rows", tmp_path / "rows")
+    assert (tmp_path / "rows").read_bytes() == b"rows"

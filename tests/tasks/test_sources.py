@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from components.contract.errors import InputError
+from components.contract.errors import InputError, StoreUnavailable
 from components.contract.operators import OperatorSpec
 from components.tasks.source import BadRow, SourceRequest, SourceRow, SourceRows
 
@@ -143,6 +143,25 @@ def test_s3_errors_name_the_object(tmp_path: Path, s3_uri: str) -> None:
         open_source(tmp_path, name="s3", path=f"{s3_uri}/")
     with pytest.raises(InputError, match="expected s3://bucket/key"):
         open_source(tmp_path, name="s3", path="http://x/y")
+
+
+def test_s3_is_asked_again_after_failures_that_pass(tmp_path: Path, s3_uri: str, fault_proxy: Any) -> None:
+    import boto3
+
+    bucket, prefix = s3_uri.removeprefix("s3://").split("/", 1)
+    boto3.client("s3").upload_file(str(write_lines(tmp_path / "x.jsonl", ROWS)), bucket, f"{prefix}/x.jsonl")
+    proxy = fault_proxy(share=0.0)
+    proxy.plan("error503", method="GET", path="x.jsonl", times=2)
+    proxy.plan("truncate", method="GET", path="x.jsonl", times=2)
+    check_rows(open_source(tmp_path / "scratch", name="s3", path=f"{s3_uri}/x.jsonl", **MAPPED))
+    assert proxy.injected == {"error503": 2, "truncate": 2}
+
+
+def test_a_bucket_that_cannot_be_read_may_be_tried_again(tmp_path: Path, s3_uri: str) -> None:
+    with pytest.raises(StoreUnavailable, match=r"source s3://no-such-bucket/x/: .*Check the bucket's name"):
+        open_source(tmp_path, name="s3", path="s3://no-such-bucket/x/")
+    with pytest.raises(InputError, match=r"cannot be a file's name: '\.\.'"):
+        open_source(tmp_path, name="s3", path=f"{s3_uri}/..")
 
 
 def test_a_pinned_digest_must_hold(tmp_path: Path) -> None:

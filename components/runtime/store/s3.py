@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from components.contract.artifacts import CHUNK_BYTES, FileEntry, hash_file
 from components.contract.errors import StoreUnavailable
@@ -20,13 +20,9 @@ from components.runtime.store.blobs import Blob, corrupt, disk_errors, first_dam
 from components.runtime.store.lease import hold_lease, lease_is_held
 from components.runtime.store.s3_calls import MISSING, TAKEN, DamagedBody, S3Calls, code_of
 from components.runtime.store.s3_listing import list_names, list_pages
+from components.runtime.store.s3_objects import PART_BYTES, fetch_object, transfer_config
 from components.runtime.store.s3_uploads import abort_upload, is_upload, unfinished_uploads
 
-if TYPE_CHECKING:
-    from boto3.s3.transfer import TransferConfig
-
-PART_BYTES = 64 << 20
-"""Larger files go in parts of this size, several at once; smaller ones in one request each."""
 THREADS = 8
 KEYS_IN_A_DELETE = 1000
 WRITER = "writer"
@@ -228,7 +224,7 @@ class S3Blobs:
         metadata = {DIGEST: entry.sha256}
         if entry.size > PART_BYTES:
             extra = {"ChecksumAlgorithm": "SHA256", "Metadata": metadata}
-            request = {"Filename": str(path), **self._at(key), "ExtraArgs": extra, "Config": _in_parts()}
+            request = {"Filename": str(path), **self._at(key), "ExtraArgs": extra, "Config": transfer_config()}
             self.calls.run(lambda client: client.upload_file(**request), in_parts=True)
             return
 
@@ -249,12 +245,7 @@ class S3Blobs:
         large = entry.size > PART_BYTES
 
         def get(client: Any) -> None:
-            if large:
-                client.download_file(**source, Filename=str(path), Config=_in_parts())
-            else:
-                body = client.get_object(**source)["Body"]
-                with path.open("wb") as stream:
-                    shutil.copyfileobj(body, stream, CHUNK_BYTES)
+            fetch_object(client, source, path, in_parts=large)
             found = hash_file(path)
             if found != entry.sha256:
                 raise DamagedBody(f"has SHA-256 {found[:12]}... instead of {entry.sha256[:12]}...")
@@ -285,12 +276,6 @@ def cache_folder(uri: str) -> Path:
     """Return this machine's cache of the store at `uri`: below $POSTTRAIN_CACHE, or ~/.cache/posttrain."""
     root = os.environ.get("POSTTRAIN_CACHE") or Path.home() / ".cache" / "posttrain"
     return Path(root).absolute() / hashlib.sha256(uri.encode()).hexdigest()[:16]
-
-
-def _in_parts() -> TransferConfig:
-    from boto3.s3.transfer import TransferConfig
-
-    return TransferConfig(multipart_threshold=PART_BYTES, multipart_chunksize=PART_BYTES, max_concurrency=4)
 
 
 def _base64(digest: bytes) -> str:

@@ -10,7 +10,7 @@ from components.runtime.store.s3_calls import S3Calls
 KEYS_IN_A_PAGE = 1000
 
 
-def list_pages(calls: S3Calls, prefix: str, **options: str) -> Iterator[dict[str, Any]]:
+def list_pages(calls: S3Calls, prefix: str, **options: Any) -> Iterator[dict[str, Any]]:
     """Yield the answers of ListObjectsV2 for whole keys that start with `prefix`."""
     request: dict[str, Any] = {"Bucket": calls.bucket, "Prefix": prefix, "MaxKeys": KEYS_IN_A_PAGE, **options}
     while True:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
-from typing import Any
 
 from pydantic import field_validator
 
 from components.contract.errors import InputError
 from components.runtime.store.s3_advice import what_to_do
+from components.runtime.store.s3_calls import MISSING, DamagedBody, S3Calls, code_of
+from components.runtime.store.s3_objects import check_names, download, object_sizes
 from components.tasks.source import SourceRequest, SourceRows
 from components.tasks.tables import JSONL_SUFFIXES, PARQUET_SUFFIXES, FileConfig, open_files
 
 SCHEME = "s3://"
-MAX_ATTEMPTS = 8
-MAX_NAME_BYTES = 255
-SHOWN_OF_A_KEY = 120
-CHUNK_BYTES = 1 << 20
 
 
 class S3Config(FileConfig):
@@ -53,47 +49,40 @@ def _split(path: str) -> tuple[str, str]:
 
 
 def read_objects(request: SourceRequest, config: FileConfig) -> SourceRows:
-    """Read the objects that `config.path` names, as `s3` does."""
-    import boto3
-    from botocore.config import Config
-    from botocore.exceptions import BotoCoreError, ClientError
+    """Read the objects that `config.path` names, as `s3` does.
 
-    client = boto3.client("s3", config=Config(retries={"mode": "standard", "max_attempts": MAX_ATTEMPTS}))
+    Raises InputError for what is not there, cannot be a file or does not arrive whole; StoreUnavailable, which is tried
+    again, when the bucket cannot be read.
+    """
     bucket, path = _split(config.path)
-    try:
-        keys = _keys(client, bucket, path)
-        files = [_download(client, bucket, key, request.scratch / f"{n:05d}") for n, key in enumerate(keys)]
-    except (BotoCoreError, ClientError) as error:
-        told = " ".join(str(error).split()).rstrip(".")
-        raise InputError(f"source s3: cannot read {config.path}: {told}. {what_to_do(error)}") from error
+    calls = S3Calls(bucket, config.path, what="source")
+    files = [_download(calls, key, request.scratch / f"{n:05d}") for n, key in enumerate(_keys(calls, path))]
     return open_files(files, config, {"source": "s3", "name": config.path})
 
 
-def _keys(client: Any, bucket: str, path: str) -> list[str]:
+def _keys(calls: S3Calls, path: str) -> list[str]:
     if not path.endswith("/"):
         return [path]
-    pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=path)
-    keys = [entry["Key"] for page in pages for entry in page.get("Contents", [])]
-    keys = sorted(key for key in keys if key.endswith((*JSONL_SUFFIXES, *PARQUET_SUFFIXES)))
+    keys = sorted(key for key in object_sizes(calls, path) if key.endswith((*JSONL_SUFFIXES, *PARQUET_SUFFIXES)))
     if not keys:
-        raise InputError(f"source s3: no JSONL or Parquet object below s3://{bucket}/{path}")
+        raise InputError(f"source s3: no JSONL or Parquet object below s3://{calls.bucket}/{path}")
     return keys
 
 
-def _download(client: Any, bucket: str, key: str, folder: Path) -> Path:
-    """Download one object and check size and, where the server gives a plain one, its MD5."""
-    folder.mkdir(parents=True)
-    name = key.rpartition("/")[2]
-    if len(name.encode()) > MAX_NAME_BYTES or name in (".", "..") or "\0" in name:
-        raise InputError(f"source s3: key {key[:SHOWN_OF_A_KEY]!a} of bucket {bucket} cannot be a file's name")
-    path = folder / name
-    reply = client.get_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED")
-    md5 = hashlib.md5(usedforsecurity=False)
-    with path.open("wb") as stream:
-        for chunk in reply["Body"].iter_chunks(CHUNK_BYTES):
-            md5.update(chunk)
-            stream.write(chunk)
-    tag = reply["ETag"].strip('"')
-    if path.stat().st_size != reply["ContentLength"] or (len(tag) == 32 and tag != md5.hexdigest()):
-        raise InputError(f"source s3: s3://{bucket}/{key} did not arrive whole; run the stage again")
+def _download(calls: S3Calls, key: str, folder: Path) -> Path:
+    """Return the file that an object was downloaded to, under the last part of its name."""
+    from botocore.exceptions import ClientError
+
+    try:
+        path = folder / check_names(key, key.rpartition("/")[2])
+        download(calls, key, path)
+    except ValueError as error:
+        raise InputError(f"source s3: bucket {calls.bucket}: {error}") from None
+    except ClientError as error:
+        if code_of(error) not in MISSING:
+            raise
+        told = " ".join(str(error).split()).rstrip(".")
+        raise InputError(f"source s3: cannot read s3://{calls.bucket}/{key}: {told}. {what_to_do(error)}") from error
+    except DamagedBody as error:
+        raise InputError(f"source s3: s3://{calls.bucket}/{key} did not arrive whole ({error}); run again") from error
     return path

@@ -1,0 +1,107 @@
+"""Objects of a bucket that anyone may have written: listed, named and downloaded through the one client of S3Calls.
+
+The store, inputs and sources bring objects to files through here. Names of keys are a stranger's words.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from components.contract.artifacts import CHUNK_BYTES
+from components.runtime.store.s3_calls import DamagedBody, S3Calls
+from components.runtime.store.s3_listing import list_pages
+
+if TYPE_CHECKING:
+    from boto3.s3.transfer import TransferConfig
+
+PART_BYTES = 64 << 20
+"""Larger files go in parts of this size, several at once; smaller ones in one request each."""
+MAX_NAME_BYTES = 255
+"""Of a file or folder, on the file systems in use."""
+SHOWN_OF_A_KEY = 120
+MD5_DIGITS = 32
+NO_MD5 = ("aws:kms", "aws:kms:dsse")
+"""Encryptions under which an ETag looks like an MD5 and is none."""
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\\]")
+
+
+def object_sizes(calls: S3Calls, prefix: str, *, first: bool = False) -> dict[str, int]:
+    """Return key -> size in bytes of all objects whose keys start with `prefix`, or of the first of them alone."""
+    pages = list_pages(calls, prefix, **({"MaxKeys": 1} if first else {}))
+    found: dict[str, int] = {}
+    for page in pages:
+        found |= {item["Key"]: item["Size"] for item in page.get("Contents", [])}
+        if first:
+            break
+    return found
+
+
+def check_names(key: str, path: str) -> str:
+    """Return `path`, a part of `key`; raise ValueError if one of its names cannot be that of a file or folder."""
+    for name in path.split("/"):
+        if name in ("", ".", "..") or _FORBIDDEN.search(name):
+            what = f"{shown_key(name)} is no name of a file or folder"
+        elif len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
+            what = f"a part has more than {MAX_NAME_BYTES} bytes"
+        else:
+            continue
+        raise ValueError(f"key {shown_key(key)} cannot be a file's name: {what}")
+    return path
+
+
+def download(calls: S3Calls, key: str, target: Path, size: int | None = None) -> None:
+    """Bring an object to a file, checked by its size (`size`, if that is known) and by its MD5, if the server has one.
+
+    Raises DamagedBody when the bytes stay wrong, StoreUnavailable, and ClientError for what is missing or replaced.
+    """
+    large = size is not None and size > PART_BYTES
+
+    def get(client: Any) -> None:
+        answer = fetch_object(client, {"Bucket": calls.bucket, "Key": key}, target, in_parts=large)
+        expected = answer["ContentLength"] if size is None else size
+        if (found := target.stat().st_size) != expected:
+            raise DamagedBody(f"{shown_key(key)} has {found} bytes instead of {expected}")
+        _check_md5(key, target, answer)
+
+    target.parent.mkdir(parents=True, exist_ok=True)
+    calls.run(get, in_parts=large)
+
+
+def fetch_object(client: Any, source: dict[str, str], target: Path, *, in_parts: bool) -> dict[str, Any]:
+    """Write the object at {"Bucket", "Key"} to a file, in parts side by side or in one request.
+
+    Returns the answer to the one request; of parts there is none.
+    """
+    if in_parts:
+        client.download_file(**source, Filename=str(target), Config=transfer_config())
+        return {}
+    answer: dict[str, Any] = client.get_object(**source, ChecksumMode="ENABLED")
+    with target.open("wb") as stream:
+        shutil.copyfileobj(answer["Body"], stream, CHUNK_BYTES)
+    return answer
+
+
+def _check_md5(key: str, target: Path, answer: dict[str, Any]) -> None:
+    tag = str(answer.get("ETag", "")).strip('"')
+    if len(tag) != MD5_DIGITS or answer.get("ServerSideEncryption") in NO_MD5 or "SSECustomerAlgorithm" in answer:
+        return
+    with target.open("rb") as stream:
+        found = hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+    if found != tag:
+        raise DamagedBody(f"{shown_key(key)} has MD5 {found[:12]}... instead of {tag[:12]}...")
+
+
+def transfer_config() -> TransferConfig:
+    """Return how large files travel."""
+    from boto3.s3.transfer import TransferConfig
+
+    return TransferConfig(multipart_threshold=PART_BYTES, multipart_chunksize=PART_BYTES, max_concurrency=4)
+
+
+def shown_key(text: str) -> str:
+    """Return a key as it may stand in a message: ASCII, quoted and short."""
+    return ascii(text if len(text) <= SHOWN_OF_A_KEY else f"{text[:SHOWN_OF_A_KEY]}...")
