@@ -25,8 +25,8 @@ class ModelServer:
     """Body of a request -> how often it was answered as it should be."""
     num_requests: int = 0
     headers: list[dict[str, str]] = field(default_factory=list)
-    misbehave: list[Misbehaviour] = field(default_factory=list)
-    """What happens to the next requests, in their order."""
+    misbehave: list[Misbehaviour | None] = field(default_factory=list)
+    """What happens to the next requests, in their order; None: they are answered as they should be."""
     always: Misbehaviour | None = None
     """What happens to all requests behind these."""
     fails_on: str | None = None

@@ -37,7 +37,8 @@ def teachers(batch: Batch, collector: Collector, context: SlotContext, *, config
     import torch
 
     from components.modeling.serving.models import Drawing
-    from components.rl.batch.batch import RIGHT, regroup
+    from components.rl.batch.batch import RIGHT
+    from components.rl.batch.joining import regroup
     from components.tasks.seeds import derive_seed
 
     right, total = (torch.zeros(len(batch.prompts)) for _ in range(2))
