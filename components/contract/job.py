@@ -173,7 +173,7 @@ class Job(_Frozen):
     @model_serializer(mode="wrap")
     def _without_empty_endpoints(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave endpoints out where there are none: jobs from before there were any stay as they are."""
-        plain = dump(self)
+        plain: dict[str, Any] = dump(self)
         if not self.endpoints:
             plain.pop("endpoints", None)
         return plain

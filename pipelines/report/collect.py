@@ -84,7 +84,8 @@ class RunData:
         succeeded = self.end is not None and self.end["status"] == "succeeded"
         if not succeeded or any(stage.status not in ("cached", "skipped") for stage in self.stages):
             return []
-        return sorted({stage.entry["produced_by"]["run_id"] for stage in self.stages if stage.status == "cached"})
+        entries = [stage.entry for stage in self.stages if stage.status == "cached" and stage.entry]
+        return sorted({entry["produced_by"]["run_id"] for entry in entries})
 
 
 def group_name(stage: Stage) -> str:
