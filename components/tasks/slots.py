@@ -19,6 +19,6 @@ VERIFIER = Slot(
 DEMONSTRATOR = Slot(
     name="demonstrator",
     package=f"{__package__}.demonstrators",
-    summary="What writes a response to an item",
-    call="(item: Item, rng: Random) -> str",
+    summary="What writes a response to an item, or all turns of a conversation",
+    call="(item: Item, rng: Random) -> str, or a tuple of them, one for each turn that the policy writes",
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from components.contract.errors import InputError
@@ -84,6 +84,7 @@ def test_the_tokens_are_those_of_the_rendered_conversation(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@settings(deadline=None, max_examples=20)
 @given(texts=st.lists(TEXT, min_size=3, max_size=3), answers=st.lists(TEXT, min_size=3, max_size=3))
 def test_the_beginning_of_a_conversation_is_a_prefix(name: str, texts: list[str], answers: list[str]) -> None:
     tokenizer = TOKENIZERS[name]
