@@ -68,9 +68,9 @@ airflow: $(VENV)/.stages $(AIRFLOW)/.installed ## install and start an Airflow o
 
 test: bubblewrap $(VENV)/.test $(AIRFLOW)/.installed $(KUBEFLOW)/.installed ## install and run the default tests
 	@$(BIN)/ruff check .
-	@$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
-	@$(AIRFLOW)/bin/python -m pytest tests/pipelines/engines/airflow
-	@$(KUBEFLOW)/bin/python -m pytest tests/pipelines/engines/kubeflow
+	@$(BIN)/python tests/side_by_side.py '$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)' $(BIN)/mypy \
+	  '$(AIRFLOW)/bin/python -m pytest tests/pipelines/engines/airflow' \
+	  '$(KUBEFLOW)/bin/python -m pytest tests/pipelines/engines/kubeflow'
 
 test-slow: bubblewrap $(VENV)/.test $(KUBEFLOW)/.installed ## the long reproductions: 25 kills, three seeds, faulty S3, a whole run on Kubeflow's interface
 	@$(BIN)/python -m pytest -m "slow and not containers and not infra" $(ARGS)

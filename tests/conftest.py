@@ -1,7 +1,9 @@
-"""Fixtures for every area: a local S3 server over real HTTP, and a proxy before it that fails on purpose."""
+"""For every area: a local S3 server over real HTTP, a proxy before it that fails on purpose, and how tests share a
+machine."""
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -14,10 +16,38 @@ from tests.support.fault_proxy import FaultProxy
 from tests.support.s3_server import local_s3, make_bucket, s3_environment
 
 BUCKET = "posttrain-tests"
+WORKERS_PER_CORE = 2
+"""Tests wait for processes, servers and locks about as long as they calculate."""
+GIB_PER_WORKER = 4
+"""A worker, and the jobs that it starts."""
 ELSEWHERE = {"airflow": "pipelines/engines/airflow", "kfp": "pipelines/engines/kubeflow", "playwright": "airflow_ui"}
 """Library -> tests that run in the environments that hold it, which have their own make targets."""
 
 collect_ignore = [folder for library, folder in ELSEWHERE.items() if find_spec(library) is None]
+# Equal bytes are promised for one thread, and what waits in a spin lock takes the cores from the other workers.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+if find_spec("hypothesis") is not None:
+    from hypothesis import settings
+
+    # an example that other workers keep waiting for the cores is not slow
+    settings.register_profile("beside others", deadline=None)
+    settings.load_profile("beside others")
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Return for `-n auto` how many workers the cores and the memory of this machine carry."""
+    gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
+    return max(1, min(WORKERS_PER_CORE * len(os.sched_getaffinity(0)), gib // GIB_PER_WORKER))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_waiting_for_the_disk() -> Iterator[None]:
+    """The tests' own process does not wait until a disk has the bytes: they wait for that at every write, and it is
+    against a loss of power, which no test brings about. The jobs and commands that they start do wait."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
 
 
 @pytest.fixture(scope="session")
