@@ -116,7 +116,7 @@ class _Shown:
         """Return what a row has in the column."""
         value, form = _follow(row, self.keys), self.column.form
         if form in (Form.SHARE, Form.NUMBER):
-            measured = Estimate.read(value) if isinstance(value, Mapping) else Estimate(value)
+            measured = Estimate.read(dict(value)) if isinstance(value, Mapping) else Estimate(value)
             in_cells = share if form is Form.SHARE else number
             return in_cells(None if value is None else measured, digits=self.column.digits)
         texts = [*_texts(value), *(_texts(look(row, self.column.then)) if self.column.then else [])]

@@ -136,7 +136,7 @@ class Collector:
             return self.draw(prompts, num_samples, temperature=temperature, policy=policy, generator=generator)
         is_own, end = policy is None or policy is self.policy, self.policy.ends.trained
         turns = converse(
-            self._sampler if policy is None or policy is self.policy else NativeSampler(policy),
+            self._sampler if policy is None or is_own else NativeSampler(policy),
             [script_of(prompt, end) for prompt in prompts],
             self._sampling(num_samples, temperature),
             generator=generator or self._generator,
