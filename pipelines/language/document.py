@@ -2,6 +2,9 @@
 
 Built from the parser's events, not from its composer, so that depth and size are checked before memory is spent: a
 recipe may come from anyone. Scalars follow YAML 1.2 (`on`, `1:30` and dates are text, `1e-4` is a number).
+
+Not ruamel.yaml: it reads dates, hexadecimal, octal and infinite numbers, and notices duplicate keys in its composer, so
+scalars, bounds and messages would stay here all the same; its events alone take 5 times as long as `parse`.
 """
 
 from __future__ import annotations

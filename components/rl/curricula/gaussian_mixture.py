@@ -1,6 +1,10 @@
 """Gaussian mixtures with full covariances, fitted by expectation-maximisation; the number of components by AIC.
 
 Shapes: M points, D dimensions, K components.
+
+Ours rather than scikit-learn's GaussianMixture: the methods recorded with it must give the same bytes. From the same
+start (means, weights and precisions given) scikit-learn made other parameters in all of 40 fits of 250 points in 3
+dimensions, by more than 1e-9: it stops by another rule. It took 16 CPU seconds for them, against 0.6 here.
 """
 
 from __future__ import annotations

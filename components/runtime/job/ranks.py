@@ -2,6 +2,9 @@
 
 The first one is the launcher: it alone resolves, locks, gates and commits. The others join for the component's run,
 with the same inputs, parameters and partial checkpoint, and what they write goes nowhere.
+
+Not torch elastic's start_processes: it starts all ranks from 0, and here rank 0 is the launcher itself; it gives them
+no standard input, by which they get the job; and a rank that leaves half way with exit code 0 is a success to it.
 """
 
 from __future__ import annotations
