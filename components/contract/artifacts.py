@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,12 @@ class Manifest(BaseModel):
 def canonical_json(value: Any) -> bytes:
     """Return the one JSON encoding of `value` that is hashed; NaN and infinities are refused."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()
+
+
+def write_metrics_file(folder: Path, entries: Mapping[str, Mapping[str, float]], *, allow_nan: bool = True) -> None:
+    """Write metrics.json of a Metrics artifact, sorted by name; raise ValueError for NaN unless `allow_nan`."""
+    text = json.dumps(entries, indent=1, sort_keys=True, allow_nan=allow_nan)
+    (folder / METRICS_FILE).write_text(f"{text}\n", encoding="utf-8")
 
 
 def hash_file(path: Path) -> str:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 class PosttrainError(Exception):
@@ -41,6 +45,20 @@ class StageFailed(PosttrainError):
 
 class StoreUnavailable(PosttrainError):
     """The store could not be reached within its bounded retries."""
+
+
+def schema_problems(error: ValidationError, *, whole: str = "", most: int | None = None) -> str:
+    """Return what a pydantic schema refuses, in one line: "steps: Input should be ...; rl.lr: ...".
+
+    `whole` stands for the value itself where no key is to blame; beyond `most` problems only their number is told.
+    """
+    entries = error.errors(include_url=False, include_input=False)
+    told = []
+    for entry in entries[:most]:
+        place = ".".join(map(str, entry["loc"])) or whole
+        told.append(": ".join(part for part in (place, entry["msg"].removeprefix("Value error, ")) if part))
+    rest = len(entries) - len(told)
+    return "; ".join([*told, f"and {rest} more"] if rest else told)
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

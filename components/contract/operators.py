@@ -18,7 +18,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError, model_serializer, model_validator
 
-from components.contract.errors import InputError
+from components.contract.errors import InputError, schema_problems
 from components.contract.params import Params
 from components.contract.registry import operators, slot_named
 from components.contract.slots import EMPTY, Slot
@@ -32,7 +32,7 @@ class OperatorRefused(InputError):
 
     def __init__(self, slot: Slot, name: str, config_type: type[Params], error: ValidationError) -> None:
         self.name, self.config_type, self.error = name, config_type, error
-        lines = "; ".join(f"{'.'.join(map(str, e['loc'])) or name}: {e['msg']}" for e in error.errors())
+        lines = schema_problems(error, whole=name)
         known = ", ".join(config_type.model_fields) or "none"
         super().__init__(f"{slot} operator {name!r}: {lines} (parameters: {known})")
 

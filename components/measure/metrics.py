@@ -8,10 +8,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from components.contract.artifacts import METRICS_FILE, write_metrics_file
 from components.contract.errors import InputError
 from components.measure.intervals import Interval
-
-METRICS = "metrics.json"
 
 
 def metric_key(metric: str, domain: str) -> str:
@@ -45,9 +44,9 @@ def add_metrics(folder: Path, metrics: Mapping[str, Interval | float]) -> None:
 
 def read_metrics(folder: Path) -> dict[str, dict[str, float | int]]:
     """Return metrics.json of a Metrics artifact; raise InputError when there is none."""
-    path = folder / METRICS
+    path = folder / METRICS_FILE
     if not path.is_file():
-        raise InputError(f"{folder}: no {METRICS}; it is not a Metrics artifact")
+        raise InputError(f"{folder}: no {METRICS_FILE}; it is not a Metrics artifact")
     return json.loads(path.read_text(encoding="utf-8"))
 
 
@@ -61,5 +60,4 @@ def _entry(value: Interval | float) -> dict[str, float | int]:
 
 
 def _write_entries(folder: Path, entries: Mapping[str, Mapping[str, float | int]]) -> None:
-    text = json.dumps(entries, indent=1, sort_keys=True, allow_nan=False)
-    (folder / METRICS).write_text(text + "\n", encoding="utf-8")
+    write_metrics_file(folder, entries, allow_nan=False)

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 from pydantic import Field, ValidationError, field_validator
 
-from components.contract.errors import InputError, UnknownName
+from components.contract.errors import InputError, UnknownName, schema_problems
 from components.contract.operators import OperatorSpec
 from components.contract.params import Params
 from components.contract.registry import Folder, registered_folders
@@ -96,7 +96,7 @@ def load_preset(slug: str) -> Preset:
     try:
         preset = Preset.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
     except ValidationError as error:
-        problems = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
+        problems = schema_problems(error)
         raise InputError(f"rl method {slug!r} ({path}): {problems}") from error
     except yaml.YAMLError as error:
         raise InputError(f"rl method {slug!r} ({path}): {' '.join(str(error).split())}") from error

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from components.contract.artifacts import write_metrics_file
 from components.contract.backends import Backends
 from components.contract.context import StageContext
 from components.contract.errors import InputError
@@ -211,8 +212,7 @@ def _write_outputs(ctx: StageContext[RLParams], loop: Loop, shelf: ModelShelf | 
     }
     ctx.headline(**headline)
     metrics = ctx.output("metrics")
-    values = {name: {"value": value} for name, value in headline.items()}
-    (metrics / "metrics.json").write_text(json.dumps(values, indent=1, sort_keys=True) + "\n")
+    write_metrics_file(metrics, {name: {"value": value} for name, value in headline.items()})
     _write_lines(metrics / "history.jsonl", history)
     _write_lines(metrics / TOTALS, state.ledger.rows())
     _write_lines(metrics / VISITS, state.ledger.visit_rows())

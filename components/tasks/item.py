@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from components.contract.artifacts import canonical_json, hash_parts
-from components.contract.errors import InputError
+from components.contract.errors import InputError, schema_problems
 from components.contract.messages import Message, check_task, filled, read_messages, transcript
 
 ID_DIGITS = 12
@@ -78,8 +78,5 @@ def item_from_row(row: Mapping[str, Any], where: str) -> Item:
     try:
         return Item.model_validate(fields)
     except ValidationError as error:
-        problems = "; ".join(
-            ": ".join(filter(None, (".".join(map(str, e["loc"])), e["msg"].removeprefix("Value error, "))))
-            for e in error.errors()
-        )
+        problems = schema_problems(error)
         raise InputError(f"{where}: not a row of prompts: {problems}") from error

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from components.contract.artifacts import write_metrics_file
 from components.contract.context import StageContext
 from components.modeling.models.policy import Policy
 from components.modeling.supervised.examples import Example
@@ -71,7 +72,6 @@ def train_and_save(
 
 def write_metrics(folder: Path, headline: Mapping[str, float], history: Sequence[Mapping[str, float]]) -> None:
     """Write a Metrics artifact: metrics.json with each value, history.jsonl with a row per logged step."""
-    values = {name: {"value": value} for name, value in headline.items()}
-    (folder / "metrics.json").write_text(json.dumps(values, indent=1, sort_keys=True) + "\n")
+    write_metrics_file(folder, {name: {"value": value} for name, value in headline.items()})
     rows = (json.dumps(dict(row), sort_keys=True) for row in history)
     (folder / "history.jsonl").write_text("".join(f"{row}\n" for row in rows))

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from components.contract.artifacts import canonical_json
 from components.contract.component import Component, Params
-from components.contract.errors import InputError, PosttrainError, StageFailed
+from components.contract.errors import InputError, PosttrainError, StageFailed, schema_problems
 from components.contract.job import Job
 from components.contract.registry import components
 from components.runtime.gates import GateProcess
@@ -223,5 +223,4 @@ def _parameters(component: Component, job: Job) -> Params:
     try:
         return component.params.model_validate(params)
     except ValidationError as error:
-        lines = "; ".join(f"{'.'.join(map(str, item['loc']))}: {item['msg']}" for item in error.errors())
-        raise InputError(f"stage {job.stage!r} ({component.name}): {lines}") from error
+        raise InputError(f"stage {job.stage!r} ({component.name}): {schema_problems(error)}") from error

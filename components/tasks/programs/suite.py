@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from components.contract.errors import schema_problems
 from components.tasks.item import Item
 from components.tasks.verdict import BrokenItem
 
@@ -104,8 +105,7 @@ def read_suite(item: Item, language: str) -> Suite:
     try:
         return Suite.model_validate({"language": language, **known})
     except ValidationError as error:
-        first = error.errors()[0]
-        raise BrokenItem(f"data.{'.'.join(map(str, first['loc']))}: {first['msg']}") from error
+        raise BrokenItem(f"data.{schema_problems(error, whole='tests', most=1)}") from error
 
 
 def equal(expected: Any, given: Any, tolerance: float) -> bool:
