@@ -14,7 +14,7 @@ from components.contract.display import Results, Role, Section
 from components.contract.endpoints import Api
 from components.contract.errors import InputError
 from components.contract.job import Resources
-from components.contract.memory import MemoryEstimate
+from components.contract.memory import MemoryEstimate, Need
 from components.contract.operators import Bound
 from components.contract.params import Params
 
@@ -81,6 +81,9 @@ class Component:
     memory: Callable[[Any, Any, Resources], MemoryEstimate | None] | None = None
     """Given validated parameters, the sizes of the input model (None: not known) and the job's resources: what a
     process takes in memory, or None where that cannot be said."""
+    further_memory: Callable[[str, Any, Any, Resources], Iterable[Need]] | None = None
+    """Given a port with `further` models, the sizes of one of them, validated parameters and the job's resources: what
+    that model takes in every process, beside `memory`."""
     advice: Callable[[Any, Mapping[str, Sequence[Role]]], Iterable[str]] | None = None
     """Given validated parameters and, by input port, the roles of the components that make the inputs: remarks on the
     choice, one line each. They are shown before a run and change nothing."""

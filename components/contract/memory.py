@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 GIB = 2.0**30
@@ -72,6 +73,14 @@ class MemoryEstimate:
     knobs: tuple[Knob, ...] = ()
     """What may be turned; those that help are found by estimating anew."""
 
+    def beside(self, further: Iterable[Need]) -> MemoryEstimate:
+        """Return the estimate with what takes memory beside the stage's own, whatever is turned."""
+        more = tuple(further)
+        if not more:
+            return self
+        knobs = tuple(replace(knob, turned=partial(_with, knob.turned, more)) for knob in self.knobs)
+        return replace(self, needs=(*self.needs, *more), knobs=knobs)
+
     def bytes_at(self, place: Place, moment: Moment) -> float:
         """Return the bytes at a place at a moment."""
         return self._bytes(self.needs, place, moment)
@@ -116,6 +125,10 @@ class MemoryEstimate:
     def _bytes(self, needs: Iterable[Need], place: Place, moment: Moment) -> float:
         size = sum(need.size for need in needs if need.is_at(place, moment))
         return size if place is Place.GPU else self.processes * size
+
+
+def _with(turned: Callable[[], Iterable[Need]], more: tuple[Need, ...]) -> tuple[Need, ...]:
+    return (*turned(), *more)
 
 
 def place_of_shortage(*, gpus: int, on_gpu: bool) -> Place:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Port
 from components.contract.display import Column, Form, Profiles, Results, Role
+from components.contract.further import SCORERS, further_ports
 from components.evaluate.params import EvaluateParams
+from components.modeling.estimates.further_memory import further_needs
 from components.modeling.estimates.sampling_memory import sampling_memory
 from components.modeling.models.model_sizes import ModelSizes
 
@@ -18,6 +20,7 @@ COMPONENT = Component(
         "baseline": Port(
             type=ArtifactType.METRICS, doc="An evaluation of another model on the same prompts", optional=True
         ),
+        **further_ports(SCORERS),
     },
     outputs={
         "metrics": Port(
@@ -30,6 +33,8 @@ COMPONENT = Component(
     backends=frozenset({"sampler"}),
     model_sizes=ModelSizes.from_config,
     memory=sampling_memory,
+    asks=lambda _: {SCORERS: ()},
+    further_memory=further_needs,
     preloads=("torch", "transformers"),
     metrics={
         "pass_at_1": "Chance that one sample is right; mean over domains",
@@ -48,6 +53,8 @@ COMPONENT = Component(
         "right_responses_<domain>": "Distinct right responses among a prompt's samples",
         "unique_responses_<domain>": "Distinct responses as a share of a prompt's samples",
         "distinct_2_<domain>": "Distinct pairs of words as a share of all pairs in a prompt's samples",
+        "likelihood_<n>_<domain>": "Mean log-probability in nats of a byte of responses under the n-th scorer",
+        "likelihood_<n>_unscored": "Responses that the n-th scorer could not score",
         "num_failed": "Verifications that failed; they are in no denominator",
     },
     role=Role.MEASURING,

@@ -8,15 +8,19 @@ from typing import TYPE_CHECKING
 
 from components.contract.artifacts import canonical_json
 from components.contract.context import StageContext
+from components.contract.further import SCORERS
 from components.evaluate.compare import compare_with_baseline
 from components.evaluate.report import all_metrics, browse_rows, headline, measure_domain, write_report
 from components.measure.dataset import read_prompts, require_verdicts
+from components.measure.intervals import Interval
 from components.measure.journal import Journal
 from components.measure.ledger import pass_rate_row, read_ledger, write_ledger
+from components.measure.likelihood import likelihood_metrics
 from components.measure.outcomes import ItemOutcomes, blocks, sample_block
 from components.modeling.generation.choose import open_sampler
 from components.modeling.generation.sampler import Sampler
 from components.modeling.loading.load import load_policy
+from components.modeling.serving.further import FurtherModels
 from components.tasks.item import Item
 
 if TYPE_CHECKING:
@@ -30,12 +34,15 @@ def run(ctx: StageContext[EvaluateParams]) -> None:
     params.check_domains(prompts)
     baselines = [read_ledger(artifact.path) for artifact in ctx.inputs("baseline")]
     policy = load_policy(ctx.input("model").path, device=ctx.device, dtype=params.dtype)
-    with open_sampler(policy, ctx.job.resources) as sampler:
-        outcomes = _sample(ctx, sampler, prompts)
-    require_verdicts(outcomes)
+    with FurtherModels(ctx, SCORERS) as further:
+        with open_sampler(policy, ctx.job.resources) as sampler:
+            outcomes = _sample(ctx, sampler, prompts)
+        require_verdicts(outcomes)
+        likelihoods = likelihood_metrics(further.of(SCORERS), outcomes, bootstrap)
+        further.write_answers(ctx.output("metrics"))
 
     reports = {domain: measure_domain(found, params.wanted_ks(domain), bootstrap) for domain, found in outcomes.items()}
-    metrics = all_metrics(reports, bootstrap)
+    metrics = all_metrics(reports, bootstrap) | likelihoods
     folder = ctx.output("metrics")
     for baseline in baselines:
         metrics |= compare_with_baseline(folder, outcomes, baseline, bootstrap)
@@ -43,7 +50,8 @@ def run(ctx: StageContext[EvaluateParams]) -> None:
     write_ledger(folder, (pass_rate_row(outcome) for found in outcomes.values() for outcome in found))
     _write_samples(ctx, outcomes)
     ctx.describe("metrics", kind="evaluation", domains=sorted(outcomes), num_prompts=sum(map(len, outcomes.values())))
-    ctx.headline(**headline(reports, metrics))
+    shown = {name: one.value if isinstance(one, Interval) else one for name, one in likelihoods.items()}
+    ctx.headline(**headline(reports, metrics), **shown)
 
 
 def _sample(

@@ -9,6 +9,7 @@ from components.contract.component import Component, Port
 from components.contract.display import Curves, Role
 from components.contract.further import FURTHER, asked_ports, further_ports
 from components.contract.operators import Bound
+from components.modeling.estimates.further_memory import further_needs
 from components.modeling.models.model_sizes import ModelSizes
 from components.rl.memory import rl_memory
 from components.rl.params import RLParams
@@ -60,6 +61,7 @@ COMPONENT = Component(
     backends=frozenset({"sampler", "trainer"}),
     model_sizes=ModelSizes.from_config,
     memory=rl_memory,
+    further_memory=further_needs,
     preloads=("torch", "transformers", "components.rl.run"),
     metrics={
         "pass_rate": "share of right responses among verified ones, mean of the last 10 steps",

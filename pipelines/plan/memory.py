@@ -10,7 +10,7 @@ from typing import Any
 
 from components.contract.artifacts import ArtifactType
 from components.contract.job import StageRef, UriRef, alternatives
-from components.contract.memory import GIB, SPARED, MemoryEstimate, Place
+from components.contract.memory import GIB, SPARED, MemoryEstimate, Need, Place
 from pipelines.recipe.pools import Pool
 from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.stage import Stage
@@ -78,6 +78,7 @@ def _estimated(recipe: Recipe) -> dict[str, list[Fit]]:
         pool = recipe.pools[stage.pool]
         estimate = stage.component.memory(stage.config, _sizes(stage, model), pool.resources(stage.pool, stage.backend))
         if estimate is not None:
+            estimate = estimate.beside(_further_needs(stage, models, recipe))
             models[stage.name] = estimate.model
             found[stage.name] = [*_fits(stage, pool, estimate)]
     return found
@@ -109,10 +110,23 @@ def _fits(stage: Stage, pool: Pool, estimate: MemoryEstimate) -> Iterator[Fit]:
 
 def _input_models(stage: Stage, models: dict[str, Any]) -> Iterator[Any]:
     for port, references in stage.inputs.items():
-        if stage.component.inputs[port].type not in MODELS:
+        if stage.component.inputs[port].type not in MODELS or stage.component.inputs[port].further:
             continue
         for reference in alternatives(references):
             yield models.get(reference.stage) if isinstance(reference, StageRef) else _outside(reference)
+
+
+def _further_needs(stage: Stage, models: dict[str, Any], recipe: Recipe) -> Iterator[Need]:
+    """Yield what the models beside the stage's own take, as far as their sizes are known; endpoints take nothing."""
+    component, pool = stage.component, recipe.pools[stage.pool]
+    if component.further_memory is None:
+        return
+    resources = pool.resources(stage.pool, stage.backend)
+    for port, references in stage.inputs.items():
+        for reference in alternatives(references) if component.inputs[port].further else ():
+            known = models.get(reference.stage) if isinstance(reference, StageRef) else _outside(reference)
+            if (sizes := _sizes(stage, known)) is not None:
+                yield from component.further_memory(port, sizes, stage.config, resources)
 
 
 def _sizes(stage: Stage, model: Any) -> Any:

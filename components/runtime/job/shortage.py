@@ -66,7 +66,9 @@ def _model_sizes(component: Component, store: Store, inputs: Resolved) -> Any:
     """Return the sizes of the first input model, by its config.json alone: weights may be large and far away."""
     if component.model_sizes is None:
         return None
-    of_models = (port for port in inputs if component.inputs[port].type in MODELS)
+    of_models = (
+        port for port in inputs if component.inputs[port].type in MODELS and not component.inputs[port].further
+    )
     with suppress(PosttrainError):  # a store that is away must not hide the shortage
         for digest in (digest for port in of_models for digest, _ in inputs[port]):
             paths = [entry.path for entry in store.manifest(digest).files if Path(entry.path).name == "config.json"]
