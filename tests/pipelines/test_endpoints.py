@@ -16,6 +16,7 @@ from pipelines.engines.kubeflow.compiler.settings import Settings, refuse
 from pipelines.engines.local.containers import Containers
 from pipelines.engines.shared.pod import PodSettings, pod_manifest, refusals
 from pipelines.plan.forecast import forecast
+from pipelines.plan.memory import memory_fits
 from pipelines.plan.plan import Plan, build_plan
 from pipelines.recipe.endpoints import load_endpoints
 from pipelines.recipe.pools import load_pools
@@ -189,3 +190,34 @@ def test_a_container_gets_the_key_by_name_and_a_network_only_for_endpoints(pools
 def test_an_address_holds_no_password() -> None:
     with pytest.raises(ValueError, match="the key comes from 'key_env'"):
         Endpoint.model_validate({"base_url": "https://me:secret@host/v1", "model": "m"})
+
+
+def test_models_in_process_count_in_the_plan_s_memory_and_endpoints_do_not(pools: Path, tmp_path: Path) -> None:
+    for name, width in (("start", 64), ("large", 1024)):
+        make_config(tmp_path / name, width)
+    path, needs = tmp_path / "ask.yaml", {}
+    for scorers in ("[endpoint:big]", f"[{tmp_path}/start]", f"[{tmp_path}/large, endpoint:big]"):
+        text = RECIPE % (f", scorers: {scorers}", REWARD)
+        path.write_text(text.replace("/models/start", f"{tmp_path}/start"))
+        (fit,) = memory_fits(load_recipe(str(path)))["rl"]
+        needs[scorers] = fit.estimate.parts(fit.where)
+    endpoint, small, large = needs.values()
+    assert "weights of a scorer" not in endpoint
+    assert large["weights of a scorer"] > 100 * small["weights of a scorer"] > 0
+    assert small["weights"] == large["weights"] == endpoint["weights"], "the stage's own model is the first input"
+
+
+def make_config(folder: Path, width: int) -> None:
+    config = {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_size": width,
+        "intermediate_size": 4 * width,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 4,
+        "vocab_size": 100,
+        "max_position_embeddings": 256,
+    }
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config))
