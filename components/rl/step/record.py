@@ -63,7 +63,7 @@ def _row(batch: Batch, index: int, step: int) -> Row:
         "prompt_id": item.id,
         "domain": item.domain,
         "step": step,
-        "prompt": item.prompt,
+        "prompt": item.prompt_with(earlier),
         "response": batch.texts[index],
         "reward": reward if math.isfinite(reward) else None,
         "outcome": OUTCOME_NAMES[int(batch.outcomes[index])],
