@@ -15,6 +15,7 @@ from pydantic_core import PydanticUndefined, to_jsonable_python
 from components.contract import registry
 from components.contract.component import Component
 from components.contract.errors import InputError, UnknownName
+from components.contract.names import Registry
 from components.contract.operators import OperatorSpec, config_of
 from components.contract.slots import Slot
 from pipelines.cli.output import print_json, print_table
@@ -192,7 +193,7 @@ def _default_text(info: FieldInfo) -> str:
     return "required" if default is PydanticUndefined else str(to_jsonable_python(default))
 
 
-def _summary(known: registry.Registry, name: str) -> list[str]:
+def _summary(known: Registry, name: str) -> list[str]:
     origin = known.entry(name).origin
     try:
         component: Component = known.get(name)

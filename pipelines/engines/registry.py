@@ -7,7 +7,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 from components.contract.errors import InputError, PosttrainError
-from components.contract.registry import Registry
+from components.contract.names import Registry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

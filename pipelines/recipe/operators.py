@@ -10,8 +10,9 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from components.contract.errors import InputError, UnknownName
+from components.contract.names import Registry
 from components.contract.operators import OperatorSpec, config_of, named_operators
-from components.contract.registry import Registry, operators
+from components.contract.registry import operators
 from pipelines.language.nodes import Node
 from pipelines.language.problems import Problems
 from pipelines.language.wording import add_schema_errors, settings_of

@@ -10,8 +10,9 @@ import pytest
 
 from components.contract.component import Params
 from components.contract.errors import InputError, UnknownName
+from components.contract.names import Registry
 from components.contract.operators import OperatorSpec
-from components.contract.registry import Registry, components, operators
+from components.contract.registry import components, operators
 
 
 def test_a_target_is_imported_at_first_use_only() -> None:

@@ -73,8 +73,8 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         (["operators", "sources"], "unknown operator slot 'sources'; did you mean 'source'?"),
         (["operators", "source", "cuonting"], "unknown source operator 'cuonting'; did you mean 'counting'?"),
         (
-            ["methods", "dapo"],
-            "arguments: dapo; 'posttrain diff A B' shows how two methods differ (see posttrain methods ",
+            ["methods", "dapo", "grpo"],
+            "arguments: grpo; 'posttrain diff A B' shows how two methods differ (see posttrain methods ",
         ),
         (["show", "latest", "latest"], "unrecognized arguments: latest (see posttrain show --help)"),
         (["airflow", "up", "now"], "unrecognized arguments: now (see posttrain airflow up --help)"),

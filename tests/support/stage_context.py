@@ -18,7 +18,7 @@ from components.contract.artifacts import Manifest, describe_folder
 from components.contract.component import Component, Params
 from components.contract.context import Input
 from components.contract.job import Job, UriRef
-from components.contract.registry import load_target
+from components.contract.names import load_target
 
 
 class Interrupted(Exception):

@@ -18,8 +18,9 @@ from typing import Any
 
 import pytest
 
+from components.contract.names import Entry
 from components.contract.operators import OperatorRefused, OperatorSpec
-from components.contract.registry import Entry, component_targets, components, operators
+from components.contract.registry import component_targets, components, operators
 from components.rl.params import RLParams
 from components.rl.slots import step_slots
 from components.runtime.closure.walk import Closures
