@@ -15,7 +15,7 @@ LEAST_HELP = 0.01
 """Share of what is needed that a knob saves at least if it is worth naming."""
 
 
-class Place(StrEnum):
+class MemoryKind(StrEnum):
     """Where memory is, in words for people."""
 
     GPU = "on each GPU"
@@ -45,9 +45,9 @@ class Need:
     moment: Moment | None = None
     """When it is there; None: all the time."""
 
-    def is_at(self, place: Place, moment: Moment) -> bool:
+    def is_at(self, place: MemoryKind, moment: Moment) -> bool:
         """Return whether it takes memory there and then."""
-        there = place is Place.NODE or self.on_host == (place is Place.HOST)
+        there = place is MemoryKind.NODE or self.on_host == (place is MemoryKind.HOST)
         return there and self.moment in (None, moment)
 
 
@@ -81,34 +81,34 @@ class MemoryEstimate:
         knobs = tuple(replace(knob, turned=partial(_with, knob.turned, more)) for knob in self.knobs)
         return replace(self, needs=(*self.needs, *more), knobs=knobs)
 
-    def bytes_at(self, place: Place, moment: Moment) -> float:
+    def bytes_at(self, place: MemoryKind, moment: Moment) -> float:
         """Return the bytes at a place at a moment."""
         return self._bytes(self.needs, place, moment)
 
-    def peak(self, place: Place) -> Moment:
+    def peak(self, place: MemoryKind) -> Moment:
         """Return the moment when most is needed."""
         return max(Moment, key=lambda moment: self.bytes_at(place, moment))
 
-    def bytes(self, place: Place) -> float:
+    def bytes(self, place: MemoryKind) -> float:
         """Return the bytes at a place at the worst moment."""
         return self.bytes_at(place, self.peak(place))
 
-    def parts(self, place: Place) -> dict[str, float]:
+    def parts(self, place: MemoryKind) -> dict[str, float]:
         """Return the bytes of each need in one process at the worst moment, the largest first."""
         moment = self.peak(place)
         found = sorted((need for need in self.needs if need.is_at(place, moment)), key=lambda need: -need.size)
         return {need.name: need.size for need in found}
 
-    def parts_in_words(self, place: Place) -> str:
+    def parts_in_words(self, place: MemoryKind) -> str:
         """Return the same in GiB, without crumbs."""
         return ", ".join(f"{name} {size / GIB:.2g}" for name, size in self.parts(place).items() if size > GIB / 1000)
 
-    def when(self, place: Place) -> str:
+    def when(self, place: MemoryKind) -> str:
         """Return the worst moment in words, or nothing where all moments need the same."""
         sizes = {self.bytes_at(place, moment) for moment in Moment}
         return f" {self.peak(place)}" if len(sizes) > 1 else ""
 
-    def advice(self, place: Place, limit: float = 0.0, count: int = 4) -> str:
+    def advice(self, place: MemoryKind, limit: float = 0.0, count: int = 4) -> str:
         """Return what to turn, what helps most first: no knob helps by more than is needed beyond the `limit`."""
         excess = {moment: self.bytes_at(place, moment) - limit for moment in Moment}
         helpful = [(self._help(knob, place, excess), knob.words) for knob in self.knobs]
@@ -116,23 +116,23 @@ class MemoryEstimate:
         words = "; ".join(words for saved, words in ordered[:count] if saved > LEAST_HELP * self.bytes(place))
         return f"turn {words}, or take a larger pool" if words else "take a larger pool"
 
-    def _help(self, knob: Knob, place: Place, excess: Mapping[Moment, float]) -> float:
+    def _help(self, knob: Knob, place: MemoryKind, excess: Mapping[Moment, float]) -> float:
         """Return the bytes of the `excess` that a knob saves, of all moments."""
         needs = tuple(knob.turned())
         saved = {moment: self.bytes_at(place, moment) - self._bytes(needs, place, moment) for moment in Moment}
         return sum(min(saved[moment], max(0.0, excess[moment])) for moment in Moment)
 
-    def _bytes(self, needs: Iterable[Need], place: Place, moment: Moment) -> float:
+    def _bytes(self, needs: Iterable[Need], place: MemoryKind, moment: Moment) -> float:
         size = sum(need.size for need in needs if need.is_at(place, moment))
-        return size if place is Place.GPU else self.processes * size
+        return size if place is MemoryKind.GPU else self.processes * size
 
 
 def _with(turned: Callable[[], Iterable[Need]], more: tuple[Need, ...]) -> tuple[Need, ...]:
     return (*turned(), *more)
 
 
-def place_of_shortage(*, gpus: int, on_gpu: bool) -> Place:
+def place_of_shortage(*, gpus: int, on_gpu: bool) -> MemoryKind:
     """Return where memory ran out: on a GPU, on the host of some, or on a node without any."""
     if not gpus:
-        return Place.NODE
-    return Place.GPU if on_gpu else Place.HOST
+        return MemoryKind.NODE
+    return MemoryKind.GPU if on_gpu else MemoryKind.HOST

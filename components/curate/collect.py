@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 from components.contract.operators import Bound
-from components.curate.draft import Check, Draft, draft_of
+from components.curate.candidate import Candidate, RowCheck, candidate_of
 from components.curate.operators.difficulty import Difficulty
 from components.tasks.source import BadRow, SourceRequest, SourceRow, SourceRows
 
@@ -39,18 +39,18 @@ class SourceTally:
 
 
 @dataclass
-class Collection:
+class CollectedRows:
     """Kept rows in the order of their sources, and what is known of all that were drawn."""
 
     tallies: list[SourceTally] = field(default_factory=list)
-    kept: list[Draft] = field(default_factory=list)
+    kept: list[Candidate] = field(default_factory=list)
     prompt_chars: Counter[int] = field(default_factory=Counter)
     answer_chars: Counter[int] = field(default_factory=Counter)
     pass_rates: list[float] = field(default_factory=list)
     """Of all prompts that were measured, kept or not."""
     domains: Counter[str] = field(default_factory=Counter)
 
-    def note_drawn(self, draft: Draft) -> None:
+    def note_drawn(self, draft: Candidate) -> None:
         """Count a row that was drawn, for the histograms before curation."""
         self.domains[draft.domain] += 1
         self.prompt_chars[len(draft.content)] += 1
@@ -59,10 +59,10 @@ class Collection:
 
 
 @dataclass(frozen=True)
-class Collector:
+class RowCollector:
     """Fills a collection source by source; later sources see what earlier ones left."""
 
-    checks: Sequence[Check]
+    checks: Sequence[RowCheck]
     difficulty: Difficulty | None
     candidates: float
     """Checked rows per wanted one at most: more than 1 only where difficulty selects among them."""
@@ -70,7 +70,7 @@ class Collector:
     """The part of all prompts that the split keeps, for the limit of draws."""
     progress: Callable[[int], None]
     """Is told how many rows have been kept so far."""
-    collection: Collection = field(default_factory=Collection)
+    collection: CollectedRows = field(default_factory=CollectedRows)
 
     def take(
         self, source: Bound, request: SourceRequest, *, position: int, domain: str | None, want: int | None
@@ -96,27 +96,27 @@ class Collector:
             return UNLIMITED
         return math.ceil(want * self.candidates * DRAWS_PER_ROW / self.kept_share) + SPARE_DRAWS
 
-    def _checked(self, rows: Iterator[SourceRow | BadRow], tally: SourceTally, position: int) -> Iterator[Draft]:
+    def _checked(self, rows: Iterator[SourceRow | BadRow], tally: SourceTally, position: int) -> Iterator[Candidate]:
         for row in rows:
             tally.drawn += 1
             if isinstance(row, BadRow):
                 tally.drops[BAD_ROW] += 1
                 continue
-            draft = draft_of(row, position, tally.domain)
+            draft = candidate_of(row, position, tally.domain)
             self.collection.note_drawn(draft)
             if reason := self._reject(draft):
                 tally.drops[reason] += 1
             else:
                 yield draft
 
-    def _reject(self, draft: Draft) -> str | None:
+    def _reject(self, draft: Candidate) -> str | None:
         reason = next((reason for check in self.checks if (reason := check.reject(draft))), None)
         if reason is None:
             for check in self.checks:
                 check.keep(draft)
         return reason
 
-    def _graded(self, graded: Iterator[tuple[Draft, str | None]], tally: SourceTally) -> Iterator[Draft]:
+    def _graded(self, graded: Iterator[tuple[Candidate, str | None]], tally: SourceTally) -> Iterator[Candidate]:
         for draft, reason in graded:
             if "pass_rate" in draft.extras:
                 self.collection.pass_rates.append(draft.extras["pass_rate"])

@@ -8,8 +8,8 @@ from typing import Any
 
 from components.contract.context import StageContext
 from components.contract.errors import InputError
-from components.curate.collect import Collection, Collector
-from components.curate.draft import Check, Draft
+from components.curate.candidate import Candidate, RowCheck
+from components.curate.collect import CollectedRows, RowCollector
 from components.curate.operators.decontaminate import Contamination, evaluation_prompts
 from components.curate.operators.dedup import ExactDuplicates, NearDuplicates
 from components.curate.operators.difficulty import Difficulty
@@ -59,7 +59,7 @@ def allot(sources: tuple[SourceShare, ...], size: int | None) -> list[int | None
     return [share.count if share.count is not None else floors[i] for i, share in enumerate(sources)]
 
 
-def _collect(context: StageContext[CurateParams], counts: list[int | None]) -> Collection:
+def _collect(context: StageContext[CurateParams], counts: list[int | None]) -> CollectedRows:
     params = context.params
     if params.difficulty and not context.inputs("policy"):
         raise InputError("difficulty: no model is connected; give the stage `in: {policy: STAGE.model}`")
@@ -70,7 +70,7 @@ def _collect(context: StageContext[CurateParams], counts: list[int | None]) -> C
             context.progress(done, max(total, done))
 
     with closing(Difficulty(params.difficulty, context)) if params.difficulty else nullcontext() as difficulty:
-        collector = Collector(
+        collector = RowCollector(
             checks=_checks(context),
             difficulty=difficulty,
             candidates=params.difficulty.candidates if params.difficulty else 1.0,
@@ -87,10 +87,10 @@ def _collect(context: StageContext[CurateParams], counts: list[int | None]) -> C
         return collector.collection
 
 
-def _checks(context: StageContext[CurateParams]) -> list[Check]:
+def _checks(context: StageContext[CurateParams]) -> list[RowCheck]:
     """Return the checks in their order: cheap ones first, and each row is dropped for the first that it fails."""
     params = context.params
-    checks: list[Check] = []
+    checks: list[RowCheck] = []
     if params.split != (0.0, 1.0):
         checks.append(HashSplit(*params.split))
     if params.dedup.exact:
@@ -105,7 +105,7 @@ def _checks(context: StageContext[CurateParams]) -> list[Check]:
     return checks
 
 
-def _write(context: StageContext[CurateParams], collection: Collection, drafts: list[Draft]) -> None:
+def _write(context: StageContext[CurateParams], collection: CollectedRows, drafts: list[Candidate]) -> None:
     params = context.params
     folder = context.output("dataset")
     write_rows(folder, render_rows(drafts, params, context.seed))
@@ -120,7 +120,7 @@ def _write(context: StageContext[CurateParams], collection: Collection, drafts: 
     context.progress(card["num_rows"], max(1, card["num_rows"]))
 
 
-def _metrics(card: dict[str, Any], drafts: list[Draft]) -> dict[str, Interval | float]:
+def _metrics(card: dict[str, Any], drafts: list[Candidate]) -> dict[str, Interval | float]:
     drops = Counter(card["drops"])
     metrics: dict[str, Interval | float] = {
         "num_rows": float(card["num_rows"]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from components.contract.artifacts import hash_parts
-from components.curate.draft import Draft
+from components.curate.candidate import Candidate
 from components.curate.operators.dedup import normalised
 
 SPAN = 1 << 32
@@ -15,10 +15,10 @@ class HashSplit:
     def __init__(self, low: float, high: float) -> None:
         self._low, self._high = low, high
 
-    def reject(self, draft: Draft) -> str | None:
+    def reject(self, draft: Candidate) -> str | None:
         """Return "other_split" for a row of another part."""
         place = int(hash_parts("split", normalised(draft.content))[:8], 16) / SPAN
         return None if self._low <= place < self._high else "other_split"
 
-    def keep(self, draft: Draft) -> None:
+    def keep(self, draft: Candidate) -> None:
         """Kept rows change nothing here."""

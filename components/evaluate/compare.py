@@ -11,13 +11,13 @@ import numpy as np
 from components.contract.errors import InputError
 from components.evaluate.report import Metrics
 from components.measure.intervals import Bootstrap, Floats
-from components.measure.ledger import PassRate, pass_rate_row
+from components.measure.ledger import PassRateRow, pass_rate_row
 from components.measure.metrics import metric_key, write_json
 from components.measure.outcomes import ItemOutcomes
 from components.measure.paired import Comparison, compare, holm
 from components.measure.passk import pass_at_k_values
 
-Ledger = Mapping[str, Mapping[str, PassRate]]
+Ledger = Mapping[str, Mapping[str, PassRateRow]]
 
 
 def compare_with_baseline(
@@ -45,13 +45,15 @@ def compare_with_baseline(
     return {metric_key("delta_pass_at_1", domain): c.difference for domain, c in first.items()}
 
 
-def _pairs(outcomes: Sequence[ItemOutcomes], baseline: Mapping[str, PassRate]) -> list[tuple[PassRate, PassRate]]:
+def _pairs(
+    outcomes: Sequence[ItemOutcomes], baseline: Mapping[str, PassRateRow]
+) -> list[tuple[PassRateRow, PassRateRow]]:
     """Return (ours, theirs) of prompts that both evaluations verified at least once."""
     rows = [(pass_rate_row(o), baseline[o.item.id]) for o in outcomes if o.item.id in baseline]
     return [(ours, theirs) for ours, theirs in rows if _verified(ours) and _verified(theirs)]
 
 
-def _compare_domain(pairs: Sequence[tuple[PassRate, PassRate]], bootstrap: Bootstrap) -> dict[str, Comparison]:
+def _compare_domain(pairs: Sequence[tuple[PassRateRow, PassRateRow]], bootstrap: Bootstrap) -> dict[str, Comparison]:
     """Compare pass@1, and pass@k at the largest k that all prompts of both evaluations have samples for."""
     largest = min(_verified(row) for pair in pairs for row in pair)
     sides = [[pair[side] for pair in pairs] for side in (0, 1)]
@@ -62,10 +64,10 @@ def _compare_domain(pairs: Sequence[tuple[PassRate, PassRate]], bootstrap: Boots
     return compared
 
 
-def _values(rows: Sequence[PassRate], k: int) -> Floats:
+def _values(rows: Sequence[PassRateRow], k: int) -> Floats:
     samples = np.array([_verified(row) for row in rows])
     return pass_at_k_values(samples, np.array([row.num_right for row in rows]), [k])[:, 0]
 
 
-def _verified(row: PassRate) -> int:
+def _verified(row: PassRateRow) -> int:
     return row.num_right + row.num_wrong

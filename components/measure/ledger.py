@@ -19,7 +19,7 @@ from components.measure.outcomes import ItemOutcomes
 LEDGER = "passrates.jsonl"
 
 
-class PassRate(BaseModel):
+class PassRateRow(BaseModel):
     """What one model made of one prompt."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -38,9 +38,9 @@ class PassRate(BaseModel):
         return self.num_right / verified if verified else math.nan
 
 
-def pass_rate_row(outcomes: ItemOutcomes) -> PassRate:
+def pass_rate_row(outcomes: ItemOutcomes) -> PassRateRow:
     """Return the ledger's row of one prompt."""
-    return PassRate(
+    return PassRateRow(
         prompt_id=outcomes.item.id,
         domain=outcomes.item.domain,
         num_samples=outcomes.num_samples,
@@ -50,13 +50,13 @@ def pass_rate_row(outcomes: ItemOutcomes) -> PassRate:
     )
 
 
-def write_ledger(folder: Path, rows: Iterable[PassRate]) -> None:
+def write_ledger(folder: Path, rows: Iterable[PassRateRow]) -> None:
     """Write `passrates.jsonl` into a Metrics folder."""
     lines = [canonical_json(row.model_dump()) + b"\n" for row in rows]
     (folder / LEDGER).write_bytes(b"".join(lines))
 
 
-def read_ledger(folder: Path) -> dict[str, dict[str, PassRate]]:
+def read_ledger(folder: Path) -> dict[str, dict[str, PassRateRow]]:
     """Return domain -> prompt id -> row of a Metrics folder that an evaluation wrote.
 
     Raises InputError when there is no ledger, or naming the line that is not a row of one.
@@ -64,10 +64,10 @@ def read_ledger(folder: Path) -> dict[str, dict[str, PassRate]]:
     path = folder / LEDGER
     if not path.is_file():
         raise InputError(f"{folder}: no {LEDGER}; give the metrics of an evaluate stage, not of a training stage")
-    ledger: dict[str, dict[str, PassRate]] = {}
+    ledger: dict[str, dict[str, PassRateRow]] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         try:
-            row = PassRate.model_validate(json.loads(line))
+            row = PassRateRow.model_validate(json.loads(line))
         except (ValueError, ValidationError) as error:
             raise InputError(f"{path}:{number}: not a row of a pass-rate ledger: {error}") from error
         ledger.setdefault(row.domain, {})[row.prompt_id] = row

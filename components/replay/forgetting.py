@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from components.measure.intervals import Bootstrap, Interval
-from components.measure.ledger import PassRate
+from components.measure.ledger import PassRateRow
 
-Ledger = Mapping[str, Mapping[str, PassRate]]
+Ledger = Mapping[str, Mapping[str, PassRateRow]]
 
 
 def measure_forgetting(before: Ledger, after: Ledger, bootstrap: Bootstrap) -> dict[str, Interval]:

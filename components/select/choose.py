@@ -18,7 +18,7 @@ from components.select.scores import Scores
 
 
 @dataclass(frozen=True)
-class Check:
+class ConstraintCheck:
     """One constraint on one candidate."""
 
     constraint: Constraint
@@ -47,7 +47,7 @@ class Judged:
 
     scores: Scores
     objective: Interval
-    checks: tuple[Check, ...]
+    checks: tuple[ConstraintCheck, ...]
     behind: Interval | None = None
     """Best minus this one, paired; None where it was not compared."""
     status: str = "rejected"
@@ -112,7 +112,7 @@ def _difference(
     return bootstrap.weighted_interval(strata, list(weights.values()))
 
 
-def _check(scores: Scores, baseline: Scores | None, constraint: Constraint, bootstrap: Bootstrap) -> Check:
+def _check(scores: Scores, baseline: Scores | None, constraint: Constraint, bootstrap: Bootstrap) -> ConstraintCheck:
     values = scores.values[constraint.metric, constraint.domain]
     if constraint.max_drop is None:
         assert constraint.min_value is not None
@@ -124,7 +124,7 @@ def _check(scores: Scores, baseline: Scores | None, constraint: Constraint, boot
     value = measured.low if constraint.confident else measured.value
     # no measurement at all is no evidence that the limit holds; 1 is the whole range of a metric
     shortfall = 1.0 if measured.n == 0 else max(0.0, limit - value)
-    return Check(constraint, measured, shortfall if shortfall > 1e-12 else 0.0)
+    return ConstraintCheck(constraint, measured, shortfall if shortfall > 1e-12 else 0.0)
 
 
 def _least_violation(judged: list[Judged], params: SelectParams) -> Choice:

@@ -10,7 +10,7 @@ import numpy as np
 
 from components.contract.errors import InputError, StageFailed
 from components.measure.intervals import Floats
-from components.measure.ledger import PassRate
+from components.measure.ledger import PassRateRow
 from components.measure.outcomes import ItemOutcomes
 from components.measure.passk import pass_at_k_values
 from components.measure.summary import metric_values
@@ -49,7 +49,7 @@ def scores_of_outcomes(name: str, outcomes: Outcomes, needs: Sequence[Need]) -> 
 
 def scores_of_ledger(
     name: str,
-    ledger: Mapping[str, Mapping[str, PassRate]],
+    ledger: Mapping[str, Mapping[str, PassRateRow]],
     prompts: Mapping[str, Sequence[Item]],
     needs: Sequence[Need],
 ) -> Scores:
@@ -69,7 +69,7 @@ def scores_of_ledger(
     return Scores(name, values)
 
 
-def _pass_at_k(row: PassRate | None, k: int) -> float:
+def _pass_at_k(row: PassRateRow | None, k: int) -> float:
     if row is None:
         return math.nan
     return float(pass_at_k_values([row.num_right + row.num_wrong], [row.num_right], [k])[0, 0])

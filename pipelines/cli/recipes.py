@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import InputError
 from components.contract.job import FirstOf, reference_text
-from components.contract.memory import GIB, Place
+from components.contract.memory import GIB, MemoryKind
 from pipelines.cli.output import print_json, print_table, problems_json, seconds_text
 from pipelines.cli.stores import store_of
 from pipelines.language.problems import RecipeErrors
@@ -174,7 +174,7 @@ def _print_memory(recipe: Recipe) -> None:
             largest[key] = fit
     for fit in largest.values():
         limit = "" if fit.limit_gib is None else f" of {fit.limit_gib:g}"
-        parts = "" if fit.where is Place.HOST else f" ({fit.estimate.parts_in_words(fit.where)})"
+        parts = "" if fit.where is MemoryKind.HOST else f" ({fit.estimate.parts_in_words(fit.where)})"
         print(f"memory: {fit.stage} about {fit.need_gib:.2g}{limit} GiB {fit.where} of pool {fit.pool}{parts}")
     if unknown := stages_of_unknown_models(recipe):
         print(f"memory: not known for {', '.join(unknown)}: the sizes of their model are not on this machine")

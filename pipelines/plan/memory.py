@@ -10,7 +10,7 @@ from typing import Any
 
 from components.contract.artifacts import ArtifactType
 from components.contract.job import StageRef, UriRef, alternatives
-from components.contract.memory import GIB, SPARED, MemoryEstimate, Need, Place
+from components.contract.memory import GIB, SPARED, MemoryEstimate, MemoryKind, Need
 from pipelines.recipe.pools import Pool
 from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.stage import Stage
@@ -29,7 +29,7 @@ class Fit:
     estimate: MemoryEstimate
     limit_gib: float | None
     """None where the pool does not say it."""
-    where: Place
+    where: MemoryKind
 
     @property
     def need_gib(self) -> float:
@@ -102,10 +102,10 @@ def memory_warnings(recipe: Recipe) -> Iterator[tuple[str, str]]:
 
 def _fits(stage: Stage, pool: Pool, estimate: MemoryEstimate) -> Iterator[Fit]:
     if not pool.gpus:
-        yield Fit(stage.name, stage.pool, estimate, pool.memory_gib, Place.NODE)
+        yield Fit(stage.name, stage.pool, estimate, pool.memory_gib, MemoryKind.NODE)
         return
-    yield Fit(stage.name, stage.pool, estimate, pool.gpu_memory_gib, Place.GPU)
-    yield Fit(stage.name, stage.pool, estimate, pool.memory_gib, Place.HOST)
+    yield Fit(stage.name, stage.pool, estimate, pool.gpu_memory_gib, MemoryKind.GPU)
+    yield Fit(stage.name, stage.pool, estimate, pool.memory_gib, MemoryKind.HOST)
 
 
 def _input_models(stage: Stage, models: dict[str, Any]) -> Iterator[Any]:

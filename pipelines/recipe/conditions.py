@@ -14,7 +14,7 @@ from pipelines.language.nodes import UNKNOWN, Node
 from pipelines.language.problems import Problems, shown
 from pipelines.language.references import Resolver
 from pipelines.recipe.connect import Connector, FirstFound, several
-from pipelines.recipe.draft import Draft
+from pipelines.recipe.draft import StageDraft
 from pipelines.recipe.grammar import ExpectationWords, metric_fits
 
 _ROWS = (ArtifactType.DATASET, ArtifactType.ROLLOUTS)
@@ -25,21 +25,21 @@ class Conditions:
     """Reads the conditions of the drafts of one recipe."""
 
     def __init__(
-        self, drafts: Mapping[str, Draft], connector: Connector, resolver: Resolver, problems: Problems
+        self, drafts: Mapping[str, StageDraft], connector: Connector, resolver: Resolver, problems: Problems
     ) -> None:
         self._drafts = drafts
         self._connector = connector
         self._resolver = resolver
         self._problems = problems
 
-    def read(self, draft: Draft) -> None:
+    def read(self, draft: StageDraft) -> None:
         """Fill in `when` and `gate` of a draft, and check what it expects and registers."""
         self._when(draft)
         if draft.component is not None:
             self._gate(draft, draft.component)
             self._outputs(draft, draft.component)
 
-    def _when(self, draft: Draft) -> None:
+    def _when(self, draft: StageDraft) -> None:
         condition = draft.words.when
         if condition is None:
             return
@@ -60,14 +60,14 @@ class Conditions:
         elif resolved is not None:
             draft.included = self._static(resolved, node, draft)
 
-    def _static(self, expression: Expression, node: Node, draft: Draft) -> bool:
+    def _static(self, expression: Expression, node: Node, draft: StageDraft) -> bool:
         try:
             return expression.holds(_no_names)
         except ExpressionError as error:
             self._problems.add(node.mark, f"stage {draft.cell.template.path!r}, when: {error}")
             return True
 
-    def _condition_name(self, name: str, node: Node, draft: Draft) -> str | None:
+    def _condition_name(self, name: str, node: Node, draft: StageDraft) -> str | None:
         """Return what stands for a name of `when` at run time: a literal, or the metric of one stage of the graph."""
         if name.partition(".")[0] in _SCOPE_ROOTS:
             return self._literal(name, node, draft)
@@ -91,7 +91,7 @@ class Conditions:
         draft.conditions.add(source.cell.name)
         return f"{source.cell.name}.{source.port}"
 
-    def _gate(self, draft: Draft, component: Component) -> None:
+    def _gate(self, draft: StageDraft, component: Component) -> None:
         node = draft.node.child("gate")
         items = node.value if node is not None and isinstance(node.value, list) else [node]
         for text, item in zip(draft.words.gate, items, strict=False):
@@ -124,7 +124,7 @@ class Conditions:
             self._problems.add(node.mark, f"{what}: {error}")
         return None
 
-    def _literal(self, name: str, node: Node, draft: Draft) -> str | None:
+    def _literal(self, name: str, node: Node, draft: StageDraft) -> str | None:
         resolved = self._resolver.resolve(Node(f"${{{name}}}", node.mark), draft.cell.scope)
         if resolved.value is UNKNOWN:
             return None
@@ -138,7 +138,7 @@ class Conditions:
         if component.metrics and not any(metric_fits(name, known) for known in component.metrics):
             self._problems.unknown(node.mark, f"metric of {component.name!r}:", name, component.metrics)
 
-    def _outputs(self, draft: Draft, component: Component) -> None:
+    def _outputs(self, draft: StageDraft, component: Component) -> None:
         path = draft.cell.template.path
         for index, expectation in enumerate(draft.words.expect):
             node = draft.node.at(("expect", index))

@@ -25,7 +25,7 @@ from pipelines.recipe.unroll import Cell
 
 
 @dataclass
-class Draft:
+class StageDraft:
     """A stage as far as it could be read; `component` is None where a problem was noted."""
 
     cell: Cell
@@ -63,11 +63,11 @@ class StageReader:
         self._resolver = resolver
         self._problems = problems
 
-    def read(self, cell: Cell) -> Draft:
+    def read(self, cell: Cell) -> StageDraft:
         """Return everything about a stage that does not need the other stages."""
         node = self._resolver.resolve(_without(cell.template.node, "matrix"), cell.scope)
         defaults = self._defaults_for(cell)
-        draft = Draft(cell, node, self._words(node, defaults, cell), self._component(node))
+        draft = StageDraft(cell, node, self._words(node, defaults, cell), self._component(node))
         if draft.component is not None:
             node = self._params(draft, draft.component, defaults)
             self._check_optimizer(draft, node)
@@ -115,7 +115,7 @@ class StageReader:
         pool = self._pools[words.pool]
         return pool.backends(words.backend).refusal(pool.gpus)
 
-    def _check_optimizer(self, draft: Draft, node: Node) -> None:
+    def _check_optimizer(self, draft: StageDraft, node: Node) -> None:
         """Note an optimiser that the trainer of the stage's pool cannot have: it would fail on the paid node."""
         pool = self._pools.get(draft.words.pool)
         if pool is None or draft.config is None or draft.component is None or "trainer" not in draft.component.backends:
@@ -137,7 +137,7 @@ class StageReader:
             return _without(node, *(str(entry["loc"][0]) for entry in error.errors()))
         return node
 
-    def _params(self, draft: Draft, component: Component, defaults: Node) -> Node:
+    def _params(self, draft: StageDraft, component: Component, defaults: Node) -> Node:
         """Read the stage's parameters into its draft; return where they are written."""
         schema = component.params
         what = f"stage {draft.cell.template.path!r}, with."

@@ -9,12 +9,12 @@ from components.contract.component import Component
 from components.contract.job import InputRef, StageRef
 from components.runtime.inputs.choice import State, choose, stages_of
 from pipelines.language.problems import Problems
-from pipelines.recipe.draft import Draft
+from pipelines.recipe.draft import StageDraft
 
 MAX_SHOWN_CYCLE = 8
 
 
-def refuse_cycles(drafts: Mapping[str, Draft], problems: Problems) -> None:
+def refuse_cycles(drafts: Mapping[str, StageDraft], problems: Problems) -> None:
     """Note every cycle by the names that its stages have in the file."""
     graph = {name: set(draft.needs) for name, draft in drafts.items()}
     while True:
@@ -35,7 +35,7 @@ def refuse_cycles(drafts: Mapping[str, Draft], problems: Problems) -> None:
             graph[name] = set()
 
 
-def leave_out(drafts: Mapping[str, Draft]) -> dict[str, str]:
+def leave_out(drafts: Mapping[str, StageDraft]) -> dict[str, str]:
     """Return stage -> reason for those whose condition is false before the run, and those that cannot do without.
 
     An input that a left-out stage would have given leaves the asking stage out, too, unless its fallback has another.
@@ -54,7 +54,7 @@ def leave_out(drafts: Mapping[str, Draft]) -> dict[str, str]:
     return left_out
 
 
-def _reason(draft: Draft, component: Component, left_out: Mapping[str, str]) -> str | None:
+def _reason(draft: StageDraft, component: Component, left_out: Mapping[str, str]) -> str | None:
     """Return why a stage cannot run without those that are left out, or None if it can."""
     if gone := draft.conditions & left_out.keys():
         return f"when: {min(gone)} is left out"
@@ -65,13 +65,13 @@ def _reason(draft: Draft, component: Component, left_out: Mapping[str, str]) -> 
     return f"input {port}: {' and '.join(stages)} {'is' if len(stages) == 1 else 'are'} left out"
 
 
-def remaining(draft: Draft, left_out: Mapping[str, str]) -> dict[str, list[InputRef]]:
+def remaining(draft: StageDraft, left_out: Mapping[str, str]) -> dict[str, list[InputRef]]:
     """Return the inputs of a stage that runs, without what those that are left out would have given."""
     assert draft.component is not None
     return choose(draft.inputs, draft.component, _state(left_out)).left
 
 
-def replaced(draft: Draft, left_out: Mapping[str, str]) -> dict[str, list[str]]:
+def replaced(draft: StageDraft, left_out: Mapping[str, str]) -> dict[str, list[str]]:
     """Return port -> left-out stages whose place a fallback of it takes, or leaves empty."""
     gone = {port: [stage for stage in stages_of(refs) if stage in left_out] for port, refs in draft.inputs.items()}
     return {port: stages for port, stages in gone.items() if stages}

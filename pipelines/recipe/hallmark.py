@@ -24,7 +24,7 @@ from pipelines.language.problems import Problems, meant, shown
 from pipelines.language.references import Resolver, Scope
 from pipelines.language.wording import add_schema_errors
 from pipelines.recipe.connect import Connector, FirstFound, several
-from pipelines.recipe.draft import Draft
+from pipelines.recipe.draft import StageDraft
 from pipelines.recipe.grammar import MAX_SUMMARY_LENGTH, metric_fits
 from pipelines.recipe.unroll import Cell
 
@@ -99,7 +99,7 @@ class Hallmark:
 
 def read_hallmark(
     node: Node | None,
-    drafts: Mapping[str, Draft],
+    drafts: Mapping[str, StageDraft],
     connector: Connector,
     resolver: Resolver,
     problems: Problems,
@@ -124,7 +124,7 @@ def read_hallmark(
     return _Reader(words, node, cells, drafts, connector, problems).read()
 
 
-def _cells(drafts: Mapping[str, Draft]) -> dict[tuple[str, int], Cell]:
+def _cells(drafts: Mapping[str, StageDraft]) -> dict[tuple[str, int], Cell]:
     """Return one cell of the graph for every arm and seed; it stands for its arm and seed in references."""
     found: dict[tuple[str, int], Cell] = {}
     for draft in drafts.values():
@@ -142,7 +142,7 @@ class _Reader:
         words: HallmarkWords,
         node: Node,
         cells: Mapping[tuple[str, int], Cell],
-        drafts: Mapping[str, Draft],
+        drafts: Mapping[str, StageDraft],
         connector: Connector,
         problems: Problems,
     ) -> None:
@@ -188,7 +188,7 @@ class _Reader:
                 sources[name] = (found[0].cell.name, found[0].port)
         return sources
 
-    def _check_metric(self, metric: str, draft: Draft, node: Node) -> None:
+    def _check_metric(self, metric: str, draft: StageDraft, node: Node) -> None:
         """Note a metric that the component does not declare; only a run knows what its history (`@`) holds."""
         component = draft.component
         if component is None or not component.metrics or "@" in metric or metric in ALWAYS:

@@ -16,7 +16,7 @@ from pipelines.language.problems import Problems
 from pipelines.language.references import Resolver
 from pipelines.recipe.conditions import Conditions
 from pipelines.recipe.connect import Connector
-from pipelines.recipe.draft import Draft, StageReader
+from pipelines.recipe.draft import StageDraft, StageReader
 from pipelines.recipe.endpoints import Endpoints, load_endpoints
 from pipelines.recipe.graph import leave_out, refuse_cycles
 from pipelines.recipe.hallmark import Hallmark, read_hallmark
@@ -150,7 +150,7 @@ class _Reader:
             endpoints=self._endpoints.named,
         )
 
-    def _drafts(self, cells: Iterable[Cell], groups: Iterable[Group]) -> tuple[dict[str, Draft], Connector]:
+    def _drafts(self, cells: Iterable[Cell], groups: Iterable[Group]) -> tuple[dict[str, StageDraft], Connector]:
         folders = {document.label: document.path.parent for document in self._documents}
         connector = Connector(self._resolver, self._problems, folders)
         reader = StageReader(self._root.child("defaults"), self._pools, folders, self._resolver, self._problems)

@@ -12,7 +12,7 @@ from components.contract.backends import Backends
 from components.contract.component import Component, Params
 from components.contract.job import Approval, Expectation, InputRef, Retry
 from pipelines.language.problems import Mark
-from pipelines.recipe.draft import Draft
+from pipelines.recipe.draft import StageDraft
 from pipelines.recipe.graph import remaining, replaced
 from pipelines.recipe.matrix import Label
 
@@ -67,7 +67,7 @@ class LeftOut:
     reason: str
 
 
-def stage_of(draft: Draft, left_out: Mapping[str, str]) -> Stage:
+def stage_of(draft: StageDraft, left_out: Mapping[str, str]) -> Stage:
     """Return the stage of a draft without problems; what is left out is no input of it."""
     assert draft.component is not None and draft.config is not None
     words, cell = draft.words, draft.cell

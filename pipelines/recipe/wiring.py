@@ -9,7 +9,7 @@ from components.contract.job import FirstOf, InputRef, StageRef, UriRef
 from pipelines.language.nodes import UNKNOWN, Node
 from pipelines.language.problems import Problems, shown
 from pipelines.recipe.connect import NONE, Connector, FirstFound, Source, agree, several
-from pipelines.recipe.draft import Draft
+from pipelines.recipe.draft import StageDraft
 from pipelines.recipe.endpoints import Endpoints, check_further
 
 
@@ -17,20 +17,20 @@ class Wiring:
     """Ties the drafts of one recipe together."""
 
     def __init__(
-        self, drafts: Mapping[str, Draft], connector: Connector, endpoints: Endpoints, problems: Problems
+        self, drafts: Mapping[str, StageDraft], connector: Connector, endpoints: Endpoints, problems: Problems
     ) -> None:
         self._drafts = drafts
         self._endpoints = endpoints
         self._connector = connector
         self._problems = problems
 
-    def connect(self, draft: Draft) -> None:
+    def connect(self, draft: StageDraft) -> None:
         """Fill in the inputs of a draft and the stages that it needs."""
         self._after(draft)
         if draft.component is not None:
             self._inputs(draft, draft.component)
 
-    def _inputs(self, draft: Draft, component: Component) -> None:
+    def _inputs(self, draft: StageDraft, component: Component) -> None:
         path = draft.cell.template.path
         node = draft.node.child("in")
         given: dict[str, Node] = {}
@@ -58,7 +58,7 @@ class Wiring:
             place = node.where if node is not None else draft.node.where
             self._problems.add(place, f"stage {path!r}: {component.name} needs the input {ports}")
 
-    def _input(self, draft: Draft, name: str, port: Port, node: Node) -> list[InputRef]:
+    def _input(self, draft: StageDraft, name: str, port: Port, node: Node) -> list[InputRef]:
         path = draft.cell.template.path
         taker = f"input {name!r} of stage {path!r}"
         items = node.value if isinstance(node.value, list) and port.many else [node]
@@ -79,18 +79,18 @@ class Wiring:
                 references.append(self._reference(draft, port, taker, item, source))
         return references
 
-    def _uri(self, draft: Draft, name: str, node: Node, uri: str) -> UriRef:
+    def _uri(self, draft: StageDraft, name: str, node: Node, uri: str) -> UriRef:
         assert draft.component is not None
         taker = f"input {name!r} of stage {draft.cell.template.path!r}"
         self._endpoints.check(node, uri, taker, draft.component.inputs[name], draft.component)
         return UriRef(uri=uri)
 
-    def _reference(self, draft: Draft, port: Port, taker: str, node: Node, source: Source) -> StageRef:
+    def _reference(self, draft: StageDraft, port: Port, taker: str, node: Node, source: Source) -> StageRef:
         draft.needs.setdefault(source.cell.name, node.mark)
         self._port(node, source, port, taker, self._drafts[source.cell.name].component)
         return StageRef(stage=source.cell.name, port=source.port)
 
-    def _fallbacks(self, draft: Draft, name: str, node: Node, found: FirstFound) -> list[InputRef]:
+    def _fallbacks(self, draft: StageDraft, name: str, node: Node, found: FirstFound) -> list[InputRef]:
         """Return a fallback, or one for each cell that its first reference means where the port takes many."""
         assert draft.component is not None
         port, taker = draft.component.inputs[name], f"input {name!r} of stage {draft.cell.template.path!r}"
@@ -130,7 +130,7 @@ class Wiring:
                 node.mark, f"{taker} takes a {port.type}, and {stage}.{source.port} is a {output.type}{hint}"
             )
 
-    def _after(self, draft: Draft) -> None:
+    def _after(self, draft: StageDraft) -> None:
         node = draft.node.child("after")
         items = node.value if node is not None and isinstance(node.value, list) else [node]
         for text, item in zip(draft.words.after, items, strict=False):

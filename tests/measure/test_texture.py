@@ -12,7 +12,7 @@ from components.contract.errors import InputError
 from components.measure.calibration import calibrate, majority_confidence
 from components.measure.diversity import distinct_n, pieces, sample_entropy, unique_share
 from components.measure.intervals import Interval
-from components.measure.ledger import PassRate, read_ledger, write_ledger
+from components.measure.ledger import PassRateRow, read_ledger, write_ledger
 from components.measure.metrics import check_domains, metric_key, read_metrics, write_metrics
 
 
@@ -74,8 +74,8 @@ def test_metrics_round_trip(tmp_path: Path) -> None:
 
 
 def test_ledger_round_trip(tmp_path: Path) -> None:
-    row = PassRate(prompt_id="p", domain="A", num_samples=4, num_right=1, num_wrong=2, num_failed=1)
-    unverified = PassRate(prompt_id="q", domain="A", num_samples=1, num_right=0, num_wrong=0, num_failed=1)
+    row = PassRateRow(prompt_id="p", domain="A", num_samples=4, num_right=1, num_wrong=2, num_failed=1)
+    unverified = PassRateRow(prompt_id="q", domain="A", num_samples=1, num_right=0, num_wrong=0, num_failed=1)
     write_ledger(tmp_path, [row, unverified])
     assert read_ledger(tmp_path) == {"A": {"p": row, "q": unverified}}
     assert row.value == pytest.approx(1 / 3) and math.isnan(unverified.value)

@@ -16,7 +16,7 @@ from components.modeling.generation.sampling import Step
 from components.modeling.generation.sampling_config import SamplingConfig
 from components.modeling.loading.load import load_policy
 from components.modeling.models.policy import Policy
-from components.modeling.native.bags import BagCache
+from components.modeling.native.embedding_bag_cache import EmbeddingBagCache
 from components.modeling.native.step_layer import StepDecoder
 from components.modeling.packing.packed import Packed
 from tests.modeling import decoder_models as models
@@ -145,7 +145,7 @@ def test_the_general_ways_say_the_same(llama: Policy, general: str, monkeypatch:
     config = SamplingConfig(num_samples=6, max_new_tokens=40)
     fast = generate(llama, PROMPTS, config, generator=_seeded())
     if general != "layers":
-        monkeypatch.setattr(BagCache, "serves", lambda *_: False)
+        monkeypatch.setattr(EmbeddingBagCache, "serves", lambda *_: False)
     if general != "cache":
         monkeypatch.setattr(StepDecoder, "serves", lambda *_: False)
     plain = generate(llama, PROMPTS, config, generator=_seeded())

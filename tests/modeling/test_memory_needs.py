@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.contract.job import Resources
-from components.contract.memory import GIB, MemoryEstimate, Moment, Place
+from components.contract.memory import GIB, MemoryEstimate, MemoryKind, Moment
 from components.modeling.estimates.memory_needs import training_needs
 from components.modeling.estimates.supervised_memory import supervised_memory
 from components.modeling.models.lora import LoraConfig
@@ -63,9 +63,9 @@ def test_offloaded_states_are_the_hosts() -> None:
     given = {"dtype": "bfloat16", "optimizer": "adamw", "lora": None, "pass_tokens": 8, "longest": 300}
     estimate = MemoryEstimate(tuple(training_needs(SMALL, resources, **given)), 8)
     named = sizes_of([*estimate.needs])
-    assert estimate.bytes(Place.HOST) == 8 * (named["optimiser states"] + named["libraries"])
+    assert estimate.bytes(MemoryKind.HOST) == 8 * (named["optimiser states"] + named["libraries"])
     on_gpu = sum(named.values()) - named["optimiser states"] - named["libraries"]
-    assert estimate.bytes(Place.GPU) == estimate.bytes_at(Place.GPU, Moment.PASS) == on_gpu
+    assert estimate.bytes(MemoryKind.GPU) == estimate.bytes_at(MemoryKind.GPU, Moment.PASS) == on_gpu
 
 
 def test_an_engine_for_each_process_by_hand() -> None:
@@ -76,11 +76,11 @@ def test_an_engine_for_each_process_by_hand() -> None:
     assert estimate is not None and native is not None
     named = sizes_of([*estimate.needs])
     assert named["vLLM"] + named["vLLM's weights"] + named["vLLM's cache"] == 1.7 * GIB + 4 * new.parameters
-    assert estimate.bytes(Place.NODE) > native.bytes(Place.NODE) + 2 * 1.6 * GIB
+    assert estimate.bytes(MemoryKind.NODE) > native.bytes(MemoryKind.NODE) + 2 * 1.6 * GIB
     assert "key-value cache" not in named and "vLLM" not in sizes_of([*native.needs])
     on_gpus = rl_memory(params, new, BIG.model_copy(update={"sampler": "vllm"}))
     assert on_gpus is not None and "vLLM's cache" not in sizes_of([*on_gpus.needs])
-    assert on_gpus.bytes(Place.HOST) == 8 * ((0.55 + 0.7) * GIB + 4 * new.parameters)
+    assert on_gpus.bytes(MemoryKind.HOST) == 8 * ((0.55 + 0.7) * GIB + 4 * new.parameters)
 
 
 @pytest.mark.parametrize("kind", NATIVE)
@@ -101,7 +101,7 @@ def test_more_processes_never_need_more_of_each(world: int, stage: int, tokens: 
     def peak(count: int) -> float:
         resources = Resources(trainer="deepspeed", zero_stage=stage, processes=count)
         given = {"dtype": "bfloat16", "optimizer": "adamw", "lora": None, "pass_tokens": tokens, "longest": 300}
-        return MemoryEstimate(tuple(training_needs(SMALL, resources, **given)), 1).bytes(Place.NODE)
+        return MemoryEstimate(tuple(training_needs(SMALL, resources, **given)), 1).bytes(MemoryKind.NODE)
 
     assert peak(world) <= peak(1)
 
@@ -155,4 +155,4 @@ def test_the_peak_of_a_real_training_is_within_a_factor(recompute: bool) -> None
     )
     measured = float(run.stdout)
     # 2.19 GiB estimated and 1.81 measured when it was written; with layers computed again 1.18 and 1.01
-    assert 1 / 1.4 < estimate.bytes(Place.NODE) / measured < 1.4
+    assert 1 / 1.4 < estimate.bytes(MemoryKind.NODE) / measured < 1.4

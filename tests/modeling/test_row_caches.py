@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from components.modeling.native.bags import MOST_PROMPT, BagCache
-from components.modeling.native.cascade import CascadeCache
 from components.modeling.native.decoder import DecoderConfig
+from components.modeling.native.embedding_bag_cache import MOST_PROMPT, EmbeddingBagCache
 from components.modeling.native.row_cache import RowCache
+from components.modeling.native.shared_prefix_cache import SharedPrefixCache
 
-CACHES = pytest.mark.parametrize("kind", [BagCache, CascadeCache])
+CACHES = pytest.mark.parametrize("kind", [EmbeddingBagCache, SharedPrefixCache])
 LAYERS = 2
 
 
@@ -70,7 +70,7 @@ def run(
     packs = [torch.randn(sum(lengths), features, generator=generator) for _ in range(LAYERS)]
     books = [Textbook(config, list(pack.split(lengths)), counts) for pack in packs]
     cache.add_prompts(packs)
-    if isinstance(cache, BagCache):  # What is not written is never to be seen.
+    if isinstance(cache, EmbeddingBagCache):  # What is not written is never to be seen.
         for layer in cache.layers:
             layer.own_keys.fill_(torch.nan)
             layer.own_values.fill_(torch.nan)
@@ -128,7 +128,7 @@ def test_a_query_of_zeros_takes_the_mean_of_values(kind: type[RowCache]) -> None
 
 
 def test_bags_are_for_float32_on_the_cpu_and_short_prompts() -> None:
-    assert BagCache.serves(torch.empty(1), MOST_PROMPT)
-    assert not BagCache.serves(torch.empty(1), MOST_PROMPT + 1)
-    assert not BagCache.serves(torch.empty(1, dtype=torch.bfloat16), 1)
-    assert not BagCache.serves(torch.empty(1, device="meta"), 1)
+    assert EmbeddingBagCache.serves(torch.empty(1), MOST_PROMPT)
+    assert not EmbeddingBagCache.serves(torch.empty(1), MOST_PROMPT + 1)
+    assert not EmbeddingBagCache.serves(torch.empty(1, dtype=torch.bfloat16), 1)
+    assert not EmbeddingBagCache.serves(torch.empty(1, device="meta"), 1)

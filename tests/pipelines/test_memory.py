@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from components.contract.memory import Place
+from components.contract.memory import MemoryKind
 from pipelines.language.problems import RecipeErrors
 from pipelines.plan.advice import advice
 from pipelines.plan.memory import memory_fits, stages_of_unknown_models
@@ -55,7 +55,7 @@ stages:
 def test_a_model_is_known_behind_the_stage_that_trains_it(recipe: Path) -> None:
     fits = memory_fits(load_recipe(str(recipe)))
     assert set(fits) == {"sft", "rl"}
-    assert [fit.where for fit in fits["rl"]] == [Place.GPU, Place.HOST]
+    assert [fit.where for fit in fits["rl"]] == [MemoryKind.GPU, MemoryKind.HOST]
     names = [need.name for need in fits["rl"][0].estimate.needs]
     assert "starting policy" in names
     assert "key-value cache" not in names  # the pool's sampler is vLLM
@@ -74,7 +74,7 @@ def test_what_does_not_fit_is_said_with_what_to_turn(recipe: Path) -> None:
 
 
 def test_some_of_a_pools_memory_stays_free(recipe: Path) -> None:
-    (fit,) = (fit for fit in memory_fits(load_recipe(str(recipe)))["sft"] if fit.where is Place.GPU)
+    (fit,) = (fit for fit in memory_fits(load_recipe(str(recipe)))["sft"] if fit.where is MemoryKind.GPU)
     assert fit.fits and fit.need_gib == pytest.approx(49, abs=1)
     tight = replace(fit, limit_gib=fit.need_gib / 0.96)
     assert not tight.fits and ", of which 5% should stay free (" in tight.warning

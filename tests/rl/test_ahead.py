@@ -15,9 +15,9 @@ from components.modeling.generation.sampler import Drawing, NativeSampler
 from components.modeling.generation.sampling_config import SamplingConfig
 from components.modeling.loading.load import load_policy
 from components.rl.batch.batch import Batch
-from components.rl.step.ahead import Ahead, Ordered
 from components.rl.step.collector import Collector
 from components.rl.step.loop import Loop
+from components.rl.step.rollout_queue import QueuedDraw, RolloutQueue
 from components.rl.step.scoring import frozen_logprobs
 from tests.modeling.generation.engines import GATED, engine_sampler
 from tests.rl.build import prompt
@@ -26,17 +26,17 @@ from tests.rl.test_engine_sampler import folder, loop_of, samples  # noqa: F401 
 AHEAD = {"rollout": "group_ahead", "advantages": ["group_mean", "truncated_importance"]}
 
 
-def ordered(number: int) -> Ordered:
+def ordered(number: int) -> QueuedDraw:
     """A draw of one token whose log-probability is its number."""
-    return Ordered((prompt(number),), Drawing(lambda: samples([-float(number)], None)))
+    return QueuedDraw((prompt(number),), Drawing(lambda: samples([-float(number)], None)))
 
 
 @given(depth=st.integers(1, 4), steps=st.integers(1, 9))
 def test_every_batch_is_learned_from_once_and_none_is_too_old(depth: int, steps: int) -> None:
-    ahead, begun_at, taken = Ahead(), [], []
+    ahead, begun_at, taken = RolloutQueue(), [], []
     for step in range(steps):
 
-        def begin(step: int = step) -> Ordered:
+        def begin(step: int = step) -> QueuedDraw:
             begun_at.append(step)
             return ordered(len(begun_at) - 1)
 
@@ -47,7 +47,7 @@ def test_every_batch_is_learned_from_once_and_none_is_too_old(depth: int, steps:
 
 def test_what_waits_is_saved_and_restored() -> None:
     pool = [prompt(number) for number in range(4)]
-    ahead, again = Ahead(), Ahead()
+    ahead, again = RolloutQueue(), RolloutQueue()
     numbers = iter([3, 1, 2])
     ahead.exchange(lambda: ordered(next(numbers)), depth=2, steps_left=9)
     again.load_state(ahead.state(pool), pool)
@@ -118,21 +118,21 @@ def test_no_draw_outlives_its_phase(folder: Path, monkeypatch: pytest.MonkeyPatc
     loop = loop_of(folder, load_policy(folder), None, **AHEAD | {"steps": 10, "phases": phases})
     begun: list[int] = []
     ages: list[int] = []
-    begin, exchange = NativeSampler.begin, Ahead.exchange
+    begin, exchange = NativeSampler.begin, RolloutQueue.exchange
 
     def noted_begin(self: NativeSampler, *arguments: object, **options: object) -> Drawing:
         drawing = begin(self, *arguments, **options)
         begun.append(loop.state.step)
         return replace(drawing)
 
-    def noted_exchange(self: Ahead, *arguments: object) -> Ordered:
+    def noted_exchange(self: RolloutQueue, *arguments: object) -> QueuedDraw:
         found = exchange(self, *arguments)
         ages.append(loop.state.step - begun[len(ages)])
         assert found.drawing.samples().num_samples == loop.phase.settings.group_size
         return found
 
     monkeypatch.setattr(NativeSampler, "begin", noted_begin)
-    monkeypatch.setattr(Ahead, "exchange", noted_exchange)
+    monkeypatch.setattr(RolloutQueue, "exchange", noted_exchange)
     for _ in range(10):
         loop.step()
     assert ages == [0, 1, 2, 2, 0, 1, 1] and len(begun) == 7 and len(loop.ahead) == 0

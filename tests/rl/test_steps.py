@@ -23,7 +23,7 @@ from components.rl.batch.joining import regroup
 from components.rl.step.collector import Collector
 from components.rl.step.ledger import PassRates
 from components.rl.step.settings import StepSettings
-from components.rl.step.steps import StepsConfig, complete, critical_step, step_ends, walk
+from components.rl.step.steps import StepsConfig, complete, critical_step, step_ends, value_steps
 from components.tasks.item import Item
 from tests.rl.build import context, near, operator, rows_of
 
@@ -98,7 +98,7 @@ def test_values_of_a_walk_and_their_advantages(policy: Policy) -> None:
     made = scripted(policy, {"a ": ["b x", "b x", "b y", "z"], "a c ": ["x", "y", "y", "y"], "a b ": ["x"] * 3 + ["y"]})
     batch = scored(made, prompts_of(policy), ["a c y", "a b x", "y"])
     config = StepsConfig(separator=" ", num_completions=4)
-    (first,), drawn = walk(batch, [0], made, config)
+    (first,), drawn = value_steps(batch, [0], made, config)
     assert first.ends == (2, 4, 6)  # its end mark included
     assert near(first.values, [1 / 3, 0.5, 0.0, 0.0]) and near(first.advantages, [1 / 6, -0.5, 0.0])
     assert drawn is not None and drawn.num_responses == 8 and made.num_probes == 8

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from components.contract.job import Job
-from components.runtime.job.meeting import Place
+from components.runtime.job.rendezvous import RankPlace
 from components.runtime.ledger.records import failure_key, save_job, stage_key
 from components.runtime.store import open_store
 
@@ -75,7 +75,7 @@ def test_launchers_name_the_node_each_in_their_way(monkeypatch: pytest.MonkeyPat
     given = {"RANK": "9", "WORLD_SIZE": "16", "LOCAL_RANK": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
     for variable in (*given, "GROUP_RANK", "CROSS_RANK"):
         monkeypatch.delenv(variable, raising=False)
-    assert Place.of_environment() is None
+    assert RankPlace.of_environment() is None
     for variable, text in {**given, name: "1"}.items():
         monkeypatch.setenv(variable, text)
-    assert Place.of_environment() == Place(rank=9, world=16, local_rank=1, node=node)
+    assert RankPlace.of_environment() == RankPlace(rank=9, world=16, local_rank=1, node=node)

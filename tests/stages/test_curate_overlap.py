@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.curate.draft import Draft
+from components.curate.candidate import Candidate
 from components.curate.operators.decontaminate import Contamination, DecontaminateConfig, evaluation_prompts
 from components.curate.operators.dedup import ExactDuplicates, NearDuplicates
 from components.curate.similarity.shingles import NearConfig, jaccard, shingles
@@ -20,13 +20,13 @@ from tests.support.stage_context import write_jsonl
 WORDS = [f"w{n}" for n in range(400)]
 
 
-def prompt(content: str) -> Draft:
+def prompt(content: str) -> Candidate:
     item = Item(id="x", domain="x", prompt=content, answer="1", verifier="exact")
-    return Draft("x", "x", 0, item=item)
+    return Candidate("x", "x", 0, item=item)
 
 
-def text(content: str) -> Draft:
-    return Draft("x", "x", 0, text=content)
+def text(content: str) -> Candidate:
+    return Candidate("x", "x", 0, text=content)
 
 
 def kept(check: Any, contents: list[str]) -> list[str]:
@@ -103,7 +103,7 @@ def test_exact_duplicates_differ_by_white_space_at_most() -> None:
 
 def test_other_responses_are_other_rows() -> None:
     check = ExactDuplicates()
-    one, two = (Draft("x", "x", 0, item=prompt("p").item, response=response) for response in ("1", "2"))
+    one, two = (Candidate("x", "x", 0, item=prompt("p").item, response=response) for response in ("1", "2"))
     check.keep(one)
     assert check.reject(two) is None
     assert check.reject(one) == "duplicate"
@@ -115,7 +115,7 @@ def test_every_prompt_is_in_one_part(content: str, border: float) -> None:
     assert sum(part.reject(prompt(content)) is None for part in parts) == 1
 
 
-def rejects(check: Contamination, draft: Draft) -> bool:
+def rejects(check: Contamination, draft: Candidate) -> bool:
     return check.reject(draft) == "contaminated"
 
 

@@ -13,7 +13,7 @@ from components.contract.artifacts import ArtifactType
 from components.contract.context import Input
 from components.contract.errors import InputError
 from components.measure.intervals import Bootstrap, Interval
-from components.measure.ledger import PassRate
+from components.measure.ledger import PassRateRow
 from components.replay.forgetting import forgotten, measure_forgetting, rehearsal_shares
 from components.replay.pools import Pools, Tally, gold, read_pools, recorded_rollouts, take
 from tests.stages.toy_models import demonstration, prompt_row, prompt_rows
@@ -24,15 +24,15 @@ def drop(value: float, reach: float = 0.01) -> Interval:
     return Interval(value, value - reach, value + reach, 64)
 
 
-def ledger(rates: dict[str, dict[str, int]]) -> dict[str, dict[str, PassRate]]:
+def ledger(rates: dict[str, dict[str, int]]) -> dict[str, dict[str, PassRateRow]]:
     """Rates out of 8 samples, by domain and prompt; -1 for a prompt that could not be verified."""
-    rows: dict[str, dict[str, PassRate]] = {}
+    rows: dict[str, dict[str, PassRateRow]] = {}
     for domain, prompts in rates.items():
         for name, right in prompts.items():
             counts = {"num_right": 0, "num_wrong": 0, "num_failed": 8}
             if right >= 0:
                 counts = {"num_right": right, "num_wrong": 8 - right, "num_failed": 0}
-            rows.setdefault(domain, {})[name] = PassRate(prompt_id=name, domain=domain, num_samples=8, **counts)
+            rows.setdefault(domain, {})[name] = PassRateRow(prompt_id=name, domain=domain, num_samples=8, **counts)
     return rows
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from components.contract.errors import InputError, StageFailed
-from components.measure.ledger import PassRate
+from components.measure.ledger import PassRateRow
 from components.select.choose import choose
 from components.select.params import SelectParams
 from components.select.scores import Scores, scores_of_ledger
@@ -142,8 +142,8 @@ def test_senseless_rules_are_refused(params: dict[str, Any]) -> None:
 def test_a_ledger_serves_as_baseline() -> None:
     items = [Item(id=name, domain="B", prompt="", answer="", verifier="exact") for name in ("p", "q", "r")]
     rows = {
-        "p": PassRate(prompt_id="p", domain="B", num_samples=4, num_right=1, num_wrong=3, num_failed=0),
-        "q": PassRate(prompt_id="q", domain="B", num_samples=4, num_right=1, num_wrong=0, num_failed=3),
+        "p": PassRateRow(prompt_id="p", domain="B", num_samples=4, num_right=1, num_wrong=3, num_failed=0),
+        "q": PassRateRow(prompt_id="q", domain="B", num_samples=4, num_right=1, num_wrong=0, num_failed=3),
     }
     found = scores_of_ledger("baseline", {"B": rows}, {"B": items}, [B, ("pass_at_2", "B")])
     np.testing.assert_allclose(found.values[B], [0.25, 1.0, np.nan])

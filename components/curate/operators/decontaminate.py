@@ -11,7 +11,7 @@ from pydantic import Field
 
 from components.contract.component import Params
 from components.contract.errors import InputError
-from components.curate.draft import Draft
+from components.curate.candidate import Candidate
 from components.curate.operators.dedup import normalised
 from components.curate.similarity.neighbours import NeighbourIndex
 from components.curate.similarity.shingles import NearSwitch, shingles, tokens
@@ -60,7 +60,7 @@ class Contamination:
             for prompt in distinct:
                 self._index.add(prompt)
 
-    def reject(self, draft: Draft) -> str | None:
+    def reject(self, draft: Candidate) -> str | None:
         """Return "contaminated" for a row that leaks an evaluation prompt."""
         content = draft.content
         leaks = (
@@ -71,7 +71,7 @@ class Contamination:
         )
         return "contaminated" if leaks else None
 
-    def keep(self, draft: Draft) -> None:
+    def keep(self, draft: Candidate) -> None:
         """Kept rows change nothing here."""
 
     def _contains_prompt(self, text: str) -> bool:

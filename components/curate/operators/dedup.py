@@ -6,7 +6,7 @@ import hashlib
 import unicodedata
 
 from components.contract.component import Params
-from components.curate.draft import Draft
+from components.curate.candidate import Candidate
 from components.curate.similarity.neighbours import NeighbourIndex
 from components.curate.similarity.shingles import NearConfig, NearSwitch
 
@@ -31,11 +31,11 @@ class ExactDuplicates:
     def __init__(self) -> None:
         self._seen: set[bytes] = set()
 
-    def reject(self, draft: Draft) -> str | None:
+    def reject(self, draft: Candidate) -> str | None:
         """Return "duplicate" for a row that was kept before."""
         return "duplicate" if _key(draft) in self._seen else None
 
-    def keep(self, draft: Draft) -> None:
+    def keep(self, draft: Candidate) -> None:
         """Remember a kept row."""
         self._seen.add(_key(draft))
 
@@ -46,15 +46,15 @@ class NearDuplicates:
     def __init__(self, config: NearConfig) -> None:
         self._index = NeighbourIndex(config)
 
-    def reject(self, draft: Draft) -> str | None:
+    def reject(self, draft: Candidate) -> str | None:
         """Return "near_duplicate" for a row that is nearly a kept one."""
         return None if self._index.find(draft.content) is None else "near_duplicate"
 
-    def keep(self, draft: Draft) -> None:
+    def keep(self, draft: Candidate) -> None:
         """Remember a kept row."""
         self._index.add(draft.content)
 
 
-def _key(draft: Draft) -> bytes:
+def _key(draft: Candidate) -> bytes:
     parts = (normalised(draft.content), *map(normalised, draft.turns), normalised(draft.response or ""))
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).digest()

@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from components.contract.artifacts import canonical_json
 from components.contract.component import Params
 from components.contract.errors import InputError
-from components.curate.draft import Draft
+from components.curate.candidate import Candidate
 
 if TYPE_CHECKING:
     from components.contract.context import StageContext
@@ -77,7 +77,7 @@ class Difficulty:
         self._done = 0
         self._sampler: Sampler | None = None
 
-    def select(self, drafts: Iterator[Draft], want: int | None) -> Iterator[tuple[Draft, str | None]]:
+    def select(self, drafts: Iterator[Candidate], want: int | None) -> Iterator[tuple[Candidate, str | None]]:
         """Yield drafts with their pass rate and the reason to drop them, until a chunk has brought the kept to `want`.
 
         Drafts behind that chunk are neither drawn nor measured.
@@ -102,12 +102,12 @@ class Difficulty:
             return "too_hard"
         return "too_easy" if count.rate > high else None
 
-    def _graded(self, draft: Draft, count: PassCount) -> Draft:
+    def _graded(self, draft: Candidate, count: PassCount) -> Candidate:
         if count.rate is None:
             return draft
         return draft.with_extras(pass_rate=count.rate, bucket=bisect_right(self._config.buckets, count.rate))
 
-    def _measured(self, drafts: Sequence[Draft]) -> list[PassCount]:
+    def _measured(self, drafts: Sequence[Candidate]) -> list[PassCount]:
         if self._done == len(self._chunks):
             self._chunks.append(self._sample(drafts))
             self._context.checkpoint(len(self._chunks), self._save)
@@ -119,7 +119,7 @@ class Difficulty:
         rows = [[[c.num_right, c.num_wrong, c.num_failed] for c in chunk] for chunk in self._chunks]
         (folder / RESULTS).write_bytes(b"".join(canonical_json(row) + b"\n" for row in rows))
 
-    def _sample(self, drafts: Sequence[Draft]) -> list[PassCount]:
+    def _sample(self, drafts: Sequence[Candidate]) -> list[PassCount]:
         from components.measure.outcomes import sample_and_verify
         from components.modeling.generation.choose import open_sampler
         from components.modeling.generation.sampling_config import SamplingConfig

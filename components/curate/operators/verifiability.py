@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from components.contract.component import Params
-from components.curate.draft import Draft
+from components.curate.candidate import Candidate
 from components.tasks.item import Item
 from components.tasks.mutations import mutate
 from components.tasks.seeds import derive_rng
@@ -29,7 +29,7 @@ class Verifiability:
     def __init__(self, config: VerifiabilityConfig, seed: int) -> None:
         self._config, self._seed = config, seed
 
-    def reject(self, draft: Draft) -> str | None:
+    def reject(self, draft: Candidate) -> str | None:
         """Return why the row cannot be trusted: no_reference, verifier_failed, rejects_reference, accepts_wrong."""
         if draft.item is None:
             return None
@@ -37,7 +37,7 @@ class Verifiability:
             return "no_reference"
         return self._judge(draft.item) or self._judge_given(draft)
 
-    def keep(self, draft: Draft) -> None:
+    def keep(self, draft: Candidate) -> None:
         """Kept rows change nothing here."""
 
     def _judge(self, item: Item) -> str | None:
@@ -52,7 +52,7 @@ class Verifiability:
             return "accepts_wrong"
         return "verifier_failed" if Outcome.FAILED in outcomes else None
 
-    def _judge_given(self, draft: Draft) -> str | None:
+    def _judge_given(self, draft: Candidate) -> str | None:
         if not self._config.responses or draft.response is None or draft.item is None:
             return None
         return None if verify(draft.item, draft.response).right else "wrong_response"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from components.contract.messages import filled, read_messages, transcript
-from components.curate.collect import Collection, SourceTally
+from components.curate.collect import CollectedRows, SourceTally
 from components.curate.params import CurateParams
 
 CARD = "card.json"
@@ -20,7 +20,10 @@ BIN_WIDTHS = (1, 2, 5)
 
 
 def build_card(
-    collection: Collection, rows: Iterable[Mapping[str, Any]], params: CurateParams, inputs: Mapping[str, Sequence[str]]
+    collection: CollectedRows,
+    rows: Iterable[Mapping[str, Any]],
+    params: CurateParams,
+    inputs: Mapping[str, Sequence[str]],
 ) -> dict[str, Any]:
     """Return the card of a dataset; `inputs` maps ports to the digests of what was connected.
 
@@ -110,7 +113,7 @@ def _source_entry(tally: SourceTally) -> dict[str, Any]:
     }
 
 
-def _histograms(collection: Collection, after: _Facts) -> dict[str, Any]:
+def _histograms(collection: CollectedRows, after: _Facts) -> dict[str, Any]:
     pairs = {
         "prompt_chars": (collection.prompt_chars, after.prompt_chars),
         "answer_chars": (collection.answer_chars, after.answer_chars),

@@ -9,7 +9,7 @@ from typing import Any
 from components.contract.errors import InputError
 from components.contract.messages import filled, num_turns, written
 from components.contract.operators import Bound, OperatorSpec
-from components.curate.draft import Draft
+from components.curate.candidate import Candidate
 from components.curate.params import CurateParams, DemonstratorShare, SourceShare
 from components.tasks.item import Item
 from components.tasks.seeds import derive_rng
@@ -25,12 +25,12 @@ class Writer:
         gold = OperatorSpec.model_validate({"name": "gold", "markup": params.kind != "corpus"})
         self._mixtures = [_Mixture(share, DemonstratorShare(demonstrator=gold)) for share in params.sources]
 
-    def demonstration(self, draft: Draft, position: int) -> dict[str, Any]:
+    def demonstration(self, draft: Candidate, position: int) -> dict[str, Any]:
         """Return the row of a draft as a prompt with a response; `quality` says which demonstrator wrote it."""
         item, turns, label = self._respond(draft, position)
         return {**item.row(), **draft.extras, **written(turns), "quality": label}
 
-    def text(self, draft: Draft, position: int) -> dict[str, Any]:
+    def text(self, draft: Candidate, position: int) -> dict[str, Any]:
         """Return the row of a draft as plain text: its own, or prompt, separator and response."""
         if draft.text is not None:
             return {"domain": draft.domain, "text": draft.text}
@@ -39,7 +39,7 @@ class Writer:
         texts = [message.content or "" for message in messages] or [item.prompt, *turns]
         return {"domain": draft.domain, "text": self._separator.join(texts)}
 
-    def _respond(self, draft: Draft, position: int) -> tuple[Item, tuple[str, ...], str]:
+    def _respond(self, draft: Candidate, position: int) -> tuple[Item, tuple[str, ...], str]:
         """Return the item, the turns that answer it, and who wrote them."""
         if draft.item is None:
             raise InputError(f"row {draft.id}: plain text has no prompt; it can only become a corpus")
@@ -82,7 +82,7 @@ class _Mixture:
         return chosen[1:]
 
 
-def render_rows(drafts: Sequence[Draft], params: CurateParams, seed: int) -> Iterator[dict[str, Any]]:
+def render_rows(drafts: Sequence[Candidate], params: CurateParams, seed: int) -> Iterator[dict[str, Any]]:
     """Yield one row per draft in the layout of the dataset's kind, each with an id of its own."""
     writer = Writer(params, seed)
     ids: set[str] = set()

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from components.modeling.models.session import Session
-from components.modeling.native.bags import BagCache
-from components.modeling.native.cascade import CascadeCache
 from components.modeling.native.decoder import Decoder
+from components.modeling.native.embedding_bag_cache import EmbeddingBagCache
 from components.modeling.native.ops import linear, rms_norm
+from components.modeling.native.shared_prefix_cache import SharedPrefixCache
 from components.modeling.native.step_layer import StepDecoder
 from components.modeling.packing.packed import Packed
 
@@ -33,7 +33,7 @@ class NativeSession(Session):
         lengths = torch.tensor([len(prompt) for prompt in prompts], device=device)
         self.prompt_of = torch.repeat_interleave(torch.tensor(counts, device=device))
         longest = max(map(len, prompts))
-        kind = BagCache if BagCache.serves(decoder.embedding, longest) else CascadeCache
+        kind = EmbeddingBagCache if EmbeddingBagCache.serves(decoder.embedding, longest) else SharedPrefixCache
         # The last token is emitted, never read.
         self.cache = kind(decoder.config, lengths, self.prompt_of, max_new_tokens - 1)
         self.positions = lengths.index_select(0, self.prompt_of)

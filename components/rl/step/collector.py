@@ -17,12 +17,12 @@ from components.modeling.generation.sampling_config import SamplingConfig
 from components.modeling.models.policy import Policy
 from components.modeling.text.prompting import decode_responses
 from components.rl.batch.batch import FAILED, FOREIGN, RIGHT, WRONG, Batch, Prompt, batch_of_samples, new_batch
-from components.rl.step.ahead import Ahead, Ordered
 from components.rl.step.conversations import batch_of_turns, script_of
 from components.rl.step.diagnostics import SamplerGap
 from components.rl.step.given import given_tokens
 from components.rl.step.judging import Judge
 from components.rl.step.ledger import PassRates
+from components.rl.step.rollout_queue import QueuedDraw, RolloutQueue
 from components.rl.step.scoring import frozen_entropies, frozen_logprobs
 from components.rl.step.settings import StepSettings
 from components.tasks.wording import item_wording
@@ -43,7 +43,7 @@ class Collector:
         reward: Callable[[Batch], Tensor],
         max_tokens: int,
         sampler: Sampler | None = None,
-        ahead: Ahead | None = None,
+        ahead: RolloutQueue | None = None,
         steps_left: int = 1,
     ) -> None:
         """`reward` gives [S] for a verified batch; `max_tokens` bounds a forward pass.
@@ -62,7 +62,7 @@ class Collector:
         """Responses drawn beside those that are scored, such as by `probe`."""
         self._judge = Judge()
         self._generator, self._ledger, self._reward = generator, ledger, reward
-        self._sampler, self._ahead = sampler or NativeSampler(policy), Ahead() if ahead is None else ahead
+        self._sampler, self._ahead = sampler or NativeSampler(policy), RolloutQueue() if ahead is None else ahead
         self._drew_ahead, self._steps_left = False, steps_left
         self.max_tokens = max_tokens
 
@@ -158,12 +158,12 @@ class Collector:
         self._drew_ahead = True
         sampling = self._sampling(num_samples)
 
-        def begin() -> Ordered:
+        def begin() -> QueuedDraw:
             if any(prompt.gaps for prompt in prompts):
-                return Ordered(prompts, self.converse(prompts, num_samples))
+                return QueuedDraw(prompts, self.converse(prompts, num_samples))
             tokens = [prompt.tokens for prompt in prompts]
             drawing = self._sampler.begin(tokens, sampling, generator=self._generator)
-            return Ordered(prompts, drawing)
+            return QueuedDraw(prompts, drawing)
 
         ordered = self._ahead.exchange(begin, depth, self._steps_left)
         if isinstance(ordered.drawing, Batch):

@@ -19,7 +19,6 @@ from components.modeling.serving.further import FurtherModel
 from components.rl.batch.batch import Batch, Prompt
 from components.rl.batch.joining import concatenate
 from components.rl.slots import Slots
-from components.rl.step.ahead import Ahead
 from components.rl.step.collector import Collector
 from components.rl.step.context import SlotContext
 from components.rl.step.critic import ValueModel
@@ -28,6 +27,7 @@ from components.rl.step.experience import Experience, check_agreement, note_adva
 from components.rl.step.learner import Learner
 from components.rl.step.phases import PhasePlan, begin_step
 from components.rl.step.policies import Policies
+from components.rl.step.rollout_queue import RolloutQueue
 from components.rl.step.scoring import frozen_logprobs
 from components.rl.step.settings import StepSettings
 from components.rl.step.state import LoopSettings, LoopState, joined, separated
@@ -57,7 +57,7 @@ class Loop:
         self.phases, self.settings, self.pool = phases, settings, pool
         self.policies, self.learner, self.critic = policies, learner, critic
         self.generator, self.state = generator, state
-        self.sampler, self.ahead = sampler or NativeSampler(policies.trained), Ahead()
+        self.sampler, self.ahead = sampler or NativeSampler(policies.trained), RolloutQueue()
         self._places = {id(bound): place for phase in phases for place, bound in phase.slots.places()}
 
     @property

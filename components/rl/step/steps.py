@@ -28,7 +28,7 @@ class StepsConfig(Params):
 
 
 @dataclass(frozen=True)
-class Walk:
+class ValuedSteps:
     """A response with what it is worth after each of its steps."""
 
     row: int
@@ -77,9 +77,9 @@ def complete(
     return replace(drawn, outcomes=outcomes, rewards=right), shares.tolist()
 
 
-def walk(
+def value_steps(
     batch: Batch, rows: Sequence[int], collector: Collector, config: StepsConfig
-) -> tuple[list[Walk], Batch | None]:
+) -> tuple[list[ValuedSteps], Batch | None]:
     """Measure the chosen responses of a scored batch step by step; return them with all completions (None: no prefix).
 
     Before the first step the value is the pass rate of the response's group, after the last its own outcome.
@@ -99,19 +99,19 @@ def walk(
         prompts += [batch.prompts[int(batch.group[row])]] * (len(cuts[-1]) - 1)
         prefixes += [tokens[:end] for end in cuts[-1][:-1]]
     drawn, shares = complete(prompts, prefixes, collector, config.num_completions) if prefixes else (None, [])
-    walks, first = [], 0
+    valued, first = [], 0
     for row, ends in zip(rows, cuts, strict=True):
         groups = tuple(range(first, first + len(ends) - 1))
         values = (start_s[row], *(shares[group] for group in groups), float(right_s[row]))
-        walks.append(Walk(row, ends, values, groups))
+        valued.append(ValuedSteps(row, ends, values, groups))
         first += len(groups)
-    return walks, drawn
+    return valued, drawn
 
 
 def critical_step(values: Sequence[float], low: float) -> int | None:
     """Return the step, from 0, that loses most among those that end at a value of at most `low`; None without one.
 
-    `values` as in Walk. A step must lose something, and the earliest of equal ones is taken.
+    `values` as in ValuedSteps. A step must lose something, and the earliest of equal ones is taken.
     """
     found, worst = None, 0.0
     for step, (before, after) in enumerate(pairwise(values)):

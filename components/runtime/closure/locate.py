@@ -25,7 +25,7 @@ PLANNING = ("pipelines", "dags")
 
 
 @dataclass(frozen=True)
-class Place:
+class ModulePlace:
     """Where a module is: its source, or why there is none to read."""
 
     module: str
@@ -48,9 +48,9 @@ class Finder:
 
     def __init__(self) -> None:
         self._specs: dict[str, ModuleSpec | None] = {}
-        self._places: dict[str, Place | None] = {}
+        self._places: dict[str, ModulePlace | None] = {}
 
-    def place(self, module: str) -> Place | None:
+    def place(self, module: str) -> ModulePlace | None:
         """Return where a module is, or None where there is no module of that name."""
         if module not in self._places:
             spec = self.spec(module)
@@ -100,19 +100,19 @@ def _namespace(module: str, path: list[str]) -> ModuleSpec:
     return spec
 
 
-def _place(module: str, spec: ModuleSpec) -> Place:
+def _place(module: str, spec: ModuleSpec) -> ModulePlace:
     is_package = spec.submodule_search_locations is not None
     if is_package and spec.origin is None:
-        return Place(module, True)
+        return ModulePlace(module, True)
     if spec.origin and spec.origin.endswith(".py") and Path(spec.origin).is_file():
-        return Place(module, is_package, Path(spec.origin))
+        return ModulePlace(module, is_package, Path(spec.origin))
     try:
         text = spec.loader.get_source(module) if hasattr(spec.loader, "get_source") else None
     except (ImportError, OSError) as error:
-        return Place(module, is_package, trouble=f"{spec.origin}: {error}")
+        return ModulePlace(module, is_package, trouble=f"{spec.origin}: {error}")
     if text is not None:
-        return Place(module, is_package, text=text)
-    return Place(module, is_package, trouble=f"{spec.origin or 'its loader'} holds none")
+        return ModulePlace(module, is_package, text=text)
+    return ModulePlace(module, is_package, trouble=f"{spec.origin or 'its loader'} holds none")
 
 
 class Own:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from components.contract.errors import InputError
-from components.runtime.closure.locate import OURS, Finder, Own, Place, package_version, packages_of
+from components.runtime.closure.locate import OURS, Finder, ModulePlace, Own, package_version, packages_of
 from components.runtime.closure.source import DECLARATION, Source, file_digest, parse_source, read_source
 
 WALLS = ("components.contract", "components.runtime")
@@ -60,7 +60,7 @@ class Closures:
             raise InputError(_refusal(owner, root, "no import finds it"))
         code = Code()
         queue, seen = [root], set()
-        missing: dict[str, Place] = {}
+        missing: dict[str, ModulePlace] = {}
         while queue:
             module = queue.pop()
             if module in seen or is_wall(module) or not self._own.follows(module, root):
@@ -90,7 +90,7 @@ class Closures:
             raise InputError(_refusal(owner, root, "it is a folder without code of its own"))
         return code
 
-    def _source(self, place: Place, fields_of: str) -> Source | None:
+    def _source(self, place: ModulePlace, fields_of: str) -> Source | None:
         if place.path is not None:
             if fields_of:
                 return read_source(place.path, place.module, place.is_package, fields_of)
@@ -116,7 +116,7 @@ def _refusal(owner: str, module: str, why: str) -> str:
     )
 
 
-def _files_beside(place: Place, source: Source) -> dict[str, str]:
+def _files_beside(place: ModulePlace, source: Source) -> dict[str, str]:
     """Return the files of data that a third-party module reads from its package, as far as its text names them."""
     top = place.module.partition(".")[0]
     if place.path is None or not source.strings or top == OURS:

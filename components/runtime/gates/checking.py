@@ -17,7 +17,7 @@ from components.contract.errors import InputError, did_you_mean
 from components.contract.job import Expectation
 from components.runtime.gates.known import check_expectation
 from components.runtime.gates.page import write_page
-from components.runtime.gates.suites import Check, default_suite
+from components.runtime.gates.suites import GateCheck, default_suite
 from components.runtime.gates.table import BadRows, read_rows, to_table
 
 SAMPLES = 5
@@ -82,7 +82,7 @@ def describe_failure(entry: dict[str, Any], table: pd.DataFrame) -> str:
     return f"{name}: {count} of {total} rows, such as {samples} (rows {where}{more})"
 
 
-def _asked(expectation: Expectation) -> Check:
+def _asked(expectation: Expectation) -> GateCheck:
     """Return a recipe's expectation as a check; raise InputError if Great Expectations would not take it."""
     check_expectation(expectation)
     try:
@@ -90,33 +90,33 @@ def _asked(expectation: Expectation) -> Check:
     except (ValidationError, TypeError) as error:
         problems = " ".join(str(error).split())
         raise InputError(f"expectation {expectation.type!r}: {problems}") from error
-    return Check(expectation.type, dict(expectation.kwargs), origin="recipe")
+    return GateCheck(expectation.type, dict(expectation.kwargs), origin="recipe")
 
 
-def _columns(check: Check) -> list[str]:
+def _columns(check: GateCheck) -> list[str]:
     named = [check.kwargs[key] for key in COLUMN_KEYS if isinstance(check.kwargs.get(key), str)]
     # the table-wide expectations on names judge the columns themselves and need none to exist
     listed = check.kwargs.get("column_list", []) if "_table_" not in check.type else []
     return [*named, *(name for name in listed if isinstance(name, str))]
 
 
-def _runnable(checks: list[Check], table: pd.DataFrame) -> list[Check]:
+def _runnable(checks: list[GateCheck], table: pd.DataFrame) -> list[GateCheck]:
     """Put the existence of its columns in the place of a check that would crash without them; drop repetitions.
 
     Without any row there are no columns either, and only checks of the table as a whole have a meaning.
     """
-    found: dict[bytes, Check] = {}
+    found: dict[bytes, GateCheck] = {}
     for check in checks:
         missing = [name for name in _columns(check) if name not in table.columns]
         if not len(table) and _columns(check):
             continue
-        replaced = [Check(EXISTS, {"column": name}, origin=f"{check.origin}: {check.type}") for name in missing]
+        replaced = [GateCheck(EXISTS, {"column": name}, origin=f"{check.origin}: {check.type}") for name in missing]
         for item in [check] if check.type == EXISTS else replaced or [check]:
             found.setdefault(canonical_json([item.type, item.kwargs]), item)
     return list(found.values())
 
 
-def _validate(port: str, kind: str, checks: list[Check], table: pd.DataFrame) -> ExpectationSuiteValidationResult:
+def _validate(port: str, kind: str, checks: list[GateCheck], table: pd.DataFrame) -> ExpectationSuiteValidationResult:
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False}
     asset = context.data_sources.add_pandas("rows").add_dataframe_asset(port)
@@ -131,13 +131,13 @@ def _validate(port: str, kind: str, checks: list[Check], table: pd.DataFrame) ->
     return batch.validate(suite, result_format={"result_format": "SUMMARY", "partial_unexpected_count": SAMPLES})
 
 
-def _entries(checks: list[Check], outcome: ExpectationSuiteValidationResult) -> list[dict[str, Any]]:
+def _entries(checks: list[GateCheck], outcome: ExpectationSuiteValidationResult) -> list[dict[str, Any]]:
     """Return one plain record a check, in the order of the suite, without identifiers, times and traces."""
     by_number = {item.expectation_config.meta["number"]: item.to_json_dict() for item in outcome.results}
     return [_entry(check, by_number[number]) for number, check in enumerate(checks)]
 
 
-def _entry(check: Check, found: dict[str, Any]) -> dict[str, Any]:
+def _entry(check: GateCheck, found: dict[str, Any]) -> dict[str, Any]:
     origin, _, needed_by = check.origin.partition(": ")
     result = found["result"]
     kept = {name: result[name] for name in ("element_count", "unexpected_count", "observed_value") if name in result}

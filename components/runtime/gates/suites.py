@@ -17,7 +17,7 @@ SELF_CONTAINED_VERIFIERS = ("reasoning_gym",)
 
 
 @dataclass(frozen=True)
-class Check:
+class GateCheck:
     """One expectation of a suite."""
 
     type: str
@@ -28,7 +28,7 @@ class Check:
     """A further column, which its row condition reads."""
 
 
-def default_suite(kind: str, columns: set[str]) -> list[Check]:
+def default_suite(kind: str, columns: set[str]) -> list[GateCheck]:
     """Return the checks for rows of `kind` that have these columns; a kind without a suite of its own needs rows.
 
     A missing required column fails once, by its existence; nothing else is asked of it.
@@ -40,25 +40,25 @@ def default_suite(kind: str, columns: set[str]) -> list[Check]:
     ]
 
 
-def _prompts() -> tuple[list[str], list[Check]]:
+def _prompts() -> tuple[list[str], list[GateCheck]]:
     required = ["id", "domain", "prompt", "answer", "verifier"]
     return required, [*_table(1), _check("expect_column_values_to_be_unique", "id"), *_items("id"), *_pass_rates()]
 
 
-def _demonstrations() -> tuple[list[str], list[Check]]:
+def _demonstrations() -> tuple[list[str], list[GateCheck]]:
     required = ["id", "domain", "prompt", "answer", "verifier", "response"]
-    pair = Check("expect_compound_columns_to_be_unique", {"column_list": ["id", "response"]})
+    pair = GateCheck("expect_compound_columns_to_be_unique", {"column_list": ["id", "response"]})
     return required, [*_table(1), pair, *_items("id"), *_text("response", MAX_RESPONSE_CHARS), *_pass_rates()]
 
 
-def _corpus() -> tuple[list[str], list[Check]]:
+def _corpus() -> tuple[list[str], list[GateCheck]]:
     unique = _check("expect_column_values_to_be_unique", "id")
     return ["id", "domain", "text"], [
         *_table(1), *_present("id"), unique, *_present("domain"), *_text("text", MAX_TEXT_CHARS),
     ]  # fmt: skip
 
 
-def _rollouts() -> tuple[list[str], list[Check]]:
+def _rollouts() -> tuple[list[str], list[GateCheck]]:
     required = ["prompt_id", "domain", "step", "prompt", "response", "reward", "outcome", "num_tokens"]
     return [*required, "verifier", "answer"], [
         *_table(0),
@@ -74,14 +74,14 @@ def _rollouts() -> tuple[list[str], list[Check]]:
     ]
 
 
-def _rows() -> tuple[list[str], list[Check]]:
+def _rows() -> tuple[list[str], list[GateCheck]]:
     return [], _table(1)
 
 
 _SUITES = {"prompts": _prompts, "demonstrations": _demonstrations, "corpus": _corpus, "rollouts": _rollouts}
 
 
-def _items(identifier: str) -> list[Check]:
+def _items(identifier: str) -> list[GateCheck]:
     """What every verifiable item holds, whatever else its row has."""
     excepted = " and ".join(f'verifier != "{name}"' for name in SELF_CONTAINED_VERIFIERS)
     return [
@@ -95,11 +95,11 @@ def _items(identifier: str) -> list[Check]:
     ]
 
 
-def _present(column: str) -> list[Check]:
+def _present(column: str) -> list[GateCheck]:
     return [_check("expect_column_values_to_not_be_null", column)]
 
 
-def _text(column: str, max_chars: int) -> list[Check]:
+def _text(column: str, max_chars: int) -> list[GateCheck]:
     return [
         *_present(column),
         _check("expect_column_values_to_be_of_type", column, type_="str"),
@@ -108,22 +108,22 @@ def _text(column: str, max_chars: int) -> list[Check]:
     ]
 
 
-def _counts(column: str) -> list[Check]:
+def _counts(column: str) -> list[GateCheck]:
     return [*_present(column), _check("expect_column_values_to_be_between", column, min_value=0)]
 
 
-def _pass_rates() -> list[Check]:
+def _pass_rates() -> list[GateCheck]:
     return [_check("expect_column_values_to_be_between", "pass_rate", min_value=0, max_value=1)]
 
 
-def _table(min_rows: int) -> list[Check]:
-    return [Check("expect_table_row_count_to_be_between", {"min_value": min_rows})]
+def _table(min_rows: int) -> list[GateCheck]:
+    return [GateCheck("expect_table_row_count_to_be_between", {"min_value": min_rows})]
 
 
-def _where(condition: str, reads: str, check: Check) -> Check:
+def _where(condition: str, reads: str, check: GateCheck) -> GateCheck:
     kwargs = {**check.kwargs, "row_condition": condition, "condition_parser": "pandas"}
     return replace(check, kwargs=kwargs, reads=reads)
 
 
-def _check(type: str, column: str, **kwargs: Any) -> Check:
-    return Check(type, {"column": column, **kwargs})
+def _check(type: str, column: str, **kwargs: Any) -> GateCheck:
+    return GateCheck(type, {"column": column, **kwargs})

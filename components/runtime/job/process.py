@@ -26,9 +26,9 @@ from components.contract.job import Job
 from components.runtime.gates.process import GATE_LIBRARY
 from components.runtime.job.job_file import read_job
 from components.runtime.job.launch import Launch
-from components.runtime.job.meeting import Place
 from components.runtime.job.progress import Progress, Sink, json_lines, text_lines
 from components.runtime.job.ranks import check_place, follow, releasing
+from components.runtime.job.rendezvous import RankPlace
 from components.runtime.ledger.records import load_job
 from components.runtime.store import open_store
 from components.runtime.store.access import access_below, top_of, writing_below
@@ -44,7 +44,7 @@ REFUSED = 2
 def execute(job: Job, sink: Sink) -> int:
     """Run one job and return the process's exit code; a stage's traceback goes to stderr, which is its log."""
     _limit_threads(job.resources.threads)
-    place = Place.of_environment()
+    place = RankPlace.of_environment()
     try:
         check_place(job, place)
         if place is not None and place.rank:
@@ -138,7 +138,7 @@ def main() -> int:
     sink = text_lines() if arguments.alone else json_lines()
     if arguments.alone or arguments.keep_timeout:
         _end_in_time(job, sink)
-    if not arguments.alone and Place.of_environment() is None:
+    if not arguments.alone and RankPlace.of_environment() is None:
         Progress(job.stage, sink).send(READY)
     return execute(job, sink)
 

@@ -28,7 +28,7 @@ from components.contract.job import Job
 from components.contract.registry import components
 from components.runtime.inputs.resolve import Upstream
 from components.runtime.job.following import FollowingStage
-from components.runtime.job.meeting import OWN, Meeting, Place
+from components.runtime.job.rendezvous import OWN, RankPlace, Rendezvous
 from components.runtime.store import open_store
 from components.runtime.system.ends import cause_of_end
 
@@ -64,9 +64,9 @@ def leading(
         return
     team = _Team(job, world, on_death)
     try:
-        team.meeting.node_is_ready()
-        team.meeting.say(order)
-        team.meeting.gather(cuda=device() == "cuda")
+        team.rendezvous.report_node_ready()
+        team.rendezvous.publish(order)
+        team.rendezvous.gather(cuda=device() == "cuda")
         yield
         team.wait()
     except Exception as error:
@@ -83,21 +83,21 @@ class _Team:
         self._left = Event()
         self._children: list[subprocess.Popen[bytes]] = []
         self._environment = dict(os.environ)
-        place = Place.of_environment()
+        place = RankPlace.of_environment()
         if place is not None:
-            self.meeting = Meeting.join(place)
+            self.rendezvous = Rendezvous.join(place)
             return
         if job.resources.nodes > 1:
             raise InputError(
                 f"stage {job.stage!r} trains on {job.resources.nodes} nodes: start it by torchrun on each of them"
             )
-        self.meeting, port = Meeting.host(world)
+        self.rendezvous, port = Rendezvous.host(world)
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-        os.environ.update(self.meeting.place.environment(port, os.getpid()))  # DeepSpeed reads it, too
-        self._children = [self._start(Place(rank, world, rank, 0), port) for rank in range(1, world)]
+        os.environ.update(self.rendezvous.place.environment(port, os.getpid()))  # DeepSpeed reads it, too
+        self._children = [self._start(RankPlace(rank, world, rank, 0), port) for rank in range(1, world)]
         Thread(target=self._watch, daemon=True).start()
 
-    def _start(self, place: Place, port: int) -> subprocess.Popen[bytes]:
+    def _start(self, place: RankPlace, port: int) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "components.runtime.job.process", "-", "--parent", str(os.getpid())]
         environment = {**os.environ, **place.environment(port, os.getpid())}
         child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=sys.stderr.fileno(), env=environment)
@@ -118,14 +118,16 @@ class _Team:
 
     def _death(self) -> str | None:
         """Return which rank has ended badly, and how; one that left in the middle did, whatever its exit code."""
-        world = self.meeting.place.world
+        world = self.rendezvous.place.world
         codes = {rank: child.poll() for rank, child in enumerate(self._children, 1)}
-        ended = {rank: code for rank, code in codes.items() if code or (code == 0 and not self.meeting.has_done(rank))}
+        ended = {
+            rank: code for rank, code in codes.items() if code or (code == 0 and not self.rendezvous.has_finished(rank))
+        }
         killed = [rank for rank, code in ended.items() if code < 0]
         if killed:
             return f"rank {killed[0]} of {world} {cause_of_end(ended[killed[0]])}"
-        if complaint := self.meeting.complaint():
-            return f"rank {complaint[0]} of {world}: {complaint[1]}"
+        if first_error := self.rendezvous.first_error():
+            return f"rank {first_error[0]} of {world}: {first_error[1]}"
         return next((f"rank {rank} of {world} {cause_of_end(code)}" for rank, code in ended.items()), None)
 
     def explained(self, error: Exception) -> Exception:
@@ -163,41 +165,43 @@ class _Team:
 
 
 @contextmanager
-def releasing(job: Job, place: Place | None) -> Iterator[None]:
+def releasing(job: Job, place: RankPlace | None) -> Iterator[None]:
     """Let ranks that a launcher has started end, too, when the first one leaves this context without leading them."""
-    meeting = None
+    rendezvous = None
     if place is not None and ranks_of(job, components().get(job.component)) > 1:
-        meeting = Meeting.join(place)
+        rendezvous = Rendezvous.join(place)
     try:
         yield
     finally:
-        if meeting is not None:
-            meeting.say_if_silent()
-    if meeting is not None:
-        meeting.see_off(END_SECONDS)
+        if rendezvous is not None:
+            rendezvous.publish_nothing()
+    if rendezvous is not None:
+        rendezvous.wait_for_others(END_SECONDS)
 
 
-def follow(job: Job, place: Place) -> int:
+def follow(job: Job, place: RankPlace) -> int:
     """Take part in a job as a rank that is not the first; return the exit code of the process."""
     component = components().get(job.component)
     world = ranks_of(job, component)
     if world == 1:
         return 0  # the first rank does the whole job
-    meeting = Meeting.join(place)
+    rendezvous = Rendezvous.join(place)
     try:
-        order = meeting.hear()
+        order = rendezvous.wait()
         if order is not None:
-            _take_part(job, component, order, meeting)
+            _take_part(job, component, order, rendezvous)
     except Exception as error:  # the process boundary: the first rank tells people
-        meeting.complain(str(error) if isinstance(error, PosttrainError) else f"{type(error).__name__}: {error}"[:500])
+        rendezvous.report_error(
+            str(error) if isinstance(error, PosttrainError) else f"{type(error).__name__}: {error}"[:500]
+        )
         traceback.print_exc()
         return 1
     finally:
-        meeting.leave()
+        rendezvous.leave()
     return 0
 
 
-def check_place(job: Job, place: Place | None) -> None:
+def check_place(job: Job, place: RankPlace | None) -> None:
     """Raise InputError when a launcher has started another number of processes than the job trains on."""
     world = ranks_of(job, components().get(job.component))
     if place is not None and OWN not in os.environ and world not in (1, place.world):
@@ -208,12 +212,12 @@ def check_place(job: Job, place: Place | None) -> None:
         )
 
 
-def _take_part(job: Job, component: Component, order: dict[str, Any], meeting: Meeting) -> None:
+def _take_part(job: Job, component: Component, order: dict[str, Any], rendezvous: Rendezvous) -> None:
     import importlib
 
     store = open_store(job.store)
-    if meeting.place.local_rank:
-        meeting.wait_for_node()
+    if rendezvous.place.local_rank:
+        rendezvous.wait_for_node()
     resolved = {port: [(digest, source) for digest, source in found] for port, found in order["inputs"].items()}
     inputs = Upstream(job, component, store).fetch(resolved, partial(print, file=sys.stderr, flush=True))
     params: Params = component.params.model_validate(order["params"])
@@ -221,8 +225,8 @@ def _take_part(job: Job, component: Component, order: dict[str, Any], meeting: M
         stage = FollowingStage(
             job, component, params, fingerprint=order["fingerprint"], inputs=inputs, store=store, scratch=Path(scratch)
         )
-        if not meeting.place.local_rank:
-            meeting.node_is_ready()
+        if not rendezvous.place.local_rank:
+            rendezvous.report_node_ready()
         if stage.resumed_from != order["resumed_from"]:
             raise StageFailed(
                 f"it found the partial checkpoint of step {stage.resumed_from}, "
@@ -230,9 +234,9 @@ def _take_part(job: Job, component: Component, order: dict[str, Any], meeting: M
             )
         module, _, name = component.run.partition(":")
         function = getattr(importlib.import_module(module), name)
-        meeting.gather(cuda=stage.device == "cuda")
+        rendezvous.gather(cuda=stage.device == "cuda")
         function(stage)
-        meeting.finish()
+        rendezvous.finish()
     from torch import distributed
 
     distributed.destroy_process_group()

@@ -134,7 +134,7 @@ class MetricChunk(_Event):
     """{"step": s, name: value, ...} as the stage logged them."""
 
 
-class StageFailed(_Event):
+class StageFailureEvent(_Event):
     """A stage ended without its outputs; it may be tried again."""
 
     kind: Literal["stage_failed"] = "stage_failed"
@@ -187,7 +187,7 @@ class ReportReady(_Event):
     uri: str
 
 
-StageEvent = StageStarted | MetricChunk | StageFailed | StageFinished
+StageEvent = StageStarted | MetricChunk | StageFailureEvent | StageFinished
 Event = Annotated[
     RunStarted | RunResumed | RunFinished | StageEvent | ModelRegistered | ReportReady, Field(discriminator="kind")
 ]

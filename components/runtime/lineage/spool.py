@@ -27,7 +27,7 @@ from components.runtime.lineage.events import (
     RunFinished,
     RunResumed,
     RunStarted,
-    StageFailed,
+    StageFailureEvent,
     StageFinished,
     StageStarted,
     UsedArtifact,
@@ -126,7 +126,7 @@ class Spool:
     def stage_failed(self, stage: str, fingerprint: str | None, error: str, *, at: float | None = None) -> bool:
         """Tell that a try of a stage failed; `at` is in seconds since the epoch, now by default."""
         happened = moment(time.time() if at is None else at)
-        event = StageFailed(run_id=self._run_id, time=happened, stage=stage, fingerprint=fingerprint, error=error)
+        event = StageFailureEvent(run_id=self._run_id, time=happened, stage=stage, fingerprint=fingerprint, error=error)
         return self._put(f"{self._stage_folder(stage, fingerprint)}/failed-{event.milliseconds:014d}.json", event)
 
     def stage_finished(self, entry: Mapping[str, Any]) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from components.rl.configs import AdvantageConfig
 from components.rl.step.context import SlotContext
-from components.rl.step.steps import StepsConfig, walk
+from components.rl.step.steps import StepsConfig, value_steps
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,10 +26,10 @@ def step_values(batch: Batch, context: SlotContext, *, config: StepValuesConfig)
     """
     import torch
 
-    walks, _ = walk(batch, range(batch.num_responses), context.collector, config)
+    valued, _ = value_steps(batch, range(batch.num_responses), context.collector, config)
     found = torch.zeros(batch.num_tokens)
     starts = (batch.lengths.cumsum(0) - batch.lengths).tolist()
-    for measured in walks:
+    for measured in valued:
         begin = 0
         for end, value in zip(measured.ends, measured.advantages, strict=True):
             found[starts[measured.row] + begin : starts[measured.row] + end] = value

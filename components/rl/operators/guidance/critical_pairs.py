@@ -10,7 +10,7 @@ from pydantic import Field
 
 from components.rl.configs import SlotConfig
 from components.rl.step.context import SlotContext
-from components.rl.step.steps import StepsConfig, complete, critical_step, step_ends, token_texts, walk
+from components.rl.step.steps import StepsConfig, complete, critical_step, step_ends, token_texts, value_steps
 from components.tasks.seeds import derive_rng
 
 if TYPE_CHECKING:
@@ -54,10 +54,10 @@ def critical_pairs(batch: Batch, collector: Collector, context: SlotContext, *, 
     rejected = _wrong_rows(batch, config.per_prompt)
     if config.part == "start":
         return _assemble(batch, _random_pairs(batch, rejected, context))
-    walks, drawn = walk(batch, rejected, collector, config)
+    valued, drawn = value_steps(batch, rejected, collector, config)
     pool = batch if drawn is None else _rows_apart(batch, drawn)
     pairs = []
-    for measured in walks:
+    for measured in valued:
         step = critical_step(measured.values, config.low)
         if step is None:
             continue

@@ -18,13 +18,13 @@ from components.runtime.lineage.events import (
     RunResumed,
     RunStarted,
     StageEvent,
-    StageFailed,
+    StageFailureEvent,
     StageFinished,
     StageStarted,
 )
 
 FINISHED = "/finished.json"
-WITHIN_STAGE = {StageStarted: 0, MetricChunk: 1, StageFailed: 2, StageFinished: 3}
+WITHIN_STAGE = {StageStarted: 0, MetricChunk: 1, StageFailureEvent: 2, StageFinished: 3}
 PHASES = {RunStarted: 0, ModelRegistered: 2, ReportReady: 3, RunResumed: 4, RunFinished: 4}
 
 

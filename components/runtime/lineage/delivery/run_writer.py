@@ -39,7 +39,7 @@ from components.runtime.lineage.events import (
     RunFinished,
     RunResumed,
     RunStarted,
-    StageFailed,
+    StageFailureEvent,
     StageFinished,
     StageStarted,
     epoch_milliseconds,
@@ -172,7 +172,7 @@ class RunWriter:
         self._log(child.run_id, metrics=curve_metrics(event))
 
     @write.register
-    def _(self, event: StageFailed) -> None:
+    def _(self, event: StageFailureEvent) -> None:
         child = self._child(event.stage, event.fingerprint, event.milliseconds)
         if child.status == "FINISHED":
             return

@@ -1,7 +1,7 @@
-"""Where the ranks of a job meet: a small key-value server, and the group of processes that is made over it.
+"""Rendezvous of a job's ranks: a small key-value server, and the process group that is made over it.
 
-Either torchrun has started all ranks and holds the server, or the first rank does: for those that it starts itself, and
-for those of another launcher, such as that of DeepSpeed.
+torchrun holds the server when it started the ranks. Otherwise the first rank holds it, both for ranks that it starts
+itself and for ranks of another launcher, such as DeepSpeed's.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 ORDER, ERROR, DONE = "posttrain/order", "posttrain/error/{}", "posttrain/done/{}"
 LEFT = "posttrain/left/{}"
 OWN = "POSTTRAIN_RANKS_OF"
-"""Set for ranks that the first one has started itself, to its process id."""
+"""Set to the process id of the first rank in the ranks that it has started itself."""
 HOLDS_SERVER = "TORCHELASTIC_USE_AGENT_STORE"
 """What torchrun sets to True where it holds the server."""
 LOCAL = "127.0.0.1"
 ORDER_WAIT = timedelta(days=7)
-"""Another run may hold the job's lock, so what the first rank says may take long."""
+"""The first rank may have to wait for another run that holds the job's lock before it publishes."""
 COLLECTIVE_WAIT = timedelta(hours=2)
 """Longest that ranks wait for one another, such as for a checkpoint; one that ends is noticed at once."""
 
 
 @dataclass(frozen=True)
-class Place:
+class RankPlace:
     """This process among the ranks of a job."""
 
     rank: int
@@ -40,7 +40,7 @@ class Place:
     node: int
 
     @classmethod
-    def of_environment(cls) -> Place | None:
+    def of_environment(cls) -> RankPlace | None:
         """Return the place that a launcher, or the first rank, has given to this process; None if nobody has.
 
         torchrun says the node by GROUP_RANK, and the launcher of DeepSpeed by CROSS_RANK.
@@ -53,31 +53,31 @@ class Place:
         return cls(rank, world, local_rank, int(node))
 
     def environment(self, port: int, leader: int) -> dict[str, str]:
-        """Return what tells a rank on this machine its place."""
+        """Return the environment variables of a rank on this machine."""
         numbers = {"RANK": self.rank, "WORLD_SIZE": self.world, "LOCAL_RANK": self.local_rank, "GROUP_RANK": self.node}
         plain = {name: str(number) for name, number in numbers.items()}
         return {**plain, "MASTER_ADDR": LOCAL, "MASTER_PORT": str(port), OWN: str(leader)}
 
 
-class Meeting:
-    """What a rank says to the others outside of the group."""
+class Rendezvous:
+    """What ranks exchange outside of the process group: the task, errors and readiness, by keys of the server."""
 
-    def __init__(self, store: Store, place: Place, group_store: Store) -> None:
+    def __init__(self, store: Store, place: RankPlace, group_store: Store) -> None:
         """`group_store` is another connection: making the group blocks its own, and news must get through meanwhile."""
         self.store, self.place, self._group_store = store, place, group_store
         store.set_timeout(ORDER_WAIT)
 
     @classmethod
-    def host(cls, world: int) -> tuple[Meeting, int]:
-        """Return the meeting of ranks that this process will start on this machine, and the server's port."""
+    def host(cls, world: int) -> tuple[Rendezvous, int]:
+        """Start the server for ranks of this machine that this process will start; return it with its port."""
         from torch.distributed import TCPStore
 
         store = TCPStore(LOCAL, 0, is_master=True, wait_for_workers=False, timeout=ORDER_WAIT)
-        return cls(store, Place(0, world, 0, 0), _client(LOCAL, store.port)), store.port
+        return cls(store, RankPlace(0, world, 0, 0), _client(LOCAL, store.port)), store.port
 
     @classmethod
-    def join(cls, place: Place) -> Meeting:
-        """Return the meeting that this process was started for."""
+    def join(cls, place: RankPlace) -> Rendezvous:
+        """Connect to the server of the job that this process was started for."""
         from torch.distributed.rendezvous import rendezvous
 
         if _launcher_holds_server():
@@ -88,46 +88,46 @@ class Meeting:
             _serve(where[1])
         return cls(_client(*where), place, _client(*where))
 
-    def say(self, order: dict[str, Any] | None) -> None:
-        """Tell the other ranks what to run; None: nothing."""
+    def publish(self, order: dict[str, Any] | None) -> None:
+        """Publish what the other ranks are to run; None stands for nothing."""
         self.store.set(ORDER, json.dumps(order))
 
-    def say_if_silent(self) -> None:
-        """Tell the other ranks that there is nothing to run, unless they were told something."""
+    def publish_nothing(self) -> None:
+        """Publish that there is nothing to run, unless something has been published."""
         if not self.store.check([ORDER]):
-            self.say(None)
+            self.publish(None)
 
-    def see_off(self, seconds: float) -> None:
-        """Wait until the other ranks have left, where this process holds the server that they still speak to."""
+    def wait_for_others(self, seconds: float) -> None:
+        """Wait until the other ranks have disconnected, if this process holds the server."""
         if not _launcher_holds_server():
             keys = [LEFT.format(rank) for rank in range(1, self.place.world)]
             with suppress(RuntimeError):  # one that hangs or is gone is the launcher's to end
                 self.store.wait(keys, timedelta(seconds=seconds))
 
     def leave(self) -> None:
-        """Leave word that this rank says nothing more; the server may be gone, then nobody wants to know."""
+        """Publish that this rank uses the server no more; a server that is gone needs no notice."""
         with suppress(RuntimeError):
             self.store.set(LEFT.format(self.place.rank), b"1")
 
-    def hear(self) -> dict[str, Any] | None:
-        """Wait for what the first rank says."""
+    def wait(self) -> dict[str, Any] | None:
+        """Wait for what the first rank publishes and return it."""
         order: dict[str, Any] | None = json.loads(self.store.get(ORDER))
         return order
 
-    def complain(self, message: str) -> None:
-        """Leave word of why this rank ends."""
+    def report_error(self, message: str) -> None:
+        """Publish why this rank ends."""
         self.store.set(ERROR.format(self.place.rank), message)
 
     def finish(self) -> None:
-        """Leave word that this rank has run the component to its end."""
+        """Publish that this rank has run the component to its end."""
         self.store.set(DONE.format(self.place.rank), b"1")
 
-    def has_done(self, rank: int) -> bool:
-        """Return whether a rank has left word that it is done."""
+    def has_finished(self, rank: int) -> bool:
+        """Return whether a rank has published that it is done."""
         return bool(self.store.check([DONE.format(rank)]))
 
-    def complaint(self) -> tuple[int, str] | None:
-        """Return the first rank that left word, and its word."""
+    def first_error(self) -> tuple[int, str] | None:
+        """Return the lowest rank that published an error, with the error; None if none has."""
         for rank in range(1, self.place.world):
             if self.store.check([ERROR.format(rank)]):
                 return rank, self.store.get(ERROR.format(rank)).decode()
@@ -137,12 +137,12 @@ class Meeting:
         """Wait until the first rank of this machine has fetched what all of them read."""
         self.store.get(f"posttrain/fetched/{self.place.node}")
 
-    def node_is_ready(self) -> None:
-        """Tell the other ranks of this machine that what they read is here."""
+    def report_node_ready(self) -> None:
+        """Publish that the files which the ranks of this machine read are there."""
         self.store.set(f"posttrain/fetched/{self.place.node}", b"1")
 
     def gather(self, *, cuda: bool) -> None:
-        """Make the group of processes that components find in torch.distributed; all ranks must come."""
+        """Initialise torch.distributed for the component; a collective call of all ranks."""
         import torch
         from torch.distributed import PrefixStore, init_process_group
 

@@ -13,7 +13,7 @@ from components.tasks.source import SourceRow
 
 
 @dataclass(frozen=True)
-class Draft:
+class Candidate:
     """A verifiable item, perhaps with a response; or plain text without an item."""
 
     id: str
@@ -43,24 +43,24 @@ class Draft:
         assert self.item is not None, "a draft holds an item or a text"
         return self.item
 
-    def with_extras(self, **extras: Any) -> Draft:
+    def with_extras(self, **extras: Any) -> Candidate:
         """Return the draft with further fields for its row."""
         return replace(self, extras={**self.extras, **extras})
 
 
-class Check(Protocol):
+class RowCheck(Protocol):
     """One reason to drop rows."""
 
-    def reject(self, draft: Draft) -> str | None:
+    def reject(self, draft: Candidate) -> str | None:
         """Return the reason to drop the draft, or None."""
         ...
 
-    def keep(self, draft: Draft) -> None:
+    def keep(self, draft: Candidate) -> None:
         """Take note of a draft that passed all checks."""
         ...
 
 
-def draft_of(row: SourceRow, source: int, domain: str | None) -> Draft:
+def candidate_of(row: SourceRow, source: int, domain: str | None) -> Candidate:
     """Return the draft of a source's row; `domain` is the recipe's, which wins over the row's own.
 
     Raises InputError when neither names a domain.
@@ -70,6 +70,6 @@ def draft_of(row: SourceRow, source: int, domain: str | None) -> Draft:
         raise InputError(f"{row.where}: no domain; set `domain` of the source, or its columns.domain")
     if row.text is not None:
         identifier = row.id or f"{domain}-{hash_parts(domain, row.text)[:ID_DIGITS]}"
-        return Draft(identifier, domain, source, text=row.text, extras=row.extras)
+        return Candidate(identifier, domain, source, text=row.text, extras=row.extras)
     item = row.item(domain)
-    return Draft(item.id, domain, source, item=item, response=row.response, turns=row.turns, extras=row.extras)
+    return Candidate(item.id, domain, source, item=item, response=row.response, turns=row.turns, extras=row.extras)

@@ -1,4 +1,4 @@
-"""BagCache: attention of single queries by weighted sums of table rows, for float32 on the CPU.
+"""EmbeddingBagCache: attention of single queries by weighted sums of table rows, for float32 on the CPU.
 
 One query per row leaves matrix products nothing to reuse: a batch of vector-matrix products costs a call of the BLAS
 for each row and head, most of it overhead, and reads keys in pieces too short to prefetch. A bag of an embedding table
@@ -47,7 +47,7 @@ class _Tables:
     """[capacity, R, G, _BLOCK, C], a view"""
 
 
-class BagCache(RowCache):
+class EmbeddingBagCache(RowCache):
     """Keys and values in tables whose rows are summed."""
 
     def __init__(self, config: DecoderConfig, lengths: Tensor, prompt_of: Tensor, capacity: int) -> None:

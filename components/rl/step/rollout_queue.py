@@ -24,24 +24,24 @@ BATCH = "batch"
 
 
 @dataclass(frozen=True)
-class Ordered:
+class QueuedDraw:
     """A draw with its prompts: of single responses, or of conversations, which are drawn to their end at once."""
 
     prompts: Sequence[Prompt]
     drawing: Drawing | Batch
 
 
-class Ahead:
+class RolloutQueue:
     """Draws in the order in which they are learned from. A checkpoint holds them: the weights that drew are gone."""
 
     def __init__(self) -> None:
-        self._queue: deque[Ordered] = deque()
+        self._queue: deque[QueuedDraw] = deque()
 
     def __len__(self) -> int:
         """Return how many draws wait."""
         return len(self._queue)
 
-    def exchange(self, begin: Callable[[], Ordered], depth: int, steps_left: int) -> Ordered:
+    def exchange(self, begin: Callable[[], QueuedDraw], depth: int, steps_left: int) -> QueuedDraw:
         """Begin a draw and return the one begun `depth` steps ago; the first call begins enough to fill the queue.
 
         `steps_left` counts this step; what none of them would learn from is not begun. Where it is that of a phase,
@@ -73,11 +73,11 @@ class Ahead:
         for index in sorted({key.partition(":")[0] for key in saved}):
             if f"{index}:{BATCH}" in saved:
                 batch = batch_from_json(json.loads(bytes(saved[f"{index}:{BATCH}"].tolist())), pool)
-                self._queue.append(Ordered(batch.prompts, batch))
+                self._queue.append(QueuedDraw(batch.prompts, batch))
                 continue
             parts = {name: saved[f"{index}:{name}"] for name in (*TENSORS, "prompts", "num_samples")}
             prompts = [pool[place] for place in parts["prompts"].tolist()]
-            self._queue.append(Ordered(prompts, _drawn(parts)))
+            self._queue.append(QueuedDraw(prompts, _drawn(parts)))
 
 
 def _bytes(batch: Batch) -> Tensor:

@@ -1,4 +1,4 @@
-"""CascadeCache: attention of single queries by batched matrix products, on any device and in any precision.
+"""SharedPrefixCache: attention of single queries by batched matrix products, on any device and in any precision.
 
 All rows of a prompt are multiplied with its keys at once; one softmax goes over shared and own keys.
 
@@ -35,7 +35,7 @@ class _Layer:
     """[R * G, T, C]"""
 
 
-class CascadeCache(RowCache):
+class SharedPrefixCache(RowCache):
     """Keys and values in padded blocks, one for each prompt and one for each row."""
 
     def __init__(self, config: DecoderConfig, lengths: Tensor, prompt_of: Tensor, capacity: int) -> None:
