@@ -93,7 +93,7 @@ test-vllm: $(VENV)/.test $(VLLM)/.installed ## vLLM's CPU build as the sampler (
 	@POSTTRAIN_VLLM_PYTHON=$(CURDIR)/$(VLLM)/bin/python $(BIN)/python -m pytest -m "vllm and not deepspeed" tests/modeling/generation $(ARGS)
 
 test-deepspeed: $(VENV)/.test ## several processes that train one model (some minutes)
-	@$(BIN)/python -m pytest -m "deepspeed and not vllm" tests/modeling tests/runtime/test_ranks.py tests/end_to_end/test_real_models.py tests/end_to_end/test_conversations.py $(ARGS)
+	@$(BIN)/python -m pytest -m "deepspeed and not vllm" tests/modeling tests/runtime/job/test_ranks.py tests/end_to_end/test_real_models.py tests/end_to_end/test_conversations.py $(ARGS)
 
 test-learning: $(VENV)/.test $(VLLM)/.installed ## vLLM and DeepSpeed together: fresh weights, kills, and quickstart's RL on every pair (more than an hour)
 	@POSTTRAIN_VLLM_PYTHON=$(CURDIR)/$(VLLM)/bin/python $(BIN)/python -m pytest -s -m "vllm and deepspeed" tests/modeling/generation tests/rl tests/end_to_end/test_conversations.py $(ARGS)

@@ -16,7 +16,7 @@ from components.rl.step.context import SlotContext
 from components.rl.step.policies import Policies
 from components.rl.step.scoring import frozen_logprobs
 from tests.rl.build import batch_of, context
-from tests.rl.test_learner import LENGTHS, REWARDS, assert_equal, gradients, learner, slots_of, tiny
+from tests.rl.step.test_learner import LENGTHS, REWARDS, assert_equal, gradients, learner, slots_of, tiny
 
 PAIRS = [[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]], [[3, 5], [2, 4], [6, 1]]
 """Groups of one right and one wrong response, which is all that preference losses take."""

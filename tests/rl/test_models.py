@@ -25,7 +25,7 @@ from components.rl.step.scoring import (
     score_tokens,
 )
 from tests.rl.build import batch_of, context, operator
-from tests.rl.test_learner import LENGTHS, REWARDS, tiny
+from tests.rl.step.test_learner import LENGTHS, REWARDS, tiny
 
 BATCH = batch_of(REWARDS, LENGTHS)
 

@@ -9,7 +9,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from components.rl.presets import bind, load_preset, preset_names
-from tests.rl.test_loop import folder, loop_of
+from tests.rl.step.test_loop import folder, loop_of
 
 assert folder  # the fixture of the starting model
 

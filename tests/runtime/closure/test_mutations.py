@@ -223,7 +223,7 @@ UNUSED = [
     ("components/tasks/verifiers/exact.py", "from __future__", "# a comment\nfrom __future__"),
     ("components/rl/params.py", "Rounds of rollout and update;", "Rounds;"),
     ("pipelines/plan/history.py", "", CODE),
-    ("tests/runtime/test_launch.py", "", CODE),
+    ("tests/runtime/job/test_launch.py", "", CODE),
 ]
 
 
