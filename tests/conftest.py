@@ -35,6 +35,7 @@ if find_spec("hypothesis") is not None:
     settings.load_profile("beside others")
 
 
+@pytest.hookimpl(optionalhook=True)  # the environments of Airflow and Kubeflow have no xdist
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Return for `-n auto` how many workers the cores and the memory of this machine carry."""
     gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Literal, Self
 
-from pydantic import AfterValidator, Field, create_model, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from components.contract.operators import OperatorSpec
 from components.contract.params import Params
 from components.modeling.models.lora import LoraConfig
 from components.modeling.training.training_config import OptimizerConfig
+from components.rl.overrides import with_overrides
 from components.rl.phase_config import Phase, check_phases
-from components.rl.presets import bind, check_specs, load_preset, override, preset_path
+from components.rl.presets import bind, load_preset, override, preset_path
 from components.rl.slots import SlotSpecs, step_slots
-
-P = TypeVar("P", bound=Params)
 
 
 class RLOptimizerConfig(OptimizerConfig):
@@ -34,25 +31,6 @@ class RecordConfig(Params):
     """Responses kept at each of these steps, spread evenly from the worst to the best reward."""
     right_samples: int = Field(default=2048, ge=0)
     """Verified-right responses kept for rehearsal: the latest, equal ones once."""
-
-
-def _known(key: str, given: Any) -> Any:
-    check_specs(key, given)
-    return given
-
-
-def with_overrides(params: type[P]) -> type[P]:
-    """Return the class with a parameter more for every slot, which takes the place of the method's own choice."""
-    fields: dict[str, Any] = {}
-    for key, slot in step_slots().items():
-        operators = tuple[OperatorSpec, ...] if slot.many else OperatorSpec
-        summary = f"Override of the method's slot: {slot.summary[0].lower()}{slot.summary[1:]}"
-        doc = f"{summary}; the whole list." if slot.many else f"{summary}."
-        checked = AfterValidator(partial(_known, key))
-        fields[key] = (Annotated[operators, slot, checked] | None, Field(default=None, description=doc))
-    return create_model(
-        params.__name__, __base__=params, __module__=params.__module__, __doc__=params.__doc__, **fields
-    )
 
 
 @with_overrides

@@ -72,10 +72,10 @@ def test_editing_rl_code_reruns_rl_onward_and_editing_the_readme_nothing(finishe
     with (checkout / "README.md").open("a") as readme:
         readme.write("\n<!-- edited -->\n")
     assert missing() == {}
-    with (checkout / "components" / "rl" / "loop.py").open("a") as code:
+    with (checkout / "components" / "rl" / "step" / "loop.py").open("a") as code:
         code.write("\n# edited: a comment reruns nothing\n")
     assert missing() == {}
-    with (checkout / "components" / "rl" / "loop.py").open("a") as code:
+    with (checkout / "components" / "rl" / "step" / "loop.py").open("a") as code:
         code.write("\nEDITED = True\n")
     found = missing()
     assert set(found) == AFTER_RL
