@@ -13,6 +13,7 @@ from components.contract.errors import InputError, UnknownName
 from components.contract.names import Registry
 from components.contract.operators import OperatorSpec
 from components.contract.registry import components, operators
+from tests.support.small_project import write_pyproject
 
 
 def test_a_target_is_imported_at_first_use_only() -> None:
@@ -81,34 +82,21 @@ def test_an_operator_is_called_with_its_validated_config(monkeypatch: pytest.Mon
         OperatorSpec.model_validate({"name": "scaled-for-test", "scal": 3}).resolve("advantage")
 
 
-PLUGIN = {
-    "pyproject.toml": """
-[build-system]
-requires = ["setuptools"]
-build-backend = "setuptools.build_meta"
-[project]
-name = "their-plugin"
-version = "1.2"
-[project.entry-points."posttrain.operators"]
-"verifier.theirs" = "their_plugin:verify"
-[tool.setuptools]
-py-modules = ["their_plugin"]
-""",
-    "their_plugin.py": """
+PLUGIN = """
 from components.contract.component import Params
 class Config(Params):
     pass
 def verify(item, response, *, config: Config):
     return "theirs"
-""",
-}
+"""
 
 
 def test_a_third_party_package_plugs_in_through_entry_points(tmp_path: Path) -> None:
     source, site = tmp_path / "source", tmp_path / "site"
     source.mkdir()
-    for name, text in PLUGIN.items():
-        (source / name).write_text(text)
+    (source / "their_plugin.py").write_text(PLUGIN)
+    layout, target = 'py-modules = ["their_plugin"]', "their_plugin:verify"
+    write_pyproject(source, "their-plugin", "verifier.theirs", target, layout, version="1.2")
     install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--no-index"]
     subprocess.run([*install, "--target", str(site), str(source)], check=True, capture_output=True)
     probe = (

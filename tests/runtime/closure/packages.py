@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.support.small_project import write_pyproject
+
 ROOT = Path(__file__).parents[3]
 REWARD = """
     from components.rl.configs import RewardConfig
@@ -23,18 +25,6 @@ REWARD = """
         return batch.outcomes * factor(3) + config.bonus
     """
 HELPER = "def factor(value):\n    return 2 * value\n"
-PROJECT = """
-    [build-system]
-    requires = ["setuptools>=77"]
-    build-backend = "setuptools.build_meta"
-    [project]
-    name = "own-reward"
-    version = "1.0"
-    [project.entry-points."posttrain.operators"]
-    "reward.bonus" = "{reward}:bonus"
-    [tool.setuptools]
-    {layout}
-    """
 BUILD = """
 import sys
 from setuptools import build_meta
@@ -99,8 +89,8 @@ class Installed:
             (lies / f"{module.rpartition('.')[2]}.py").write_text(text)
         if self.layout.package == "own":
             (lies / "__init__.py").touch()
-        text = textwrap.dedent(PROJECT).format(reward=self.modules[0], layout=self.layout.setting)
-        (self.project / "pyproject.toml").write_text(text)
+        target = f"{self.modules[0]}:bonus"
+        write_pyproject(self.project, "own-reward", "reward.bonus", target, self.layout.setting)
         self.environment = build_and_unpack(folder, way)
         inside = self.site / self.layout.package.replace(".", "/") if way == "regular" else lies
         self.reward, self.helper = (inside / f"{module.rpartition('.')[2]}.py" for module in self.modules)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.runtime.closure.packages import build_and_unpack
+from tests.support.small_project import write_pyproject
 
 SOURCE = """
 from components.tasks.source import SourceConfig, SourceRow, SourceRows
@@ -25,18 +26,6 @@ def own(request, *, config: OwnConfig):
     said = (str(i % config.kinds) for i in range(9))
     return SourceRows((SourceRow("own", prompt=f"say {word}", answer=word) for word in said), {"source": "own"})
 """
-PROJECT = """
-[build-system]
-requires = ["setuptools>=77"]
-build-backend = "setuptools.build_meta"
-[project]
-name = "own-rows"
-version = "1.0"
-[project.entry-points."posttrain.operators"]
-"source.own" = "own_rows:own"
-[tool.setuptools]
-py-modules = ["own_rows"]
-"""
 RECIPE = """
 name: own
 summary: Rows of an own source
@@ -50,7 +39,7 @@ def test_edit_plan_run(tmp_path: Path, way: str) -> None:
     project = tmp_path / "project"
     project.mkdir()
     (project / "own_rows.py").write_text(SOURCE)
-    (project / "pyproject.toml").write_text(PROJECT)
+    write_pyproject(project, "own-rows", "source.own", "own_rows:own", 'py-modules = ["own_rows"]')
     (tmp_path / "own.yaml").write_text(RECIPE)
     environment = build_and_unpack(tmp_path, way)
 
