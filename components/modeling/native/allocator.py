@@ -20,7 +20,7 @@ def keep_freed_blocks() -> bool:
     """Let glibc reuse freed tensor memory instead of returning it to the system; return whether it agreed.
 
     By default every tensor of more than 128 KiB is a fresh mapping whose pages fault one by one, which costs
-    small models a quarter of their speed. Elsewhere than on glibc nothing changes.
+    small models a quarter of their speed. Does nothing without glibc.
     """
     if not sys.platform.startswith("linux"):
         return False
@@ -34,10 +34,10 @@ def keep_freed_blocks() -> bool:
 
 
 def back_with_huge_pages(*tensors: Tensor) -> None:
-    """Ask Linux to keep these tensors in pages of 2 MiB, so that reading here and there misses fewer page entries.
+    """Ask Linux to keep these tensors in pages of 2 MiB, so that scattered reads miss the TLB less often.
 
-    A wish: where the kernel knows it not (before 6.1) or grants it not, nothing changes. Memory that the allocator
-    hands out again has small pages already; these are collapsed.
+    Best effort: nothing changes where the kernel does not support it (before 6.1) or refuses. Memory that the
+    allocator reuses already has small pages; these are collapsed.
     """
     if not sys.platform.startswith("linux"):
         return

@@ -5,8 +5,7 @@ products with their own backward pass, which at 10 to 100 tokens cost half of sc
 long ones, and all on other devices, go through scaled_dot_product_attention.
 
 Shapes: N tokens, B segments of a bucket, Q and K its widest query and key counts, H query heads, G key-value
-heads, C head width, F = (H + 2G) C
-features of fused queries, keys and values.
+heads, C head width, F = (H + 2G) C features of fused queries, keys and values.
 """
 
 from __future__ import annotations
@@ -51,10 +50,10 @@ def _attend_buckets(query: Tensor, key: Tensor, value: Tensor, plan: RaggedPlan)
 
 
 def every_head(tensor: Tensor, heads: int) -> Tensor:
-    """Return keys or values [B, H, K, C] of [B, G, K, C], each head's copied to the queries that share it.
+    """Return keys or values [B, H, K, C] of [B, G, K, C], each head copied for every query head that shares it.
 
-    CUDA's flash attention takes shared heads but neither masks nor float32, its memory-efficient one the reverse; with
-    both, what is left keeps a matrix [B, H, Q, K].
+    CUDA's flash attention takes shared heads but neither masks nor float32, its memory-efficient attention the reverse;
+    for shared heads with a mask or float32 only the math kernel is left, which keeps a matrix [B, H, Q, K].
     """
     return tensor.repeat_interleave(heads // tensor.shape[1], dim=1)
 

@@ -1,6 +1,6 @@
 """NativeSession: token-by-token decoding on the native decoder.
 
-Every prompt is encoded once; its keys and values are kept once and shared by all its rows, which keep only their own.
+Every prompt is encoded once; all its rows share its keys and values, and each row stores only those of its response.
 
 Shapes: P prompts, R rows, H query heads, G key-value heads, C head width.
 """
@@ -34,7 +34,7 @@ class NativeSession(Session):
         self.prompt_of = torch.repeat_interleave(torch.tensor(counts, device=device))
         longest = max(map(len, prompts))
         kind = EmbeddingBagCache if EmbeddingBagCache.serves(decoder.embedding, longest) else SharedPrefixCache
-        # The last token is emitted, never read.
+        # The last token is emitted but never fed back.
         self.cache = kind(decoder.config, lengths, self.prompt_of, max_new_tokens - 1)
         self.positions = lengths.index_select(0, self.prompt_of)
         """[R] position of each row's next token."""

@@ -92,7 +92,7 @@ class Layer(nn.Module):
         return self.norm_heads(qkv)
 
     def norm_heads(self, qkv: Tensor) -> Tensor:
-        """Return fused projections [N, (H + 2G) * C] with queries and keys normalised, if the model does so."""
+        """Return fused projections [N, (H + 2G) * C], queries and keys normalised if the model has head norms."""
         c = self.config
         if self.query_norm is None or self.key_norm is None:
             return qkv
@@ -109,7 +109,7 @@ class Layer(nn.Module):
         return x + linear(hidden, self.down)
 
     def mlp_input(self, x: Tensor, attended: Tensor) -> Tensor:
-        """Return what enters the MLP's first projection, [N, D], normed, from the same as `finish`."""
+        """Return the normed input [N, D] of the MLP's first projection; arguments as in `finish`."""
         return rms_norm(x + linear(attended, self.attention_out), self.mlp_norm, self.config.norm_eps)
 
 
@@ -124,7 +124,7 @@ class Decoder(nn.Module):
         self.norm = nn.Parameter(torch.ones(config.width))
         self.head = None if config.tie_embeddings else nn.Parameter(torch.empty_like(self.embedding))
         self.recompute = False
-        """Whether the backward pass computes each layer again from what entered it."""
+        """Whether the backward pass recomputes each layer from its input."""
         self._turns = torch.empty(0, config.head_width // 2, dtype=torch.complex64)
 
     @property
@@ -141,7 +141,7 @@ class Decoder(nn.Module):
         device = self.embedding.device
         if length > self._turns.shape[0] or self._turns.device != device:
             size = max(256, 1 << (length - 1).bit_length())
-            # Outside inference mode: training may use a table that generation has made.
+            # Outside inference mode: training may reuse a table built during generation.
             with torch.inference_mode(False):
                 exponents = torch.arange(0, self.config.head_width, 2, dtype=torch.int64).float()
                 frequencies = 1.0 / (self.config.rope_theta ** (exponents / self.config.head_width))
@@ -152,7 +152,7 @@ class Decoder(nn.Module):
     def initialize(self, seed: int) -> None:
         """Draw matrices from N(0, initializer_range), residual outputs scaled down by sqrt(2 * layers).
 
-        The order of draws is the order of parameters, so a seed gives the same weights everywhere (GPT-2, 2.3).
+        Parameters are drawn in order, so a seed gives the same weights everywhere (GPT-2, 2.3).
         """
         generator = torch.Generator().manual_seed(seed)
         std = self.config.initializer_range
@@ -171,20 +171,20 @@ class Decoder(nn.Module):
         projections: list[Tensor] | None = None,
         mlp_inputs: list[Tensor] | None = None,
     ) -> Tensor:
-        """Return final hidden states [N, D] of a pack, or of its tokens `rows` [L] alone: [L, D].
+        """Return final hidden states [N, D] of a pack, or [L, D] of its tokens `rows` [L] alone.
 
-        Every layer's rotated queries, keys and values [N, (H + 2G) * C] are appended to `projections`, and what
-        enters its MLP [N, D] to `mlp_inputs`.
+        Every layer's rotated queries, keys and values [N, (H + 2G) * C] are appended to `projections`, and its
+        MLP's input [N, D] to `mlp_inputs`.
         """
         c = self.config
         x = torch.nn.functional.embedding(packed.tokens, self.embedding)
         turns = self.turns(packed.positions)
         again = self.recompute and torch.is_grad_enabled() and projections is None and mlp_inputs is None
         for index, layer in enumerate(self.layers):
-            # Beyond the last attention nothing reads the other tokens.
+            # After the last attention nothing reads the other tokens.
             given = {"plan": packed.attention, "rows": rows if index == c.layers - 1 else None}
-            # Layers are called, not taken apart: a ZeRO 3 engine fetches and lets go of weights at a module's call.
-            if again:  # Nothing is kept but what enters the layer (Chen et al. 2016, arXiv:1604.06174).
+            # Call the layer as a module: a ZeRO 3 engine fetches and releases its weights in hooks on the call.
+            if again:  # Only the layer's input is kept (Chen et al. 2016, arXiv:1604.06174).
                 x = checkpoint(layer, x, turns, **given, use_reentrant=False, preserve_rng_state=False)
             else:
                 x = layer(x, turns, **given, projections=projections, mlp_inputs=mlp_inputs)

@@ -1,14 +1,14 @@
 """EmbeddingBagCache: attention of single queries by weighted sums of table rows, for float32 on the CPU.
 
-One query per row leaves matrix products nothing to reuse: a batch of vector-matrix products costs a call of the BLAS
-for each row and head, most of it overhead, and reads keys in pieces too short to prefetch. A bag of an embedding table
-is the sum of listed rows, each with a weight of its own; torch has it as one vectorised pass that prefetches. Both
+One query per row leaves matrix products nothing to reuse: a batch of vector-matrix products costs one BLAS call for
+each row and head, most of it overhead, and reads keys in pieces too short to prefetch. A bag of an embedding table
+is a weighted sum of listed rows; torch computes it in one vectorised pass that prefetches. Both
 halves of attention are bags. The output of a head sums its values, weighted by the softmax. Its scores are a sum over
-features c of query[c] times a table row that holds key[c] of _BLOCK tokens, which is why keys are kept transposed.
-Rows of one prompt list the same prompt rows, so prompts are stored once.
+features c of query[c] times a table row that holds key[c] of _BLOCK tokens, which is why keys are stored transposed.
+Rows of one prompt list the same table rows, so prompts are stored once.
 
 Own tokens fill blocks from the back, and the newest block comes first: the columns in use are then one slice, own
-tokens (newest first) before the prompt's, and what lies outside it may be anything.
+tokens (newest first) before the prompt's; columns outside it may hold anything.
 
 Shapes: P prompts, L widest prompt in blocks, R rows, H query heads, G key-value heads, C head width, B own blocks in
 use, K = B + L blocks, W columns in use.
@@ -29,8 +29,8 @@ from components.modeling.native.row_cache import RowCache, prompt_tokens
 _BLOCK = 16
 """Tokens of a block: 16 keys of one feature are one cache line and one AVX-512 register."""
 MOST_PROMPT = 256
-"""Widest prompt, in tokens. Beyond it products of all rows of a prompt with its keys gain: measured with groups of 64
-from somewhere between 128 and 512 on, with groups of 8 not yet at 512."""
+"""Widest prompt, in tokens. Beyond it one product of all rows of a prompt with its keys is faster: measured from
+somewhere between 128 and 512 tokens with groups of 64, and not yet at 512 with groups of 8."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class EmbeddingBagCache(RowCache):
 
     @staticmethod
     def serves(weight: Tensor, longest: int) -> bool:
-        """Return whether bags are the faster way for weights like this and a longest prompt of so many tokens."""
+        """Return whether bags are faster for weights like this and a longest prompt of `longest` tokens."""
         return weight.dtype == torch.float32 and weight.device.type == "cpu" and longest <= MOST_PROMPT
 
     def add_prompts(self, projections: Sequence[Tensor]) -> None:
@@ -155,7 +155,7 @@ class EmbeddingBagCache(RowCache):
             bias = torch.zeros(padding.shape).masked_fill_(padding, float("-inf"))
             self.prompt_bias = bias.repeat_interleave(c.heads, dim=0)
         self.newest = [(layer.own_keys[used - 1], layer.own_values[used - 1]) for layer in self.layers]
-        """Each layer's block that is being filled, [R, G, C, _BLOCK] and [R, G, _BLOCK, C]."""
+        """The block that each layer is filling, [R, G, C, _BLOCK] and [R, G, _BLOCK, C]."""
 
 
 def _range(count: int) -> Tensor:

@@ -1,7 +1,7 @@
 """Hugging Face checkpoints of Llama-family models: their config and weight layout, read and written.
 
 The native decoder fuses q, k, v and gate, up, and keeps query and key rows interleaved for rotary positions;
-on disk everything is as transformers expects it.
+files on disk keep the layout of transformers.
 """
 
 from __future__ import annotations
@@ -131,8 +131,8 @@ def _by_stored_name(decoder: Decoder) -> dict[str, Tensor]:
 
 
 def import_weights(decoder: Decoder, weights: Mapping[str, Tensor], source: str) -> None:
-    """Fill the decoder from weights by their transformers names; refuse missing and unknown ones."""
-    with torch.device("meta"):  # names and shapes alone: no second copy of a large model
+    """Fill the decoder from weights by their transformers names; refuse missing and unknown names."""
+    with torch.device("meta"):  # names and shapes only: no second copy of a large model
         expected = _by_stored_name(Decoder(decoder.config))
     found = {name for name in weights if not name.endswith("rotary_emb.inv_freq")}
     if decoder.head is None:

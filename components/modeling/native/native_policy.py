@@ -51,11 +51,11 @@ class NativePolicy(Policy):
 
     @classmethod
     def load(cls, folder: Path, config: Mapping[str, Any], *, device: str, dtype: torch.dtype) -> NativePolicy:
-        """Load a Hugging Face folder whose architecture the native decoder knows."""
+        """Load a Hugging Face folder whose architecture the native decoder supports."""
         keep_freed_blocks()
         with torch.device("meta"):
             decoder = Decoder(hf.decoder_config(config))
-        # Made where and as it will run: in float32 on the host first, a large model would take twice its size there.
+        # Allocated with its final device and dtype: float32 on the host first would take twice a large model's size.
         decoder = decoder.to(dtype).to_empty(device=device)
         hf.import_weights(decoder, hf.read_weights(folder), str(folder))
         return cls(decoder, config, load_tokenizer(folder), read_generation_config(folder))
@@ -89,7 +89,7 @@ class NativePolicy(Policy):
         return self.module(packed, rows).index_select(0, which)
 
     def mlp_input(self, packed: Packed) -> Tensor:
-        """Return what enters the last layer's MLP, [N, D], after its norm."""
+        """Return the normed input [N, D] of the last layer's MLP."""
         found: list[Tensor] = []
         self.module(packed, mlp_inputs=found)
         return found[-1]
@@ -103,7 +103,7 @@ class NativePolicy(Policy):
         return NativeSession(self.module, prompts, counts, max_new_tokens)
 
     def recompute_layers(self) -> None:
-        """Let backward passes compute each layer again from what entered it."""
+        """Make backward passes recompute each layer from its input."""
         self.module.recompute = True
 
     def row_blocks(self) -> dict[str, tuple[int, ...]]:

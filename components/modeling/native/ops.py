@@ -12,14 +12,14 @@ from torch import Tensor
 
 ONEDNN = torch.ops.mkldnn._linear_pointwise if torch.backends.mkldnn.is_available() else None
 FEW_PRODUCTS = 6_500_000
-"""Multiplications up to which the default BLAS is faster: amid other work oneDNN begins 20 microseconds later."""
+"""Multiplications up to which the default BLAS is faster: between other operators oneDNN starts 20 us later."""
 
 
 def matmul_transposed(x: Tensor, weight: Tensor) -> Tensor:
     """Return x [N, K] @ weight [F, K].T, without gradients.
 
     Large float32 products on the CPU go through oneDNN: the default BLAS (MKL) stays on AVX2 on AMD processors, where
-    oneDNN uses AVX-512 and is up to 2.3 times as fast at the shapes of small models, by the processor.
+    oneDNN uses AVX-512 and is up to 2.3 times as fast at the shapes of small models, depending on the processor.
     """
     is_large = x.shape[0] * weight.numel() > FEW_PRODUCTS
     if is_large and ONEDNN is not None and x.dtype == torch.float32 and x.device.type == "cpu":
@@ -78,7 +78,7 @@ def _inverse_rms(x: Tensor, eps: float) -> Tensor:
 
 def rms_norm(x: Tensor, gain: Tensor, eps: float) -> Tensor:
     """Return x / rms(x) * gain over the last axis (Zhang and Sennrich 2019, eq. 4)."""
-    if x.dtype in (torch.float16, torch.bfloat16):  # Its mean needs the width of float32.
+    if x.dtype in (torch.float16, torch.bfloat16):  # the mean needs float32
         return torch.nn.functional.rms_norm(x, gain.shape, gain, eps)
     if torch.is_grad_enabled():
         return _RMSNorm.apply(x, gain, eps)
@@ -126,7 +126,7 @@ class _Rotate(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
         (turns,) = ctx.saved_tensors
-        # In place: attention, the only reader of rotated projections, has just made this gradient.
+        # In place: attention, the only reader of rotated projections, has just allocated this gradient.
         return _turn_(grads[0], turns.conj().resolve_conj(), *ctx.sizes), None, None, None
 
 
@@ -144,8 +144,7 @@ def rotate(qkv: Tensor, turns: Tensor, heads: int, width: int) -> Tensor:
     """Turn the first `heads` heads of qkv [N, F] by rotary angles, in place (Su et al. 2021, eq. 34).
 
     turns: complex [N, 1, C/2]. Checkpoints in Hugging Face layout pair feature i with i + C/2; the decoder
-    keeps its query and key rows interleaved instead, so that neighbours pair up and one complex product does
-    the work.
+    interleaves its query and key rows instead, so that neighbours pair up and one complex product rotates them.
     """
     if torch.is_grad_enabled():
         return _Rotate.apply(qkv, turns, heads, width)

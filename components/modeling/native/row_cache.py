@@ -1,4 +1,4 @@
-"""Keys and values during generation: the prompts' once, every row's own, behind three calls.
+"""Keys and values during generation: stored once for each prompt, and for each row its own tokens'.
 
 Shapes: P prompts, R rows, H query heads, G key-value heads, C head width, N prompt tokens in the pack.
 """
@@ -33,6 +33,6 @@ class RowCache(ABC):
 
 
 def prompt_tokens(lengths: Tensor, width: int) -> Tensor:
-    """Return, [P, width], where each prompt's tokens lie in the pack; its last one again beyond its end."""
+    """Return [P, width] the pack index of each prompt's tokens; its last token repeats as padding."""
     starts = lengths.cumsum(0) - lengths
     return starts.unsqueeze(1) + torch.arange(width, device=lengths.device).minimum(lengths.unsqueeze(1) - 1)

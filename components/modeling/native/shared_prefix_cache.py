@@ -1,6 +1,6 @@
 """SharedPrefixCache: attention of single queries by batched matrix products, on any device and in any precision.
 
-All rows of a prompt are multiplied with its keys at once; one softmax goes over shared and own keys.
+One product multiplies all rows of a prompt with its keys; one softmax covers shared and own keys.
 
 Shapes: P prompts, L widest prompt, R rows, E most rows of any prompt, T own tokens, H query heads, G key-value
 heads, C head width, J = H / G.
@@ -18,7 +18,7 @@ from components.modeling.native.decoder import DecoderConfig
 from components.modeling.native.row_cache import RowCache, prompt_tokens
 
 _LEAST_KEYS = 16
-"""Own keys that are always read (masked if unused): torch multiplies still smaller batches in a slow loop."""
+"""Own keys that are always read (masked if unused): torch multiplies smaller batches in a slow loop."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""Layers as generation runs them: the weights stay the same for a whole call, so they are prepared once.
+"""Layers for generation: the weights stay the same for a whole call, so they are prepared once.
 
-Gains of norms go into the matrix that follows; additions to the residual stream and the gated activation become part
-of the products. For float32 on the CPU, where reading and writing between small products costs as much as they do.
+Gains of norms are folded into the matrix that follows; additions to the residual stream and the gated activation are
+fused into the products. For float32 on the CPU, where memory traffic between small products costs as much as they do.
 
 Shapes: R rows, D model width, H query heads, G key-value heads, C head width, K and O input and output features.
 """
@@ -21,14 +21,14 @@ MOST_BYTES = 256 << 20
 
 
 class Product:
-    """x [R, K] @ weight [O, K].T and what follows it."""
+    """x [R, K] @ weight [O, K].T, with the operation that follows fused in."""
 
     def __init__(self, weight: Tensor, gain: Tensor | None = None) -> None:
         self.weight = weight if gain is None else weight * gain
 
     @cached_property
     def packed(self) -> Tensor:
-        """The weight in oneDNN's own order, which each product would else bring about anew."""
+        """The weight in oneDNN's own layout; otherwise every product would reorder it."""
         return torch.ops.mkldnn._reorder_linear_weight(self.weight)
 
     def is_small(self, x: Tensor) -> bool:
@@ -49,11 +49,11 @@ class Product:
 
 
 class StepLayer:
-    """One transformer block, to be called as decoder.Layer is."""
+    """One transformer block with the interface of decoder.Layer."""
 
     def __init__(self, layer: Layer) -> None:
         c = self.config = layer.config
-        # Attributes of modules are slow to look up.
+        # Attribute look-ups on modules are slow.
         self.qkv_bias = layer.qkv_bias
         self.norm_heads = layer.norm_heads if c.head_norm else None
         self.norm = UnitNorm(c.width, c.norm_eps)
@@ -108,7 +108,7 @@ class StepDecoder:
 
 
 class UnitNorm:
-    """x / rms(x), short of a constant factor `gain` that belongs into the matrix that follows."""
+    """x / rms(x) without the constant factor `gain`, which belongs in the matrix that follows."""
 
     def __init__(self, width: int, eps: float) -> None:
         self.gain = width**0.5
@@ -116,5 +116,5 @@ class UnitNorm:
         self.floor = torch.tensor((width * eps) ** 0.5)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Return x [R, D] at length 1, nearly: hypot keeps `floor` from being divided by zero."""
+        """Return x [R, D] scaled to nearly unit length: hypot with `floor` avoids a division by zero."""
         return x.div(torch.hypot(torch.linalg.vector_norm(x, dim=-1, keepdim=True), self.floor))
