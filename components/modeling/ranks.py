@@ -1,4 +1,4 @@
-"""Ranks: the processes that train one model together, each with the same seeds and the same data in its hands."""
+"""Ranks: the processes that train one model together, each with the same seeds and the same data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process among those that train together; the only one where there is no group of processes."""
+    """This process among those that train together; the only one without a process group."""
 
     index: int = 0
     count: int = 1
@@ -32,7 +32,7 @@ class Ranks:
         return found
 
     def first_says(self, compute: Callable[[], T]) -> T:
-        """Return on every rank what the first one computes; all ranks must call it."""
+        """Compute on the first rank and return the result on every rank; all ranks must call it."""
         if self.count == 1:
             return compute()
         said: list[Any] = [compute() if self.first else None]
@@ -44,18 +44,18 @@ class Ranks:
         return items[self.index :: self.count]
 
     def pass_tokens(self, total: int, max_tokens: int) -> int:
-        """Return the most tokens of one forward pass of `total` in all, so that every rank gets a share."""
+        """Return the token limit of a forward pass, lowered so that `total` tokens give every rank a share."""
         return max_tokens if self.count == 1 else max(1, min(max_tokens, -(-total // self.count)))
 
     def together(self, shares: Sequence[Sequence[T]]) -> list[T]:
-        """Return the items in order from what `share` dealt to each rank."""
+        """Return the items in their original order from the shares that `share` gave each rank."""
         total = sum(map(len, shares))
         return [shares[at % self.count][at // self.count] for at in range(total)]
 
     def rounds(self, items: Sequence[T]) -> Iterator[tuple[T, bool]]:
-        """Yield this rank's items, and whether they count: every rank has as many rounds.
+        """Yield this rank's items and whether they count; every rank has the same number of rounds.
 
-        A rank that runs out repeats the first item of all, which then does not count: collectives need all ranks.
+        A rank that runs out yields the first of all items, not counted: collectives need all ranks.
         """
         for start in range(0, len(items), self.count):
             own = start + self.index
@@ -63,7 +63,7 @@ class Ranks:
 
 
 def current_ranks() -> Ranks:
-    """Return this process's place in torch's group of processes, which the runtime makes before a stage runs."""
+    """Return this process's rank in torch's process group, which the runtime creates before a stage runs."""
     if not (distributed.is_available() and distributed.is_initialized()):
         return Ranks()
     return Ranks(distributed.get_rank(), distributed.get_world_size())

@@ -1,4 +1,4 @@
-"""Which sampler a job has: its pool decides, and a recipe may override."""
+"""The choice of a job's sampler: its pool sets it, and a recipe may override it."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ LAUNCHER_VARIABLES = (
     "MASTER_ADDR",
     "MASTER_PORT",
 )
-"""How launchers tell ranks apart; an engine is no rank."""
+"""Variables by which launchers identify ranks; an engine is not a rank, so it gets none of them."""
 
 
 def open_sampler(policy: Policy, resources: Resources) -> Sampler:
     """Return the sampler that a job's resources name, drawing from `policy`. Close it, or use it in a `with`.
 
-    vLLM starts at the first weights, and spreads over the GPUs of this rank. Ranks draw together: all must call it.
+    vLLM starts with the first weights, and uses all GPUs of this rank. Ranks draw together: all must call it.
     """
     ranks = current_ranks()
     own = _own_sampler(policy, resources)
@@ -67,7 +67,7 @@ def _own_sampler(policy: Policy, resources: Resources) -> Sampler:
 
 def vllm_environment(resources: Resources) -> dict[str, str]:
     """Return the variables of a vLLM process."""
-    # On a CPU, compiling the sampler's two small functions takes half a minute and saves nothing that can be measured.
+    # On a CPU, compiling the sampler's two small functions takes half a minute and saves nothing measurable.
     eager = {} if resources.gpus else {"TORCHDYNAMO_DISABLE": "1"}
     return eager | {
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # the engine is in its own process already

@@ -1,4 +1,4 @@
-"""Whole conversations from a sampler: every turn of the policy's, drawn together, one turn after the other.
+"""Whole conversations from a sampler: turn by turn, each drawn for all conversations together.
 
 Shapes: S conversations (rows); row r belongs to script r // num_samples.
 """
@@ -23,10 +23,10 @@ class Turn:
     """One turn of all conversations that have it."""
 
     contexts: list[list[int]]
-    """What each prompt of `samples` was drawn under: of the first turn the openings; of later ones a context for every
-    row, the turns before it verbatim."""
+    """The context of each prompt of `samples`: the openings for the first turn; later one context per row, with the
+    turns before it verbatim."""
     samples: Samples
-    """What was drawn: `num_samples` for each opening, later one for each context."""
+    """The draw: `num_samples` for each opening, later one for each context."""
     rows: list[int]
     """The conversation that each row of `samples` continues, ascending."""
 
@@ -42,10 +42,10 @@ def converse(
 ) -> list[Turn]:
     """Draw `num_samples` conversations for every script, turn by turn; scripts of one turn are plain prompts.
 
-    The policy's tokens stay as they were drawn; a turn that reached `max_new_tokens` is ended for it. `max_new_tokens`
-    bounds each turn, and `max_tokens` all turns of a conversation together: behind the turn that reaches it nothing is
-    drawn any more, and what that turn has above it is the caller's to cut off. Equal scripts, weights and generator
-    state give equal conversations. `progress` is called with (rows done, all rows) of the turn under way. Raises
+    The policy's tokens stay as drawn; a turn that reaches `max_new_tokens` gets the end token that it lacks.
+    `max_new_tokens` bounds each turn, and `max_tokens` all turns of a conversation together: after the turn that
+    reaches it nothing more is drawn, and the caller cuts off that turn's excess. Equal scripts, weights and generator
+    state give equal conversations. `progress` is called with (rows done, all rows) of the current turn. Raises
     InputError when a conversation might not fit the model.
     """
     check_fit(scripts, config, sampler.policy.max_positions)
@@ -88,7 +88,7 @@ def check_fit(scripts: Sequence[Script], config: SamplingConfig, max_positions: 
 
 
 def whole_rows(turns: Sequence[Turn]) -> tuple[list[int], list[float], list[float], list[bool]]:
-    """Return of each conversation, over all its turns: tokens, mean entropy, log-probability, and whether all ended."""
+    """Return each conversation's number of tokens, mean entropy, log-probability, and whether all its turns ended."""
     samples = turns[0].samples
     lengths, finished = samples.lengths.clone(), samples.finished.clone()
     entropies, logprobs = samples.entropies.double().sum(1), samples.logprobs.double().sum(1)

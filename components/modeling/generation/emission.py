@@ -1,4 +1,4 @@
-"""Choosing tokens from logits, and the record of what was chosen.
+"""Choosing tokens from logits, and recording them.
 
 Shapes: S samples (rows) of all prompts, R rows running in the open chunk, T response tokens, V vocabulary.
 """
@@ -17,9 +17,9 @@ from components.modeling.models.policy import Policy
 
 
 class Emitter:
-    """What has been emitted, position by position ([T, S]), one chunk of rows at a time.
+    """The emitted tokens, position by position ([T, S]), one chunk of rows at a time.
 
-    A chunk's columns are written when its rows change or end: its steps stay free of bookkeeping.
+    A chunk's columns are written only when its rows change or end, so that a step does no bookkeeping.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Emitter:
         self._select()
 
     def close(self) -> None:
-        """Write what the chunk's rows have emitted."""
+        """Write the chunk's emitted tokens to the record."""
         if not self._pending:
             return
         written = slice(self._position - len(self._pending), self._position)
@@ -127,7 +127,7 @@ class Emitter:
         )
 
     def _select(self) -> None:
-        """Take the columns of the chunk's rows, [T, R], out of what was given for all."""
+        """Select the chunk's columns [T, R] of the uniforms and forced tokens of all rows."""
         self._chunk_uniforms, self._chunk_forced = (
             None if given is None else given.index_select(1, self._rows) for given in (self._uniforms, self._forced)
         )

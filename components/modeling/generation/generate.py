@@ -95,7 +95,7 @@ def _chunks(prompts: Sequence[Sequence[int]], config: SamplingConfig) -> Iterato
 
 
 def _run(session: Session, rows: Tensor, emitter: Emitter) -> None:
-    """Generate one chunk to its end; finished rows leave the session once an eighth of it is idle."""
+    """Generate one chunk to its end; finished rows leave the session once they are an eighth of it."""
     emitter.open(rows)
     tokens = emitter.emit(session.start())
     done = torch.zeros_like(tokens, dtype=torch.bool)

@@ -1,4 +1,4 @@
-"""Sampler: the one interface behind which responses are drawn, and the native one.
+"""Sampler: the interface for drawing responses, and its native implementation.
 
 Shapes: S samples (rows), T response tokens.
 """
@@ -22,24 +22,24 @@ from components.modeling.models.policy import Policy
 
 @dataclass
 class Drawing:
-    """A draw that may still be under way."""
+    """A draw that may still be in progress."""
 
     collect: Callable[[], Samples]
-    """Waits for the samples; they hold what drew them, not what the policy says of them."""
+    """Waits for the samples; they have the engine's log-probabilities, not yet the policy's."""
     _found: Samples | None = field(default=None, init=False)
 
     def samples(self) -> Samples:
-        """Wait for the samples, the first time."""
+        """Return the samples; the first call waits for them."""
         if self._found is None:
             self._found = self.collect()
         return self._found
 
 
 class Sampler(ABC):
-    """Draws responses from the weights that it was last given; a context manager that closes itself."""
+    """Draws responses from the weights it last loaded; a context manager that closes itself."""
 
     is_policy: ClassVar[bool]
-    """Whether it computes with the policy's own weights, so that they are never stale and log-probabilities agree."""
+    """Whether it runs the policy itself, so that weights are never stale and log-probabilities agree."""
 
     def __init__(self, policy: Policy) -> None:
         """The first weights are those of `policy`."""
@@ -47,7 +47,7 @@ class Sampler(ABC):
 
     @abstractmethod
     def load_weights(self, policy: Policy | None = None) -> None:
-        """Draw from `policy` as it is now, by default the one drawn from so far."""
+        """Draw from the current weights of `policy`, by default of the present one."""
 
     @abstractmethod
     def sample(
@@ -66,21 +66,21 @@ class Sampler(ABC):
         """
 
     def begin(self, prompts: Sequence[Sequence[int]], config: SamplingConfig, *, generator: torch.Generator) -> Drawing:
-        """Begin to draw from the weights of now. An engine goes on while this process does other things."""
+        """Start to draw from the current weights. An engine draws in the background."""
         found = self.sample(prompts, config, generator=generator)
         return Drawing(lambda: found)
 
     def scored(self, prompts: Sequence[Sequence[int]], samples: Samples, *, temperature: float) -> Samples:
-        """Return samples with what the policy says of them now; see `scoring.scored`."""
+        """Return samples scored by the current policy; see `scoring.scored`."""
         return scored(self.policy, prompts, samples, temperature=temperature)
 
     @abstractmethod
     def rest(self) -> None:
-        """Give memory back until the next weights or samples are wanted."""
+        """Release memory until the next load or draw."""
 
     @abstractmethod
     def close(self) -> None:
-        """End whatever draws; the sampler is of no use afterwards."""
+        """End the engine, if any; the sampler cannot be used afterwards."""
 
     def __enter__(self) -> Self:
         return self
@@ -122,7 +122,7 @@ class NativeSampler(Sampler):
         )
 
     def rest(self) -> None:
-        """Hold nothing between samples."""
+        """Do nothing: no memory is held between draws."""
 
     def close(self) -> None:
-        """Have nothing to end."""
+        """Do nothing: there is no engine to end."""

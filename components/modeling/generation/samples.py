@@ -13,7 +13,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Samples:
-    """Responses with what the sampler knew about them; sample s of prompt p is row p * num_samples + s."""
+    """Responses with their log-probabilities and entropies; sample s of prompt p is row p * num_samples + s."""
 
     tokens: Tensor
     """[S, T] response tokens, padded with the policy's pad id."""
@@ -32,7 +32,7 @@ class Samples:
     num_samples: int
     """Rows per prompt."""
     policy_logprobs: Tensor | None = None
-    """[S, T] what the policy itself says, at the sampling temperature, where an engine drew; else `logprobs` do."""
+    """[S, T] the policy's own log-probabilities at the sampling temperature if an engine drew; else see `logprobs`."""
 
     def responses(self) -> list[list[int]]:
         """Return the token ids of each row."""

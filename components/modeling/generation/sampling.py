@@ -18,7 +18,7 @@ _BELOW_ONE = 1.0 - 2.0**-52
 
 @dataclass(frozen=True)
 class Step:
-    """Where in the generation a logits processor is called."""
+    """Position and rows for which a logits processor is called."""
 
     position: int
     """Index of the response token that is about to be drawn."""

@@ -1,4 +1,4 @@
-"""What the policy itself says of responses that something else drew.
+"""The policy's own log-probabilities and entropies of responses that an engine drew.
 
 Shapes: S samples (rows), T response tokens, N response tokens in all, M tokens of one forward pass, V vocabulary.
 """
@@ -22,9 +22,9 @@ MAX_TOKENS = 16384
 
 
 def scored(policy: Policy, prompts: Sequence[Sequence[int]], samples: Samples, *, temperature: float) -> Samples:
-    """Return samples with what the policy says of them now: entropies, and log-probabilities at the temperature.
+    """Return samples with the current policy's entropies, and its log-probabilities at the temperature.
 
-    A forced token has the policy's log-probability for its own: nothing drew it. Temperature 0 is scored at 1.
+    A forced token was not drawn, so its `logprobs` are the policy's too. Temperature 0 is scored at 1.
     """
     own, entropies = score(policy, prompts, samples, temperature=temperature or 1.0)
     logprobs = torch.where(samples.sampled, samples.logprobs, own)
@@ -36,7 +36,7 @@ def score(
 ) -> tuple[Tensor, Tensor]:
     """Return log-probabilities [S, T] of the tokens at a temperature, and entropies [S, T] in nats at temperature 1.
 
-    Both are 0 at padding, and on the CPU.
+    Both are on the CPU, and 0 at padding.
     """
     groups = samples.grouped()
     costs = [len(prompt) + sum(map(len, group)) for prompt, group in zip(prompts, groups, strict=True)]

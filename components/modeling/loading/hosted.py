@@ -42,13 +42,13 @@ class TransformersPolicy(Policy):
         lora: LoraConfig | None,
         generation: dict[str, Any] | None = None,
     ) -> None:
-        """`config` is config.json as it is stored: transformers fills in ends of its own where it names none."""
+        """`config` is config.json as stored: transformers fills in default ends where it has none."""
         self.config = model.config.get_text_config()
         self.tokenizer = tokenizer
         self.lora = lora
         self.vocab_size = self.config.vocab_size
         self.width = self.config.hidden_size
-        # Recurrent and ALiBi models name no limit.
+        # Recurrent and ALiBi models have no limit.
         self.max_positions = getattr(self.config, "max_position_embeddings", None) or sys.maxsize
         self.generation = generation
         self.ends = find_turn_ends(tokenizer, config, generation)
@@ -60,7 +60,7 @@ class TransformersPolicy(Policy):
 
     @classmethod
     def load(cls, folder: Path, *, device: str, dtype: torch.dtype, lora: LoraConfig | None) -> TransformersPolicy:
-        """Load a Hugging Face folder, from safetensors only and without code of its own."""
+        """Load a Hugging Face folder, from safetensors only and without running code from the folder."""
         from transformers import AutoModelForCausalLM
         from transformers.utils import logging
 
@@ -70,7 +70,7 @@ class TransformersPolicy(Policy):
 
     @property
     def model(self) -> PreTrainedModel:
-        """The transformers model, adapters inside."""
+        """The transformers model, with any adapters."""
         return self.module if self.lora is None else self.module.get_base_model()
 
     def hidden(self, packed: Packed) -> Tensor:
@@ -82,7 +82,7 @@ class TransformersPolicy(Policy):
         return out.last_hidden_state.flatten(0, 1)[where.to(self.device)]
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """Return logits [M, V] of hidden states [M, D], scaled as the architecture does."""
+        """Return logits [M, V] of hidden states [M, D], with the architecture's scaling and capping."""
         logits = self.model.get_output_embeddings()(hidden)
         settings = self.config.to_dict()
         logits = logits * settings.get("logit_scale", 1.0) / settings.get("logits_scaling", 1.0)
@@ -102,7 +102,7 @@ class TransformersPolicy(Policy):
         self.save_generation(folder)
 
     def recompute_layers(self) -> None:
-        """Let backward passes compute each layer again; raise InputError where the architecture cannot."""
+        """Make backward passes recompute each layer; raise InputError if the architecture cannot."""
         model = self.model
         if not model.supports_gradient_checkpointing:
             raise InputError(f"{type(model).__name__} cannot compute layers again: set `backend: {{recompute: false}}`")
@@ -113,7 +113,7 @@ class TransformersPolicy(Policy):
 
     @contextmanager
     def _asking_for_recomputation(self) -> Iterator[None]:
-        """Mark the layers, and only these, as training for a while: no dropout inside them, caches for generation."""
+        """Set only the layers to training mode inside: their submodules have no dropout, and generation its caches."""
         from transformers.modeling_layers import GradientCheckpointingLayer
 
         parts = self.model.modules() if self._recompute else ()
@@ -194,7 +194,7 @@ def _pad(rows: Sequence[Sequence[int]], pad_id: int, device: torch.device, *, le
 
 
 def _unpack(packed: Packed) -> tuple[list[list[int]], Tensor]:
-    """Return whole rows of a pack and, [N], where each of its tokens lies among the padded rows (flat)."""
+    """Return the whole rows of a pack, and [N] the index of each of its tokens in the flattened padded rows."""
     tokens = packed.tokens.tolist()
     rows: list[list[int]] = []
     places: list[tuple[int, int, int, int]] = []

@@ -1,4 +1,4 @@
-"""Policies from disk or anew: on the native decoder where it can run them, else on transformers."""
+"""Policies from disk or newly initialised: on the native decoder where it can run them, else on transformers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def load_policy(
 ) -> Policy:
     """Load a Hugging Face model folder.
 
-    "auto" runs Llama-family checkpoints on the native decoder and others, and LoRA, through transformers.
+    "auto" runs Llama-family checkpoints on the native decoder, and all others and LoRA on transformers.
 
     Raises:
         InputError: not a model folder, an unknown dtype, or a backend that cannot run it (with the reason).

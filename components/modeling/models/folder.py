@@ -38,9 +38,9 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def generation_config(stored: Mapping[str, Any] | None, ends: Sequence[int], pad_id: int) -> dict[str, Any]:
-    """Return generation_config.json: what the model came with, its ends and those that it did not list.
+    """Return generation_config.json: the stored one, with any of `ends` that it does not list added.
 
-    A model that came with none gets its special tokens only.
+    A model without one gets its special tokens only.
     """
     if stored is None:
         return {"eos_token_id": _one_or_many(ends), "pad_token_id": pad_id}
@@ -49,7 +49,7 @@ def generation_config(stored: Mapping[str, Any] | None, ends: Sequence[int], pad
     listed = list(dict.fromkeys((*first, *ends)))
     if listed == first:
         return dict(stored)
-    # "_from_model_config" says that nothing was added to what config.json has.
+    # "_from_model_config" marks a file derived from config.json alone, which this one is not.
     kept = {name: value for name, value in stored.items() if name != "_from_model_config"}
     return {**kept, "eos_token_id": _one_or_many(listed)}
 

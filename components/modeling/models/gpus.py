@@ -1,4 +1,4 @@
-"""Which GPUs an engine has, how much of their memory, and over how many of them its model can be split."""
+"""An engine's GPUs, its share of their memory, and how many of them its model can be split over."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from components.contract.errors import InputError
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 MEMORY_SHARE = "POSTTRAIN_VLLM_GPU_MEMORY"
-"""Share of each GPU's memory that vLLM may take while it is awake; by default the half, the rest is the trainer's."""
+"""Share of each GPU's memory that vLLM may take while it is awake; by default half, the rest is for the trainer."""
 
 
 def tensor_parallel_size(gpus: int, *, heads: int, kv_heads: int, mlp_width: int) -> int:
@@ -23,7 +23,7 @@ def tensor_parallel_size(gpus: int, *, heads: int, kv_heads: int, mlp_width: int
 
 
 def gpu_memory_share(environ: Mapping[str, str] = os.environ) -> float:
-    """Return the share of each GPU's memory that vLLM may take. Raises InputError for what is none."""
+    """Return the share of each GPU's memory that vLLM may take. Raises InputError for an invalid share."""
     given = environ.get(MEMORY_SHARE, "0.5")
     try:
         share = float(given)
@@ -35,9 +35,9 @@ def gpu_memory_share(environ: Mapping[str, str] = os.environ) -> float:
 
 
 def own_gpus(count: int, environ: Mapping[str, str] = os.environ) -> str:
-    """Return the GPUs of this rank as CUDA_VISIBLE_DEVICES: a run of the node's visible ones.
+    """Return the GPUs of this rank as CUDA_VISIBLE_DEVICES: a contiguous slice of the node's visible ones.
 
-    Raises InputError where fewer are visible than the ranks of the node need.
+    Raises InputError when too few are visible for this rank.
     """
     rank = int(environ.get("LOCAL_RANK", "0"))
     wanted = range(rank * count, (rank + 1) * count)

@@ -11,7 +11,7 @@ from components.modeling.models.lora import LoraConfig
 from components.modeling.models.model_config import ModelConfig
 
 TINY_VOCABULARY = 128
-"""Tokens of a tokenizer that is built from the corpus, which only the run can count."""
+"""Assumed vocabulary of a tokenizer that the run builds from the corpus; its size is unknown before."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class ModelSizes:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> ModelSizes | None:
-        """Return the sizes in a config.json of transformers; None where it names them otherwise."""
+        """Return the sizes in a config.json of transformers; None if its keys are not the usual ones."""
         text = config.get("text_config") or config
         try:
             heads = text["num_attention_heads"]
@@ -67,7 +67,7 @@ class ModelSizes:
 
     @property
     def parameters(self) -> int:
-        """Return the number of weights; biases and norms of heads are left out."""
+        """Return the number of weights, without biases and head norms."""
         inner = self.heads * self.head_width
         layer = self.width * (self.projections + inner + 3 * self.mlp_width + 2)
         return self.vocab * self.width * (1 if self.tied else 2) + self.layers * layer + self.width
@@ -91,5 +91,5 @@ class ModelSizes:
         return tensor_parallel_size(gpus, heads=self.heads, kv_heads=self.kv_heads, mlp_width=self.mlp_width)
 
     def cache_per_token(self) -> int:
-        """Return the numbers that generation keeps of each token: keys and values of all layers."""
+        """Return how many numbers generation caches for each token: keys and values of all layers."""
         return 2 * self.layers * self.kv_heads * self.head_width

@@ -64,7 +64,7 @@ class Policy(ABC):
 
     @abstractmethod
     def export(self, folder: Path) -> None:
-        """Write config and safetensors of a Hugging Face folder, without the tokenizer: all that an engine needs."""
+        """Write config and safetensors of a Hugging Face folder, without the tokenizer: enough for an engine."""
 
     def save(self, folder: Path) -> None:
         """Write a Hugging Face folder: config, safetensors, tokenizer; equal weights give equal bytes."""
@@ -78,7 +78,7 @@ class Policy(ABC):
         return self.hidden(packed)[packed.predict]
 
     def mlp_input(self, packed: Packed) -> Tensor:
-        """Return what enters the last layer's MLP, [N, D], after its norm; raise InputError where that is unknown."""
+        """Return the normed input [N, D] of the last layer's MLP; raise InputError if the backend cannot get it."""
         raise InputError(
             f"the {self.backend} backend does not show what enters a layer's MLP; use a Llama-family model"
         )
@@ -90,14 +90,14 @@ class Policy(ABC):
     def target_logprobs(self, packed: Packed, *, temperature: float = 1.0, entropy: bool = False) -> TokenScores:
         """Return log-probabilities [M] of the targets and, if asked, entropies [M]; differentiable.
 
-        Logits are made in chunks when [M, V] is large, and made again in the backward pass.
+        When [M, V] is large, logits are computed in chunks and recomputed in the backward pass.
         """
         hidden = self.target_hidden(packed)
         return score_in_chunks(self.logits, hidden, packed.targets, self.vocab_size, temperature, entropy)
 
     @abstractmethod
     def recompute_layers(self) -> None:
-        """Let backward passes compute each layer again from what entered it, in place of keeping its activations."""
+        """Make backward passes recompute each layer from its input instead of keeping its activations."""
 
     def trainable(self) -> list[tuple[str, nn.Parameter]]:
         """Return the names and parameters that require gradients."""
@@ -128,7 +128,7 @@ class Policy(ABC):
         return other
 
     def save_generation(self, folder: Path) -> None:
-        """Write generation_config.json: what the model came with, and all its ends."""
+        """Write generation_config.json: the model's own, with all its ends."""
         content = generation_config(self.generation, self.eos_ids, self.pad_id)
         write_json(folder / "generation_config.json", content)
 
@@ -158,7 +158,7 @@ def load_tokenizer(folder: Path) -> PreTrainedTokenizerFast | None:
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    # How it was loaded is no part of what it is: saved again, it must give the same bytes.
+    # Details of loading do not belong to the tokenizer: saved again, it must give the same bytes.
     for detail in ("is_local", "local_files_only", "name_or_path"):
         tokenizer.init_kwargs.pop(detail, None)
     return tokenizer

@@ -1,4 +1,4 @@
-"""Session: rows in the middle of generation, as a policy's backend runs them.
+"""Session: the state of a generation in progress, as a policy's backend runs it.
 
 Shapes: R rows still running, V vocabulary.
 """
@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 class Session(ABC):
-    """Rows in the middle of generation: a backend's caches behind three calls."""
+    """Rows of a generation in progress, with the backend's caches."""
 
     @abstractmethod
     def start(self) -> Tensor:

@@ -1,7 +1,6 @@
 """Which examples each optimiser step sees, and how they are cut into forward passes.
 
-Both are pure functions of the seed and the step: the data position of a resumed run is its step, nothing
-else.
+Both are pure functions of the seed and the step: a resumed run needs only its step to find its data position.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ class BatchSampler:
     """Draws batches of example indices: every example once per epoch, each epoch in its own order.
 
     With a mixture, the domains are interleaved so that after any number of draws each has had its share to
-    within one example per domain, and each domain has epochs of its own.
+    within one example per domain; each domain has its own epochs.
     """
 
     def __init__(
@@ -78,8 +77,8 @@ class BatchSampler:
 def micro_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
     """Cut sequences into forward passes of at most `max_tokens`, longest first; yield their indices.
 
-    Sequences of similar length end up together, so that attention, the one part of a pack that is padded,
-    wastes little. A sequence longer than `max_tokens` has a pass of its own.
+    Sequences of similar length end up together, so that attention, the only padded part of a pack, wastes
+    little. A sequence longer than `max_tokens` gets its own pass.
     """
     order = sorted(range(len(lengths)), key=lambda index: (-lengths[index], index))
     current: list[int] = []

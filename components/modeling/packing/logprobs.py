@@ -13,24 +13,24 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 CHUNK_ELEMENTS = 1 << 25
-"""Most logits that exist at a time where whole rows of them are not kept."""
+"""Most logits of one chunk."""
 LogitsOf = Callable[[Tensor], Tensor]
 
 
 class TokenScores(NamedTuple):
-    """What a policy says about given tokens."""
+    """A policy's log-probabilities of given tokens, with entropies if wanted."""
 
     logprobs: Tensor
     """[M] log-probability of each target."""
     entropies: Tensor | None
     """[M] entropy of each position's distribution in nats, when asked for."""
     hidden: Tensor | None = None
-    """[M, D] the states that the logits are made from, differentiable."""
+    """[M, D] the hidden states behind the logits, differentiable."""
     logits_of: LogitsOf | None = None
     """From hidden states [M', D] to logits [M', V] at the temperature of `logprobs`."""
 
     def logits_at(self, rows: Tensor) -> Tensor:
-        """Return logits [M', V] of the positions `rows` [M'] alone, differentiable: the rest is never made."""
+        """Return logits [M', V] of the positions `rows` [M'] alone, differentiable; no others are computed."""
         assert self.hidden is not None and self.logits_of is not None
         return self.logits_of(self.hidden[rows])
 

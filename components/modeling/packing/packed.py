@@ -1,4 +1,4 @@
-"""Packed: many sequences in one forward pass without padding; prompts computed once for all their responses.
+"""Packed: many sequences in one forward pass without padding; each prompt is computed once for all its responses.
 
 Shapes: N tokens in the pack, M targets, S sequences (responses), B segments in a bucket, Q and K their widest
 query and key counts.
@@ -113,7 +113,7 @@ class Packed:
     ) -> Packed:
         """Pack prompts with their responses; each prompt is computed once.
 
-        Targets are all response tokens, or those whose mask is set; what follows the last target is not computed.
+        Targets are all response tokens, or those whose mask is set; tokens after the last target are not computed.
         """
         if len(prompts) != len(responses):
             raise InputError(f"{len(prompts)} prompts but responses for {len(responses)}")

@@ -16,7 +16,7 @@ from torch import Tensor
 
 
 class Segment(NamedTuple):
-    """Tokens [start, start + length) that see each other causally, and all of the prefix range before them."""
+    """Tokens [start, start + length) that attend causally to each other, and to all of the prefix range."""
 
     start: int
     length: int
@@ -73,7 +73,7 @@ class RaggedPlan:
 
     buckets: tuple[Bucket, ...]
     back: Tensor
-    """[N] place of every token among the real queries of all buckets, laid end to end."""
+    """[N] index of every token among the real queries of all buckets, laid end to end."""
     widest: int
     """Most keys of any segment."""
     _by_heads: dict[tuple[int, int], HeadPlan] = field(default_factory=dict, compare=False)
@@ -88,7 +88,7 @@ class RaggedPlan:
 
 @dataclass(frozen=True)
 class Block:
-    """Where one bucket's queries [B, H, Q], keys and values [B, G, K] lie among all padded rows of width C."""
+    """Offsets of one bucket's queries [B, H, Q], keys and values [B, G, K] among all padded rows of width C."""
 
     queries: slice
     keys: slice
@@ -124,7 +124,7 @@ class HeadPlan:
     gather_out: Tensor
     """Output row (of [N * H, C]) of every padded query row."""
     back: Tensor
-    """[N * (H + 2G)] padded row of every projection row, a token's keys and values as its segment's own."""
+    """[N * (H + 2G)] padded row of every projection row; keys and values are those in the token's own segment."""
     back_out: Tensor
     """[N * H] padded query row of every output row."""
     prefix_slots: Tensor

@@ -1,9 +1,9 @@
-"""From prompts and responses to token ids and back, by the tokenizer's chat template where it has one.
+"""From prompts and responses to token ids and back, by the tokenizer's chat template if it has one.
 
-The layout that a model is trained on is exactly the one that it is sampled from: an example's tokens begin
+A model is trained on exactly the layout that it is sampled from: an example's tokens begin
 with `encode_prompt` of its prompt, and the loss covers the response and the one token that ends it.
 
-`ends` are those of the model (`Policy.ends`); without them, those that the tokenizer alone names.
+`ends` are the model's (`Policy.ends`), by default those that the tokenizer alone defines.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def encode_prompt(tokenizer: PreTrainedTokenizerBase, prompt: str) -> list[int]:
 def encode_prompts(
     tokenizer: PreTrainedTokenizerBase, prompts: Sequence[str], ends: TurnEnds | None = None
 ) -> list[list[int]]:
-    """Return `encode_prompt` of many prompts; one call of the tokenizer, so much faster.
+    """Return `encode_prompt` of many prompts, much faster by a single call of the tokenizer.
 
-    Raises InputError for a chat template that cannot be used, and where no token could end a response.
+    Raises InputError for a chat template that cannot be used, and when no token could end a response.
     """
     if not prompts:
         return []
@@ -48,9 +48,9 @@ def encode_example(
 ) -> Encoded:
     """Return tokens and loss mask of a prompt with its response; the response and its end are targets.
 
-    The end is one token, the chat template's or else eos: what a template writes behind it (a newline, an eos) is never
-    sampled. Raises InputError when the chat template renders the prompt differently once a response follows it: what
-    the model would be trained on is then not what it will see when it is sampled.
+    The end is one token, the chat template's or else eos: what a template writes after it (a newline, an eos) is never
+    sampled. Raises InputError when the chat template renders the prompt differently once a response follows: the model
+    would be trained on another context than it is sampled from.
     """
     return encode_examples(tokenizer, [(prompt, response)], ends)[0]
 
@@ -98,9 +98,9 @@ def decode_responses(
     *,
     wordings: Sequence[str] = (),
 ) -> list[str]:
-    """Return `decode_response` of many responses; one call of the tokenizer, so much faster.
+    """Return `decode_response` of many responses, much faster by a single call of the tokenizer.
 
-    `wordings`, one for each response, are what its item says; control tokens that it names stay in the text.
+    `wordings` are the texts of the items, one for each response; control tokens that occur in them are kept.
     """
     ends = find_turn_ends(tokenizer) if ends is None else ends
     stops, hidden = frozenset(ends.ids), ends.padding | ends.control.keys()
@@ -111,21 +111,21 @@ def decode_responses(
         _text_tokens(response, stops, hidden - named if named else hidden)
         for response, named in zip(responses, kept, strict=True)
     ]
-    # Late in a run most responses are equal.
+    # Late in a run many responses are equal.
     unique = list(dict.fromkeys(rows))
     texts = dict(zip(unique, _decode(tokenizer, unique), strict=True))
     return [texts[row] for row in rows]
 
 
 def _decode(tokenizer: PreTrainedTokenizerBase, rows: Sequence[Sequence[int]]) -> list[str]:
-    # Subclasses may decode in a way of their own.
+    # Subclasses may override decoding.
     if isinstance(tokenizer, PreTrainedTokenizerFast) and type(tokenizer)._decode is PreTrainedTokenizerFast._decode:
         return tokenizer.backend_tokenizer.decode_batch(list(map(list, rows)), skip_special_tokens=False)
     return [tokenizer.decode(list(row), skip_special_tokens=False, clean_up_tokenization_spaces=False) for row in rows]
 
 
 def _text_tokens(response: Sequence[int], stops: frozenset[int], hidden: frozenset[int]) -> tuple[int, ...]:
-    """Return the tokens before the first end, without those that are no text."""
+    """Return the tokens before the first end, without hidden ones."""
     tokens = tuple(response)
     if not stops.isdisjoint(tokens):
         tokens = tokens[: next(at for at, token in enumerate(tokens) if token in stops)]
@@ -133,7 +133,7 @@ def _text_tokens(response: Sequence[int], stops: frozenset[int], hidden: frozens
 
 
 def _check(tokenizer: PreTrainedTokenizerBase, ends: TurnEnds | None) -> TurnEnds:
-    """Return the ends; raise InputError for a template that cannot be used, and where there is no end."""
+    """Return the ends; raise InputError for a template that cannot be used, or when there is no end."""
     template_end(tokenizer)
     ends = find_turn_ends(tokenizer) if ends is None else ends
     _ = ends.trained
@@ -157,7 +157,7 @@ def _render_example(tokenizer: PreTrainedTokenizerBase, prompt: str, response: s
     """Return the text of the prompt, and what follows it."""
     if not tokenizer.chat_template:
         return prompt, response
-    if tokenizer.chat_template == TINY_CHAT_TEMPLATE:  # what it renders, without the price of the template engine
+    if tokenizer.chat_template == TINY_CHAT_TEMPLATE:  # what it renders, without the cost of the template engine
         return f"{prompt}\n", f"{response}{tokenizer.eos_token}"
     start, whole = render_chat(tokenizer, prompt), render_chat(tokenizer, prompt, response)
     if not whole.startswith(start):
@@ -180,13 +180,13 @@ def _mask_response(
 def split_example(
     tokenizer: PreTrainedTokenizerBase, ends: TurnEnds, prompt: list[int], whole: list[int], rest: str
 ) -> list[int]:
-    """Return the response's tokens of `whole`, the tokens of a prompt with the response `rest` behind it.
+    """Return the response's tokens of `whole`, the tokens of a prompt followed by the response `rest`.
 
-    They stop at the response's first end, which is added if absent. Raises InputError for a response that cannot be
-    told from its prompt.
+    They stop at the response's first end, which is added if absent. Raises InputError when the response cannot be
+    separated from its prompt.
     """
     response = whole[len(prompt) :]
-    if whole[: len(prompt)] != prompt:  # a token reaches across the border, which sampling could never produce
+    if whole[: len(prompt)] != prompt:  # a token spans prompt and response, which sampling could never produce
         (response,) = tokenize(tokenizer, [rest])
         if tokenizer.decode(prompt + response) != tokenizer.decode(whole):
             raise InputError(f"the tokenizer cannot encode the response {rest!r} apart from its prompt")

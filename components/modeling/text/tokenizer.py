@@ -1,8 +1,7 @@
 """The tiny tokenizer: single characters, plus one token for each phrase that all prompts of a domain share.
 
 A templated prompt of 70 characters becomes 6 to 12 tokens, and digits stay separate, which a small network
-needs for arithmetic. The result is an ordinary PreTrainedTokenizerFast folder:
-`AutoTokenizer.from_pretrained` loads it.
+needs for arithmetic. It is an ordinary PreTrainedTokenizerFast, which `AutoTokenizer.from_pretrained` loads.
 """
 
 from __future__ import annotations
@@ -98,7 +97,7 @@ def _assemble(alphabet: list[str], phrases: list[str], *, byte_fallback: bool, r
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[], unk_token=UNKNOWN, byte_fallback=byte_fallback))
     tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
     tokenizer.add_special_tokens([PAD, EOS, UNKNOWN, *marks])
-    # Marks are part of the text that a model writes, so they are not special: decoding keeps them.
+    # Marks are part of a model's text, so they are not special tokens: decoding keeps them.
     tokenizer.add_tokens([AddedToken(mark, normalized=False) for mark in (THINK, ANSWER)])
     tokenizer.add_tokens([AddedToken(phrase, normalized=False) for phrase in phrases])
     fast = PreTrainedTokenizerFast(

@@ -1,6 +1,6 @@
-"""Which tokens end a model's turn: one answer for sampling, training, decoding and saving.
+"""The tokens that end a model's turn, in one place for sampling, training, decoding and saving.
 
-A model folder says it in up to four places, which differ. Qwen2.5's base models name `<|endoftext|>` in tokenizer,
+A model folder defines them in up to four files, which differ. Qwen2.5's base models name `<|endoftext|>` in tokenizer,
 config and generation_config, and end turns with `<|im_end|>` in their chat template; Llama 3 lists three ends in config
 and generation_config; Gemma's `<end_of_turn>` is no eos_token. A response ends at any of them; training writes one.
 """
@@ -22,23 +22,23 @@ TEXT_MARKS = frozenset({THINK, "</think>", ANSWER, "</answer>"})
 """Marks that verifiers and metrics read: text, although some tokenizers hold them as special tokens."""
 QUESTION, PROBE = "What is six times seven?", "forty-two"
 TODAY = "26 Jul 2024"
-"""The date for Llama 3's templates, which else write that of the day: a recipe gives the same prompts on any."""
+"""The date for Llama 3's templates, which otherwise write the current one: prompts must not depend on the day."""
 
 
 @dataclass(frozen=True)
 class TurnEnds:
-    """How a model's responses end, and which of its tokens are no text."""
+    """How a model's responses end, and which of its tokens are not text."""
 
     ids: tuple[int, ...]
-    """Tokens that end a response, each once; training writes the first. Empty where nothing names one."""
+    """Tokens that end a response, each once; training writes the first. Empty if the model defines none."""
     padding: frozenset[int] = frozenset()
-    """Tokens that stand for nothing."""
+    """Padding tokens."""
     control: Mapping[int, str] = field(default_factory=dict)
-    """Special tokens with their texts: no part of what a response says, but where the recipe names them."""
+    """Special tokens with their texts: left out of a response's text unless its item names them."""
 
     @property
     def trained(self) -> int:
-        """Return the end that training writes; raise InputError where there is none."""
+        """Return the end that training writes; raise InputError if there is none."""
         if not self.ids:
             raise InputError(
                 "the tokenizer has no eos_token, and neither chat template, config.json nor generation_config.json "
@@ -47,18 +47,18 @@ class TurnEnds:
         return self.ids[0]
 
     def named_in(self, text: str) -> frozenset[int]:
-        """Return the control tokens that a text names, such as a prompt that asks for an answer between two of them."""
+        """Return the control tokens named in a text, such as a prompt that asks for an answer between two of them."""
         plain = text.replace("\\", "")  # patterns escape
         return frozenset(token for token, mark in self.control.items() if mark in plain)
 
 
 class TemplateEnd(NamedTuple):
-    """What a chat template writes behind a response."""
+    """What a chat template writes after a response."""
 
     token: int | None
-    """The mark that ends the turn; None where the template writes none."""
+    """The mark that ends the turn; None if the template writes none."""
     tail: str
-    """All of it, such as "<|im_end|>\\n"."""
+    """All text after the response, such as "<|im_end|>\\n"."""
 
 
 def find_turn_ends(
@@ -69,7 +69,7 @@ def find_turn_ends(
     """Return the ends that tokenizer, config.json and generation_config.json name.
 
     Training writes the chat template's; else the tokenizer's eos, else the first of the model's. A template that cannot
-    be used adds none: `template_end` says why as soon as something is to be rendered by it.
+    be used adds none: `template_end` raises the reason as soon as something is to be rendered.
     """
     found: list[int | None] = []
     if tokenizer is not None:
@@ -90,7 +90,7 @@ def find_turn_ends(
 
 
 def check_vocabulary(ends: TurnEnds, tokenizer: PreTrainedTokenizerBase | None, vocab_size: int) -> None:
-    """Raise InputError when the end that training writes is no token of the model."""
+    """Raise InputError when the end that training writes is outside the model's vocabulary."""
     if tokenizer is not None and ends.ids and ends.ids[0] >= vocab_size:
         raise InputError(
             f"turns end with token {ends.ids[0]}, but the model has {vocab_size} tokens: its tokenizer is of another "
@@ -102,10 +102,10 @@ _templates: WeakKeyDictionary[PreTrainedTokenizerBase, tuple[Any, TemplateEnd]] 
 
 
 def template_end(tokenizer: PreTrainedTokenizerBase) -> TemplateEnd:
-    """Return what the tokenizer's chat template ends a response with; each template is tried once.
+    """Return how the tokenizer's chat template ends a response; each template is tried once.
 
-    Raises InputError for a template that cannot be rendered, leaves the response out, or ends a turn with text that no
-    token stands for.
+    Raises InputError for a template that cannot be rendered, leaves the response out, or ends a turn with text that is
+    not a token.
     """
     template = tokenizer.chat_template
     known = _templates.get(tokenizer)
@@ -139,7 +139,7 @@ def render_messages(
             add_generation_prompt=generation,
             date_string=TODAY,
         )
-    # A template is a program of the model's authors: whatever it raises is a fault of the model folder.
+    # A template is a program in the model folder: whatever it raises is an error of that folder.
     except (TemplateError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
         turns = {1: "a user turn", 2: "a user and an assistant turn"}.get(len(messages))
         if turns is None or messages[0]["role"] != "user":

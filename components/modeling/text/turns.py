@@ -1,7 +1,7 @@
-"""Conversations as tokens: what a policy begins with, and what stands between the turns that it writes.
+"""Conversations as tokens: the policy's first context, and the template's tokens between the turns it writes.
 
-The layout that is trained on is the one that is sampled from: template tokens and the policy's own turns by turns.
-What the policy sampled is never tokenised again. A template whose earlier turns change once others follow them (one
+Training and sampling use one layout: template tokens alternate with the policy's own turns.
+Sampled tokens are never tokenised again. A template that changes earlier turns once others follow them (one
 that drops earlier thinking, say) is refused: a policy would be trained on a context that it never saw.
 """
 
@@ -28,23 +28,23 @@ from components.modeling.text.turn_ends import (
 )
 
 PROBES = (PROBE, f"<think>\nSix sevens.\n</think>\n\n{PROBE}")
-"""Stand for what the policy will write: a template must leave either as it is when turns follow."""
+"""Placeholders for the policy's turns: a template must leave both unchanged when turns follow."""
 SHOWN_CHARS = 60
 Learn = Literal["last", "all", "marked"]
 Piece = tuple[str, str]
-"""What the template writes before a turn of the assistant, and the turn with the mark that ends it."""
+"""The template's text before a turn of the assistant, and the turn with its end mark."""
 Tokens = tuple[list[int], list[int]]
-"""The same as tokens: a gap as it stands behind the end token, and the turn with its end token."""
+"""The same as tokens: the gap after the previous end token, and the turn with its end token."""
 
 
 @dataclass(frozen=True)
 class Script:
-    """The template's tokens of a conversation: all but what the policy writes."""
+    """The template's tokens of a conversation: everything but the policy's turns."""
 
     opening: list[int]
     """Up to the first open turn, its generation prompt included."""
     gaps: tuple[list[int], ...]
-    """Behind the end token of each open turn but the last, through the next generation prompt."""
+    """From the end token (excluded) of each open turn but the last, through the next generation prompt."""
     end: int
     """The token that ends a turn."""
 
@@ -58,7 +58,7 @@ class Script:
         return len(self.opening) + turn_tokens * self.num_turns + sum(len(gap) + 1 for gap in self.gaps)
 
     def following(self, turn: int, sampled: Sequence[int] | None = None) -> list[int]:
-        """Return what follows the sampled turn number `turn`, from 0; without `sampled`, its end token is there."""
+        """Return what follows sampled turn number `turn` (from 0); without `sampled`, its end token is assumed."""
         missing = sampled is not None and (not sampled or sampled[-1] != self.end)
         return [self.end, *self.gaps[turn]] if missing else list(self.gaps[turn])
 
@@ -77,8 +77,8 @@ def following(
 ) -> list[int]:
     """Return the template's tokens after sampled turn number `turn` (from 0) through the next generation prompt.
 
-    A turn that was cut by the token limit lacks the template's end token, which then comes first: give `sampled`, the
-    turn's tokens, and that is seen. Raises InputError for the last turn, which nothing follows.
+    A turn that was cut by the token limit lacks the template's end token, which then comes first; pass the turn's
+    tokens as `sampled` to detect this. Raises InputError for the last turn, which nothing follows.
     """
     found = script(tokenizer, messages, ends)
     if not 0 <= turn < len(found.gaps):
@@ -104,7 +104,7 @@ def scripts(
 ) -> list[Script]:
     """Return the script of each task, which is a prompt (one turn, encoded by `encode_prompts`) or messages.
 
-    Errors as of `script`; they begin with the task's name, of `names`, where it is the messages that are wrong.
+    Errors as in `script`; those about messages begin with the task's name from `names`.
     """
     ends = find_turn_ends(tokenizer) if ends is None else ends
     prompts = iter(encode_prompts(tokenizer, [task for task in tasks if isinstance(task, str)], ends))
@@ -122,7 +122,7 @@ def scripts(
 
 
 def _probed_pieces(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> list[Piece]:
-    """Return the pieces of messages with a probe in the place of each open turn."""
+    """Return the pieces of messages with a probe in place of each open turn."""
     plain, thinking = (_pieces(tokenizer, filled(messages, [probe] * num_turns(messages))) for probe in PROBES)
     if [gap for gap, _ in plain] != [gap for gap, _ in thinking]:
         raise InputError("the chat template writes other text between turns once a turn holds <think>")
@@ -130,7 +130,7 @@ def _probed_pieces(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Messag
 
 
 def _script(messages: Sequence[Message], pairs: Sequence[Tokens], ends: TurnEnds) -> Script:
-    """Return the template's tokens, and those of given turns, cut at the open ones."""
+    """Return the tokens of the template and of given turns, cut at the open turns."""
     open_turns = [m.is_open for m in messages if m.role == "assistant"] + [True]
     parts: list[list[int]] = [[]]
     for (gap, response), is_open in zip(pairs, open_turns, strict=True):
@@ -153,7 +153,7 @@ def encode_conversation(
 
     Targets are the assistant's turns with the token that ends each: the last one, all, or those whose message has
     `learn: true`. `encode(m[:k])` is a prefix of `encode(m[:k+1])`. Raises InputError as `script` does, and for an open
-    turn: nothing is known of it.
+    turn, which has no content to encode.
     """
     return encode_conversations(tokenizer, {"": messages}, ends, learn=learn)[0]
 
@@ -222,7 +222,7 @@ def _pieces(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> 
 
 
 def _behind(text: str, start: str, at: int) -> str:
-    """Return what follows `start`; raise InputError with the place where the template diverges from it."""
+    """Return what follows `start`; raise InputError with the position where the template diverges from it."""
     if text.startswith(start):
         return text[len(start) :]
     place = next((n for n, (a, b) in enumerate(zip(text, start, strict=False)) if a != b), min(len(text), len(start)))
@@ -236,7 +236,7 @@ def _behind(text: str, start: str, at: int) -> str:
 def _tokens(
     tokenizer: PreTrainedTokenizerBase, ends: TurnEnds, conversations: Sequence[Sequence[Piece]]
 ) -> list[list[Tokens]]:
-    """Return the tokens of each conversation's pieces, by two calls of the tokenizer."""
+    """Return the tokens of each conversation's pieces, in two calls of the tokenizer."""
     mark = tokenizer.convert_ids_to_tokens(ends.trained)
     pieces = [(number, *piece) for found in conversations for number, piece in enumerate(found)]
     if not pieces:

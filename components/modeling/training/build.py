@@ -19,9 +19,9 @@ def build_trainer(
     backends: Backends | None = None,
     ranks: Ranks | None = None,
 ) -> Trainer:
-    """Return what trains `policy`: plain torch unless `backends` say DeepSpeed.
+    """Return the trainer of `policy`: plain torch unless `backends` ask for DeepSpeed.
 
-    Raises InputError when nothing is to be trained, or when the optimiser cannot be shared out as asked.
+    Raises InputError when no parameter is trainable, or when the optimiser cannot be sharded as asked.
     """
     backends, ranks = backends or Backends(), ranks or current_ranks()
     if backends.recompute:

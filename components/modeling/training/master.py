@@ -1,7 +1,7 @@
-"""Float32 copies of weights of lower precision, which an optimiser moves in their place.
+"""Float32 copies of low-precision weights, which an optimiser updates in their place.
 
 An update that is smaller than half of a weight's last bit is lost in bfloat16, where that is 1/512 of the weight: RL's
-learning rates of 1e-6 would move nothing. In a float32 copy such updates add up (Micikevicius et al. 2018,
+learning rates of 1e-6 would change nothing. In a float32 copy such updates add up (Micikevicius et al. 2018,
 arXiv:1710.03740, section 3.1).
 """
 
@@ -15,11 +15,11 @@ import torch
 from torch import Tensor, nn
 
 MASTER = "master"
-"""What the float32 weights are called among an optimiser's states."""
+"""Name of the float32 weights among an optimiser's states."""
 
 
 class MasterWeights:
-    """The parameters that an optimiser moves: a model's own where they are precise, else float32 copies."""
+    """The parameters that an optimiser updates: a model's own if they are float32, else float32 copies."""
 
     def __init__(self, parameters: Mapping[str, nn.Parameter]) -> None:
         self._own = {name: p for name, p in parameters.items() if p.dtype in (torch.bfloat16, torch.float16)}
@@ -28,9 +28,9 @@ class MasterWeights:
 
     @contextmanager
     def taking_gradients(self) -> Iterator[None]:
-        """Let backward passes inside add up in float32: a gradient moves to its copy as soon as it is made.
+        """Accumulate gradients of backward passes inside in float32: each moves to its copy as soon as it is computed.
 
-        64 gradients that are added up in bfloat16 lose 1 % of their sum.
+        64 gradients summed in bfloat16 lose 1 % of their sum.
         """
         hooks = [
             parameter.register_post_accumulate_grad_hook(partial(self._take_gradient, name))
@@ -64,14 +64,14 @@ class MasterWeights:
             parameter.copy_(self._copies[name])
 
     def state(self) -> dict[str, Tensor]:
-        """Return "master/<parameter name>" -> float32 weights, of those that have a copy."""
+        """Return "master/<parameter name>" -> float32 weights, for parameters that have a copy."""
         return {f"{MASTER}/{name}": copy.detach() for name, copy in self._copies.items()}
 
     @torch.no_grad()
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Restore what `state` returned; the model's own weights stand in for what it lacks.
+        """Restore what `state` returned; copies that it lacks are set from the model's weights.
 
-        Weights that have no copy here may have had one where the state was saved, and be rounded in the model.
+        Weights without a copy here may have had one when the state was saved; the model then holds them rounded.
         """
         for name, parameter in self.trained.items():
             parameter.copy_(state.get(f"{MASTER}/{name}", self._own.get(name, parameter)))

@@ -2,7 +2,7 @@
 
 K. Jordan et al., "Muon: An optimizer for hidden layers in neural networks", 2024
 (https://kellerjordan.github.io/posts/muon/); step sizes of J. Liu et al., "Muon is Scalable for LLM
-Training", arXiv:2502.16982, section 2.2. It computes what torch.optim.Muon does, and also: a parameter that
+Training", arXiv:2502.16982, section 2.2. It computes what torch.optim.Muon does; in addition, a parameter that
 stacks several matrices (query, key and value, say) is orthogonalised one matrix at a time; matrices of one
 shape go through the iteration as one batch; and the iteration runs in float32 where bfloat16 would be
 emulated.

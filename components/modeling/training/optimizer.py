@@ -1,5 +1,4 @@
-"""From OptimizerConfig to one object that clips, schedules and steps, with a state that saves as plain
-tensors."""
+"""From OptimizerConfig to one object that clips, schedules and steps, and whose state is plain tensors."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ __all__ = [
 
 TABLES = {"head", "lm_head", "wte", "wpe"}
 """Last parts of parameter names, beside those that begin with "embed", of lookup tables and output heads:
-their rows are separate vectors, for which Muon is not meant (Jordan's post)."""
+their rows are separate vectors, which Muon is not meant for (Jordan's post)."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ class Update:
 class Optimizer:
     """AdamW, alone or beside Muon, under one learning-rate schedule and one clip of the whole gradient.
 
-    Weights of lower precision than float32 have float32 copies, which are what is moved.
+    Weights of lower precision than float32 have float32 copies, which the optimiser updates.
     """
 
     def __init__(
@@ -61,11 +60,11 @@ class Optimizer:
 
     @property
     def trained(self) -> Mapping[str, nn.Parameter]:
-        """Return by name what is moved and has the gradients that were accumulated: weights or their copies."""
+        """Return the parameters that are updated and hold the gradients, by name: weights or their copies."""
         return self._masters.trained
 
     def accumulating(self) -> AbstractContextManager[None]:
-        """Return a context whose backward passes add up in float32, whatever the weights' precision."""
+        """Return a context in which gradients accumulate in float32, whatever the weights' precision."""
         return self._masters.taking_gradients()
 
     def step(self, step: int, *, scale: float = 1.0) -> Update:
@@ -96,7 +95,7 @@ class Optimizer:
         return Update(grad_norm=norm, learning_rate=rate, clipped=clipped)
 
     def zero_grad(self) -> None:
-        """Forget the accumulated gradients."""
+        """Clear the accumulated gradients."""
         self._masters.take_gradients()
         for parameter in self._parameters.values():
             parameter.grad = None
@@ -112,9 +111,9 @@ class Optimizer:
         return states | self._masters.state()
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Restore what `state` returned, bit for bit; {} forgets all averages. The model's weights are loaded before.
+        """Restore what `state` returned, bit for bit; {} resets all averages. Load the model's weights first.
 
-        Raises InputError when it is of other parameters.
+        Raises InputError when the state belongs to other parameters.
         """
         owners = {p: inner for inner in self._inner for group in inner.param_groups for p in group["params"]}
         for inner in self._inner:
@@ -131,7 +130,7 @@ class Optimizer:
 
 
 def gradient_failure(norm: float, step: int, config: OptimizerConfig) -> str:
-    """Return what to tell people about a gradient that is not finite."""
+    """Return the error message for a gradient that is not finite."""
     return (
         f"the gradient became {norm} at step {step}; lower optimizer.peak_learning_rate "
         f"({config.peak_learning_rate:g}) or add optimizer.warmup_steps"
@@ -147,8 +146,8 @@ def build_optimizer(
 ) -> Optimizer:
     """Return the optimiser of all parameters of `module` that require a gradient.
 
-    `row_blocks` (Policy.row_blocks) names the matrices that are stacked in one parameter. Raises InputError
-    when nothing is to be trained.
+    `row_blocks` (Policy.row_blocks) gives the matrices that are stacked in one parameter. Raises InputError
+    when no parameter is trainable.
     """
     parameters = {name: p for name, p in module.named_parameters() if p.requires_grad}
     if not parameters:

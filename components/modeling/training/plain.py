@@ -1,4 +1,4 @@
-"""Plain torch: one process, or replicas that add up their gradients and make the same update (ZeRO 0)."""
+"""Plain torch: one process, or replicas that sum their gradients and make the same update (ZeRO 0)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from components.modeling.training.optimizer import Optimizer, Update
 from components.modeling.training.trainer import P, R, Trainer
 
 BUCKET_ELEMENTS = 1 << 26
-"""Most gradient elements that travel in one message."""
+"""Most gradient elements in one message."""
 
 
 class TorchTrainer(Trainer):
@@ -55,9 +55,9 @@ class TorchTrainer(Trainer):
 
 
 class ReplicaTrainer(TorchTrainer):
-    """Every rank holds the whole model and optimiser; micro-batches are dealt out and gradients added up.
+    """Every rank holds the whole model and optimiser; micro-batches are distributed and gradients summed.
 
-    What ZeRO calls stage 0. Any optimiser works, Muon too: all ranks make one and the same update.
+    ZeRO's stage 0. Any optimiser works, Muon included: all ranks make the same update.
     """
 
     def accumulate(self, parts: Sequence[P], loss_of: Callable[[P], tuple[Tensor, R]]) -> list[R]:
@@ -87,7 +87,7 @@ class ReplicaTrainer(TorchTrainer):
 
 
 def _buckets(parameters: Sequence[torch.nn.Parameter]) -> list[list[torch.nn.Parameter]]:
-    """Cut parameters, in order, into messages of bounded size."""
+    """Group parameters, in order, into messages of bounded size."""
     buckets: list[list[torch.nn.Parameter]] = []
     size = BUCKET_ELEMENTS
     for parameter in parameters:

@@ -1,4 +1,4 @@
-"""The interface of training backends: what a loop does with gradients and optimiser, whoever shares the work."""
+"""The interface of training backends: gradients and updates, however the work is distributed."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ R = TypeVar("R")
 
 
 class Trainer(ABC):
-    """Gradients of a policy over micro-batches, then one update; every rank calls everything with equal arguments."""
+    """Gradients of a policy over micro-batches, then one update; all ranks call every method with equal arguments."""
 
     policy: Policy
     ranks: Ranks
     total_steps: int
-    """Updates of the learning-rate schedule; may be set anew when a schedule begins."""
+    """Updates of the learning-rate schedule; may be changed when a new schedule begins."""
 
     @abstractmethod
     def accumulate(self, parts: Sequence[P], loss_of: Callable[[P], tuple[Tensor, R]]) -> list[R]:
-        """Add the gradients of all parts' losses; return what `loss_of` says of each part, in order, on every rank.
+        """Add the gradients of all parts' losses; return each part's remark, in order, on every rank.
 
-        `loss_of` gives a part's share of the whole loss, a scalar, and a remark that can be pickled. Denominators are
+        `loss_of` returns a part's share of the whole loss, a scalar, and a remark that can be pickled. Denominators are
         global: the loss of a batch is the plain sum over its parts, whichever rank computes them.
         """
 
@@ -45,13 +45,13 @@ class Trainer(ABC):
     def state(self) -> dict[str, Tensor]:
         """Return the whole optimiser state as "<kind>/<parameter name>" -> tensor; all ranks must call it.
 
-        The first rank gets it; another may get {}, so that a host holds it once. It is the same whatever the number of
-        ranks, so a checkpoint resumes at another.
+        The first rank gets it; others may get {}, so that a host holds it once. It does not depend on the number of
+        ranks, so a checkpoint can resume with another.
         """
 
     @abstractmethod
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Restore what `state` returned; {} forgets all averages. The policy's weights are loaded before."""
+        """Restore what `state` returned; {} resets all averages. Load the policy's weights first."""
 
     def whole(self) -> AbstractContextManager[None]:
         """Return a context in which every rank holds all weights: to sample, to score, to copy and to save."""
@@ -64,7 +64,7 @@ class Trainer(ABC):
             return sum(p.numel() for p in self.policy.module.parameters())
 
     def save(self, folder: Path) -> None:
-        """Write the policy as a Hugging Face folder; the first rank alone writes."""
+        """Write the policy as a Hugging Face folder; only the first rank writes."""
         with self.whole():
             if self.ranks.first:
                 self.policy.save(folder)

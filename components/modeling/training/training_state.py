@@ -29,10 +29,10 @@ GLOBAL_TORCH, GLOBAL_CUDA = "global/torch", "global/cuda"
 
 @dataclass(frozen=True)
 class TrainingState:
-    """Where a loop stood."""
+    """A loop's position and the caller's own state."""
 
     step: int
-    """Optimiser steps that are done."""
+    """Optimiser steps done."""
     extra: dict[str, Any] = field(default_factory=dict)
     """The caller's own JSON state (data position, running sums ...)."""
     tensors: dict[str, Tensor] = field(default_factory=dict)
@@ -49,7 +49,7 @@ def save_training_state(
 ) -> None:
     """Write trainable weights, optimiser state and all random generators, the global ones included.
 
-    With a trainer all ranks must call it; the first one alone writes. Generators of Python, NumPy and torch are equal
+    With a trainer all ranks must call it; only the first one writes. Generators of Python, NumPy and torch are equal
     on all ranks.
     """
     writes = trainer is None or trainer.ranks.first

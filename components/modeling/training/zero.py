@@ -1,4 +1,4 @@
-"""DeepSpeed's ZeRO 1 to 3: optimiser states, then gradients, then weights are shared out over the ranks.
+"""DeepSpeed's ZeRO 1 to 3: optimiser states, then also gradients, then also weights are sharded over the ranks.
 
 Rajbhandari et al. 2020 (arXiv:1910.02054), section 5; offload to the host: Ren et al. 2021 (arXiv:2101.06840).
 """
@@ -28,7 +28,7 @@ from components.modeling.training.zero_state import ZeroState
 
 
 class _Compute(nn.Module):
-    """Lets the engine run any function of the policy as one forward pass, so that its hooks see the whole of it."""
+    """Lets the engine run any function of the policy as one forward pass, so that its hooks cover all of it."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
@@ -53,12 +53,12 @@ class ZeroTrainer(Trainer):
             raise InputError("no parameter of the model requires a gradient; nothing would be trained")
         self._names = tuple(trained)
         self._engine = _engine(policy, config, trained, backends)
-        # Asked only now: the engine gives all weights one precision, adapters in float32 on a bfloat16 model too.
+        # Read only now: the engine gives all weights one precision, even float32 adapters on a bfloat16 model.
         self._low_precision = next(iter(trained.values())).dtype != torch.float32
         self._zero_state = ZeroState(self._engine.optimizer, self._stage, ranks.index, trained)
 
     def accumulate(self, parts: Sequence[P], loss_of: Callable[[P], tuple[Tensor, R]]) -> list[R]:
-        """Add the gradients of this rank's parts' losses, in as many passes as the other ranks make."""
+        """Add the gradients of this rank's parts' losses, in as many passes as on the other ranks."""
         remarks: list[R] = []
         for part, counts in self.ranks.rounds(parts):
             loss, remark = self._forward(part, loss_of)
@@ -85,7 +85,7 @@ class ZeroTrainer(Trainer):
             group["lr"] = rate
         self._engine.step()
         norm = float(self._engine.get_global_grad_norm())
-        if not math.isfinite(norm) or norm < 0:  # DeepSpeed says -1 of a norm that is not finite
+        if not math.isfinite(norm) or norm < 0:  # DeepSpeed returns -1 for a norm that is not finite
             raise StageFailed(gradient_failure(math.nan if norm < 0 else norm, step, self._config))
         limit = self._config.clip_norm
         return Update(grad_norm=norm, learning_rate=rate, clipped=limit is not None and norm > limit)
@@ -95,7 +95,7 @@ class ZeroTrainer(Trainer):
         return self._zero_state.read(master=self._low_precision)
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Restore what `state` returned, each rank its share; the float32 weights are the policy's or the state's."""
+        """Restore each rank's share of what `state` returned; the float32 weights are the policy's or the state's."""
         if state:
             with self.whole():
                 self._zero_state.weights_to_master((name, p.detach()) for name, p in self.policy.trainable())
@@ -103,7 +103,7 @@ class ZeroTrainer(Trainer):
 
     @contextmanager
     def whole(self) -> Iterator[None]:
-        """Hold all weights on every rank; what is written to them inside is kept."""
+        """Hold all weights on every rank; changes made to them inside are kept."""
         if self._stage < 3:
             yield
             return
@@ -116,7 +116,7 @@ class ZeroTrainer(Trainer):
 
 @contextmanager
 def _without_hooks(module: nn.Module) -> Iterator[None]:
-    """Keep DeepSpeed from letting go of weights behind each forward pass; a copy of the module has no hooks."""
+    """Keep DeepSpeed from releasing weights after each forward pass; a copy of the module has no hooks."""
     parts = list(module.modules())
     kept = [(part._forward_hooks, part._forward_pre_hooks) for part in parts]
     try:
@@ -139,9 +139,9 @@ def _engine(policy: Policy, config: OptimizerConfig, trained: Mapping[str, nn.Pa
             "trainer deepspeed needs the package deepspeed; install it, or set `backend: {trainer: torch}`"
         ) from error
     logger.setLevel(logging.WARNING)
-    # A shared-memory all-reduce that it would compile at the first start, for minutes and with a compiler.
+    # A shared-memory all-reduce that it would compile at the first start: that takes minutes and needs a compiler.
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
-    with redirect_stdout(StringIO()):  # its stage 1 in bfloat16 prints how full the memory is
+    with redirect_stdout(StringIO()):  # its stage 1 in bfloat16 prints memory usage
         engine, *_ = deepspeed.initialize(
             model=_Compute(policy.module),
             optimizer=adamw(trained.values(), config),
@@ -169,7 +169,7 @@ def _settings(policy: Policy, config: OptimizerConfig, backends: Backends) -> di
         "zero_force_ds_cpu_optimizer": False,
         "zero_optimization": zero,
         "bf16": {"enabled": bf16},
-        # 64 micro-batches that are added up in bfloat16 lose 1 % of their sum.
+        # 64 micro-batches summed in bfloat16 lose 1 % of their sum.
         **({"data_types": {"grad_accum_dtype": "fp32"}} if bf16 else {}),
     }
 
@@ -177,7 +177,7 @@ def _settings(policy: Policy, config: OptimizerConfig, backends: Backends) -> di
 def _live_weights(size: int) -> dict[str, int]:
     """Return how many of `size` weights stage 3 holds whole at a time; DeepSpeed's own limits are for large models.
 
-    Under those alone a model of a billion weights would never be shared out while it computes.
+    With those a model of a billion weights would never be sharded while it computes.
     """
     return {
         "stage3_max_live_parameters": min(1_000_000_000, size // 4),

@@ -32,12 +32,12 @@ class Fragment:
     count: int
 
     def of(self, flat: Tensor) -> Tensor:
-        """Return [count]: this fragment of a tensor that is laid out as `self.flat`."""
+        """Return [count] this fragment of a tensor with the layout of `self.flat`."""
         return flat.narrow(0, self.flat_start, self.count)
 
 
 def fragments(zero: Any, stage: int, rank: int, parameters: Mapping[str, nn.Parameter]) -> dict[str, Fragment]:
-    """Return the fragment of every parameter of which this rank holds a part; `zero` is the engine's optimiser."""
+    """Return this rank's fragment of every parameter that it holds a part of; `zero` is the engine's optimiser."""
     found: dict[str, Fragment] = {}
     for name, parameter in parameters.items():
         if stage == 3:
@@ -57,7 +57,7 @@ def fragments(zero: Any, stage: int, rank: int, parameters: Mapping[str, nn.Para
 
 
 def _flats(zero: Any) -> list[Tensor]:
-    """Return this rank's flat tensors of stage 1 or 2; bfloat16 at stage 1 has an optimiser of its own."""
+    """Return this rank's flat tensors of stage 1 or 2; bfloat16 at stage 1 has a separate optimiser."""
     from deepspeed.runtime.bf16_optimizer import BF16_Optimizer
 
     own = isinstance(zero, BF16_Optimizer)
@@ -75,7 +75,7 @@ class ZeroState:
         self._first = rank == 0
 
     def read(self, *, master: bool) -> dict[str, Tensor]:
-        """Return "<kind>/<parameter>" -> whole tensor on the CPU, on the first rank: no other host holds them.
+        """Return "<kind>/<parameter>" -> whole tensor on the CPU of the first rank only.
 
         All ranks must call it; the others get {}. Before the first update there are no averages.
         """
@@ -95,7 +95,7 @@ class ZeroState:
         return found
 
     def write(self, state: Mapping[str, Tensor]) -> None:
-        """Set everything from what `read` returned; without averages, the next update is the first."""
+        """Restore what `read` returned; without averages, the next update counts as the first."""
         unknown = {key.partition("/")[2] for key in state} - set(self._parameters)
         if unknown:
             name = min(unknown)
@@ -112,22 +112,22 @@ class ZeroState:
                     _copy(fragment.of(own[kind]), state[f"{kind}/{name}"], fragment)
 
     def weights_to_master(self, weights: Iterable[tuple[str, Tensor]]) -> None:
-        """Set the float32 weights from whole tensors: what the optimiser goes on from."""
+        """Set the float32 weights, which the optimiser updates, from whole tensors."""
         for name, weight in weights:
             if fragment := self._fragments.get(name):
                 _copy(fragment.of(fragment.flat), weight, fragment)
 
     def _own(self, flat: Tensor, step: Tensor) -> dict[str, Tensor]:
-        """Return the optimiser's state of a flat tensor, made where there is none yet."""
+        """Return the optimiser's state of a flat tensor, created if there is none yet."""
         own = self._optimizer.state[flat]
         if not own:
-            # Beside the weights: a fused update refuses a count that is elsewhere.
+            # On the device of the weights, as a fused update requires.
             own["step"] = torch.tensor(float(step), device=flat.device)
             own.update({kind: torch.zeros_like(flat) for kind in AVERAGES})
         return own
 
     def _gather(self, name: str, kind: str) -> Tensor:
-        """Return a parameter's whole master weights or average, where it computes; right on the first rank alone."""
+        """Return a parameter's whole master weights or average on its device; valid on the first rank only."""
         shape = self._shapes[name]
         fragment = self._fragments.get(name)
         device = self._parameters[name].device

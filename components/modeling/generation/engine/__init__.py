@@ -1,1 +1,1 @@
-"""Generation in an engine of another process, such as vLLM."""
+"""Generation by an engine in another process, such as vLLM."""

@@ -1,8 +1,8 @@
-"""The engine's process: answers requests of the stage that started it, one at a time, until either of them ends.
+"""The engine's process: answers requests of the stage that started it, one at a time, until either process ends.
 
     python -m components.modeling.generation.engine.engine --engine MODULE:CLASS --channel FD --parent PID
 
-It may run in another environment than the stage: it needs numpy and what its engine needs.
+Its environment may differ from the stage's: it needs only numpy and the engine's own packages.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from components.runtime.system.parent import die_with_parent
 
 
 class Engine(Protocol):
-    """What draws responses in the engine's process."""
+    """Draws responses in the engine's process."""
 
     def start(self, folder: str, options: dict[str, Any]) -> Header:
         """Load the model folder; return facts about the engine: at least `max_positions`."""
         ...
 
     def load(self, folder: str) -> None:
-        """Take over the weights of the model folder; what was cached of earlier ones is forgotten."""
+        """Load the weights of the model folder and drop what was cached with earlier ones."""
         ...
 
     def sample(self, settings: Header, arrays: Arrays) -> Arrays:
@@ -37,12 +37,12 @@ class Engine(Protocol):
         ...
 
     def rest(self) -> None:
-        """Give memory back until the next call."""
+        """Release memory until the next call."""
         ...
 
 
 def serve(channel: socket.socket, engine: Engine) -> None:
-    """Answer requests until the channel closes. An error is reported, and its traceback printed; the engine goes on."""
+    """Answer requests until the channel closes. An error is reported, its traceback printed, and serving goes on."""
     while True:
         try:
             header, arrays = frames.receive(channel)
@@ -52,7 +52,7 @@ def serve(channel: socket.socket, engine: Engine) -> None:
             reply, found = _answer(engine, header, arrays)
         except ModuleNotFoundError as error:
             reply, found = {"error": str(error), "missing": error.name}, {}
-        except Exception as error:  # the boundary of the process: whatever it is, the stage is told
+        except Exception as error:  # process boundary: every error is reported to the stage
             traceback.print_exc()
             reply, found = {"error": f"{type(error).__name__}: {error}"}, {}
         frames.send(channel, reply, found)
@@ -81,15 +81,15 @@ def main() -> int:
     parser.add_argument("--parent", type=int, required=True, help="process that this one ends with")
     arguments = parser.parse_args()
     die_with_parent()
-    if os.getppid() != arguments.parent:  # it was gone before it could be watched
+    if os.getppid() != arguments.parent:  # the parent ended before die_with_parent took effect
         return 1
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the stage's to handle
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the stage handles Ctrl-C
     channel = socket.socket(fileno=arguments.channel)
-    channel.set_inheritable(False)  # processes of the engine's own must not keep the channel open
+    channel.set_inheritable(False)  # child processes of the engine must not keep the channel open
     module, _, name = arguments.engine.partition(":")
     serve(channel, getattr(importlib.import_module(module), name)())
     sys.stdout.flush()
-    os._exit(0)  # engines leave threads behind that would hold up an orderly end
+    os._exit(0)  # engines leave threads behind that would block a normal exit
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The stage's side of an engine: its process, and what is said when it ends too early."""
+"""The stage's side of an engine: its process, and the error message when it ends too early."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class EngineFailed(PosttrainError):
 
 
 class EngineProcess:
-    """A running engine. It ends with this process, however that ends, and when it is closed or forgotten."""
+    """A running engine. It ends with this process, however that ends, and when it is closed or garbage-collected."""
 
     def __init__(
         self, engine: str, *, python: str, environment: Mapping[str, str], without: Collection[str] = ()
@@ -37,10 +37,10 @@ class EngineProcess:
         """Start `engine` (MODULE:CLASS) with `python`, in this process's environment with changes.
 
         Raises:
-            InputError: there is no such python.
+            InputError: `python` cannot be started.
         """
         self.name, self.python = engine, python
-        # Without a name in any folder, so that nothing is left behind when this process is killed.
+        # An unnamed file, so that nothing is left behind when this process is killed.
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process lives
         self._channel, theirs = socket.socketpair()
         command = [python, "-m", "components.modeling.generation.engine.engine", "--engine", engine]
@@ -74,7 +74,7 @@ class EngineProcess:
         return self.reply(doing)
 
     def send(self, call: str, doing: str, arrays: Mapping[str, np.ndarray] | None = None, **header: object) -> None:
-        """Send a request, whose reply must be read before the next; `doing` says in errors what it was for.
+        """Send a request, whose reply must be read before the next; errors quote `doing`, its purpose.
 
         Raises:
             EngineFailed: the engine has ended.
@@ -88,7 +88,7 @@ class EngineProcess:
         """Wait for the reply to the last request.
 
         Raises:
-            EngineFailed: the engine ended, or reports an error.
+            EngineFailed: the engine ended or reports an error.
             InputError: the engine's environment lacks a package.
         """
         try:
@@ -106,11 +106,11 @@ class EngineProcess:
         return reply, found
 
     def close(self) -> None:
-        """End the engine, by force if it takes long."""
+        """End the engine; kill it if it takes too long."""
         self._end()
 
     def _wait(self) -> None:
-        """Wait for a reply or the end of the process; descendants of a killed engine may hold its channel open."""
+        """Wait for a reply or the end of the process, as children of a killed engine may hold its channel open."""
         while not select.select([self._channel], [], [], 0.5)[0]:
             if self._process.poll() is not None and not select.select([self._channel], [], [], 0)[0]:
                 raise frames.ChannelClosed("the process has ended")
@@ -137,7 +137,7 @@ class EngineProcess:
 
 
 def _end(process: subprocess.Popen[bytes], channel: socket.socket, log: IO[bytes]) -> None:
-    channel.close()  # which tells the engine to end
+    channel.close()  # makes the engine end
     try:
         process.wait(GRACE_SECONDS)
     except subprocess.TimeoutExpired:

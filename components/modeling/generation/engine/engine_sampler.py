@@ -1,4 +1,4 @@
-"""EngineSampler: draws by an engine in a process of its own, which is given the policy's weights."""
+"""EngineSampler: draws with an engine in its own process, which loads the policy's weights."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from components.modeling.models.policy import Policy
 
 SHARED_MEMORY = Path("/dev/shm")
 MIN_TEMPERATURE = 0.01
-"""vLLM raises temperatures between 0 and this one to it."""
+"""vLLM raises temperatures between 0 and this value to it."""
 
 
 class EngineSampler(Sampler):
-    """Samples of an engine, with what the policy says of them beside the engine's own log-probabilities.
+    """Samples of an engine, with the policy's log-probabilities beside the engine's own.
 
-    The engine starts with the first weights. Samples are of the weights at the last `load_weights`.
+    The engine starts with the first weights. Samples come from the weights of the last `load_weights`.
     """
 
     is_policy = False
 
     def __init__(self, policy: Policy, start: Callable[[], EngineProcess], options: dict[str, Any]) -> None:
-        """`start` makes an engine process; `options` are given to the engine, beside the policy's dtype."""
+        """`start` returns an engine process; the engine gets `options` and the policy's dtype."""
         super().__init__(policy)
         self._start, self._options = start, options
         self._engine: EngineProcess | None = None
@@ -52,7 +52,7 @@ class EngineSampler(Sampler):
         return None if self._engine is None else self._engine.pid
 
     def load_weights(self, policy: Policy | None = None) -> None:
-        """Hand the weights over in place; an engine that runs another architecture is started anew."""
+        """Replace the engine's weights in place; restart an engine that runs another architecture."""
         self._finish()
         self.policy = policy or self.policy
         shared = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
@@ -90,7 +90,7 @@ class EngineSampler(Sampler):
         prefixes: Sequence[Sequence[int]] | None = None,
         processor: LogitsProcessor | None = None,
     ) -> Samples:
-        """Draw by the engine, then score by the policy: entropies, and `policy_logprobs`.
+        """Draw with the engine, then score with the policy: entropies and `policy_logprobs`.
 
         A forced token's log-probability is the policy's. One seed per request is drawn from `generator`.
         """
@@ -103,7 +103,7 @@ class EngineSampler(Sampler):
         return samples
 
     def begin(self, prompts: Sequence[Sequence[int]], config: SamplingConfig, *, generator: torch.Generator) -> Drawing:
-        """Send the request; the engine draws while this process does other things, until its next call."""
+        """Send the request; the engine draws in the background until its next call."""
         return self._begin_draw(prompts, config, generator, None)
 
     def _begin_draw(
@@ -139,7 +139,7 @@ class EngineSampler(Sampler):
     def _order(
         self, requests: list[Request], config: SamplingConfig, ends: frozenset[int], generator: torch.Generator
     ) -> Callable[[], Arrays]:
-        """Send what has to be drawn; return what waits for the reply."""
+        """Send what has to be drawn; return a function that waits for the reply."""
         drawing = [request for request in requests if request.limit]
         seeds = torch.zeros(len(drawing), dtype=torch.int64)
         if not config.greedy:
@@ -168,7 +168,7 @@ class EngineSampler(Sampler):
             raise EngineFailed(f"the engine's reply does not fit the request: {error}") from error
 
     def _finish(self) -> None:
-        """Wait for a draw that is under way: the engine does one thing at a time."""
+        """Wait for a draw in progress: the engine serves one call at a time."""
         if self._under_way is not None:
             self._under_way.samples()
 
@@ -182,7 +182,7 @@ class EngineSampler(Sampler):
             )
 
     def rest(self) -> None:
-        """Let the engine give memory back, unless it is drawing ahead."""
+        """Let the engine release memory, unless it is drawing ahead."""
         if self._engine is not None and self._under_way is None:
             self._engine.call("rest", "while it gave memory back")
 
@@ -194,6 +194,6 @@ class EngineSampler(Sampler):
 
 
 def _free_cached_memory() -> None:
-    """Give back what torch keeps of past passes on a GPU: the engine takes its share of the GPU when it wakes."""
+    """Release torch's cached GPU memory: the engine takes its share of the GPU when it wakes."""
     if torch.cuda.is_initialized():
         torch.cuda.empty_cache()

@@ -1,4 +1,4 @@
-"""Messages between a stage and its engine: a JSON header and plain arrays, nothing that runs when it is read.
+"""Messages between a stage and its engine: a JSON header and plain arrays, so that reading executes nothing.
 
 A frame is MAGIC, the header's bytes (uint32) and the payload's (uint64), both little-endian, the header in JSON, and
 the arrays end to end. The header's "arrays" lists [name, dtype, shape] in the order of the payload.
@@ -29,11 +29,11 @@ class ChannelClosed(ConnectionError):
 
 
 class BadFrame(ValueError):
-    """What came is not a frame."""
+    """The received bytes are not a frame."""
 
 
 def send(channel: socket.socket, header: Header, arrays: Mapping[str, np.ndarray] | None = None) -> None:
-    """Write one frame; raises ChannelClosed when nobody reads."""
+    """Write one frame; raises ChannelClosed when the other side has ended."""
     found = {name: np.asarray(array, order="C") for name, array in (arrays or {}).items()}
     for name, array in found.items():
         if array.dtype.name not in _DTYPES:
@@ -50,7 +50,7 @@ def send(channel: socket.socket, header: Header, arrays: Mapping[str, np.ndarray
 
 
 def receive(channel: socket.socket) -> tuple[Header, Arrays]:
-    """Read one frame. Raises ChannelClosed at its end, and BadFrame for anything but a whole frame."""
+    """Read one frame. Raises ChannelClosed when the channel ends, BadFrame for anything but a whole frame."""
     start = _read(channel, len(MAGIC) + _LENGTHS.size)
     if start[: len(MAGIC)] != MAGIC:
         raise BadFrame(f"expected a frame, found {bytes(start[:4])!r}")

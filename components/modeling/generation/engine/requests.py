@@ -1,4 +1,4 @@
-"""What a stage asks of an engine, and how its replies become Samples.
+"""Requests of a stage to its engine, and the conversion of replies to Samples.
 
 A request has a prompt, how many responses to draw, how many tokens each may have, and a seed. On the wire, for Q
 requests with K responses in all, of N tokens in all:
@@ -31,7 +31,7 @@ NOTHING: Arrays = {
     "logprobs": np.empty(0, np.float32),
     "finished": np.empty(0, bool),
 }
-"""The reply to no request."""
+"""The reply to an empty list of requests."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ class Request:
     """Rows of one prompt that begin with the same forced tokens."""
 
     tokens: tuple[int, ...]
-    """The prompt, and the forced tokens behind it."""
+    """The prompt and the forced tokens after it."""
     forced: tuple[int, ...]
     rows: tuple[int, ...]
-    """Samples that it fills."""
+    """Rows of Samples that it fills."""
     limit: int
     """Tokens that may still be drawn; 0 if the forced ones are the whole response."""
     ended: bool = False
@@ -74,7 +74,7 @@ def plan_requests(
 
 
 def _forced(prefix: Sequence[int], limit: int, ends: frozenset[int]) -> tuple[int, ...]:
-    """Return what a prefix forces: up to its first end mark, and no more than a response may have."""
+    """Return a prefix's forced tokens: up to its first end mark, and at most `limit`."""
     first_end = next((at for at, token in enumerate(prefix) if token in ends), limit)
     return tuple(prefix[: min(first_end + 1, limit)])
 
@@ -93,7 +93,7 @@ def to_arrays(requests: Sequence[Request], seeds: Tensor, *, greedy: bool) -> Ar
 def to_samples(
     requests: Sequence[Request], reply: Arrays, config: SamplingConfig, *, num_rows: int, pad_id: int, vocab_size: int
 ) -> Samples:
-    """Lay replies to the requests that draw, and the forced tokens of all, out as Samples; entropies are 0.
+    """Return replies to the requests that draw, and the forced tokens of all requests, as Samples; entropies are 0.
 
     Raises ValueError for a reply that does not fit the requests.
     """

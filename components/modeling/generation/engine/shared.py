@@ -1,4 +1,4 @@
-"""One draw by all ranks together: each samples a run of the prompts, and every rank gets all responses."""
+"""One draw by all ranks together: each samples a contiguous slice of the prompts and gets all responses."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ SEEDS = 2**62
 
 
 class SharedSampler(Sampler):
-    """A sampler of each rank behind one; all ranks call everything, with generators in the same state.
+    """One interface to the samplers of all ranks; all ranks call every method, with generators in the same state.
 
-    The native sampler draws what one process would have drawn: its random numbers belong to rows. An engine draws from
-    a seed of each rank's own.
+    The native sampler draws what one process would have drawn: its random numbers belong to rows. Engines get a
+    different seed on each rank.
     """
 
     def __init__(self, inner: Sampler, ranks: Ranks) -> None:
@@ -31,7 +31,7 @@ class SharedSampler(Sampler):
 
     @property
     def is_policy(self) -> bool:  # type: ignore[override]
-        """Return whether the sampler behind it computes with the policy's own weights."""
+        """Return whether the inner sampler runs the policy itself."""
         return self._inner.is_policy
 
     def load_weights(self, policy: Policy | None = None) -> None:
@@ -71,7 +71,7 @@ class SharedSampler(Sampler):
         return self._gathered(own, start)
 
     def begin(self, prompts: Sequence[Sequence[int]], config: SamplingConfig, *, generator: torch.Generator) -> Drawing:
-        """Begin to draw on every rank; all ranks must wait for the samples together."""
+        """Start to draw on every rank; all ranks must wait for the samples together."""
         if self.is_policy:
             return super().begin(prompts, config, generator=generator)
         check_request(self.policy, prompts, config, None)
@@ -81,47 +81,47 @@ class SharedSampler(Sampler):
         return Drawing(lambda: self._gathered(None if own is None else own.samples(), start))
 
     def scored(self, prompts: Sequence[Sequence[int]], samples: Samples, *, temperature: float) -> Samples:
-        """Score a run of the prompts on each rank; `samples` are of all."""
+        """Score a slice of the prompts on each rank; `samples` are those of all prompts."""
         start, end = self._own_run(len(prompts))
         own = _run_of(samples, start, end)
         scored = self._inner.scored(prompts[start:end], own, temperature=temperature) if end > start else None
         return self._gathered(scored, start)
 
     def _own_run(self, num_prompts: int) -> tuple[int, int]:
-        """Return where this rank's run of the prompts starts and ends."""
+        """Return the start and end of this rank's slice of the prompts."""
         start, end = (
             num_prompts * border // self._ranks.count for border in (self._ranks.index, self._ranks.index + 1)
         )
         return start, end
 
     def _generator(self, generator: torch.Generator) -> torch.Generator:
-        """Return what this rank draws from; `generator` moves alike on all ranks."""
+        """Return this rank's generator; `generator` advances equally on all ranks."""
         if self.is_policy:
             return generator
         seed = int(torch.randint(SEEDS, (), generator=generator))
         return torch.Generator().manual_seed(seed ^ self._ranks.index)
 
     def _gathered(self, own: Samples | None, start: int) -> Samples:
-        """Return the responses of all ranks; `start` is the first prompt of this one's."""
+        """Return the responses of all ranks; `start` is the first prompt of this rank's."""
         shifted = None if own is None else replace(own, prompt_index=own.prompt_index + start)
         return _joined([part for part in self._ranks.gather(shifted) if part is not None])
 
     def rest(self) -> None:
-        """Give memory back until the next weights or samples are wanted."""
+        """Release memory until the next load or draw."""
         self._inner.rest()
 
     def close(self) -> None:
-        """End whatever draws."""
+        """End this rank's sampler."""
         self._inner.close()
 
 
 def _skip(rows: int, config: SamplingConfig, generator: torch.Generator) -> None:
-    """Draw and forget the random numbers of other ranks' rows, as `generate` draws them."""
+    """Draw and discard the random numbers of other ranks' rows, as `generate` draws them."""
     torch.rand(rows, config.max_new_tokens, dtype=torch.float64, generator=generator)
 
 
 def _shifted(processor: LogitsProcessor, first_prompt: int, num_samples: int) -> LogitsProcessor:
-    """Return the processor for a run of the prompts: it is told the rows and prompts that they are among all."""
+    """Return the processor for a slice of the prompts: it gets the row and prompt indices of the whole draw."""
 
     def process(logits: Tensor, step: Step) -> Tensor:
         rows, prompts = step.rows + first_prompt * num_samples, step.prompt_index + first_prompt
@@ -131,7 +131,7 @@ def _shifted(processor: LogitsProcessor, first_prompt: int, num_samples: int) ->
 
 
 def _run_of(samples: Samples, start: int, end: int) -> Samples:
-    """Return the rows of a run of the prompts, as if there were no others."""
+    """Return the rows of a slice of the prompts, as if there were no others."""
     rows = slice(start * samples.num_samples, end * samples.num_samples)
     columns = {field.name: getattr(samples, field.name) for field in fields(Samples)}
     own = {name: column[rows] if isinstance(column, Tensor) else column for name, column in columns.items()}
@@ -139,7 +139,7 @@ def _run_of(samples: Samples, start: int, end: int) -> Samples:
 
 
 def _joined(parts: Sequence[Samples]) -> Samples:
-    """Return the ranks' responses one after another; all are as wide as a response may be."""
+    """Return the ranks' responses concatenated; all have the full response width."""
     columns = {}
     for field in fields(Samples):
         values = [getattr(part, field.name) for part in parts]

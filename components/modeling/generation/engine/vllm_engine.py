@@ -1,7 +1,7 @@
 """vLLM as an engine: runs in the engine's process, whose environment has vLLM. Token ids in, token ids out.
 
-On a GPU it sleeps between rollouts (weights in host memory, no cache), so that training has the memory; its CPU build
-cannot. Weights are replaced in place; see worker.py.
+On a GPU it sleeps between rollouts (weights in host memory, no cache) to leave the memory to training; its CPU build
+cannot sleep. Weights are replaced in place; see worker.py.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class VllmEngine:
         return {"max_positions": int(self._llm.llm_engine.model_config.max_model_len)}
 
     def load(self, folder: str) -> None:
-        """Replace the weights in place and forget cached prefixes, which are of the old ones."""
+        """Replace the weights in place and drop cached prefixes, which belong to the old weights."""
         self._wake()
         self._llm.collective_rpc("load_posttrain_weights", args=(folder,))
         if not self._llm.reset_prefix_cache():
@@ -74,7 +74,7 @@ class VllmEngine:
                     top_p=settings["top_p"],
                     top_k=settings["top_k"],
                     stop_token_ids=settings["stop"],
-                    ignore_eos=True,  # the stop tokens are all that ends a response
+                    ignore_eos=True,  # only the stop tokens end a response
                     logprobs=0,
                     flat_logprobs=True,
                     detokenize=False,
@@ -86,7 +86,7 @@ class VllmEngine:
         return _to_arrays([found for output in outputs for found in sorted(output.outputs, key=lambda o: o.index)])
 
     def rest(self) -> None:
-        """Leave the GPU's memory to others."""
+        """Release the GPU's memory."""
         if self._can_sleep and not self._sleeps:
             self._llm.sleep(level=1)
             self._sleeps = True
@@ -98,13 +98,13 @@ class VllmEngine:
 
 
 def _split(folder: str, gpus: int) -> int:
-    """Return over how many GPUs the model of a folder is split: 1 where its config.json names its sizes otherwise."""
+    """Return the number of GPUs to split a folder's model over; 1 where config.json has no sizes that we can read."""
     sizes = ModelSizes.from_config(json.loads((Path(folder) / "config.json").read_text()))
     return sizes.most_gpus(gpus) if sizes else 1
 
 
 def _to_arrays(responses: list[Any]) -> Arrays:
-    """Return the arrays of a reply. The log-probability of a sampled token comes first among those at its position."""
+    """Return the arrays of a reply; the first log-probability at each position is the sampled token's."""
     logprobs = [value for found in responses for value in _sampled_logprobs(found)]
     return {
         "tokens": np.array([token for found in responses for token in found.token_ids], dtype=np.int32),

@@ -1,4 +1,4 @@
-"""What vLLM's workers do beside vLLM's own: take over weights. vLLM makes this class a base of its worker by name."""
+"""Extension of vLLM's workers that replaces weights; vLLM adds this class, given by name, to its worker's bases."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ class WeightLoader:
         if head is not None and current_platform.is_cpu():
             from vllm.model_executor.layers.utils import dispatch_cpu_unquantized_gemm
 
-            # The CPU build multiplies by a packed copy of the output matrix, which a reload leaves as it was where
-            # that matrix is the embedding.
+            # The CPU build multiplies by a packed copy of the output matrix; a reload does not update that copy when
+            # the embedding is tied to it.
             dispatch_cpu_unquantized_gemm(head, remove_weight=False)
