@@ -1,4 +1,4 @@
-"""Where the answer is in a response."""
+"""Finding the answer in a response."""
 
 from __future__ import annotations
 

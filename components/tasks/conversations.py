@@ -1,4 +1,4 @@
-"""Conversations as data sets on the hub hold them: from their columns to messages of ours."""
+"""Conversations in the formats of data sets on the hub, converted to our messages."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from components.contract.messages import ROLES, Message, check_messages
 
 ROLE_KEYS, CONTENT_KEYS = ("role", "from"), ("content", "value")
 OTHER_NAMES = {"human": "user", "gpt": "assistant", "chatgpt": "assistant", "bot": "assistant", "model": "assistant"}
-"""How data sets with `from` and `value` call the roles, and what some others say."""
+"""Role names in data sets with `from` and `value`, and in some others."""
 
 
 class Conversation(NamedTuple):
-    """What a column of messages gives: the task, and the response to it where the column ends with one."""
+    """The content of a column of messages: the task, and the response to it if the column ends with one."""
 
     messages: tuple[Message, ...]
     response: str | None
     learn: bool | None
-    """Whether the response is marked as learnt; none where the data does not say."""
+    """Whether the response is marked as learnt; None if it has no mark."""
 
     @property
     def prompt(self) -> str | None:
-        """Return the user's text where that is the whole task, which is then a prompt like any other."""
+        """Return the user's text if it is the whole task, which is then an ordinary prompt."""
         only = self.messages[0] if len(self.messages) == 1 else None
         return only.content if only else None
 
@@ -31,8 +31,8 @@ class Conversation(NamedTuple):
 def read_conversation(value: Any, column: str) -> Conversation:
     """Return the conversation that a column holds: `role` and `content`, or `from` and `value`.
 
-    A last message of the assistant is the response; without content it is left out, since it is open anyway. Raises
-    InputError, in one line, for roles, contents or an order that items do not have.
+    A last message of the assistant is the response; without content it is dropped, since that turn is open anyway.
+    Raises InputError, in one line, for roles, contents or an order that items cannot have.
     """
     if not isinstance(value, list | tuple):
         raise InputError(f"column {column!r}: expected a list of messages, found {type(value).__name__}")
@@ -69,7 +69,7 @@ def _message(entry: Any, place: str) -> Message:
 
 
 def _content(value: Any, place: str) -> str | None:
-    """Return text, joined from its parts if it has any; None where there is none."""
+    """Return text, joined from its parts if it has any; None without any text."""
     if not isinstance(value, list | tuple):
         if value is None or isinstance(value, str):
             return value

@@ -22,16 +22,16 @@ class Item(BaseModel):
     id: str = Field(min_length=1)
     domain: str = Field(min_length=1)
     prompt: str
-    """The prompt; of an item with messages, these as text for people."""
+    """The prompt; for an item with messages, their readable text."""
     answer: str
-    """The reference answer, as the verifier reads it; of a conversation, to its last turn."""
+    """The reference answer, as the verifier reads it; in a conversation, to its last turn."""
     verifier: str
     """Name in the operator slot "verifier"."""
     data: dict[str, Any] = Field(default_factory=dict)
     """What the verifier needs beside the answer; JSON only. `data["settings"]` holds config keys of the verifier."""
     messages: tuple[Message, ...] = ()
-    """A conversation, in the place of the prompt. An assistant's message without content is an open turn, which the
-    policy writes; so is the turn behind the last message, which is the user's."""
+    """A conversation, in place of the prompt. An assistant's message without content is an open turn, which the
+    policy writes; so is the turn after the last message, which is the user's."""
 
     @model_validator(mode="before")
     @classmethod
@@ -46,11 +46,11 @@ class Item(BaseModel):
 
     @property
     def task(self) -> str | tuple[Message, ...]:
-        """Return what the policy is given: the messages where there are any, else the prompt."""
+        """Return the policy's input: the messages if there are any, else the prompt."""
         return self.messages or self.prompt
 
     def prompt_with(self, turns: Sequence[str]) -> str:
-        """Return the prompt as text for people, with what the policy wrote in the open turns before the last."""
+        """Return the prompt as readable text, with the policy's `turns` in the open turns before the last."""
         return transcript(filled(self.messages, turns)) if turns else self.prompt
 
     def row(self) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class Item(BaseModel):
 
 
 def item_id(domain: str, task: str | Sequence[Message], answer: str) -> str:
-    """Return an identifier made of content only, so that one prompt has one id in every dataset and ledger."""
+    """Return an identifier of the content only, so that a prompt has the same id in every dataset and ledger."""
     if isinstance(task, str):
         return f"{domain}-{hash_parts(domain, task, answer)[:ID_DIGITS]}"
     told = [{"role": message.role, "content": message.content} for message in task]

@@ -1,4 +1,4 @@
-"""Mutations: answers that are near the right one and not right."""
+"""Mutations: wrong answers near the right one."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 def mutate(answer: str, rng: random.Random) -> str:
-    """Return another answer: a number moves by a little, a text changes one letter or the first digit of a number.
+    """Return another answer: a number changes a little, a text in one letter or in the first digit of a number.
 
     The result differs from `answer` by more than case, white space, punctuation, variants of a letter and rounding,
-    so that no fair verifier takes it for right.
+    so that no fair verifier accepts it.
     """
     value = parse_number(answer)
     if value is not None:
@@ -34,14 +34,14 @@ def mutate(answer: str, rng: random.Random) -> str:
 
 
 def _move(value: Fraction, answer: str, rng: random.Random) -> str:
-    """Return a number near `value`, and not the same but for its sign, which is punctuation to some verifiers."""
+    """Return a number near `value` that differs in more than its sign, which is punctuation to some verifiers."""
     moved = [value + step if value.denominator == 1 else value * (1 + Fraction(step, 7)) for step in STEPS]
     texts = [str(number) if number.denominator == 1 else f"{float(number):.6g}" for number in moved]
     return rng.choice([text for text in texts if _core(text) != _core(answer)])
 
 
 def _core(text: str) -> str:
-    """Return what no verifier overlooks: letters and digits in one form, whatever their case and their variant."""
+    """Return the part that every verifier compares: letters and digits, case and variants normalised."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     return "".join(character for character in folded if character.isalnum())
 
@@ -51,7 +51,7 @@ def _places(text: str) -> list[int]:
 
 
 def _change_number(text: str, rng: random.Random) -> str:
-    """Change the first digit of a number: the last ones may lie within a verifier's tolerance."""
+    """Change the first digit of a number: later ones may be within a verifier's tolerance."""
     index = rng.choice([match.start() for match in NUMBER.finditer(text)])
     return text[:index] + rng.choice([digit for digit in DIGITS if digit != text[index]]) + text[index + 1 :]
 

@@ -27,7 +27,7 @@ def row_files(folder: Path) -> list[Path]:
 def iter_jsonl(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield ("file:line", object) for every line of a JSONL file, one line in memory at a time.
 
-    Raises InputError that begins with file and line for a line that is no JSON object.
+    Raises InputError that begins with file and line for a line that is not a JSON object.
     """
     with path.open("rb") as stream:
         for where, line in iter_lines(stream, path.name):
@@ -38,7 +38,7 @@ def iter_jsonl(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def iter_lines(stream: Iterable[bytes], name: str) -> Iterator[tuple[str, bytes]]:
-    """Yield ("name:line", line) for every line that is not empty; only newlines end lines, whatever Unicode says."""
+    """Yield ("name:line", line) for every non-empty line; only newlines end lines, not Unicode's other separators."""
     for number, raw in enumerate(stream, start=1):
         if line := raw.strip():
             yield f"{name}:{number}", line
@@ -47,7 +47,7 @@ def iter_lines(stream: Iterable[bytes], name: str) -> Iterator[tuple[str, bytes]
 def parse_line(line: bytes) -> dict[str, Any]:
     """Return the JSON object of one line.
 
-    Raises InputError for bytes that are no UTF-8, for what is no JSON or no object, and for NaN and infinities.
+    Raises InputError for invalid UTF-8, for anything but a JSON object, and for NaN and infinities.
     """
     try:
         value = json.loads(line.decode(), parse_constant=_refuse_constant)

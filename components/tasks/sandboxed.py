@@ -1,7 +1,7 @@
-"""Verification in the sandbox: what a verifier asks of it, and how many questions are put at once.
+"""Verification in the sandbox: a verifier's requests, and which of them share a run.
 
-A verifier that needs something evaluated returns a Request in the place of a verdict: which function of ours is to be
-run inside, on what, and what follows from its reply. The value is computed inside; what is right is decided outside.
+A verifier that needs something evaluated returns a Request instead of a verdict: one of our functions to run inside,
+its argument, and what follows from the reply. The value is computed inside; correctness is decided outside.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from components.tasks.scoring import together
 from components.tasks.verdict import BrokenItem, Verdict, failed, wrong
 
 MAX_SHARED = 256
-"""Questions that are put in one run of the sandbox."""
+"""Most requests in one run of the sandbox."""
 ENDS = {
     Status.RAISED: "raised",
     Status.TIMEOUT: "ran out of time",
@@ -29,30 +29,30 @@ ENDS = {
 
 @dataclass(frozen=True)
 class Request:
-    """One question to the sandbox, and what to do with the answer."""
+    """One request to the sandbox, and what to do with the reply."""
 
     function: Callable[[Any], Any]
-    """A function of our own at the top of a module; it takes and returns plain JSON, and runs inside."""
+    """One of our functions, at the top of a module; it takes and returns plain JSON, and runs inside."""
     argument: Any
     """Its argument, plain JSON."""
     conclude: Callable[[Reply], Verdict | Request]
-    """Makes the verdict of the reply, outside; or asks once more."""
+    """Turns the reply into a verdict, outside, or returns a further request."""
     limits: Limits
-    """Of the run. The import of libraries is over before its time begins."""
+    """Limits of the run. Its time starts after libraries are imported."""
     preload: tuple[str, ...] = ()
     """Modules that the sandbox imports once, before any run."""
     tools: tuple[str, ...] = ()
-    """Commands that have to be there, beside Python."""
+    """Commands that it needs beside Python."""
     shared: bool = False
-    """Whether the argument is mere data to the function, so that it may share a run with others: what evaluates a
-    model's text without a grammar of ours before it must have a run of its own."""
+    """Whether the function treats the argument as mere data, so that it may share a run with others: a function that
+    evaluates a model's text not first checked by our grammar must have its own run."""
 
 
 def ask(requests: Sequence[Request]) -> list[Reply]:
     """Return the sandbox's reply to every request, in order.
 
-    Those that may share a run do, under the deadline of one: so none is answered later than its own deadline allows.
-    Where a shared run does not end well, each of its requests gets a run of its own.
+    Requests that may share a run do, under the deadline of one, so that none is answered after its own deadline.
+    If a shared run fails, each of its requests gets its own run.
     """
     replies: dict[int, Reply] = {}
     for rows in _shared_runs(requests):
@@ -61,7 +61,7 @@ def ask(requests: Sequence[Request]) -> list[Reply]:
 
 
 def settle(result: Verdict | Request) -> Verdict:
-    """Return the verdict at the end of a chain of requests, one after the other."""
+    """Return the verdict at the end of a chain of requests, run one after the other."""
     while isinstance(result, Request):
         (reply,) = ask([result])
         result = failed(describe(reply)) if reply.status is Status.BROKE else result.conclude(reply)
@@ -69,10 +69,10 @@ def settle(result: Verdict | Request) -> Verdict:
 
 
 def blame(reply: Reply, control: Request) -> Request:
-    """Ask whose doing it is that a run on a response did not end well: put the item's own reference in its place.
+    """Find out why a run on a response failed: return the request with the item's own reference in its place.
 
-    Where the reference is answered, the response is at fault, and WRONG: a model must not choose to be left out by
-    breaking what judges it. Where the reference fares no better, the item is broken.
+    If the reference gets an answer, the response is at fault and WRONG: a model must not drop out of the count by
+    breaking its judge. If the reference fails too, the item is broken.
     """
 
     def conclude(second: Reply) -> Verdict:
@@ -84,12 +84,12 @@ def blame(reply: Reply, control: Request) -> Request:
 
 
 def describe(reply: Reply) -> str:
-    """Return for people how a run ended that gave no value."""
+    """Describe how a run without a value ended."""
     return f"{ENDS[reply.status]} ({reply.detail})" if reply.detail else ENDS[reply.status]
 
 
 def _shared_runs(requests: Sequence[Request]) -> list[list[int]]:
-    """Return the rows of requests that are put together: equal function, limits and libraries, up to MAX_SHARED."""
+    """Return the indices of requests that share a run: equal function, limits and libraries, up to MAX_SHARED."""
     alike: dict[tuple[Any, ...], list[int]] = {}
     for row, request in enumerate(requests):
         if request.shared:
@@ -100,7 +100,7 @@ def _shared_runs(requests: Sequence[Request]) -> list[list[int]]:
 
 
 def _ask_together(requests: Sequence[Request]) -> list[Reply]:
-    """Return one reply per request, or none at all where the run that they share did not end well."""
+    """Return one reply per request, or an empty list if their shared run failed."""
     first = requests[0]
     argument = {"function": _name(first.function), "arguments": [request.argument for request in requests]}
     reply = _run(replace(first, function=together.run, argument=argument))

@@ -1,4 +1,4 @@
-"""Seeds: one tree, so that streams drawn for different purposes never meet."""
+"""Seeds: one tree, so that streams for different purposes are independent."""
 
 from __future__ import annotations
 

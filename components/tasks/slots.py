@@ -1,4 +1,4 @@
-"""The slots of tasks: where items come from, who solves them for show, and what judges a response."""
+"""The slots of tasks: sources of items, demonstrators that solve them, and verifiers that judge responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a source is asked for, and what it gives."""
+"""The request to a source, and the rows it returns."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ class SourceConfig(Params):
     """Base of the configs of sources."""
 
     endless: ClassVar[bool] = False
-    """Whether the source makes as many rows as it is asked for."""
+    """Whether the source generates as many rows as requested."""
     paths: ClassVar[tuple[str, ...]] = ()
-    """Keys that name files; a recipe's relative ones lie beside the recipe."""
+    """Keys that name files; relative paths are relative to the recipe."""
 
     def verifiers(self) -> tuple[str, ...] | None:
-        """Return the verifiers that rows may name beside those of connected datasets; None where only rows tell."""
+        """Return the verifiers that rows may name beside those of connected datasets; None if only the rows know."""
         return None
 
 
 @dataclass(frozen=True)
 class SourceRequest:
-    """The world of a source."""
+    """What a stage passes to a source."""
 
     seed: int
-    """For sources that make their rows; the stage's seed, which a source's own `seed` replaces."""
+    """For sources that generate rows; the stage's seed, which a source's own `seed` replaces."""
     limit: int
-    """No more rows than this will be drawn."""
+    """Most rows that will be drawn."""
     scratch: Path
     """A private folder for downloads."""
     datasets: tuple[Path, ...] = ()
@@ -41,10 +41,10 @@ class SourceRequest:
 
 @dataclass(frozen=True)
 class SourceRow:
-    """One row before curation: a verifiable prompt, with a response perhaps, or plain text."""
+    """One row before curation: a verifiable prompt, perhaps with a response, or plain text."""
 
     where: str
-    """Where it came from, for people: "train.jsonl:17"."""
+    """Its origin, for messages: "train.jsonl:17"."""
     prompt: str = ""
     answer: str = ""
     verifier: str = "exact"
@@ -52,16 +52,16 @@ class SourceRow:
     id: str | None = None
     domain: str | None = None
     messages: tuple[Message, ...] = ()
-    """A conversation in the place of the prompt; see `Item.messages`."""
+    """A conversation in place of the prompt; see `Item.messages`."""
     response: str | None = None
     turns: tuple[str, ...] = ()
-    """With a response: what the policy's turns before it say, where `messages` leave them open."""
+    """With a response: the policy's turns before it, where `messages` leave them open."""
     text: str | None = None
     extras: Mapping[str, Any] = field(default_factory=dict)
     """Further fields that stay with the row, such as a pass rate measured earlier."""
 
     def item(self, domain: str) -> Item:
-        """Return the row's prompt as an item of `domain`, with an id made of its content if it has none."""
+        """Return the row's prompt as an item of `domain`, with an id derived from its content if it has none."""
         return Item(
             id=self.id or item_id(domain, self.messages or self.prompt, self.answer),
             domain=domain,
@@ -75,7 +75,7 @@ class SourceRow:
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row that could not be read, where sources are told to go on behind such rows."""
+    """A row that could not be read, from a source configured to skip such rows."""
 
     where: str
     problem: str

@@ -1,4 +1,4 @@
-"""Tables: from rows with anyone's columns to rows of ours, and from files of several formats to rows."""
+"""Tables: files of several formats to rows, and rows with any columns to our rows."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _map_row(where: str, row: Mapping[str, Any], config: TableConfig) -> SourceR
 
 
 def _task(row: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
-    """Return what the columns say of prompt or messages, response, and an answer that is no column of its own."""
+    """Return prompt or messages and response from their columns, and an answer that has no column."""
     response = _text(row, columns.response, "response") if columns.response else None
     if columns.messages is None:
         return {"prompt": _prompt(row, columns.prompt), "response": response}
@@ -201,7 +201,7 @@ def find_files(path: str, suffixes: tuple[str, ...]) -> list[Path]:
 
 
 def read_table(path: Path) -> Iterator[NamedRow | BadRow]:
-    """Yield the rows of one file, streamed; its name's ending tells the format."""
+    """Yield the rows of one file, streamed; its suffix decides the format."""
     if path.name.endswith(PARQUET_SUFFIXES):
         return _read_parquet(path)
     if path.name.endswith(JSONL_SUFFIXES):

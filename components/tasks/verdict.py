@@ -18,7 +18,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """An outcome with the reason for it: why a response was not right, or what broke."""
+    """An outcome with its reason: why a response was not right, or what broke."""
 
     outcome: Outcome
     detail: str = ""
@@ -26,7 +26,7 @@ class Verdict:
     """The grade of a verifier that gives partial credit, from 0 to 1; unset, the outcome is the grade."""
 
     def __post_init__(self) -> None:
-        if self.graded is not None and not 0 <= self.graded <= 1:  # NaN is no grade either
+        if self.graded is not None and not 0 <= self.graded <= 1:  # also refuses NaN
             raise ValueError(f"a grade of {self.graded} is not between 0 and 1")
 
     @property
@@ -49,7 +49,7 @@ RIGHT = Verdict(Outcome.RIGHT)
 
 
 def wrong(detail: str, *, graded: float | None = None) -> Verdict:
-    """Return the verdict WRONG with its reason, and the partial credit that it earned."""
+    """Return the verdict WRONG with its reason and any partial credit."""
     return Verdict(Outcome.WRONG, detail, graded)
 
 
@@ -59,4 +59,4 @@ def failed(detail: str) -> Verdict:
 
 
 class BrokenItem(Exception):
-    """Raised by a verifier when the item itself cannot be checked against: missing data, a senseless reference."""
+    """Raised by a verifier when the item itself is unusable: missing data, a senseless reference."""

@@ -1,12 +1,12 @@
-"""Verification: whether a response answers its item right. The one place where verifiers are called.
+"""Verification: whether a response answers its item right. Verifiers are called only here.
 
 There are three outcomes. RIGHT and WRONG are judgements about the response: one that cannot be parsed is WRONG, and so
-is one on which the verifier ends badly although it judges the item's reference. FAILED says that there is no judgement,
+is one that breaks a verifier which can judge the item's reference. FAILED means that there is no judgement,
 because the item is broken, its verifier is unknown or crashed, or the sandbox broke; failures are counted and shown,
 and never scored as wrong.
 
-A verifier is an operator (item, response, *, config) -> Verdict. One that evaluates what a model wrote returns a
-Request to the sandbox instead (components/tasks/sandboxed.py), whose reply it makes a verdict of.
+A verifier is an operator (item, response, *, config) -> Verdict. One that evaluates a model's text returns a Request to
+the sandbox instead (components/tasks/sandboxed.py) and turns the reply into a verdict.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["RIGHT", "BrokenItem", "Outcome", "Verdict", "count_outcomes", "verif
 
 SETTINGS = "settings"
 BLOCK = 256
-"""Pairs that are judged at once, so that a long stream of them needs no more memory than a short one."""
+"""Pairs that are judged at once, so that memory does not grow with the length of the stream."""
 
 
 def verify(item: Item, response: str) -> Verdict:
@@ -35,10 +35,10 @@ def verify(item: Item, response: str) -> Verdict:
 
 
 def verify_all(pairs: Iterable[tuple[Item, str]]) -> list[Verdict]:
-    """Judge many (item, response) pairs, in order. What needs the sandbox is put to it together, which is faster.
+    """Judge many (item, response) pairs, in order. Requests to the sandbox are batched, which is faster.
 
-    Whatever goes wrong inside a verifier is the verdict FAILED with the reason as its detail. Raises only NoSandbox,
-    before anything is judged by it, where one is needed and this machine has none.
+    Any error inside a verifier becomes the verdict FAILED with the reason as its detail. Raises only NoSandbox,
+    before the sandbox judges anything, if one is needed and this machine has none.
     """
     verdicts: list[Verdict] = []
     block: list[tuple[Item, str]] = []
@@ -51,7 +51,7 @@ def verify_all(pairs: Iterable[tuple[Item, str]]) -> list[Verdict]:
 
 
 def count_outcomes(verdicts: Iterable[Verdict]) -> dict[Outcome, int]:
-    """Return how many verdicts have each outcome; all three are always there."""
+    """Return how many verdicts have each outcome; all three are always present."""
     counts = dict.fromkeys(Outcome, 0)
     for verdict in verdicts:
         counts[verdict.outcome] += 1
@@ -85,14 +85,14 @@ def _conclude(request: Request, reply: Reply) -> Verdict | Request:
 
 
 def _guarded(item: Item, judge: Callable[[], Verdict | Request]) -> Verdict | Request:
-    """Return what `judge` returns, or the verdict FAILED for what it raises."""
+    """Return what `judge` returns, or the verdict FAILED if it raises."""
     try:
         return judge()
     except NoSandbox:
         raise
     except BrokenItem as error:
         return failed(f"broken item: {error}")
-    except Exception as error:  # third-party scorers raise anything: this boundary turns it into an outcome
+    except Exception as error:  # third-party scorers may raise anything: this boundary turns it into an outcome
         return failed(f"verifier {item.verifier!r}: {type(error).__name__}: {error}")
 
 

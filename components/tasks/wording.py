@@ -1,4 +1,4 @@
-"""What an item says, as one text: marks that it names are part of the answers to it."""
+"""The texts of an item, as one: marks that occur in it are part of the answers to it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from components.tasks.item import Item
 
 
 def item_wording(item: Item) -> str:
-    """Return prompt, reference answer and the verifier's data of an item, one behind the other."""
+    """Return the prompt, reference answer and verifier's data of an item as one text."""
     data = json.dumps(item.data, ensure_ascii=False, sort_keys=True) if item.data else ""
     return f"{item.prompt}\n{item.answer}\n{data}"

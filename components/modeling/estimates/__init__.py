@@ -1,1 +1,1 @@
-"""What stages take in memory, before anything runs."""
+"""Estimates of stages' memory, before anything runs."""

@@ -1,4 +1,4 @@
-"""Memory of the models beside the one that a stage is about: frozen, loaded whole in every process."""
+"""Memory of a stage's further models: frozen, loaded whole in every process."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from components.modeling.models.model_sizes import ModelSizes
 
 
 def further_needs(port: str, sizes: ModelSizes, params: Any, resources: Resources) -> Iterator[Need]:
-    """Yield what one model of a port with further models takes: to score a pass of texts, or to write them.
+    """Yield the memory of one model of a port for further models: to score a pass of texts, or to write them.
 
-    Texts are scored and written between training passes. `params` are those of the stage, of which `dtype` counts.
+    Texts are scored and written between training passes. Of the stage's `params` only `dtype` matters.
     """
     dtype = getattr(params, "dtype", "float32")
     name = port.removesuffix("s")

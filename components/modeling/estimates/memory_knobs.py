@@ -1,4 +1,4 @@
-"""What a person may turn when a stage takes too much memory: settings that can be written as they are named."""
+"""Settings that a user may change when a stage takes too much memory, worded as they are written in a recipe."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ PASS = "micro_batch_tokens"
 BOUNDS = (PASS, "max_batch_tokens")
 """Parameters that bound what is computed at a time."""
 SIZES = ("max_tokens", "max_new_tokens", "prompts_per_step")
-"""Parameters that say how much there is to compute."""
+"""Parameters that set how much there is to compute."""
 LEAST_SHARE = 0.1
 
 
 def knobs(needs_of: NeedsOf, params: Any, resources: Resources, share: float) -> tuple[Knob, ...]:
-    """Return every knob of a stage with what it would need then, the cheapest first: what costs nothing but a number
-    to look at, what costs time, what changes the result. Which of them help, the estimate finds out."""
+    """Return every knob of a stage with its needs after the change: first those that cost next to nothing, then those
+    that cost time, then those that change the result. The estimate decides which of them help."""
 
     def turned(words: str, params: Any = params, resources: Resources = resources, share: float = share) -> Knob:
         return Knob(words, partial(needs_of, params, resources, share))
@@ -43,7 +43,7 @@ def knobs(needs_of: NeedsOf, params: Any, resources: Resources, share: float) ->
 
 
 def _backends(params: Any, resources: Resources) -> Iterator[Change]:
-    """Yield changes of `backend` that fit together with what the pool says, each a step further than it."""
+    """Yield changes of `backend` that fit the pool's settings, each going one step further."""
     if "optimizer" in type(params).model_fields:
         if not resources.recompute:
             yield {"recompute": True}
@@ -67,12 +67,12 @@ def _shares(resources: Resources) -> Iterator[Change]:
         yield {"offload": "optimizer"} if resources.zero_stage else {"zero_stage": 2, "offload": "optimizer"}
     elif resources.offload == "optimizer":
         yield {"zero_stage": 3, "offload": "all"}
-    if resources.offload != "none":  # the host may be what is short
+    if resources.offload != "none":  # host memory may be what is short
         yield {"offload": "none"}
 
 
 def _parameters(params: Any) -> tuple[list[Change], list[Change]]:
-    """Return changes of parameters: those that change no result, and those that do."""
+    """Return changes of parameters: those that keep the result, and those that change it."""
     given = {name: getattr(params, name) for name in type(params).model_fields}
     halved = {name: given[name] // 2 for name in (*BOUNDS, *SIZES) if given.get(name, 0) > 1}
     free: list[Change] = [{"start_kl_every": 0}] if given.get("start_kl_every") else []
@@ -89,7 +89,7 @@ def _parameters(params: Any) -> tuple[list[Change], list[Change]]:
 
 
 def _written(change: Change) -> str:
-    """Return settings as they stand in a recipe."""
+    """Return settings as written in a recipe."""
     values = {
         name: f"{{rank: {v.rank}}}" if isinstance(v, LoraConfig) else str(v).lower() for name, v in change.items()
     }

@@ -1,7 +1,7 @@
-"""What training and sampling take in memory: weights, gradients, optimiser states, activations, caches.
+"""Memory of training and sampling: weights, gradients, optimiser states, activations, caches.
 
-Free of torch, so that plans can ask. Estimates of the peak, per process: they name what dominates and what to turn, and
-do not replace a measurement. Shares of ZeRO: Rajbhandari et al. 2020 (arXiv:1910.02054), section 5.
+Free of torch, so that plans can import it. Estimates of the peak, per process: they show what dominates and what to
+change, and do not replace a measurement. Shares of ZeRO: Rajbhandari et al. 2020 (arXiv:1910.02054), section 5.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ PROCESS = 0.55 * GIB
 """Python with torch and transformers before any model, measured."""
 CUDA_CONTEXT = 0.8 * GIB
 GRADIENT = 4
-"""Bytes of a gradient: they add up in float32."""
+"""Bytes of a gradient: gradients accumulate in float32."""
 CHUNK_LOGITS = 1 << 25
 """components.modeling.packing.logprobs.CHUNK_ELEMENTS."""
 BUCKET = 500_000_000
 """Gradients that ZeRO 1 to 3 sum at a time (DeepSpeed's reduce_bucket_size): a buffer while a backward pass runs."""
 LIVE = 1_000_000_000
-"""Most weights that ZeRO 3 gathers at a time in a pass, of a smaller model a quarter (training/zero.py)."""
+"""Most weights that ZeRO 3 gathers at a time in a pass; of a smaller model, a quarter (training/zero.py)."""
 LOGIT_COPIES = 3
 """Logits, their gradient, and a temporary of the softmax."""
 SHORT_ATTENTION = 256
@@ -43,7 +43,7 @@ def training_needs(
     pass_tokens: int,
     longest: int,
 ) -> Iterator[Need]:
-    """Yield what the weights, their update and one forward and backward pass of `pass_tokens` take.
+    """Yield the memory of the weights, their update, and one forward and backward pass of `pass_tokens`.
 
     `longest` bounds the tokens of one sequence.
     """
@@ -52,12 +52,12 @@ def training_needs(
     stage = resources.zero_stage if resources.trainer == "deepspeed" else 0
     share = {level: resources.world_size if stage >= level else 1 for level in (1, 2, 3)}
     yield from _weight_needs(size * (sizes.parameters + (trained if lora else 0)), share[3], size, resources)
-    # In float32 whatever the weights are; DeepSpeed's stage 1 in bfloat16 never lets go of them.
+    # In float32 whatever the weights are; DeepSpeed's stage 1 in bfloat16 never frees them.
     held = stage == 1 and size < GRADIENT and resources.offload == "none"
     yield Need("gradients", GRADIENT * trained / share[2], moment=None if held else Moment.PASS)
     states = state_bytes(optimizer, size, sharded=bool(stage)) * trained / share[1]
     yield Need("optimiser states", states, on_host=resources.offload != "none")
-    if stage and resources.gpus:  # on a CPU what is not written takes nothing
+    if stage and resources.gpus:  # on a CPU memory that is not written takes nothing
         yield Need("DeepSpeed's bucket", size * BUCKET, moment=None if stage == 3 else Moment.PASS)
     held = activations_per_token(sizes, longest, cpu=not resources.gpus, recompute=resources.recompute)
     yield Need("activations", size * held * pass_tokens, moment=Moment.PASS)
@@ -66,7 +66,7 @@ def training_needs(
 
 
 def _weight_needs(whole: float, share: int, size: int, resources: Resources) -> Iterator[Need]:
-    """Yield the weights of `whole` bytes, cut into `share` parts, and what is gathered of them on a GPU.
+    """Yield the weights of `whole` bytes, cut into `share` parts, and the gathered ones on a GPU.
 
     Between passes, to draw and to save, all weights are gathered.
     """
@@ -78,12 +78,12 @@ def _weight_needs(whole: float, share: int, size: int, resources: Resources) -> 
 
 
 def logits_need(sizes: ModelSizes, pass_tokens: int, moment: Moment | None) -> Need:
-    """Return what the logits of a pass take, which are made some at a time."""
+    """Return the memory of a pass's logits, which are computed in chunks."""
     return Need("logits", LOGIT_COPIES * 4 * min(pass_tokens * sizes.vocab, CHUNK_LOGITS), moment=moment)
 
 
 def process_needs(resources: Resources) -> Iterator[Need]:
-    """Yield what a process takes before it does anything."""
+    """Yield the memory of a process before it does anything."""
     yield Need("libraries", PROCESS, on_host=True)
     if resources.gpus:
         yield Need("CUDA", CUDA_CONTEXT)
@@ -92,16 +92,16 @@ def process_needs(resources: Resources) -> Iterator[Need]:
 def state_bytes(optimizer: str, size: int, *, sharded: bool = False) -> int:
     """Return the bytes of optimiser state for each trained weight, all of it float32.
 
-    AdamW keeps two averages and Muon one; weights of lower precision have a copy, and with ZeRO float32 ones, too.
+    AdamW keeps two averages and Muon one; low-precision weights have a copy, and with ZeRO float32 ones do too.
     """
     copies = 1 if sharded or size < 4 else 0
     return 4 * (copies + (1 if optimizer == "muon" else 2))
 
 
 def activations_per_token(sizes: ModelSizes, longest: int, *, cpu: bool, recompute: bool = False) -> float:
-    """Return the numbers that training keeps of each token for its backward pass.
+    """Return how many numbers training keeps of each token for its backward pass.
 
-    With `recompute`: what enters each layer, and all of the one that is computed again.
+    With `recompute`: each layer's input, and all activations of the layer being recomputed.
     """
     kept = layer_per_token(sizes, longest, cpu=cpu)
     layers = sizes.layers * sizes.width + kept if recompute else sizes.layers * kept
@@ -109,7 +109,7 @@ def activations_per_token(sizes: ModelSizes, longest: int, *, cpu: bool, recompu
 
 
 def layer_per_token(sizes: ModelSizes, longest: int, *, cpu: bool) -> float:
-    """Return the numbers that one layer makes of each token."""
+    """Return how many numbers one layer keeps of each token."""
     inner = sizes.heads * sizes.head_width
     made = 4 * sizes.width + (1 + PADDING) * sizes.projections + 2 * inner + 3 * sizes.mlp_width
     return made + (PADDING * sizes.heads * longest if cpu and longest <= SHORT_ATTENTION else 0)

@@ -1,4 +1,4 @@
-"""What drawing responses takes in memory: the native sampler's cache, or vLLM and its share of each GPU."""
+"""Memory of drawing responses: the native sampler's cache, or vLLM and its share of each GPU."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from components.modeling.models.model_sizes import ModelSizes
 ENGINE = 0.7 * GIB
 """vLLM's process before any model and without its cache, measured with the CPU build."""
 ENGINE_CUDA = 1.0 * GIB
-"""What it keeps of each GPU while it sleeps: its CUDA context and graphs."""
+"""vLLM's memory on each GPU while it sleeps: its CUDA context and graphs."""
 ENGINE_CPU_CACHE = 1.0 * GIB
-"""Default of VLLM_CPU_KVCACHE_SPACE, which vLLM's CPU build takes at its start."""
+"""Default of VLLM_CPU_KVCACHE_SPACE, which vLLM's CPU build allocates at its start."""
 LEAST_CACHE = 1.0 * GIB
-"""What vLLM needs of a GPU beside its weights to be of use."""
+"""Least GPU memory that vLLM needs beside its weights."""
 SCORED_TOKENS = 16384
-"""components.modeling.generation.scoring.MAX_TOKENS: the policy scores what an engine drew in passes of so many."""
+"""components.modeling.generation.scoring.MAX_TOKENS: most tokens of a pass in which the policy scores an engine's."""
 DEFAULT_BATCH: int = SamplingConfig.model_fields["max_batch_tokens"].default
 PROMPT_TOKENS = 256
-"""Tokens of a prompt; only the run knows them."""
+"""Assumed tokens of a prompt; only the run knows them."""
 
 
 def engine_share() -> float:
-    """Return the share of each GPU's memory that vLLM takes while it is awake; jobs read the same variable."""
+    """Return the share of each GPU's memory that vLLM takes while awake; jobs read the same variable."""
     try:
         return gpu_memory_share()
-    except InputError:  # the job refuses it
+    except InputError:  # the job reports it
         return gpu_memory_share({})
 
 
 def drawing_needs(
     sizes: ModelSizes, resources: Resources, dtype: str, *, cached: int, gpus: int, share: float, awake: Moment | None
 ) -> Iterator[Need]:
-    """Yield what one process takes to draw and to score: `cached` tokens of the native sampler's cache, or vLLM.
+    """Yield the memory of one process that draws and scores: `cached` tokens of the native sampler's cache, or vLLM.
 
-    vLLM spreads over up to `gpus` GPUs and takes `share` of each when it is `awake`.
+    vLLM uses up to `gpus` GPUs and takes `share` of each when it is `awake`.
     """
     if resources.sampler == "native":
         yield Need("key-value cache", 2 * BYTES[dtype] * sizes.cache_per_token() * cached, moment=Moment.BETWEEN)
@@ -54,7 +54,7 @@ def drawing_needs(
     yield logits_need(sizes, min(cached, SCORED_TOKENS), Moment.BETWEEN)
     yield Need("vLLM", ENGINE, on_host=True)
     weights = BYTES[dtype] * sizes.parameters
-    yield Need("vLLM's weights", weights, on_host=True)  # on a GPU they lie there while it sleeps
+    yield Need("vLLM's weights", weights, on_host=True)  # where they are while a GPU engine sleeps
     if not resources.gpus:
         yield Need("vLLM's cache", ENGINE_CPU_CACHE, on_host=True)
         return
@@ -65,17 +65,17 @@ def drawing_needs(
 
 
 def choosing_memory(params: Any, model: ModelSizes | None, resources: Resources) -> MemoryEstimate | None:
-    """Return `sampling_memory` where one model follows another: the next is loaded beside the one before."""
+    """Return `sampling_memory` of a stage that samples several models: the next is loaded beside the previous one."""
     return sampling_memory(params, model, resources, copies=2)
 
 
 def sampling_memory(
     params: Any, model: ModelSizes | None, resources: Resources, *, copies: int = 1
 ) -> MemoryEstimate | None:
-    """Return what one process takes that holds `copies` of a model and draws, and trains none.
+    """Return the memory of one process that holds `copies` of a model and draws without training.
 
-    None where the model's sizes are not known. `params` may have `max_batch_tokens` and `dtype`; a stage without them
-    draws by the defaults.
+    None if the model's sizes are unknown. `params` may have `max_batch_tokens` and `dtype`; a stage without them uses
+    the defaults.
     """
     if model is None:
         return None
@@ -91,4 +91,4 @@ def _needs(sizes: ModelSizes, copies: int, params: Any, resources: Resources, sh
     drawing = drawing_needs(
         sizes, resources, dtype, cached=cached, gpus=max(1, resources.gpus), share=share, awake=Moment.BETWEEN
     )
-    yield from (replace(need, moment=None) for need in drawing)  # nothing else goes on
+    yield from (replace(need, moment=None) for need in drawing)  # nothing else runs

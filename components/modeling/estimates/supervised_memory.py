@@ -14,7 +14,7 @@ from components.modeling.models.model_sizes import ModelSizes
 
 
 def supervised_memory(params: Any, model: ModelSizes | None, resources: Resources) -> MemoryEstimate | None:
-    """Return what a stage with SupervisedConfig takes; None where the model's sizes are not known."""
+    """Return the memory of a stage with SupervisedConfig; None if the model's sizes are unknown."""
     sizes = ModelSizes.new(params.architecture) if model is None and hasattr(params, "architecture") else model
     if sizes is None:
         return None

@@ -1,1 +1,1 @@
-"""Serving: models beside the trained one, asked in text: from their weights in this process, or at an endpoint."""
+"""Serving: further models beside the trained one, from their weights in this process or at an endpoint."""

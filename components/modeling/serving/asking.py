@@ -1,4 +1,4 @@
-"""Many requests to one endpoint: side by side, at its pace, tried again with bounds, and stopped when it is down."""
+"""Many requests to one endpoint: concurrent, rate-limited, retried with bounds, and stopped when it is down."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FIRST_PAUSE = 0.5
 """Seconds before the second try; the pause doubles each time."""
 MOST_REFUSALS = 8
-"""So many refused requests without an answered one between them are the fault of all, not of each."""
+"""This many refused requests in a row stop the stage: the cause is not in a single request."""
 
 Answer = dict[str, Any]
 Keep = Callable[["Request", Answer], None]
@@ -29,20 +29,20 @@ Pause = Callable[[float], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked, and how its answer is read."""
+    """A request, and the reader of its answer."""
 
     key: str
-    """SHA-256 hex of all that counts."""
+    """SHA-256 hex of everything that determines the answer."""
     path: str
     body: dict[str, Any]
     tokens: float
-    """Estimate of the tokens that it takes, for the rate limit."""
+    """Estimated tokens, for the rate limit."""
     read: Callable[[Any], Answer]
-    """Returns what is kept of the JSON; raises Failure for what is no answer."""
+    """Returns the recorded part of the JSON; raises Failure if it is not an answer."""
 
 
 class Asker:
-    """Asks one endpoint. Whatever is answered is kept before the next request of the same place in the queue."""
+    """Sends requests to one endpoint. A worker records each answer before it sends its next request."""
 
     def __init__(
         self, name: str, endpoint: Endpoint, key: str | None, keep: Keep, *, pause: Pause = asyncio.sleep
@@ -55,10 +55,10 @@ class Asker:
         self._stopped: Exception | None = None
         self._refused: list[tuple[Request, Answer]] = []
         self.num_asked = 0
-        """Tries so far."""
+        """Number of tries so far."""
 
     def ask(self, requests: Sequence[Request]) -> None:
-        """Ask all and keep every answer; raise StageFailed when the endpoint is down, InputError when it is misused."""
+        """Send all and record every answer; raise StageFailed if the endpoint is down, InputError if it is misused."""
         if not requests:
             return
         self._runner = self._runner or asyncio.Runner()
@@ -69,7 +69,7 @@ class Asker:
         self._keep_refused()
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close the connections."""
         if self._runner is not None:
             if self._session is not None:
                 self._runner.run(self._session.close())
@@ -82,7 +82,7 @@ class Asker:
         if self._session is None:
             self._session = ClientSession(
                 connector=TCPConnector(limit=self._endpoint.concurrency),
-                timeout=ClientTimeout(total=None),  # every try has a deadline of its own
+                timeout=ClientTimeout(total=None),  # every try has its own deadline
                 cookie_jar=DummyCookieJar(),
                 auto_decompress=False,
             )
@@ -141,7 +141,7 @@ class Asker:
             await self._pause(wait)
 
     def _may_wait(self, failure: Failure, number: int) -> bool:
-        """Whether another try is due, and from when on: a pause that a server asks for holds for all requests."""
+        """Return whether to try again, and set when: a pause that a server asks for applies to all requests."""
         longest = self._endpoint.max_wait_seconds
         asked = failure.wait_seconds
         if number == self._endpoint.retries or (asked is not None and asked > longest):

@@ -1,4 +1,4 @@
-"""One try of one request: bounded in time and in bytes, and every way to fail given its name."""
+"""One try of one request: bounded in time and bytes, with an exception for each kind of failure."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ MAX_BYTES = 16 << 20
 SHOWN = 200
 """Characters of a server's own words in a message."""
 AGAIN = frozenset({408, 409, 425, 429})
-"""Beside 5xx: what another try may cure."""
+"""Statuses to retry, besides 5xx."""
 MISCONFIGURED = frozenset({401, 402, 403, 404, 405, 407, 410})
 
 
 class Failure(Exception):
-    """A try that failed in a way that another try may cure."""
+    """A try that failed in a way that may pass on retry."""
 
     def __init__(self, reason: str, wait_seconds: float | None = None) -> None:
         super().__init__(reason)
@@ -32,7 +32,7 @@ class Failure(Exception):
 
 
 class Refusal(Exception):
-    """The server will not answer this very request, however often it is asked."""
+    """The server refuses this request; retrying does not help."""
 
 
 class Misconfigured(Exception):
@@ -40,8 +40,8 @@ class Misconfigured(Exception):
 
 
 async def post(session: ClientSession, url: str, body: dict[str, Any], key: str | None, *, seconds: float) -> Any:
-    """Return the JSON of an answer; raise Failure, Refusal or Misconfigured. Redirects are not followed: a key stays
-    with the server that it is for."""
+    """Return the JSON of an answer; raise Failure, Refusal or Misconfigured. Redirects are not followed, so that a key
+    goes to no other server."""
     from aiohttp import ClientError
 
     headers = {"Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "identity"}
@@ -88,7 +88,7 @@ def _judged(response: ClientResponse, data: bytes, key: str | None) -> Any:
 
 
 def retry_after(text: str | None, now: float) -> float | None:
-    """Return the seconds that a Retry-After header asks for, as a number or as a date; None where it says neither."""
+    """Return the seconds that a Retry-After header asks for, a number or a date; None if it is neither."""
     if not text:
         return None
     try:
@@ -102,7 +102,7 @@ def retry_after(text: str | None, now: float) -> float | None:
 
 
 def said_by(data: bytes, key: str | None) -> str:
-    """Return what a server says of an error in one short line that can be printed and holds no key."""
+    """Return a server's error message as one short printable line without the key."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):
@@ -115,7 +115,7 @@ def said_by(data: bytes, key: str | None) -> str:
 
 
 def without_key(text: str, key: str | None) -> str:
-    """Return a text without the key, should a server repeat it."""
+    """Return a text without the key, in case a server repeats it."""
     return text.replace(key, "[key]") if key else text
 
 

@@ -1,4 +1,4 @@
-"""A further model at an OpenAI-compatible endpoint: whatever it answers is kept, and asked for once."""
+"""A further model at an OpenAI-compatible endpoint: each request is sent once and its answer recorded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Record = Callable[[str, dict[str, Any]], None]
 
 
 class EndpointModel(Writer, Scorer):
-    """Asks a server. Where several ranks train together the first one asks for all: all must call."""
+    """A model behind a server. With several ranks the first one asks for all: all must call."""
 
     def __init__(
         self,
@@ -35,9 +35,9 @@ class EndpointModel(Writer, Scorer):
         *,
         pause: Pause = asyncio.sleep,
     ) -> None:
-        """`records` are the answers of earlier attempts, and `record` keeps another one at once.
+        """`records` are the answers of earlier attempts; `record` stores another one at once.
 
-        Raises InputError where the environment has no key for it.
+        Raises InputError if the environment lacks its key.
         """
         self.name = f"endpoint:{name}"
         self._counted, self._endpoint = endpoint.counted(name), endpoint
@@ -47,13 +47,13 @@ class EndpointModel(Writer, Scorer):
         self._asker = Asker(name, endpoint, self._key, self._keep, pause=pause)
 
     def write(self, prompts: Sequence[str], drawing: Drawing) -> list[list[Written | None]]:
-        """Ask for each sample by itself: servers differ in what they make of several at once."""
+        """Request each sample separately: servers differ in how they handle several at once."""
         rows = [[self._writing(prompt, drawing, at) for at in range(drawing.num_samples)] for prompt in prompts]
         answers = self._ask([request for row in rows for request in row])
         return [[_written(answers[request.key]) for request in row] for row in rows]
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[Likelihood | None]:
-        """Ask for the log-probabilities of prompt and text; the one token that is drawn behind them is not read."""
+        """Request the log-probabilities of prompt and text; the one token drawn after them is ignored."""
         requests = [self._scoring(prompt, text) if text else None for prompt, text in pairs]
         answers = self._ask([request for request in requests if request is not None])
         nothing = Likelihood(0.0, 0)
@@ -64,7 +64,7 @@ class EndpointModel(Writer, Scorer):
         self._asker.close()
 
     def _ask(self, requests: Sequence[Request]) -> dict[str, Mapping[str, Any]]:
-        """Return the answers by request; only what was never answered is asked, and each request once."""
+        """Return the answers by request; only requests without a recorded answer are sent, each once."""
 
         def ask() -> dict[str, Mapping[str, Any]]:
             new = {request.key: request for request in requests if request.key not in self._answers}
@@ -113,7 +113,7 @@ def _seed(seed: int, sample: int) -> int:
 
 
 def _key_of(name: str, endpoint: Endpoint) -> str | None:
-    """Return the key from the environment; raise InputError, without it, where there is none that can be sent."""
+    """Return the key from the environment; raise InputError, which never quotes it, if it is missing or unsendable."""
     if endpoint.key_env is None:
         return None
     key = os.environ.get(endpoint.key_env, "").strip()

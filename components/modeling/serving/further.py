@@ -1,4 +1,4 @@
-"""The further models of a running stage, by the ports that they are connected to."""
+"""The further models of a running stage, by port."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from components.modeling.serving.endpoint import EndpointModel
 from components.modeling.serving.local import LocalModel
 
 ANSWERS = "answers.jsonl"
-"""In an output of a stage that asked endpoints: every request with its answer, sorted by request."""
+"""File in an output of a stage that used endpoints: every request with its answer, sorted by request."""
 
 FurtherModel = EndpointModel | LocalModel
 
 
 class FurtherModels:
-    """What the ports for further models are connected to; a context manager that closes all of it.
+    """The models connected to the ports for further models; a context manager that closes them all.
 
-    Keys of endpoints are looked for at once, so that a stage does not find out at its end that one is missing. Weights
-    are loaded when a model is first asked. A model that several ports name is one.
+    Keys of endpoints are looked up at once, so that a missing one fails the stage at its start. Weights
+    are loaded when a model is first used. A model that several ports name is loaded once.
     """
 
     def __init__(self, ctx: StageContext[Any], *ports: str) -> None:
-        """`ports` are those of FURTHER that the component declares; all of them unless given."""
+        """`ports` are those of FURTHER that the component declares, by default all."""
         self._ctx = ctx
         self._models: dict[str, FurtherModel] = {}
         self._records = ctx.records() if ctx.job.endpoints else {}
@@ -37,11 +37,11 @@ class FurtherModels:
         }
 
     def of(self, port: str) -> Sequence[FurtherModel]:
-        """Return the models of a port in the order of the recipe; none where nothing is connected."""
+        """Return the models of a port in the order of the recipe; empty if nothing is connected."""
         return self.by_port.get(port, [])
 
     def write_answers(self, folder: Path) -> None:
-        """Write into an output what endpoints answered, for those who read it; nothing where there is none."""
+        """Write the endpoints' answers, if any, into an output for its readers."""
         records = self._ctx.records() if self._ctx.job.endpoints else {}
         if records:
             rows = (canonical_json({"key": key, **records[key]}) + b"\n" for key in sorted(records))

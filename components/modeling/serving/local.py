@@ -21,7 +21,7 @@ MAX_TOKENS = 16384
 
 
 class LocalModel(Writer, Scorer):
-    """A frozen model; its weights are loaded when it is first asked. Ranks share what is scored: all must call."""
+    """A frozen model; its weights are loaded on first use. Ranks share the scoring: all must call."""
 
     def __init__(self, name: str, folder: Path, *, device: str, dtype: str, resources: Resources) -> None:
         self.name = name
@@ -29,7 +29,7 @@ class LocalModel(Writer, Scorer):
         self._open = ExitStack()
 
     def write(self, prompts: Sequence[str], drawing: Drawing) -> list[list[Written | None]]:
-        """Draw by the sampler that the job's resources name."""
+        """Draw with the sampler that the job's resources name."""
         import torch
 
         from components.modeling.generation.sampling_config import SamplingConfig
@@ -64,7 +64,7 @@ class LocalModel(Writer, Scorer):
         return [found[pair] for pair in pairs]
 
     def close(self) -> None:
-        """End whatever draws."""
+        """Close the sampler."""
         self._open.close()
 
     def _score(self, pairs: Sequence[tuple[str, str]]) -> list[Likelihood | None]:

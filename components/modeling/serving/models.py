@@ -1,7 +1,7 @@
-"""What a further model is to whoever asks it: text in, text or a likelihood out.
+"""The interface of further models: text in, text or a likelihood out.
 
-Texts go between models as text. Whoever answers tokenises with a tokenizer of its own, so that models of different
-vocabularies can be asked about the same response.
+Models exchange plain text and each uses its own tokenizer, so that models of different vocabularies can score the same
+response.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Written:
-    """A text that a model wrote. Hostile input to whatever reads it."""
+    """A text that a model wrote: hostile input for its readers."""
 
     text: str
     finished: bool
-    """Whether it ended by itself; False when it was cut at the limit."""
+    """Whether it ended by itself; False if it was cut at the limit."""
 
 
 @dataclass(frozen=True)
 class Likelihood:
-    """How likely a text is under a model, behind its prompt."""
+    """How likely a text is under a model, given its prompt."""
 
     logprob: float
-    """Sum over the tokens of the text, nats; the mark that ends a turn is not among them."""
+    """Sum over the tokens of the text, without the mark that ends a turn, in nats."""
     num_tokens: int
     """Tokens of the text, by the tokenizer of the model that scores it."""
 
@@ -51,7 +51,7 @@ class Writer(ABC):
     """Writes texts."""
 
     name: str
-    """What people call it: the input that it comes from, "judge.model" or "endpoint:gpt-small"."""
+    """Its name in a recipe, the input that it comes from: "judge.model" or "endpoint:gpt-small"."""
 
     @abstractmethod
     def write(self, prompts: Sequence[str], drawing: Drawing) -> list[list[Written | None]]:
@@ -59,7 +59,7 @@ class Writer(ABC):
 
 
 class Scorer(ABC):
-    """Says how likely texts are."""
+    """Scores how likely texts are."""
 
     name: str
 

@@ -1,4 +1,4 @@
-"""Rate limits: when the next request may begin, by what began in the minute before it."""
+"""Rate limits: when the next request may begin, given the requests of the minute before it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ MINUTE = 60.0
 
 
 class Pace:
-    """A sliding minute of requests and of the tokens that they were estimated to take."""
+    """A sliding minute of requests and their estimated tokens."""
 
     def __init__(self, requests_per_minute: float | None, tokens_per_minute: float | None) -> None:
         self._limits = (requests_per_minute, tokens_per_minute)
@@ -18,7 +18,7 @@ class Pace:
     def reserve(self, tokens: float, now: float) -> float:
         """Return when a request may begin, not before `now`, and count it as begun then.
 
-        A request of more tokens than a minute may have waits for a minute without any other.
+        A request of more tokens than the limit per minute waits for a minute without any other.
         """
         if self._limits == (None, None):
             return now

@@ -1,4 +1,4 @@
-"""What is kept of an answer: plain values of known kinds, whatever the server sent. Hostile input."""
+"""The recorded part of an answer: plain values of known types. What a server sends is hostile input."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from components.modeling.serving.client import Failure, without_key
 
 BYTES_PER_TOKEN = 64
-"""Longest text of a token that an answer is believed to have; what goes on beyond that is cut."""
+"""Longest accepted text per token of an answer; the rest is cut."""
 
 
 def read_text(found: Any, key: str | None, *, max_new_tokens: int) -> dict[str, Any]:
@@ -26,10 +26,10 @@ def read_text(found: Any, key: str | None, *, max_new_tokens: int) -> dict[str, 
 
 
 def read_likelihood(found: Any, prompt: str, text: str) -> dict[str, Any]:
-    """Return {"logprob", "num_tokens"} of `text` behind `prompt`, from a completion that echoes both.
+    """Return {"logprob", "num_tokens"} of `text` after `prompt`, from a completion that echoes both.
 
-    Offsets count characters. A token that reaches across the border counts for the text; what the server had to add
-    behind it does not.
+    Offsets count characters. A token that spans prompt and text counts for the text; what the server had to add
+    after it does not.
     """
     logprobs = _choice(found).get("logprobs")
     values, offsets = (logprobs.get("token_logprobs"), logprobs.get("text_offset")) if _is_dict(logprobs) else (0, 0)

@@ -1,4 +1,4 @@
-"""What the report shows of a stage that trains on given responses: the columns that the trainer logs."""
+"""Report curves of stages that train on given responses: the columns that the trainer logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tokenised training examples, and how dataset rows become them."""
+"""Tokenised training examples, and their encoding from dataset rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Example:
     loss_mask: Sequence[bool]
     """Which tokens are targets; the first of a sequence is never one."""
     domain: str = ""
-    """What mixtures and reports group by."""
+    """Group in mixtures and reports."""
     weight: float = 1.0
     """Weight of each of its targets in the loss."""
 
@@ -46,9 +46,9 @@ def examples_from_rows(
 ) -> list[Example]:
     """Encode rows with "prompt" and "response", with "messages", or with "text" (where every token is a target).
 
-    Of messages the assistant's turns are targets: the last, all, or those marked by their `learn`. `loss_on="all"`
-    trains on what others said too, as pretraining does; `ends` are the model's. Raises InputError for a row that has
-    none of these forms, for messages that the model's template cannot hold, and for a model without a tokenizer.
+    In messages the assistant's turns are targets: the last, all, or those marked by their `learn`. `loss_on="all"`
+    makes every token a target, as in pretraining; `ends` are the model's. Raises InputError for a row that has
+    none of these forms, for messages that the model's template cannot render, and for a model without a tokenizer.
     """
     if tokenizer is None:
         raise InputError("the model has no tokenizer; put its tokenizer.json beside its weights")
@@ -75,7 +75,7 @@ def examples_from_rows(
 def _conversations(
     tokenizer: PreTrainedTokenizerBase, rows: Mapping[int, Mapping[str, Any]], learn: Learn, ends: TurnEnds | None
 ) -> dict[int, Encoded]:
-    """Return the tokens and targets of rows with messages, by their places."""
+    """Return the tokens and targets of rows with messages, by row index."""
     talks: dict[str, tuple[Message, ...]] = {}
     for index, row in rows.items():
         name = f"row {index + 1} ({row.get('id', 'without id')})"
@@ -89,10 +89,9 @@ def _conversations(
 
 
 def split_long(examples: Iterable[Example], max_tokens: int) -> list[Example]:
-    """Cut examples into windows of at most `max_tokens`, each beginning with the last token of the one
-    before.
+    """Cut examples into windows of at most `max_tokens`, each beginning with the last token of the previous one.
 
-    Only the first token of a window is no target, so every target of a long text is still counted once.
+    Only the first token of a window is not a target, so every target of a long text counts exactly once.
     """
     return [window for example in examples for window in _windows(example, max_tokens)]
 
@@ -111,7 +110,7 @@ def _windows(example: Example, max_tokens: int) -> list[Example]:
 
 
 def row_kind(row: Mapping[str, Any], index: int) -> RowKind:
-    """Return whether a row holds messages, a prompt with its response, or a text; raise InputError for none of them."""
+    """Return whether a row holds messages, a prompt with its response, or a text; raise InputError otherwise."""
     if row.get("messages"):
         return "messages"
     if "prompt" in row and "response" in row:

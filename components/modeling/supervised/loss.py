@@ -1,4 +1,4 @@
-"""Next-token loss of a batch of examples, whatever forward passes it is cut into.
+"""Next-token loss of a batch of examples, independent of how it is cut into forward passes.
 
 loss = -(sum over targets of weight * log-probability) / (sum over targets of weight), over the whole batch.
 """
@@ -23,7 +23,7 @@ from components.modeling.training.trainer import Trainer
 
 @dataclass(frozen=True)
 class BatchLoss:
-    """The loss of one batch, with its parts."""
+    """The loss of one batch, in total and by domain."""
 
     loss: float
     """Weighted mean negative log-likelihood per target, in nats."""
@@ -33,9 +33,9 @@ class BatchLoss:
 
 
 def domain_losses(result: BatchLoss, name: str) -> dict[str, float]:
-    """Return the losses per domain as metrics "<name>_<domain>", with characters that metric names allow.
+    """Return the losses per domain as metrics "<name>_<domain>", in characters that metric names allow.
 
-    Empty for a single domain, whose loss is the loss.
+    Empty for a single domain, whose loss is the total.
     """
     if len(result.by_domain) < 2:
         return {}

@@ -1,4 +1,4 @@
-"""The models that a training stage keeps along its way: the Checkpoints artifact."""
+"""The models that a training stage keeps as it trains: the Checkpoints artifact."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ INDEX = "index.json"
 
 
 class ModelShelf:
-    """Complete Model folders, one per kept step, listed in index.json; opens on what the folder holds
-    already."""
+    """Complete Model folders, one per kept step, listed in index.json; steps already in the folder stay."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -22,7 +21,7 @@ class ModelShelf:
 
     @property
     def steps(self) -> list[int]:
-        """Return the steps that are kept, ascending."""
+        """Return the kept steps, ascending."""
         return list(self._steps)
 
     def keep(self, step: int, trainer: Trainer) -> None:

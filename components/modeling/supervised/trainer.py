@@ -28,7 +28,7 @@ class Hooks(Protocol):
     """The part of StageContext that the trainer uses."""
 
     def progress(self, done: int, total: int, **metrics: float) -> None:
-        """Show how far the training is."""
+        """Show the training's progress."""
         ...
 
     def log(self, step: int, **metrics: float) -> None:
@@ -42,22 +42,22 @@ class Hooks(Protocol):
 
 @dataclass(frozen=True)
 class FitSummary:
-    """What a finished training did."""
+    """Totals of a finished training."""
 
     steps: int
     num_examples: int
     """Examples that could be drawn."""
     num_overlong: int
-    """Examples that were left out because they are longer than max_tokens."""
+    """Examples left out because they are longer than max_tokens."""
     num_targets: int
-    """Target tokens that were trained on, repeats included."""
+    """Target tokens trained on, repeats included."""
     epochs: float
     padding_avoided: float
-    """Share of padding that batches would have had as rectangles: what packing saves."""
+    """Share of padding that rectangular batches would have had, which packing saves."""
     loss: float
     """Loss of the last step."""
     trainer: Trainer = field(repr=False, compare=False)
-    """What trained: it saves the policy, and holds its weights together for an evaluation."""
+    """The trainer: it saves the policy, and gathers its weights for an evaluation."""
 
 
 def fit(
@@ -72,11 +72,11 @@ def fit(
     write_extra: Callable[[Path], None] | None = None,
     backends: Backends | None = None,
 ) -> FitSummary:
-    """Train `policy` in place and return what was done.
+    """Train `policy` in place and return its totals.
 
     `resume` is the partial checkpoint to continue from (pass `ctx.resume()`); `shelf` keeps models every
-    `config.save_every` steps; `write_extra` adds the caller's own files to each partial checkpoint; `backends` say
-    what trains. Raises InputError when no example fits into max_tokens and StageFailed when the gradient is not finite.
+    `config.save_every` steps; `write_extra` adds the caller's own files to each partial checkpoint; `backends` choose
+    the trainer. Raises InputError when no example fits max_tokens, StageFailed when the gradient is not finite.
     """
     run = _Run(policy, examples, config, seed, backends)
     if resume is not None:
@@ -102,11 +102,11 @@ def fit(
 
 
 _COUNTERS = ("num_targets", "num_tokens", "num_cells")
-"""Running sums of a training; cells are those of the batches as rectangles."""
+"""Running sums of a training; cells are those of rectangular batches."""
 
 
 class _Run:
-    """One training: what is drawn, what is updated, and how far it is."""
+    """One training: its batches, its trainer and its position."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class _Run:
         return max(1, math.ceil(self.config.epochs * self.sampler.num_examples / self.config.batch_size))
 
     def step(self) -> tuple[dict[str, float], int]:
-        """Do one optimiser step; return its row of the history, and how many tokens it computed."""
+        """Do one optimiser step; return its row of the history and the number of tokens computed."""
         step = self.state.step
         batch = [self.examples[index] for index in self.sampler.batch(step)]
         result = accumulate_gradients(self.trainer, batch, max_tokens=self.config.micro_batch_tokens)
@@ -157,7 +157,7 @@ class _Run:
         return steps * self.config.batch_size / self.sampler.num_examples
 
     def summary(self) -> FitSummary:
-        """Return what the finished training did."""
+        """Return the totals of the finished training."""
         return FitSummary(
             steps=self.total_steps,
             num_examples=self.sampler.num_examples,

@@ -1,4 +1,4 @@
-"""What every stage of supervised training does around the trainer: resume, kept models, outputs, metrics."""
+"""The parts that all stages of supervised training share around the trainer: resume, kept models, outputs, metrics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from components.modeling.supervised.trainer import FitSummary, fit
 from components.modeling.training.training_config import SupervisedConfig
 
 TAIL_STEPS = 10
-"""How many last rows of the history the headline loss is the mean of: a single batch is noise."""
+"""The headline loss is the mean over this many last rows of the history, as a single batch is noisy."""
 
 
 def train_and_save(
@@ -29,10 +29,10 @@ def train_and_save(
     validation: Sequence[Example] = (),
     write_extra: Callable[[Path], None] | None = None,
 ) -> FitSummary:
-    """Train `policy`, resuming if there is something to resume, and write outputs `model` and `metrics`.
+    """Train `policy`, resuming from a partial checkpoint if there is one; write outputs `model` and `metrics`.
 
     With `config.save_every` also `checkpoints`. The headline is the loss (mean of the last 10 rows of the
-    history), counts, and the loss on `validation` where there is any.
+    history), counts, and the loss on `validation` if given.
     """
     shelf = ModelShelf(ctx.output("checkpoints")) if config.save_every else None
     summary = fit(

@@ -1,1 +1,1 @@
-"""Programs as answers: the program in a response, its tests, the languages, and how many of the tests it passes."""
+"""Programs as answers: extraction from a response, tests, languages, and grading."""

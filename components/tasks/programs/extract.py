@@ -13,7 +13,7 @@ FENCE = re.compile(r"^[ \t]*```[ \t]*([\w+#-]*)[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", 
 def extract_program(response: str, tags: Collection[str]) -> str:
     """Return the program that a response gives.
 
-    It is looked for behind the last `<answer>`, or behind the last `</think>`: the last fenced block that is marked
+    In the text after the last `<answer>`, or after the last `</think>`: the last fenced block that is marked
     with one of the language's `tags`, else the last fenced block, else all of the text.
     """
     _, mark, rest = response.rpartition(ANSWER_OPEN)

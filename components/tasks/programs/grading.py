@@ -1,4 +1,4 @@
-"""How many of its tests a program passes: tests are run inside, and compared with what is expected outside."""
+"""How many of its tests a program passes: they run in the sandbox, and results are compared outside."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ SHOWN = 120
 
 @dataclass
 class Grade:
-    """What came of a program's tests."""
+    """The results of a program's tests."""
 
     passed: int
     total: int
     note: str = ""
-    """How the first test went that was not passed."""
+    """How the first failed test went."""
     timed_out: bool = False
-    """Whether a run ran out of time: another try might fare better."""
+    """Whether a run timed out: another try might pass."""
 
     @property
     def share(self) -> float:
@@ -32,10 +32,10 @@ class Grade:
 
 
 class Grading:
-    """The way of one program through its tests, a run of the sandbox at a time.
+    """Runs one program on its tests, one run of the sandbox at a time.
 
-    Tests that may share a run do so under the deadline of one; where that run does not end well each has its own. So
-    no test gets more time than it may have, and none fails for another.
+    Tests that may share a run do so under the deadline of one; if that run fails, each gets its own. So
+    no test exceeds its time, and none fails because of another.
     """
 
     def __init__(self, source: str, suite: Suite, then: Callable[[Grade], Verdict]) -> None:
@@ -49,7 +49,7 @@ class Grading:
         self._spent, self._timed_out = 0.0, False
 
     def go_on(self) -> Verdict | Request:
-        """Return the next run, or what follows from the grade."""
+        """Return the next run, or the verdict of the grade."""
         left = self._suite.limits.total_seconds - self._spent
         if self._queue and left <= 0:
             self._fail([row for rows in self._queue for row in rows], "was not come to: the time for all tests is over")

@@ -29,14 +29,14 @@ CALLS = """
   process.stdout.write("\\n" + JSON.stringify(results));
 })();
 """
-"""Behind a JavaScript program: what its entry point returns, on the last line that it prints."""
+"""Appended to a JavaScript program: prints what its entry point returns, on the last line."""
 
 Results = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of the sandbox on some tests: a function, its argument, and how to read what it gave for each test."""
+    """One run of the sandbox on some tests: a function, its argument, and how to read each test's result."""
 
     function: Callable[[Any], Any]
     argument: dict[str, Any]
@@ -53,18 +53,18 @@ class Language:
     tags: tuple[str, ...]
     """Marks of fenced blocks."""
     kinds: tuple[str, ...]
-    """Kinds of tests that there are: call, run, query."""
+    """Supported kinds of tests: call, run, query."""
     make: Callable[[str, Suite, Sequence[ProgramTest]], Run]
     """Makes the run of a program on tests."""
     together: tuple[str, ...] = ()
-    """Kinds of which several tests share a run."""
+    """Kinds whose tests share a run."""
     tool: str = ""
     package: str = ""
-    """The command that it needs, and the Debian package that holds it."""
+    """The Debian package of the command that it needs."""
 
 
 def find_language(suite: Suite) -> Language:
-    """Return the language of a suite; raise BrokenItem for one that is unknown, not installed or has no such tests."""
+    """Return a suite's language; raise BrokenItem if it is unknown, not installed or has no such kind of test."""
     language = LANGUAGES.get(suite.language)
     if language is None:
         raise BrokenItem(f"language {suite.language!r} is none of {', '.join(LANGUAGES)}")
@@ -129,7 +129,7 @@ def calls_as_text(tests: Sequence[ProgramTest]) -> str:
 
 
 def _printed(reply: Reply, count: int) -> Results:
-    """Return the results that a program printed on its last line; what is none is a failed test each."""
+    """Return the results that a program printed on its last line; an unreadable one is a failed test."""
     (printed,) = reply.value
     if "raised" in printed:
         return [printed] * count
@@ -155,7 +155,7 @@ LANGUAGES: Mapping[str, Language] = {
 
 
 def results_of(run: Run, reply: Reply, count: int) -> Results | None:
-    """Return what a run gave for each of `count` tests; None where it gave nothing that can be read."""
+    """Return a run's result for each of `count` tests; None if it gave nothing readable."""
     if reply.status is not Status.VALUE:
         return None
     found = run.read(reply)

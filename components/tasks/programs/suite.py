@@ -1,4 +1,4 @@
-"""The tests of a program, as an item's data holds them, and whether what a program gave is what a test expects."""
+"""The tests of a program, as an item's data holds them, and the comparison of results with expectations."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class _Data(BaseModel):
 
 
 class ProgramLimits(_Data):
-    """What a program may use."""
+    """A program's limits."""
 
     seconds: float = Field(default=2.0, gt=0, le=60, strict=False)
     """For each test."""
     total_seconds: float = Field(default=20.0, gt=0, le=600, strict=False)
-    """For all tests of one program; those that it has not come to are not passed."""
+    """For all tests of one program; tests not reached by then count as failed."""
     memory_mb: int = Field(default=512, ge=16, le=16_384)
     """Memory of the program."""
 
@@ -38,9 +38,9 @@ class ProgramTest(_Data):
     """What the call returns: JSON; lists stand for tuples and, sorted, for sets."""
     stdin: str | None = None
     stdout: str | None = None
-    """What a run with `stdin` prints, white space at the ends of lines and of the text apart."""
+    """What a run with `stdin` prints, ignoring white space at the ends of lines and of the text."""
     setup: str = ""
-    """SQL that makes the tables, before the query can only read."""
+    """SQL that creates the tables, before the database becomes read-only for the query."""
     rows: list[list[Any]] | None = None
     """What the query returns."""
     ordered: bool = False
@@ -58,7 +58,7 @@ class ProgramTest(_Data):
         return "run" if self.stdout is not None else "query" if self.rows is not None else "call"
 
     def is_met(self, given: Any, tolerance: float) -> bool:
-        """Return whether a value (text for a run, rows for a query) is what is expected. Never raises."""
+        """Return whether a value (text for a run, rows for a query) is the expected one. Never raises."""
         if self.stdout is not None:
             return isinstance(given, str) and _lines(given) == _lines(self.stdout)
         if self.rows is None:
@@ -77,7 +77,7 @@ class Suite(_Data):
     tests: list[ProgramTest] = Field(min_length=1, max_length=MAX_TESTS)
     language: str
     entry_point: str = Field(default="", pattern=r"^[A-Za-z_$][\w$]*$|^$")
-    """The function that calls call."""
+    """The function that the tests of kind call invoke."""
     prefix: str = ""
     """Source that precedes the program, such as imports."""
     tolerance: float = Field(default=0.0, ge=0, strict=False)
@@ -100,7 +100,7 @@ class Suite(_Data):
 
 
 def read_suite(item: Item, language: str) -> Suite:
-    """Return the tests of an item, in `language` where it names none; raise BrokenItem where they make no sense."""
+    """Return the tests of an item, in `language` if it names none; raise BrokenItem if they are invalid."""
     known = {name: item.data[name] for name in Suite.model_fields if item.data.get(name) is not None}
     try:
         return Suite.model_validate({"language": language, **known})

@@ -1,1 +1,1 @@
-"""What runs inside the sandbox: functions from plain JSON to plain JSON that compute values and pass no verdict."""
+"""Functions that run inside the sandbox, from plain JSON to plain JSON: they compute values and give no verdict."""

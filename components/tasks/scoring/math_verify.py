@@ -19,9 +19,9 @@ def equal(argument: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def _parsed(text: str) -> list[Any]:
-    """Return what math-verify reads in a final answer: expressions, and the text that they come from."""
+    """Return what math-verify parses from a final answer: expressions and their source text."""
     from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse
 
-    # What stands in a box is read whole; loose text would be searched for the likeliest expression in it.
+    # The content of a box is parsed whole; loose text would be searched for the likeliest expression.
     ways = [LatexExtractionConfig(boxed_match_priority=0), ExprExtractionConfig()]
     return parse(f"\\boxed{{{text}}}", ways, parsing_timeout=None)

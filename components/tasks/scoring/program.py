@@ -1,4 +1,4 @@
-"""Programs in Python and in other languages, run on many tests at once; what is expected is not known in here."""
+"""Programs in Python and in other languages, run on many tests at once; expected values never get in here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def call(argument: dict[str, Any]) -> list[dict[str, Any]]:
     What the source itself raises is raised.
     """
     source = f"{argument['source']}\n"
-    # The program runs under a name of its own, so that what stands below `if __name__ == "__main__"` does not run.
+    # The module is not named "__main__", so that code below `if __name__ == "__main__"` does not run.
     names: dict[str, Any] = {"__name__": "program", "__builtins__": __builtins__}
     exec(compile(source, "<program>", "exec", dont_inherit=True), names)
     if argument["entry"] not in names:
@@ -28,7 +28,7 @@ def call(argument: dict[str, Any]) -> list[dict[str, Any]]:
             results.append({"value": json.loads(encode(function(*one["args"], **one["kwargs"])))})
         except MemoryError:
             raise
-        except BaseException as error:  # SystemExit as well: the next call is another test
+        except BaseException as error:  # SystemExit too: the next call is another test
             results.append({"raised": f"{type(error).__name__}: {error}"[:SHOWN]})
     return results
 

@@ -1,4 +1,4 @@
-"""A query on a database in memory that it can only read."""
+"""A query on an in-memory database, which is read-only for it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sqlite3
 from typing import Any
 
 STEPS = 10_000
-"""Instructions of SQLite's machine between two looks at how many there were."""
+"""Instructions of SQLite's virtual machine between two checks of their number."""
 MAX_LOOKS = 5_000
 MAX_ROWS = 10_000
 MAX_LENGTH = 1_000_000

@@ -9,14 +9,14 @@ from functools import cache
 from typing import Any
 
 WRITE_INTO_ENTRIES = frozenset({"knight_swap"})
-"""Tasks whose scorers change the entry; the next answer must be judged by what the item says. A test finds others."""
+"""Tasks whose scorers modify the entry; the next answer needs a fresh one. A test finds others."""
 
 
 def scores(argument: dict[str, Any]) -> dict[str, Any]:
-    """Return {"scores": [...]} of `answers`, or {"broken": why} where the entry cannot be made.
+    """Return {"scores": [...]} of `answers`, or {"broken": why} if the entry cannot be made.
 
-    A score is a number, or the text of what the scorer raised: it could not read the answer. `entry` is the task's
-    own (question, answer, metadata), or there are `seed` and `index` to make it again and its `question` as a check.
+    A score is a number, or the text of the scorer's exception: it could not read the answer. `entry` is the task's
+    own (question, answer, metadata), or `seed` and `index` regenerate it and its `question` is the check.
     """
     try:
         dataset = load_dataset(argument["task"], _key(argument["config"]))
@@ -29,14 +29,14 @@ def scores(argument: dict[str, Any]) -> dict[str, Any]:
 
 
 class Broken(Exception):
-    """Raised where an item names no task, a config that the task refuses, or another entry than it was."""
+    """Raised for an unknown task, a config that the task refuses, or a regenerated entry that differs."""
 
 
 @cache
 def load_dataset(task: str, config_json: str) -> Any:
     """Return reasoning-gym's dataset object of a task; raise Broken for an unknown task or a refused config.
 
-    Its seed and size do not matter for scoring, so that all items of one task and config share an object.
+    Its seed and size do not affect scoring, so all items of one task and config share an object.
     """
     from reasoning_gym.factory import DATASETS, create_dataset
 

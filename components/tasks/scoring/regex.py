@@ -7,7 +7,7 @@ from typing import Any
 
 
 def match(argument: dict[str, Any]) -> dict[str, Any]:
-    """Return {"matches": bool} for `pattern` on the whole `text`, or {"broken": why} for what is no pattern."""
+    """Return {"matches": bool} for `pattern` on the whole `text`, or {"broken": why} for an invalid pattern."""
     try:
         compiled = re.compile(argument["pattern"], re.IGNORECASE if argument["ignore_case"] else 0)
     except (re.error, OverflowError, RecursionError) as error:

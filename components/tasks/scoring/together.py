@@ -1,4 +1,4 @@
-"""Several questions to one function in one run of the sandbox."""
+"""Several calls of one function in one run of the sandbox."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes math-verify ready: sympy imports and prepares much at the first use of each of its parts."""
+"""Warms math-verify up: sympy imports and prepares much at the first use of each of its parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Makes reasoning-gym ready, inside the sandbox: sympy prepares much at the first use of each of its parts."""
+"""Warms reasoning-gym up inside the sandbox: sympy prepares much at the first use of each of its parts."""
 
 from __future__ import annotations
 
