@@ -1,1 +1,1 @@
-"""The adopt stage: takes a model into a run as it is."""
+"""The adopt stage: takes a model into a run unchanged."""

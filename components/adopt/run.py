@@ -1,4 +1,4 @@
-"""The adopt stage: the same files and metadata again, and so the same artifact."""
+"""The adopt stage: copies files and metadata, so that the output is the same artifact."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 Shapes: P prompts, K statistics of the same prompts, B bootstrap resamples.
 
-Prompts are what an evaluation has drawn from its population, so prompts are what is resampled; samples of one prompt
-always travel together (Efron and Tibshirani 1993, ch. 13). NaN marks a statistic that a prompt does not have (pass@8
+An evaluation draws prompts from its population, so prompts are resampled; samples of one prompt
+stay together (Efron and Tibshirani 1993, ch. 13). NaN marks a statistic that a prompt does not have (pass@8
 of a prompt with 5 verified samples): it is left out of that statistic's mean and of its `n`.
 """
 

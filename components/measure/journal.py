@@ -16,7 +16,7 @@ FILE = "outcomes.jsonl"
 
 
 class Journal:
-    """Outcomes by the name of the part that they belong to; parts must come in the same order each time."""
+    """Outcomes by part name; parts must come in the same order each time."""
 
     def __init__(self, ctx: StageContext[Any], items: Iterable[Item], *, every: int) -> None:
         """Read what an earlier attempt left; a checkpoint is made after each `every` parts (0 for none)."""
@@ -27,7 +27,7 @@ class Journal:
             self._read(resumed, {item.id: item for item in items})
 
     def part(self, name: str, measure: Callable[[], list[ItemOutcomes]]) -> list[ItemOutcomes]:
-        """Return the outcomes of part `name`: measured now, unless they were before."""
+        """Return the outcomes of part `name`, measured now unless an earlier attempt did."""
         if name not in self._parts:
             self._parts[name] = measure()
             if self._every and len(self._parts) % self._every == 0:

@@ -1,6 +1,6 @@
-"""The pass-rate ledger, `passrates.jsonl`: how often a model solved each prompt. Other stages read it.
+"""The pass-rate ledger, `passrates.jsonl`: how often a model solved each prompt.
 
-select and evaluate pair models by it, replay measures forgetting from it.
+select and evaluate pair models by it, and replay measures forgetting from it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LEDGER = "passrates.jsonl"
 
 
 class PassRateRow(BaseModel):
-    """What one model made of one prompt."""
+    """One model's results on one prompt."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 

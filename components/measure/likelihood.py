@@ -1,4 +1,4 @@
-"""How likely responses are under other models: the plain text of each, by whoever scores it.
+"""How likely responses are under other models, which score the plain text of each.
 
 Models with other tokenizers are comparable by nats per byte of UTF-8; per token they are not.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def likelihood_metrics(
     scorers: Sequence[Scorer], outcomes: Mapping[str, Sequence[ItemOutcomes]], bootstrap: Bootstrap
 ) -> dict[str, Interval | float]:
-    """Return likelihood_<n>_<domain> with intervals over prompts, n being the place of the scorer from 1.
+    """Return likelihood_<n>_<domain> with intervals over prompts, n being the number of the scorer from 1.
 
     The value of a prompt is the log-probability of its responses, in nats, over their bytes; responses that a scorer
     cannot score are left out and counted as likelihood_<n>_unscored.

@@ -38,7 +38,7 @@ def write_metrics(folder: Path, metrics: Mapping[str, Interval | float]) -> None
 
 
 def add_metrics(folder: Path, metrics: Mapping[str, Interval | float]) -> None:
-    """Add entries to the metrics.json that a folder has; those of the same name are replaced."""
+    """Add entries to a folder's metrics.json; entries of the same name are replaced."""
     _write_entries(folder, {**read_metrics(folder), **{name: _entry(value) for name, value in metrics.items()}})
 
 

@@ -1,4 +1,4 @@
-"""Sample responses of a policy to items and verify them: the one measurement that stages share.
+"""Sample responses of a policy to items and verify them: the measurement that stages share.
 
 curate filters by it, evaluate and select report it, replay draws rehearsal examples from it.
 """
@@ -43,7 +43,7 @@ class ItemOutcomes:
     finished: tuple[bool, ...]
     """Whether a response ended by itself; False when it was cut at the token limit (of a conversation: in any turn)."""
     turns: tuple[tuple[str, ...], ...] = ()
-    """Of an item with open turns, what the policy wrote in those before the response; lengths, entropies and
+    """For an item with open turns, the policy's turns before the response; lengths, entropies and
     log-probabilities then cover all its turns. Empty for a single turn."""
 
     @property
@@ -118,7 +118,7 @@ def sample_and_verify(
 
 
 def blocks(items: Sequence[Item], sampling: SamplingConfig) -> Iterator[list[Item]]:
-    """Cut items into blocks that are sampled at once; cuts depend on nothing but `sampling`.
+    """Cut items into blocks that are sampled at once; cuts depend only on `sampling`.
 
     A block's responses fill `max_batch_tokens` at full length, as generation itself is bounded.
     """
@@ -152,7 +152,7 @@ def sample_block(sampler: Sampler, items: Sequence[Item], sampling: SamplingConf
 
 
 def outcomes_to_row(outcomes: ItemOutcomes) -> dict[str, Any]:
-    """Return plain JSON that `outcomes_from_row` turns back exactly; the item is kept by id only."""
+    """Return plain JSON that `outcomes_from_row` inverts exactly; the item is stored by id only."""
     turns = {"turns": [list(written) for written in outcomes.turns]} if outcomes.turns else {}
     return {
         "id": outcomes.item.id,

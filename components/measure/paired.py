@@ -20,7 +20,7 @@ MAX_FLIPPED_CELLS = 1 << 22
 
 @dataclass(frozen=True)
 class Comparison:
-    """What differs between two models on the same prompts, and how surely."""
+    """The difference between two models on the same prompts, and its significance."""
 
     difference: Interval
     """Mean of ours minus theirs, with its paired bootstrap interval."""

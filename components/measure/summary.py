@@ -44,7 +44,7 @@ class PromptTable:
 def prompt_table(outcomes: Sequence[ItemOutcomes], ks: Sequence[int]) -> PromptTable:
     """Return pass@k and maj@k for all `ks`, and length, entropy and diversity, for every prompt.
 
-    pass@k, maj@k, the answers and whatever is said of right and wrong ones are over verified responses only; the others
+    pass@k, maj@k, answers and statistics of right and wrong ones are over verified responses only; the others
     over all. right_answers and right_responses count distinct ones, so they grow with the samples drawn.
     """
     verified = [outcome.num_verified for outcome in outcomes]
@@ -106,7 +106,7 @@ def _verified_answers(outcome: ItemOutcomes) -> tuple[list[str | None], list[boo
 
 
 def _texture(outcome: ItemOutcomes) -> dict[str, float | None]:
-    """Return what a prompt's responses look like, right or wrong."""
+    """Return length, entropy and diversity statistics of a prompt's responses."""
     answers, judged = _verified_answers(outcome)
     right = [row for row in outcome.verified() if outcome.verdicts[row].right]
     wrong = [row for row in outcome.verified() if not outcome.verdicts[row].right]

@@ -1,7 +1,7 @@
-"""Templates of pages, in which every value is escaped: what a model wrote or a row holds is hostile.
+"""Templates of pages, in which every value is escaped: texts of models and rows are hostile.
 
-A template lies beside the module that knows what is in it, and may extend or import those of this folder. It gets plain
-values: what is HTML is in templates.
+A template is beside the module that fills it, and may extend or import those of this folder. It gets plain
+values: HTML is only in templates.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 FOLDER = Path(__file__).parent
 DOCUMENT = FOLDER / "document.html"
-"""What pages extend: one file, with its style inside."""
+"""The base template of pages: one file, styles included."""
 
 
 def render(template: Path, **values: Any) -> str:
-    """Return the page that a template makes of values; a value that it lacks is an error, not an empty text."""
+    """Return the page that a template makes of values; a missing value is an error, not an empty text."""
     return _environment(template.parent).get_template(template.name).render(values)
 
 
@@ -40,9 +40,9 @@ def _environment(folder: Path) -> Environment:
 
 
 def _escaped(value: Any) -> Any:
-    """Return a value escaped as `html.escape` writes it, so that pages are the same bytes as those made before jinja2.
+    """Return a value escaped as by `html.escape`, so that pages have the same bytes as before jinja2.
 
-    Jinja escapes what this leaves, and leaves what is escaped here.
+    Jinja escapes what this function leaves, and leaves what it escaped.
     """
     from markupsafe import Markup
 

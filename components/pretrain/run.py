@@ -47,7 +47,7 @@ def tokenizer_for(rows: Rows, config: TokenizerConfig) -> PreTrainedTokenizerFas
         if kind == "messages":
             messages = conversation_of(row) or ()
             questions = (message.content or "" for message in messages if message.role == "user")
-            for turn, question in enumerate(questions):  # first questions have phrases of their own
+            for turn, question in enumerate(questions):  # first questions have their own phrases
                 by_domain.setdefault(f"{row.get('domain', '')}\n{turn}", []).append(question)
             responses += [message.content or "" for message in messages]
             continue

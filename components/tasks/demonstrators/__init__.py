@@ -1,1 +1,1 @@
-"""Demonstrators: operators (item, rng, *, config) -> text, one way of writing a response a file."""
+"""Demonstrators: operators (item, rng, *, config) -> text, one file for each way of writing a response."""

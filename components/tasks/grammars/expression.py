@@ -1,8 +1,8 @@
 """Arithmetic and algebra: text that is harmless even where Python's machinery evaluates it.
 
-What is accepted has numbers, names, operators, brackets and calls of the functions that are allowed by name. It has no
-attribute, no index, no text, no keyword argument and no call of anything else, so its evaluation computes a value and
-does nothing. The reader is one pass over the tokens with a list of open brackets: it ends on every input.
+Accepted text has numbers, names, operators, brackets and calls of functions that are allowed by name. It has no
+attribute, index, string, keyword argument or other call, so evaluating it computes a value without
+side effects. The parser is one pass over the tokens with a list of open brackets: it ends on every input.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Grammar:
 
     def _tokens(self, text: str) -> list[tuple[str, str]]:
         marks = "|".join(map(re.escape, dict.fromkeys((*self.operators, *self.signs, "(", ")", ","))))
-        marks = marks.replace(re.escape("**"), r"\*[ \t]*\*")  # sympy reads a power with a gap as one, too
+        marks = marks.replace(re.escape("**"), r"\*[ \t]*\*")  # sympy also accepts a power with a gap
         kinds = re.compile(rf"\s*(?:(?P<name>{NAME})|(?P<number>{self.number})|(?P<mark>{marks}))")
         found, place, text = [], 0, text.rstrip()
         while place < len(text):
@@ -72,7 +72,7 @@ class Grammar:
             elif kind == "mark" and text == "(":
                 opened.append("group")
             elif kind == "name" and after == "(" and text in self.functions:
-                opened.append("function")  # its bracket follows at once and takes its place
+                opened.append("function")  # its bracket follows at once and replaces it
             elif kind == "number" or (kind == "name" and self.names and after != "("):
                 signs, wants_operand = 0, False
             else:

@@ -1,4 +1,4 @@
-"""Literal lists: brackets, numbers and plain texts, and nothing that a parser of Python could do more with."""
+"""Literal lists: brackets, numbers and plain strings, and nothing that Python could evaluate further."""
 
 from __future__ import annotations
 

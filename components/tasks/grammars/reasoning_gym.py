@@ -60,12 +60,12 @@ OPEN = frozenset({"composite"})
 """Tasks that hand an answer to the scorers of others."""
 SANDBOXED = frozenset({*ANSWERS, *ROWS, *SLOW, *OPEN})
 JUDGED_HERE = TASK_NAMES - SANDBOXED
-"""Tasks whose scorers compare text, read numbers and simulate moves: judged in the process that asks. A task that is
-in no table, such as one of another library, is judged in the sandbox, each answer in a run of its own."""
+"""Tasks whose scorers compare text, read numbers and simulate moves: judged in the calling process. A task that is
+in no table, such as one of another library, is judged in the sandbox, each answer in its own run."""
 
 
 def judged_alone(task: str) -> bool:
-    """Return whether each answer needs a run of its own, because it is unknown what the scorer does with it."""
+    """Return whether each answer needs its own run, because it is unknown what the scorer does with it."""
     return task in OPEN or task not in TASK_NAMES
 
 
@@ -76,7 +76,7 @@ def is_harmless(task: str, answer: str, reference: str, metadata: Mapping[str, A
         return True
     if check is not is_literal:
         return False
-    # These scorers evaluate only what is not right as it stands, word for word.
+    # These scorers evaluate an answer only if it does not match word for word.
     known = metadata.get("valid_answers") if task == "n_queens" else [reference]
     return isinstance(known, list) and answer in known
 
@@ -88,7 +88,7 @@ def is_harmless_row(task: str, reference: str, metadata: Mapping[str, Any]) -> b
 
 
 def form(task: str) -> str:
-    """Return for people what an answer to a task that evaluates must be."""
+    """Describe the form that an answer must have in a task that evaluates it."""
     return FORMS[ANSWERS[task]]
 
 

@@ -1,6 +1,6 @@
-"""The tasks of reasoning-gym: a plain table, so that planning needs neither the library nor its import of seconds.
+"""The tasks of reasoning-gym: a plain table, so that planning does not import the library, which takes seconds.
 
-A test holds it against the library itself.
+A test compares it with the library itself.
 """
 
 from __future__ import annotations

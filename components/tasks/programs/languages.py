@@ -60,7 +60,7 @@ class Language:
     """Kinds whose tests share a run."""
     tool: str = ""
     package: str = ""
-    """The Debian package of the command that it needs."""
+    """Debian package of `tool`, the command that it needs."""
 
 
 def find_language(suite: Suite) -> Language:

@@ -1,1 +1,1 @@
-"""Sources: operators (request, *, config) -> SourceRows, one place that rows come from a file."""
+"""Sources: operators (request, *, config) -> SourceRows, one file for each origin of rows."""

@@ -43,7 +43,7 @@ def is_s3(path: str) -> bool:
 
 
 def _split(path: str) -> tuple[str, str]:
-    """Return bucket and key; a key may hold '?' and '#', which are no parts of a query here."""
+    """Return bucket and key; '?' and '#' are ordinary characters of a key."""
     bucket, _, key = path.removeprefix(SCHEME).partition("/")
     return bucket, key.lstrip("/")
 
@@ -51,8 +51,8 @@ def _split(path: str) -> tuple[str, str]:
 def read_objects(request: SourceRequest, config: FileConfig) -> SourceRows:
     """Read the objects that `config.path` names, as `s3` does.
 
-    Raises InputError for what is not there, cannot be a file or does not arrive whole; StoreUnavailable, which is tried
-    again, when the bucket cannot be read.
+    Raises InputError for an object that is missing, cannot be a file or arrives incomplete; StoreUnavailable, which is
+    retried, when the bucket cannot be read.
     """
     bucket, path = _split(config.path)
     calls = S3Calls(bucket, config.path, what="source")

@@ -1,1 +1,1 @@
-"""Verifiers: operators (item, response, *, config) -> Verdict, one kind of answer a file."""
+"""Verifiers: operators (item, response, *, config) -> Verdict, one file for each kind of answer."""

@@ -17,7 +17,7 @@ MAX_CHARS = 200_000
 MAX_REMEMBERED = 100_000
 
 _references: dict[str, str] = {}
-"""What was found out about references in this process, by content: what is wrong with one, or nothing."""
+"""Results of the reference checks in this process, by content: what is wrong, or ""."""
 
 
 class CodeTestsConfig(Params):
@@ -50,12 +50,12 @@ def _verdict(grade: Grade) -> Verdict:
     detail = f"{grade.passed} of {grade.total} tests passed"
     if grade.passed == grade.total:
         return Verdict(Outcome.RIGHT, "", 1.0)
-    # A suite is passed as a whole or not: rounding must not make the last failure vanish.
+    # A suite passes only as a whole: rounding must not hide the last failure.
     return wrong(f"{detail}; {grade.note}", graded=grade.share)
 
 
 def _check_reference(item: Item, suite: Suite, tags: tuple[str, ...]) -> None:
-    """Raise BrokenItem for a reference that does not pass the item's tests; found out once for each content."""
+    """Raise BrokenItem for a reference that does not pass the item's tests; checked once for each content."""
     if not item.answer.strip():
         return
     key = hash_parts(suite.model_dump_json(), item.answer)
@@ -70,7 +70,7 @@ def _check_reference(item: Item, suite: Suite, tags: tuple[str, ...]) -> None:
         if verdict.failed:
             raise RuntimeError(verdict.detail)
         problem = "" if verdict.right else verdict.detail
-        if found[0].timed_out:  # on a busy machine: it may have more luck the next time
+        if found[0].timed_out:  # on a busy machine: it may pass the next time
             raise BrokenItem(f"the reference fails its own tests: {problem}")
         if len(_references) >= MAX_REMEMBERED:
             _references.clear()

@@ -38,7 +38,7 @@ def exact(item: Item, response: str, *, config: ExactConfig) -> Verdict:
 
 
 def normalise(text: str, config: ExactConfig) -> str:
-    """Return `text` with all differences removed that do not count."""
+    """Return `text` with all differences that do not count removed."""
     text = unicodedata.normalize("NFKC", text)
     if not config.case:
         text = text.casefold()

@@ -1,6 +1,6 @@
 """Mathematics: equality of numbers, expressions, sets, intervals and matrices, as math-verify decides it.
 
-Runs in the sandbox: what a model wrote may keep sympy busy for ever (9^{9^{9}}), and math-verify's own deadline is a
+Runs in the sandbox: a model's text may keep sympy busy forever (9^{9^{9}}), and math-verify's own deadline is a
 signal that sympy may swallow.
 """
 
@@ -20,10 +20,10 @@ from components.tasks.verify import RIGHT, BrokenItem, Verdict, wrong
 
 MAX_CHARS = 500
 VERSIONED_PACKAGES = ("math-verify", "latex2sympy2-extended", "sympy")
-"""What is equal is theirs to say: see components.contract.operators."""
+"""They decide what is equal: see components.contract.operators."""
 MEMORY_BYTES = 1 << 30
 PRELOAD = "components.tasks.scoring.warm_math_verify"
-"""Imported inside only: it imports the library and compares a few answers, so that no deadline pays for it."""
+"""Imported inside only: it imports the library and compares a few answers before any deadline starts."""
 
 
 class MathVerifyConfig(Params):
@@ -62,6 +62,6 @@ def _request(
     expected: str, given: str, config: MathVerifyConfig, conclude: Callable[[Reply], Verdict | Request]
 ) -> Request:
     argument = {"expected": expected, "given": given, "decimals": config.decimals}
-    # math-verify reads LaTeX by a grammar, and hands Python's parser digits and operators only.
+    # math-verify parses LaTeX with a grammar, and passes only digits and operators to Python's parser.
     limits = Limits(seconds=config.timeout_seconds, memory_bytes=MEMORY_BYTES)
     return Request(equal, argument, conclude, limits, preload=(PRELOAD,), shared=True)

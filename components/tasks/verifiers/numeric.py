@@ -35,7 +35,7 @@ class NumericConfig(Params):
 def numeric(item: Item, response: str, *, config: NumericConfig) -> Verdict:
     """Judge by the value of a number: integers, decimals, 1,000s, 1e3, 3/4, \\frac{3}{4}, 50 %, leading currency.
 
-    Text that is no number is WRONG; a reference that is none is a broken item.
+    Text that is not a number is WRONG; a reference that is not one is a broken item.
     """
     expected = parse_number(item.answer)
     if expected is None:
@@ -49,7 +49,7 @@ def numeric(item: Item, response: str, *, config: NumericConfig) -> Verdict:
 
 
 def parse_number(text: str) -> Fraction | None:
-    """Return the exact value that `text` writes, or None when it is not one number."""
+    """Return the exact value of `text`, or None when it is not a single number."""
     if len(text) > MAX_CHARS:
         return None
     text = LATEX_FRACTION.sub(r"\1/\2", text.translate(MINUS_SIGNS).replace("\\%", "%"))

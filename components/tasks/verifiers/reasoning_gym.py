@@ -21,7 +21,7 @@ VERSIONED_PACKAGES = ("reasoning-gym", "sympy")
 MAX_CHARS = 100_000
 MEMORY_BYTES = 1 << 30
 PRELOAD = "components.tasks.scoring.warm_reasoning_gym"
-"""Imported inside only: it imports the library and scores an answer of each kind, so that no deadline pays for it."""
+"""Imported inside only: it imports the library and scores an answer of each kind before any deadline starts."""
 
 
 class ReasoningGymConfig(Params):
@@ -45,7 +45,7 @@ def reasoning_gym(item: Item, response: str, *, config: ReasoningGymConfig) -> V
 
 
 class _Judgement:
-    """One answer to one item, from the first question to the verdict."""
+    """One answer to one item, from the first request to the verdict."""
 
     def __init__(self, item: Item, answer: str, config: ReasoningGymConfig) -> None:
         self._item, self._answer, self._config = item, answer, config
@@ -54,7 +54,7 @@ class _Judgement:
         self._metadata: dict[str, Any] = metadata if isinstance(metadata, dict) else {}
 
     def begin(self) -> Verdict | Request:
-        """Return the verdict, or what the sandbox has to say for it."""
+        """Return the verdict, or the request to the sandbox that it depends on."""
         if len(self._answer) > MAX_CHARS:
             return wrong(f"longer than {MAX_CHARS} characters")
         if self._task in grammar.JUDGED_HERE:
@@ -95,7 +95,7 @@ class _Judgement:
         return grammar.unearned(self._task, self._answer, self._item.answer, self._metadata)
 
     def _beside(self, score: float | str, reference: float | str) -> Verdict:
-        """Return WRONG, if the scorer does better on the reference; an item may have none."""
+        """Return WRONG if the scorer gives the reference more; an item may have none."""
         if self._item.answer and not (isinstance(reference, float | int) and reference >= self._config.full_score):
             raise BrokenItem("the scorer does not accept the reference answer")
         if isinstance(score, str):
@@ -116,7 +116,7 @@ class _Judgement:
 
 
 def _scores(found: Any) -> list[float | str]:
-    """Return what `scores` found; raise BrokenItem for an item that it could not use."""
+    """Return the result of `scores`; raise BrokenItem for an item that it could not use."""
     if "broken" in found:
         raise BrokenItem(found["broken"])
     return found["scores"]
@@ -127,7 +127,7 @@ def _reference(reply: Reply) -> float | str:
 
 
 def _argument(item: Item) -> dict[str, Any]:
-    """Return which entry is meant: by the stored metadata, or by seed and index where JSON could not hold it."""
+    """Return the item's entry: its stored metadata, or seed and index if JSON could not hold that."""
     of_task = {"task": _text(item, "task"), "config": _mapping(item, "config")}
     if "metadata" in item.data:
         entry = {"question": item.prompt, "answer": item.answer, "metadata": _mapping(item, "metadata")}
