@@ -1,4 +1,4 @@
-"""Answers to items of source rules, by a rule of one's choice."""
+"""Answers to items of source rules, by a chosen rule."""
 
 from __future__ import annotations
 

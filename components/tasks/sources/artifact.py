@@ -25,7 +25,7 @@ class ArtifactConfig(SourceConfig):
     """Take only rows of these domains; none named means all."""
 
     def verifiers(self) -> tuple[str, ...]:
-        """Return none: the connected datasets tell theirs."""
+        """Return none: the connected datasets name theirs."""
         return ()
 
 

@@ -1,4 +1,4 @@
-"""Plain text cut in two: a prefix as the prompt, and what the text says next in the place of an answer."""
+"""Plain text cut in two: a prefix as the prompt, and its continuation in place of an answer."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class ContinuationsConfig(SourceConfig):
 def continuations(request: SourceRequest, *, config: ContinuationsConfig) -> SourceRows:
     """Cut every text of the connected corpora once; texts without a place to cut are left out.
 
-    `data["next"]` is the true continuation. Verifier exact calls a response right that is this very text, so rows of
-    plain text can be curated and counted like others; a method that learns from text has a reward of its own.
+    `data["next"]` is the true continuation. Verifier exact accepts only this very text, so rows of
+    plain text can be curated and counted like others; a method that learns from text uses its own reward.
     """
     if not request.datasets:
         raise InputError("source continuations: no corpus is connected; give the stage `in: {dataset: STAGE.dataset}`")

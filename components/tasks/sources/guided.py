@@ -24,7 +24,7 @@ def guided_prompt(template: str, prompt: str, solution: str) -> str:
 
 
 def check_template(template: str) -> str:
-    """Return the template; raise InputError unless it has a place for the prompt and one for the solution."""
+    """Return the template; raise InputError unless it has placeholders for the prompt and the solution."""
     if PROMPT not in template or SOLUTION not in template:
         raise InputError(f"the template needs {PROMPT} and {SOLUTION}, found {template!r}")
     return template

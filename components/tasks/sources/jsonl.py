@@ -13,7 +13,7 @@ class JsonlConfig(FileConfig):
     """Which files, and which of their keys hold what."""
 
     def local_files(self) -> list[Path]:
-        """Return the files that the path names; those of a bucket are none of this machine."""
+        """Return the files that the path names; none for a bucket."""
         return [] if is_s3(self.path) else find_files(self.path, JSONL_SUFFIXES)
 
 

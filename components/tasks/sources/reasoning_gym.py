@@ -94,7 +94,7 @@ def _rows(dataset: Any, config: ReasoningGymSourceConfig, start: int, size: int)
 
 
 def _as_json(entry: dict[str, Any], dataset: Any) -> dict[str, Any] | None:
-    """Return the metadata as JSON keeps it, or None where the scorer needs what JSON loses (tuples, integer keys)."""
+    """Return the metadata as JSON, or None if the scorer needs what JSON loses (tuples, integer keys)."""
     try:
         kept = json.loads(json.dumps(entry["metadata"], allow_nan=False))
     except (TypeError, ValueError):

@@ -1,8 +1,8 @@
-"""Words to be rewritten by a rule: how many rules are right for a word, and whether it says so, is set by the recipe.
+"""Words to rewrite by a rule: the recipe sets how many rules are right for a word, and whether the prompt shows them.
 
 Small tasks for claims about variety. With two rules right for every word, right answers can be counted; with one rule
-right for most words and another for the rest, and nothing in the prompt that tells them apart, a policy that settles on
-the frequent rule loses the rest; a rule that no demonstration shows is one that the base never finds.
+right for most words and another for the rest, and a prompt that does not distinguish them, a policy that settles on
+the frequent rule loses the rest; a rule without demonstrations is one that the base never finds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sums that go on over several turns: what is 12 + 7, and then add 5.
 
-The smallest conversation whose last turn needs an earlier one: the question of a later turn names a number only, and
-what it is added to is what the policy itself said before.
+The smallest conversation whose last turn needs an earlier one: a later question names only a number, to be added to
+the total that the policy itself gave before.
 """
 
 from __future__ import annotations
