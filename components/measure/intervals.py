@@ -96,7 +96,7 @@ class Bootstrap:
         return self.mean_intervals(np.asarray(values, dtype=np.float64)[:, None], stream=stream)[0]
 
     def weighted_interval(self, strata: Sequence[Floats], weights: Sequence[float]) -> Interval:
-        """Return the interval of the weighted mean of strata means; each stratum [P_d] is resampled by itself.
+        """Return the interval of the weighted mean of strata means; each stratum [P_d] is resampled separately.
 
         Weights are normalised to sum 1. With equal weights every domain counts the same, whatever its size. Strata
         without any value make the result NaN.

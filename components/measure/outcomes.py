@@ -41,7 +41,7 @@ class ItemOutcomes:
     logprobs: tuple[float, ...]
     """Log-probability of each whole response under the distribution it was drawn from."""
     finished: tuple[bool, ...]
-    """Whether a response ended by itself; False when it was cut at the token limit (of a conversation: in any turn)."""
+    """Whether a response ended by itself; False when it was cut at the token limit (in a conversation: in any turn)."""
     turns: tuple[tuple[str, ...], ...] = ()
     """For an item with open turns, the policy's turns before the response; lengths, entropies and
     log-probabilities then cover all its turns. Empty for a single turn."""

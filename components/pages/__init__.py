@@ -1,1 +1,1 @@
-"""Pages of HTML that stand alone: the run's report, dataset cards and data gates."""
+"""Self-contained HTML pages: the run's report, dataset cards and data gates."""

@@ -32,15 +32,15 @@ class Columns(Params):
     prompt: str = "prompt"
     """The prompt: text, or a list of chat messages of which the user's is taken."""
     messages: str | None = None
-    """A column with a whole conversation, in the place of the prompt: a list of `role` and `content`, or of `from` and
+    """A column with a whole conversation, in place of the prompt: a list of `role` and `content`, or of `from` and
     `value`. A last message of the assistant is the response, and its final answer the reference if there is no other;
     an assistant's message without content is a turn that the policy writes."""
     answer: str = "answer"
     """The reference answer: text or a number."""
     id: str | None = None
-    """A column with identifiers; without one they are made from content."""
+    """A column with identifiers; without one they are derived from content."""
     domain: str | None = None
-    """A column with the domain of each row, in place of the source's."""
+    """A column with the domain of each row, which replaces the source's."""
     response: str | None = None
     """A column with responses, for demonstrations."""
     text: str | None = None
@@ -57,7 +57,7 @@ class TableConfig(SourceConfig):
     verifier: Annotated[OperatorSpec, VERIFIER] = OperatorSpec(name="exact")
     """The verifier of all rows, with its config keys."""
     final_answer: bool = False
-    """Take only the final answer out of the answer column: behind ####, in \\boxed{}, or in <answer>."""
+    """Take only the final answer from the answer column: after ####, in \\boxed{}, or in <answer>."""
     bad_rows: Literal["refuse", "drop"] = "refuse"
     """What to do with a row that cannot be read: stop with its file and line, or drop and count it."""
 

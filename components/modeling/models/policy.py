@@ -1,4 +1,4 @@
-"""Policy: a language model with its tokenizer behind one interface, whatever runs it."""
+"""Policy: a language model with its tokenizer behind one interface, whatever its backend."""
 
 from __future__ import annotations
 

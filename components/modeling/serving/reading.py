@@ -12,7 +12,7 @@ BYTES_PER_TOKEN = 64
 
 
 def read_text(found: Any, key: str | None, *, max_new_tokens: int) -> dict[str, Any]:
-    """Return {"text", "finished"} of a chat completion or completion; raise Failure where there is none."""
+    """Return {"text", "finished"} of a chat completion or completion; raise Failure if there is none."""
     choice = _choice(found)
     message = choice.get("message")
     text = message.get("content") if isinstance(message, dict) else choice.get("text")

@@ -22,5 +22,5 @@ class TokenizerConfig(Params):
     """Spell characters outside the alphabet as UTF-8 bytes (256 more tokens); otherwise they become
     unknown."""
     chat_template: Literal["plain", "roles"] = "plain"
-    """How turns are told apart: by a newline and the end mark only, or by a mark for each role, which conversations
+    """How turns are separated: by a newline and the end mark only, or by a mark for each role, which conversations
     with a system message need."""

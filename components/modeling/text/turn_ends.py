@@ -82,7 +82,7 @@ def find_turn_ends(
     ids = tuple(dict.fromkeys(token for token in found if token is not None))
     if tokenizer is None:
         return TurnEnds(ids)
-    # The unknown token stands for text, and so do the marks of answers.
+    # The unknown token and the marks of answers count as text.
     special = {token: text for token, text in _added(tokenizer, special=True) if text not in TEXT_MARKS}
     others = (*ids, tokenizer.pad_token_id, tokenizer.unk_token_id)
     control = {token: text for token, text in special.items() if token not in others}
@@ -129,7 +129,7 @@ def render_chat(tokenizer: PreTrainedTokenizerBase, prompt: str, response: str |
 def render_messages(
     tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str | None]], *, generation: bool
 ) -> str:
-    """Return the text of messages, and the generation prompt behind them if wanted; raise InputError if it cannot."""
+    """Return the text of messages, with the generation prompt if wanted; raise InputError if the template cannot."""
     from jinja2 import TemplateError
 
     try:

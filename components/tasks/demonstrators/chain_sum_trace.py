@@ -24,7 +24,7 @@ class ChainSumTraceConfig(Params):
     max_step_error: int = Field(default=2, ge=1)
     """Largest size of a wrong step's error."""
     markup: bool = True
-    """Whether thought and answer stand behind their marks; without marks the answer follows on a line of its own."""
+    """Whether thought and answer follow their marks; without marks the answer is on its own line."""
 
 
 def chain_sum_trace(item: Item, rng: random.Random, *, config: ChainSumTraceConfig) -> str:

@@ -13,7 +13,7 @@ class GoldConfig(Params):
     """How the answer is written."""
 
     markup: bool = True
-    """Whether the answer stands behind its mark, as the cold start teaches; a raw corpus has no marks."""
+    """Whether the answer follows its mark, as the cold start teaches; a raw corpus has no marks."""
 
 
 def gold(item: Item, rng: random.Random, *, config: GoldConfig) -> str:

@@ -20,7 +20,7 @@ class RuleConfig(Params):
     rule: Rule | None = None
     """Applied whether it is right for the word or not; none: one of the right ones at random."""
     mark: bool = False
-    """Whether the rule's first letter, as a capital, stands before the answer: the choice is then the first token."""
+    """Whether the rule's first letter, as a capital, precedes the answer: the choice is then the first token."""
     letter_error_rate: float = Field(default=0.0, ge=0, le=1)
     """Probability that a letter of the answer is replaced by another of the alphabet."""
 

@@ -21,7 +21,7 @@ class RunningTotalTraceConfig(Params):
     max_step_error: int = Field(default=2, ge=1)
     """Largest size of a wrong turn's error."""
     think: bool = True
-    """Whether the sum stands before the answer: `<think>12+7=19<answer>19`, else `<answer>19`."""
+    """Whether the sum precedes the answer: `<think>12+7=19<answer>19`, else `<answer>19`."""
 
 
 def running_total(item: Item, rng: random.Random, *, config: RunningTotalTraceConfig) -> tuple[str, ...]:

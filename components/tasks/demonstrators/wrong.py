@@ -14,7 +14,7 @@ class WrongConfig(Params):
     """How the answer is written."""
 
     markup: bool = True
-    """Whether the answer stands behind its mark."""
+    """Whether the answer follows its mark."""
 
 
 def wrong(item: Item, rng: random.Random, *, config: WrongConfig) -> str:

@@ -1,1 +1,1 @@
-"""Strict grammars of text that a library will evaluate: what they accept is data, whoever wrote it."""
+"""Strict grammars of text that a library will evaluate: what they accept is safe, even from a model."""

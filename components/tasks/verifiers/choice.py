@@ -46,7 +46,7 @@ def _chosen(text: str, options: list[str], letters: str) -> str | None:
         return letters[texts.index(plain)]
     match = LETTER.fullmatch(text.strip().lower())
     letter = match[1].upper() if match else None
-    # "a dog" begins with an article, not with a choice: a bare letter may be followed by text only behind a mark
+    # "a dog" begins with an article, not with a choice: text may follow a letter only after a mark
     if letter and len(plain) > 1 and plain.startswith(f"{letter.lower()} ") and not re.search(r"[.):\]]", text):
         return None
     return letter if letter in set(letters) else None

@@ -1,4 +1,4 @@
-"""Regular expressions: the item's author says what a right answer looks like."""
+"""Regular expressions: the item's author describes the form of a right answer."""
 
 from __future__ import annotations
 
