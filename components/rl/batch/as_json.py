@@ -1,4 +1,4 @@
-"""Batches as plain JSON, for buffers that operators keep in their memory between steps.
+"""Batches as plain JSON, for buffers in operators' memory.
 
 Shapes as in components/rl/batch/batch.py.
 """
@@ -19,7 +19,7 @@ _DTYPES = {"bool": torch.bool, "int64": torch.int64, "float32": torch.float32, "
 
 
 def batch_to_json(batch: Batch) -> dict[str, Any]:
-    """Return everything but the prompts' items, of which the ids are kept; floats come back bit for bit."""
+    """Return everything except the prompts' items, kept by id only; floats round-trip bit for bit."""
     return {
         "prompts": [[prompt.item.id, list(prompt.tokens)] for prompt in batch.prompts],
         "texts": list(batch.texts),
@@ -32,7 +32,7 @@ def batch_to_json(batch: Batch) -> dict[str, Any]:
 
 
 def batch_from_json(saved: Mapping[str, Any], pool: Iterable[Prompt]) -> Batch:
-    """Restore what `batch_to_json` returned; `pool` (as in a SlotContext) holds the items of its prompts."""
+    """Restore what `batch_to_json` returned; `pool` (as in a SlotContext) supplies the items of its prompts."""
     known = list(pool)
     prompts = {prompt.item.id: prompt for prompt in known}
     around = saved["around"]

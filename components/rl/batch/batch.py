@@ -1,14 +1,14 @@
-"""The one typed batch that every slot reads: rows of any length, laid end to end, so that nothing is padded.
+"""The one typed batch that every slot reads: rows of any length, concatenated without padding.
 
-What a model wrote is a trajectory. It is one row, in which tokens of the environment and the template may stand between
-the policy's turns, or several rows, each with a context of its own. A single response is a trajectory of one row whose
-tokens are all learned from; "response" means the trajectory wherever values are summed, averaged or compared.
+The output of a model is a trajectory. It is one row, in which tokens of the environment and the template may separate
+the policy's turns, or several rows, each with its own context. A single response is a trajectory of one row whose
+tokens are all learned; "response" means the trajectory wherever values are summed, averaged or compared.
 
 Shape legend (suffixes and comments use it everywhere in components/rl):
     P  prompts, each with one group of trajectories
-    S  rows in all; P * G when every group has G of one row each, but groups may differ in size
-    T  trajectories in all, at most S
-    N  tokens of the rows in all: the sum of the S lengths, end-of-sequence tokens included
+    S  rows; P * G if every group has G trajectories of one row each, but groups may differ in size
+    T  trajectories, at most S
+    N  tokens of all rows: the sum of the S lengths, end-of-sequence tokens included
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 POLICY, ENVIRONMENT, TEMPLATE, FOREIGN = 0, 1, 2, 3
 """Codes of `Batch.author`: the policies of the run, the environment (a user's turn, an observation), the chat template,
-and whoever else wrote for the policy (a demonstrator, a teacher, another policy)."""
+and any other author of the policy's turns (a demonstrator, a teacher, another policy)."""
 UNSCORED, WRONG, RIGHT, FAILED = -1, 0, 1, 2
 """Codes of `Batch.outcomes`. A failed verification is neither right nor wrong: its response is not learned from."""
 
@@ -42,25 +42,25 @@ class Prompt:
     item: Item
     tokens: tuple[int, ...]
     gaps: tuple[tuple[int, ...], ...] = ()
-    """Token ids between the policy's turns: behind the end of each but the last, up to the next."""
+    """Token ids between the policy's turns: from the end of each turn except the last to the start of the next."""
 
 
 @dataclass(frozen=True)
 class Batch(Layout):
-    """Rows grouped by prompt. Rows of a group, and of a trajectory in it, are neighbours, numbered in row order."""
+    """Rows grouped by prompt. Rows of a group, and of a trajectory in it, are adjacent and numbered in row order."""
 
     prompts: tuple[Prompt, ...]
     """P"""
     texts: tuple[str, ...]
-    """S: the policy's last turn, decoded: what is verified."""
+    """S: the policy's last turn, decoded; this text is verified."""
     group: Tensor
-    """[S] int64: index into `prompts`, the task of each row, whatever context it was drawn in."""
+    """[S] int64: index into `prompts`, the task of each row regardless of the context it was drawn in."""
     trace: Tensor
     """[S] int64: trajectory of each row. Its rows share outcome and reward, and are kept or dropped together."""
     lengths: Tensor
     """[S] int64: tokens of each row."""
     finished: Tensor
-    """[S] bool: ended by itself; False when it was cut at the token limit."""
+    """[S] bool: ended by itself; False if cut at the token limit."""
     outcomes: Tensor
     """[S] int64: UNSCORED, WRONG, RIGHT or FAILED."""
     rewards: Tensor
@@ -68,7 +68,7 @@ class Batch(Layout):
     tokens: Tensor
     """[N] int64"""
     learned: Tensor
-    """[N] bool: learned from. Advantages, losses, critics and statistics run over these tokens alone."""
+    """[N] bool: learned. Advantages, losses, critics and statistics cover these tokens only."""
     author: Tensor
     """[N] int64: who wrote the token: POLICY, ENVIRONMENT, TEMPLATE or FOREIGN."""
     turn: Tensor
@@ -76,7 +76,7 @@ class Batch(Layout):
     old_logprobs: Tensor
     """[N] float32: log-probabilities under the trained policy before the update, at the step's temperature."""
     behaviour_logprobs: Tensor
-    """[N] float32: log-probabilities under what really drew the tokens; `old_logprobs` unless a rollout differs."""
+    """[N] float32: log-probabilities under the sampling distribution; `old_logprobs` unless a rollout differs."""
     entropies: Tensor
     """[N] float32: entropy in nats of the distribution that each token was drawn from, at temperature 1."""
     advantages: Tensor
@@ -84,17 +84,17 @@ class Batch(Layout):
     reference_logprobs: Tensor
     """[N] float32: log-probabilities under the reference policy; NaN where there is none."""
     values: Tensor
-    """[N] float32: what the critic expects before each token; NaN where there is none."""
+    """[N] float32: the critic's value before each token; NaN without a critic."""
     weights: Tensor
-    """[N] float32: what each token's loss counts, 1 over the denominator; set by the update."""
+    """[N] float32: weight of each token's loss, 1 / denominator; set by the update."""
     extras: Mapping[str, Tensor] = field(default_factory=dict)
-    """Marks of operators by name: [S] where the name ends in `_s`, [N] where it ends in `_n`."""
+    """Marks of operators by name: [S] if the name ends in `_s`, [N] if in `_n`."""
     context: tuple[tuple[int, ...], ...] | None = None
-    """S: token ids that precede each row; None where these are its prompt's everywhere."""
+    """S: token ids that precede each row; None if every row follows its prompt's."""
     earlier_turns: tuple[tuple[str, ...], ...] | None = None
-    """S: the policy's turns before the last, decoded; None where there is none."""
+    """S: the policy's turns before the last, decoded; None without any."""
     around: Batch | None = None
-    """Of a batch of learned tokens (see `of_learned`): the same rows with all their tokens."""
+    """For a batch of learned tokens (see `of_learned`): the same rows with all their tokens."""
 
     @property
     def contexts(self) -> tuple[tuple[int, ...], ...]:
@@ -106,7 +106,7 @@ class Batch(Layout):
 
     @cached_property
     def external(self) -> Tensor:
-        """[S] bool: trajectories with tokens of others, such as a demonstration; in no statistic of the policy."""
+        """[S] bool: trajectories with FOREIGN tokens, such as a demonstration; left out of the policy's statistics."""
         if self.around is not None:
             return self.around.external.to(self.lengths.device)
         foreign_n = self.author == FOREIGN
@@ -115,14 +115,14 @@ class Batch(Layout):
         return self.response_sum(foreign_n.long()) > 0
 
     def by(self, author: int) -> Batch:
-        """Return the batch with one author of all tokens."""
+        """Return the batch with all tokens by one author."""
         return replace(self, author=torch.full_like(self.author, author))
 
     def of_learned(self) -> Batch:
-        """Return the learned tokens alone, in the same rows; the batch itself where that is all of them.
+        """Return only the learned tokens, in the same rows; the batch itself if all tokens are learned.
 
-        Positions, sums and neighbours are then those of learned tokens. Forward passes compute the others too, but
-        only the learned ones are targets.
+        Positions, sums and neighbours then refer to learned tokens. Forward passes still compute the others, but only
+        learned tokens are targets.
         """
         if bool(self.learned.all()):
             return self
@@ -153,7 +153,7 @@ class Batch(Layout):
         return replace(self, extras={**self.extras, **marks})
 
     def responses(self) -> list[list[list[int]]]:
-        """Return token ids by group, then response: what Packed.from_groups takes beside the prompts."""
+        """Return token ids by group, then response: the responses argument of Packed.from_groups."""
         rows = [row.tolist() for row in self.tokens.split(self.lengths.tolist())]
         grouped: list[list[list[int]]] = [[] for _ in self.prompts]
         for group, row in zip(self.group.tolist(), rows, strict=True):
@@ -161,10 +161,10 @@ class Batch(Layout):
         return grouped
 
     def select(self, rows: Tensor) -> Batch:
-        """Keep some rows, given as a mask [S] or as indices in the order wanted; empty groups vanish.
+        """Keep some rows, given as a mask [S] or as indices in the desired order; empty groups are removed.
 
-        A mask drops a trajectory with any of its rows. Indices must keep the rows of a group, and those of a
-        trajectory, together; raises ValueError for a part of a trajectory.
+        A mask that drops any row of a trajectory drops all of it. Indices must keep the rows of a group, and of a
+        trajectory, together; raises ValueError for part of a trajectory.
         """
         if rows.dtype == torch.bool:
             whole = rows if self.one_row_each else self._whole(rows)
@@ -186,12 +186,12 @@ class Batch(Layout):
         return replace(self, **changes)
 
     def _whole(self, kept: Tensor) -> Tensor:
-        """Return the rows [S] bool of the trajectories of which all rows are kept."""
+        """Return [S] bool: the rows of trajectories whose rows are all kept."""
         dropped = torch.zeros(self.num_traces, dtype=torch.long).index_add(0, self.trace, (~kept).long())
         return (dropped == 0)[self.trace]
 
     def _traces(self, rows: Tensor) -> Tensor:
-        """Return the new numbers of the trajectories of rows, given as indices."""
+        """Return the new trajectory numbers of rows given as indices."""
         begins = torch.zeros(self.num_responses, dtype=torch.bool)
         begins[self.first_rows] = True
         follows = torch.zeros(len(rows), dtype=torch.bool)
@@ -269,7 +269,7 @@ def new_batch(
 
 
 def batch_of_samples(prompts: Sequence[Prompt], samples: Samples, texts: Sequence[str]) -> Batch:
-    """Lay padded samples end to end; how wide their padding was makes no difference from here on."""
+    """Concatenate padded samples without their padding; its width has no effect from here on."""
     batch = new_batch(
         prompts,
         texts,
@@ -286,7 +286,7 @@ def batch_of_samples(prompts: Sequence[Prompt], samples: Samples, texts: Sequenc
 
 
 def is_per_row(name: str) -> bool:
-    """Tell [S] from [N] by the suffix: the sizes alone are equal where every response has one token."""
+    """Distinguish [S] from [N] by the suffix: the sizes are equal when every response has one token."""
     if not name.endswith(("_s", "_n")):
         raise ValueError(f"extras {name!r}: end the name in '_s' (one value per response) or '_n' (one per token)")
     return name.endswith("_s")

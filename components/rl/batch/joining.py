@@ -1,4 +1,4 @@
-"""Batches put together: end to end, or with equal tasks as one group.
+"""Joining batches: by concatenation, or with equal tasks merged into one group.
 
 Shapes as in components/rl/batch/batch.py.
 """
@@ -16,9 +16,9 @@ from components.rl.batch.batch import PER_RESPONSE, PER_RESPONSE_LISTS, PER_TOKE
 
 
 def concatenate(batches: Sequence[Batch]) -> Batch:
-    """Lay batches end to end; groups stay apart even where they share a prompt.
+    """Concatenate batches; groups stay separate even if they share a prompt.
 
-    An extra that only some of them have is 0 in the others.
+    An extra that only some batches have is 0 in the others.
     """
     first, *others = batches
     if not others:
@@ -40,7 +40,7 @@ def concatenate(batches: Sequence[Batch]) -> Batch:
 def regroup(batches: Sequence[Batch]) -> Batch:
     """Join batches so that equal tasks (by item id) form one group, in the order of their first rows.
 
-    The group has the prompt of the first of them; rows that were drawn in another context keep it.
+    The group takes the prompt of the first one; rows drawn in another context keep that context.
     """
     joined = concatenate(batches)
     first = {prompt.item.id: prompt for prompt in reversed(joined.prompts)}
@@ -53,7 +53,7 @@ def regroup(batches: Sequence[Batch]) -> Batch:
 
 
 def _numbered(parts: Sequence[Tensor], counts: Sequence[int]) -> Tensor:
-    """Return the numbers of all parts, those of each behind the ones before it."""
+    """Concatenate the numbers of all parts, each shifted by the counts before it."""
     shifted, offset = [], 0
     for part, count in zip(parts, counts, strict=True):
         shifted.append(part + offset)
@@ -62,7 +62,7 @@ def _numbered(parts: Sequence[Tensor], counts: Sequence[int]) -> Tensor:
 
 
 def _lists(name: str, batches: Sequence[Batch]) -> tuple[Any, ...] | None:
-    """Return the rows' entries of one kind; None where no batch has them."""
+    """Return the rows' entries of one field; None if no batch has them."""
     if all(vars(batch)[name] is None for batch in batches):
         return None
     return tuple(entry for batch in batches for entry in _entries(name, batch))

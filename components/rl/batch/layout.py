@@ -1,7 +1,7 @@
-"""How values lie in a batch: per row [S] or per token [N], with sums and means over trajectories and groups.
+"""The layout of values in a batch: per row [S] or per token [N], with sums and means over trajectories and groups.
 
-A response is a trajectory: one row, or several that are neighbours. Its statistics are handed to all its rows, and a
-group counts it once. Where every trajectory is one row, each sum is taken over the rows themselves.
+A response is a trajectory: one row, or several adjacent ones. Its statistics are copied to all its rows, and a group
+counts it once. If every trajectory is one row, each sum is taken over the rows themselves.
 Shapes as in components/rl/batch/batch.py.
 """
 
@@ -15,7 +15,7 @@ from torch import Tensor
 
 
 class Layout:
-    """The statistics of a batch, from which row belongs to which trajectory and group, and how long each is."""
+    """Statistics of a batch, computed from the trajectory, group and length of each row."""
 
     prompts: Sized
     """P"""
@@ -69,12 +69,12 @@ class Layout:
 
     @cached_property
     def response_of(self) -> Tensor:
-        """[N] int64: the row that each token belongs to."""
+        """[N] int64: the row of each token."""
         return torch.repeat_interleave(torch.arange(self.num_responses, device=self.lengths.device), self.lengths)
 
     @cached_property
     def trace_of(self) -> Tensor:
-        """[N] int64: the trajectory that each token belongs to."""
+        """[N] int64: the trajectory of each token."""
         return self.response_of if self.one_row_each else self.trace[self.response_of]
 
     @cached_property
@@ -86,7 +86,7 @@ class Layout:
 
     @cached_property
     def positions(self) -> Tensor:
-        """[N] int64: place of each token in its trajectory, from 0."""
+        """[N] int64: position of each token in its trajectory, from 0."""
         if self.one_row_each:
             starts = self.lengths.cumsum(0) - self.lengths
         else:
@@ -96,16 +96,16 @@ class Layout:
 
     @cached_property
     def group_sizes(self) -> Tensor:
-        """[S] int64: how many trajectories the group of each row has."""
+        """[S] int64: number of trajectories in the group of each row."""
         counted = self.group if self.one_row_each else self.group[self.first_rows]
         return torch.bincount(counted, minlength=self.num_prompts)[self.group]
 
     def of_traces(self, value_s: Tensor) -> Tensor:
-        """Return the value of each trajectory, which its rows share: [S] -> [T]."""
+        """Return the value of each trajectory, shared by its rows: [S] -> [T]."""
         return value_s if self.one_row_each else value_s[self.first_rows]
 
     def any_of_traces(self, chosen_s: Tensor) -> Tensor:
-        """Return which trajectories have a chosen row: [S] bool -> [T] bool."""
+        """Return which trajectories have any chosen row: [S] bool -> [T] bool."""
         if self.one_row_each:
             return chosen_s
         return torch.zeros(self.num_traces, dtype=torch.long).index_add(0, self.trace, chosen_s.long()) > 0
@@ -124,45 +124,45 @@ class Layout:
         return parts
 
     def response_sum(self, value_n: Tensor) -> Tensor:
-        """Sum over the tokens of each trajectory, handed to its rows: [N] -> [S]."""
+        """Sum over the tokens of each trajectory, copied to its rows: [N] -> [S]."""
         return self.to_rows(value_n.new_zeros(self.num_traces).index_add(0, self.trace_of, value_n))
 
     def response_mean(self, value_n: Tensor) -> Tensor:
-        """Mean over the tokens of each trajectory, handed to its rows: [N] -> [S]."""
+        """Mean over the tokens of each trajectory, copied to its rows: [N] -> [S]."""
         return self.response_sum(value_n) / self.response_lengths
 
     def response_max(self, value_n: Tensor) -> Tensor:
-        """Largest of the tokens of each trajectory, and 0 at least, handed to its rows: [N] -> [S]."""
+        """Maximum over the tokens of each trajectory, at least 0, copied to its rows: [N] -> [S]."""
         return self.to_rows(value_n.new_zeros(self.num_traces).scatter_reduce(0, self.trace_of, value_n, "amax"))
 
     def group_sum(self, value_s: Tensor) -> Tensor:
-        """Sum over the trajectories of each group, handed to all its rows: [S] -> [S]."""
+        """Sum over the trajectories of each group, copied to all its rows: [S] -> [S]."""
         empty = value_s.new_zeros(self.num_prompts)
         return empty.index_add(0, self.of_traces(self.group), self.of_traces(value_s))[self.group]
 
     def group_mean(self, value_s: Tensor) -> Tensor:
-        """Mean over the trajectories of each group, handed to all its rows: [S] -> [S]."""
+        """Mean over the trajectories of each group, copied to all its rows: [S] -> [S]."""
         return self.group_sum(value_s) / self.group_sizes
 
     def group_is_equal(self, value_s: Tensor) -> Tensor:
-        """Tell for each row whether all of its group have the same value: [S] -> [S] bool."""
+        """Return for each row whether all rows of its group have the same value: [S] -> [S] bool."""
         empty = value_s.new_zeros(self.num_prompts)
         low = empty.scatter_reduce(0, self.group, value_s, "amin", include_self=False)
         high = empty.scatter_reduce(0, self.group, value_s, "amax", include_self=False)
         return (low == high)[self.group]
 
     def group_centred(self, value_s: Tensor) -> Tensor:
-        """Subtract the group mean: [S] -> [S]; exactly 0, without rounding noise, where a group is all equal."""
+        """Subtract the group mean: [S] -> [S]; exactly 0, without rounding noise, if a group's values are all equal."""
         centred = value_s.double() - self.group_mean(value_s.double())
         return centred.masked_fill(self.group_is_equal(value_s), 0.0).to(value_s.dtype)
 
     def group_std(self, value_s: Tensor, *, ddof: int) -> Tensor:
-        """Standard deviation of each group, handed to all its rows: [S] -> [S]; 0 where too few to have one."""
+        """Standard deviation of each group, copied to all its rows: [S] -> [S]; 0 for groups too small to have one."""
         squares = self.group_sum(self.group_centred(value_s.double()).square())
         return (squares / (self.group_sizes - ddof).clamp(min=1)).sqrt().to(value_s.dtype)
 
     def tokens_of(self, rows: Tensor) -> Tensor:
-        """Return where the tokens of the given rows are: indices [S'] -> [N'], in the same order."""
+        """Return the token indices of the given rows: [S'] -> [N'], in the same order."""
         lengths = self.lengths[rows]
         shift = (self.lengths.cumsum(0) - self.lengths)[rows] - (lengths.cumsum(0) - lengths)
         return torch.repeat_interleave(shift, lengths) + torch.arange(int(lengths.sum()))

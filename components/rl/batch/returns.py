@@ -1,4 +1,4 @@
-"""Sums along each trajectory of a batch, from its end: what advantages and value targets are made of.
+"""Sums along each trajectory of a batch, from its end, for advantages and value targets.
 
 Shapes as in components/rl/batch/batch.py.
 """
@@ -14,7 +14,7 @@ from components.rl.batch.batch import Batch
 def suffix_sum(batch: Batch, value_n: Tensor, factor: float = 1.0) -> Tensor:
     """Return [N]: y_t = v_t + factor * y_(t+1) inside each response, in the dtype of `value_n`; no gradient.
 
-    Computed in float64, position by position from the end, so that a long batch costs no precision.
+    Computed in float64, position by position from the end, so that a long batch loses no precision.
     """
     width = int(batch.response_lengths.max()) if batch.num_responses else 0
     rows, columns = batch.trace_of, batch.positions
@@ -32,10 +32,10 @@ def next_in_response(batch: Batch, value_n: Tensor) -> Tensor:
 
 
 def is_last(batch: Batch) -> Tensor:
-    """Return [N] bool: which tokens end their response."""
+    """Return [N] bool: whether a token is the last of its response."""
     return batch.positions == batch.to_tokens(batch.response_lengths) - 1
 
 
 def at_last(batch: Batch, value_s: Tensor) -> Tensor:
-    """Return [N]: a value of each response [S] at its last token, 0 at the others; the reward of an outcome."""
+    """Return [N]: the value of each response [S] at its last token, 0 elsewhere, as for an outcome reward."""
     return batch.to_tokens(value_s) * is_last(batch)

@@ -1,4 +1,4 @@
-"""The clipped surrogate and the importance ratios that objectives build it from.
+"""The clipped surrogate loss and its importance ratios.
 
 Shapes as in components/rl/batch/batch.py.
 """
@@ -23,7 +23,7 @@ def sequence_ratio(scores: TokenScores, batch: Batch) -> Tensor:
 
 
 def sequence_ratio_of_tokens(scores: TokenScores, batch: Batch) -> Tensor:
-    """Return [N]: s of the response in value, with the gradient s * d log pi(o_t) of the token alone.
+    """Return [N]: the value of s of the response, with the gradient s * d log pi(o_t) of the token alone.
 
     Source: Zheng et al. 2025, GSPO (arXiv:2507.18071), GSPO-token: sg[s] * pi(o_t) / sg[pi(o_t)].
     """
@@ -32,9 +32,9 @@ def sequence_ratio_of_tokens(scores: TokenScores, batch: Batch) -> Tensor:
 
 
 def clipped_loss(ratio: Tensor, advantages: Tensor, low: float | Tensor, high: float | Tensor) -> tuple[Tensor, Tensor]:
-    """Return -min(r A, clip(r, low, high) A), and 1 where the clip takes the gradient away, else 0; all of one shape.
+    """Return -min(r A, clip(r, low, high) A), and 1 where the clip removes the gradient, else 0; all of one shape.
 
-    Source: Schulman et al. 2017, PPO (arXiv:1707.06347), eq. 7. Pessimistic: a ratio that already moved against its
+    Source: Schulman et al. 2017, PPO (arXiv:1707.06347), eq. 7. Pessimistic: a ratio that has moved against its
     advantage keeps its gradient, however far it moved.
     """
     bounds = (bound if isinstance(bound, Tensor) else ratio.new_tensor(bound) for bound in (low, high))

@@ -1,4 +1,4 @@
-"""What an objective or a regularizer returns."""
+"""The return type of objectives and regularizers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TokenLoss:
-    """A loss per token, before the denominator, and what is worth logging about it."""
+    """A loss per token, before the denominator, with metrics to log."""
 
     loss: Tensor
     """[N], differentiable."""

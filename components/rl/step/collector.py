@@ -1,4 +1,4 @@
-"""Drawing responses and having them verified."""
+"""Drawing and verifying responses."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COUNTED = {RIGHT: "right", WRONG: "wrong", FAILED: "failed"}
 
 
 class Collector:
-    """What operators sample and score with, during one step. It counts whatever was verified."""
+    """Draws and scores responses for the operators of one step, and counts the verified outcomes."""
 
     def __init__(
         self,
@@ -48,18 +48,18 @@ class Collector:
     ) -> None:
         """`reward` gives [S] for a verified batch; `max_tokens` bounds a forward pass.
 
-        `sampler` holds the policy's weights of this step; by default the policy itself draws. `ahead` holds draws of
-        earlier steps, and `steps_left` steps of the phase may learn from draws, this one included.
+        `sampler` holds the policy's weights of this step (default: the policy itself). `ahead` holds the draws of
+        earlier steps; `steps_left` is the number of steps left in the phase, this one included.
         """
         self.policy, self.settings = policy, settings
         self.seen: list[Batch] = []
         """Every scored batch of the step, failed verifications included."""
         self.metrics: dict[str, float] = {}
-        """What operators report of the step."""
+        """Metrics that operators report for the step."""
         self.gap = SamplerGap()
         """How far the sampler's log-probabilities were from the trained policy's."""
         self.num_probes = 0
-        """Responses drawn beside those that are scored, such as by `probe`."""
+        """Responses drawn without being scored, such as by `probe`."""
         self._judge = Judge()
         self._generator, self._ledger, self._reward = generator, ledger, reward
         self._sampler, self._ahead = sampler or NativeSampler(policy), RolloutQueue() if ahead is None else ahead
@@ -79,18 +79,18 @@ class Collector:
     ) -> Batch:
         """Sample `num_samples` responses to each prompt; they are not yet scored.
 
-        `behaviour_logprobs` are those of the distribution that drew, and so are `old_logprobs` until `rescore`; where
-        an engine drew, `old_logprobs` are what the trained policy says at the temperature of the draw.
+        `behaviour_logprobs` are those of the sampling distribution, and so are `old_logprobs` until `rescore`; if an
+        engine drew, `old_logprobs` are the trained policy's at the temperature of the draw.
 
         Args:
-            temperature: in the place of the step's.
+            temperature: replaces the step's.
             processor: changes logits before the temperature.
-            prefixes: one per response; these tokens open it. `extras["drawn_n"]` is then False at them.
-            policy: samples in the place of the trained one; its responses are marked `external`.
-            generator: draws in the place of the run's, which then does not move.
+            prefixes: one per response, whose first tokens they are; `extras["drawn_n"]` is False at them.
+            policy: samples instead of the trained one; its responses are marked `external`.
+            generator: replaces the run's, whose state then does not change.
 
-        Prompts with several turns of the policy become conversations; see `converse`. Raises InputError where these
-        come with prefixes or a processor.
+        Prompts with several turns of the policy become conversations; see `converse`. Raises InputError if such
+        prompts come with prefixes or a processor.
         """
         if any(prompt.gaps for prompt in prompts):
             if prefixes is not None or processor is not None:
@@ -127,10 +127,10 @@ class Collector:
         policy: Policy | None = None,
         generator: torch.Generator | None = None,
     ) -> Batch:
-        """Sample `num_samples` conversations to each prompt, one row each; they are not yet scored.
+        """Sample `num_samples` conversations for each prompt, one row each; they are not yet scored.
 
-        `max_tokens` bounds what the policy writes in all turns of a conversation; the step's limit holds for each turn.
-        Other arguments and log-probabilities as of `draw`.
+        `max_tokens` bounds the policy's tokens over all turns of a conversation; the step's limit applies to each turn.
+        Other arguments and log-probabilities as in `draw`.
         """
         if not any(prompt.gaps for prompt in prompts) and max_tokens is None:
             return self.draw(prompts, num_samples, temperature=temperature, policy=policy, generator=generator)
@@ -151,7 +151,7 @@ class Collector:
     def draw_ahead(self, prompts: Sequence[Prompt], num_samples: int, depth: int) -> Batch:
         """Begin a draw and return the one begun `depth` steps ago; see rollout group_ahead.
 
-        `old_logprobs` are what the trained policy says now, at the temperature of this step.
+        `old_logprobs` are the current trained policy's, at the temperature of this step.
         """
         if self._drew_ahead:
             return self.draw(prompts, num_samples)
@@ -183,10 +183,10 @@ class Collector:
     def responses(
         self, prompts: Sequence[Prompt], given: Sequence[str | Sequence[int]], *, external: bool = True
     ) -> Batch:
-        """Make a batch of given responses, texts or token ids, one per prompt and each a group of its own.
+        """Make a batch of given responses, texts or token ids, one per prompt and each in its own group.
 
-        An end mark is added where it is missing, and what exceeds the token limit is cut. `old_logprobs` and
-        `entropies` are the trained policy's; the batch is not yet scored. `regroup` joins it with samples.
+        A missing end token is added, and tokens beyond the limit are cut. `old_logprobs` and `entropies` are the
+        trained policy's; the batch is not yet scored. `regroup` joins it with samples.
         """
         ends, limit = self.policy.eos_ids, self.settings.max_new_tokens
         rows = [list(row) for row in given_tokens(self.policy, prompts, given)]
@@ -210,16 +210,16 @@ class Collector:
         )
 
     def rescore(self, batch: Batch) -> Batch:
-        """Set `old_logprobs` to the trained policy's at the step's temperature; `behaviour_logprobs` stay."""
+        """Set `old_logprobs` to the trained policy's at the step's temperature; keep `behaviour_logprobs`."""
         temperature = self.settings.temperature
         own = frozen_logprobs(self.policy, batch, temperature=temperature, max_tokens=self.max_tokens)
         return replace(batch, old_logprobs=own)
 
     def score(self, batch: Batch) -> Batch:
-        """Verify and reward every response; return those that could be verified.
+        """Verify and reward every response; return the ones that could be verified.
 
-        A failed verification is counted and recorded, but is in no statistic and in no loss. External responses are
-        recorded, but not in the ledger.
+        Failed verifications are counted and recorded but enter no statistic and no loss. External responses are
+        recorded but not entered in the ledger.
         """
         batch = replace(batch, outcomes=self.outcomes(batch))
         verified = batch.outcomes != FAILED
@@ -233,9 +233,9 @@ class Collector:
         return kept
 
     def probe(self, prompts: Sequence[Prompt], num_samples: int) -> Tensor:
-        """Return [P]: the share of right ones among `num_samples` verified responses to each prompt, NaN without any.
+        """Return [P]: the share of right responses among the verified ones of `num_samples` per prompt, NaN if none.
 
-        They are counted as samples and in the ledger, but neither rewarded, recorded nor learned from.
+        They count as samples and enter the ledger, but are not rewarded, recorded or learned from.
         """
         batch = self.draw(prompts, num_samples)
         batch = replace(batch, outcomes=self.outcomes(batch), rewards=torch.full((batch.num_responses,), torch.nan))
@@ -247,7 +247,7 @@ class Collector:
         return right / verified
 
     def outcomes(self, batch: Batch) -> Tensor:
-        """Return [S]: the outcome of every response, verified but neither counted nor recorded."""
+        """Return [S]: the outcome of every response, which is neither counted nor recorded."""
         return torch.tensor([outcome for outcome, _ in self._judge.verdicts(batch)])
 
     def scores(self, batch: Batch) -> Tensor:
@@ -255,7 +255,7 @@ class Collector:
         return torch.tensor([score for _, score in self._judge.verdicts(batch)], dtype=torch.float32)
 
     def _count(self, batch: Batch) -> None:
-        """Enter outcomes and rewards (NaN: none) of the policy's own responses into the ledger."""
+        """Enter the outcomes and rewards (NaN: none) of the policy's own responses in the ledger."""
         tried: dict[int, list[tuple[int, float]]] = {}
         values = (batch.group, batch.outcomes, batch.rewards, batch.external)
         columns = [batch.of_traces(value_s).tolist() for value_s in values]
@@ -269,7 +269,7 @@ class Collector:
             self._ledger.add_rewards(item.id, item.domain, [reward for _, reward in results if reward == reward])
 
     def _texts(self, prompts: Sequence[Prompt], rows: Sequence[Sequence[int]]) -> list[str]:
-        """Return the texts of responses, equally many to each prompt and in the order of the prompts."""
+        """Return the texts of responses, equally many per prompt and in the order of the prompts."""
         return self._decoded([prompt for prompt in prompts for _ in range(len(rows) // len(prompts))], rows)
 
     def _decoded(self, prompts: Sequence[Prompt], rows: Sequence[Sequence[int]]) -> list[str]:

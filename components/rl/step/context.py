@@ -1,4 +1,4 @@
-"""What an operator is given beside its arguments."""
+"""The context that every operator receives beside its arguments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SlotContext:
-    """What an operator may know besides its arguments."""
+    """What an operator may read beside its arguments."""
 
     step: int
     """From 0."""
@@ -27,20 +27,20 @@ class SlotContext:
     settings: StepSettings
     """Of this step."""
     memory: dict[str, Any]
-    """The operator's own, JSON values only; empty at the first call, saved for resume."""
+    """The operator's own memory, JSON values only; empty at the first call, saved for resume."""
     ledger: PassRates
-    """Outcomes of every prompt so far, an earlier stage's included where its ledger is an input. Read only."""
+    """Outcomes of every prompt so far, including an earlier stage's if its ledger is an input. Read only."""
     collector: Collector
     """Draws, scores and probes with the trained policy during this step."""
     policies: Policies
-    """The trained policy and those it may be compared with."""
+    """The trained policy and the ones it may be compared with."""
     pool: Sequence[Prompt]
-    """All prompts of the stage; a sampler is given those of its phase."""
+    """All prompts of the stage; a sampler receives only the prompts of its phase."""
     further: Mapping[str, Sequence[FurtherModel]] = field(default_factory=dict)
-    """Port (teachers, scorers, judges) -> the models that are connected to it; an operator's config names what it
-    asks by its class variable `asks`."""
+    """Port (teachers, scorers, judges) -> the models connected to it; an operator's config names the port it queries in
+    its class variable `asks`."""
     metrics: dict[str, float] = field(default_factory=dict)
-    """What operators report of the step, by name; it joins the step's own metrics in the history."""
+    """Metrics that operators report for the step, by name; they join the step's own metrics in the history."""
     minibatch: Batch | None = None
-    """While a loss runs: the whole minibatch (on the CPU, responses without advantage included) that its batch is a
-    part of. Quantiles and means over a batch are taken here, so that forward passes of any size give one result."""
+    """While a loss runs: the whole minibatch that contains its batch, on the CPU, with responses without advantage.
+    Quantiles and means over a batch are taken here, so that the result does not depend on the size of forward passes."""

@@ -1,4 +1,4 @@
-"""Conversations as a batch: one row each, the policy's turns as they were drawn and what stands between them.
+"""Conversations as a batch: one row each, holding the policy's turns as drawn and the tokens between them.
 
 Shapes as in components/rl/batch/batch.py; a row is a conversation.
 """
@@ -19,13 +19,13 @@ Decode = Callable[[Sequence[Prompt], Sequence[Sequence[int]]], list[str]]
 
 
 def script_of(prompt: Prompt, end: int) -> Script:
-    """Return what stands before and between the turns of a prompt's conversation; `end` is the token that ends one."""
+    """Return the tokens before and between the turns of a prompt's conversation; token `end` ends a turn."""
     return Script(list(prompt.tokens), tuple(map(list, prompt.gaps)), end)
 
 
 @dataclass
 class _Row:
-    """A conversation while its turns are laid end to end."""
+    """A conversation while its turns are being concatenated."""
 
     tokens: list[int] = field(default_factory=list)
     author: list[int] = field(default_factory=list)
@@ -39,7 +39,7 @@ class _Row:
     """Whether all turns so far ended by themselves."""
 
     def lay(self, tokens: Sequence[int], author: int, turn: int, *values: Sequence[float]) -> None:
-        """Append tokens with their log-probabilities under what drew and under the policy, and entropies."""
+        """Append tokens with log-probabilities under the sampler and under the policy, and entropies (default 0)."""
         self.tokens += tokens
         self.author += [author] * len(tokens)
         self.turn += [turn] * len(tokens)
@@ -53,10 +53,10 @@ class _Row:
 def batch_of_turns(
     prompts: Sequence[Prompt], turns: Sequence[Turn], decode: Decode, *, end: int, max_tokens: int | None = None
 ) -> Batch:
-    """Return one row for each conversation, not yet scored; the policy's own tokens are learned from.
+    """Return one row per conversation, not yet scored; only the policy's own tokens are learned.
 
-    `max_tokens` bounds what the policy writes in all its turns; what exceeds it is cut off. A conversation that ended
-    before its last turn has an empty one, and is not finished.
+    `max_tokens` bounds the policy's tokens over all turns; the excess is cut. A conversation that ended before its
+    last turn has an empty text there and is not finished.
     """
     size = turns[0].samples.num_samples
     of_row = [prompt for prompt in prompts for _ in range(size)]
@@ -91,7 +91,7 @@ def batch_of_turns(
 def _lay_turn(
     rows: Sequence[_Row], of_row: Sequence[Prompt], drawn: Turn, number: int, *, end: int, max_tokens: int | None
 ) -> None:
-    """Append a turn to the conversations that have it, behind what follows the turn before."""
+    """Append a turn to the conversations that have it, after the tokens that follow the previous turn."""
     samples = drawn.samples
     own = samples.logprobs if samples.policy_logprobs is None else samples.policy_logprobs
     columns = (samples.responses(), samples.logprobs.tolist(), own.tolist(), samples.entropies.tolist())
@@ -111,7 +111,7 @@ def _lay_turn(
 
 
 def _texts(rows: Sequence[_Row], of_row: Sequence[Prompt], decode: Decode) -> list[list[str]]:
-    """Return the texts of all turns of each conversation; empty ones where it ended before."""
+    """Return the texts of all turns of each conversation; turns after its end are empty."""
     flat = [(prompt, turn) for row, prompt in zip(rows, of_row, strict=True) for turn in row.turns]
     decoded = iter(decode([prompt for prompt, _ in flat], [turn for _, turn in flat]))
     found = []

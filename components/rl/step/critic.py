@@ -20,7 +20,7 @@ from components.rl.step.scoring import frozen, micro_rows, pack
 
 
 class ValueModel:
-    """Its own copy of the network that training starts from, a linear head that starts at 0, and AdamW for both."""
+    """A separate copy of the starting network, a linear head initialised to 0, and AdamW for both."""
 
     def __init__(self, start: Policy, config: CriticConfig, *, micro_batch_tokens: int) -> None:
         self.config, self._max_tokens = config, micro_batch_tokens
@@ -45,14 +45,14 @@ class ValueModel:
         self.num_updates = 0
 
     def values(self, batch: Batch) -> Tensor:
-        """Return [N], on the CPU and without gradients: the value of the context and the tokens before each token."""
+        """Return [N], on the CPU and without gradients: the value of the context and tokens before each token."""
         return frozen(batch, self._score, max_tokens=self._max_tokens)
 
     def fit(self, batch: Batch, targets: Tensor) -> dict[str, float]:
-        """Fit the values to `targets` [N] by least squares; tokens whose target is NaN do not count.
+        """Fit the values to `targets` [N] by least squares; tokens with a NaN target are ignored.
 
-        Loss: mean over the tokens of a minibatch of (V - target)^2 / 2; with `clip`, of the larger of this and the
-        same with V held within `clip` of `batch.values` (Schulman et al., PPO's released code).
+        Loss: mean of (V - target)^2 / 2 over the tokens of a minibatch; with `clip`, of the maximum of this and the
+        same with V clipped to within `clip` of `batch.values` (Schulman et al., PPO's released code).
         """
         batch = batch.with_extras(target_n=targets)
         losses, norms = [], []
@@ -104,7 +104,7 @@ class ValueModel:
         return scores.squeeze(-1)
 
     def _loss(self, part: Batch) -> Tensor:
-        """Return the sum over the tokens that have a target."""
+        """Return the sum of the loss over the tokens that have a target."""
         value_n, target_n = self._score(part), part.extras["target_n"]
         error_n = (value_n - target_n.nan_to_num()).square()
         if self.config.clip is not None:
@@ -114,7 +114,7 @@ class ValueModel:
 
 
 def _explained(values: Tensor, targets: Tensor) -> float:
-    """Return 1 - Var(target - value) / Var(target), 0 where the targets are all equal."""
+    """Return the explained variance 1 - Var(target - value) / Var(target); 0 if all targets are equal."""
     known = targets.isfinite()
     variance = float(targets[known].double().var(correction=0))
     left = float((targets[known] - values[known]).double().var(correction=0))

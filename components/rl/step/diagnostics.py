@@ -1,4 +1,4 @@
-"""What is worth knowing about a step: of the samples, of the update, of the way from the start."""
+"""Diagnostics of a step: of its samples, of its update, and of the divergence from the start."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from components.tasks.answers import extract_answer
 def sample_metrics(batch: Batch) -> dict[str, float]:
     """Describe all samples of a step, before any filter, by their learned tokens. Means over nothing are left out.
 
-    signal_share: groups with both outcomes. length_*: tokens, the end included. trace_share: responses with a
+    signal_share: groups with both outcomes. length_*: tokens, end token included. trace_share: responses with a
     thinking mark. truncated_share: responses cut at the token limit. entropy: mean over tokens, in nats.
-    answer_entropy: of the final answers of a group, in nats, mean over groups; log of the group size at most.
+    answer_entropy: of the final answers of a group, in nats, mean over groups; at most log of the group size.
     """
     batch = batch.of_learned()
     outcomes = batch.of_traces(batch.outcomes)
@@ -73,7 +73,7 @@ def answer_entropy(batch: Batch) -> float:
 
 
 def _written(batch: Batch) -> Sequence[str]:
-    """Return what the policy wrote in all turns of each row."""
+    """Return the policy's text of each row, over all turns."""
     if batch.earlier_turns is None:
         return batch.texts
     return ["\n".join((*earlier, text)) for earlier, text in zip(batch.earlier_turns, batch.texts, strict=True)]
@@ -97,13 +97,13 @@ def kl_estimates(logprobs: Tensor, other: Tensor) -> dict[str, Tensor]:
 
 
 class SamplerGap:
-    """How far an engine's log-probabilities of its samples are from the policy's, over the draws of one step."""
+    """Difference between an engine's log-probabilities of its samples and the policy's, over the draws of one step."""
 
     def __init__(self) -> None:
         self._num_tokens, self._absolute, self._k3, self._largest = 0, 0.0, 0.0, 0.0
 
     def add(self, samples: Samples) -> None:
-        """Take in one draw: the tokens that were sampled, not those that a prefix forced."""
+        """Add one draw: the sampled tokens, without the tokens of a prefix."""
         if samples.policy_logprobs is None:
             return
         drawn, own = samples.logprobs[samples.sampled], samples.policy_logprobs[samples.sampled]
@@ -116,7 +116,7 @@ class SamplerGap:
         self._largest = max(self._largest, float(estimates["k1"].abs().max()))
 
     def metrics(self) -> dict[str, float]:
-        """Return mean and largest absolute difference and KL(sampler || policy), per token; nothing without engine."""
+        """Return mean and maximum absolute difference and KL(sampler || policy), per token; empty without an engine."""
         if not self._num_tokens:
             return {}
         return {
@@ -128,12 +128,12 @@ class SamplerGap:
 
 @dataclass(frozen=True)
 class PartTally:
-    """What one forward pass adds to the sums of a step."""
+    """The sums of one forward pass."""
 
     num_tokens: int
     loss: float
     sums: tuple[tuple[str, float], ...]
-    """Name and sum over the pass's tokens, in the order in which they are added up."""
+    """Name and sum over the pass's tokens, in the order of summation."""
     ratio_sum: float
     ratio_squares: float
     ratio_min: float
@@ -183,7 +183,7 @@ class UpdateTally:
         self._ratio_min, self._ratio_max = math.inf, -math.inf
 
     def add_part(self, part: PartTally) -> None:
-        """Take in one forward pass."""
+        """Add one forward pass."""
         self._num_tokens += part.num_tokens
         self._loss += part.loss
         for name, value in part.sums:
@@ -194,11 +194,11 @@ class UpdateTally:
         self._ratio_max = max(self._ratio_max, part.ratio_max)
 
     def add_update(self, update: Update) -> None:
-        """Take in one optimiser update."""
+        """Add one optimiser update."""
         self._updates.append(update)
 
     def metrics(self) -> dict[str, float]:
-        """Return means over tokens and updates; nothing but the count when there was no update.
+        """Return means over tokens and updates; only the count if there was no update.
 
         ess: effective sample size of the importance ratios over the number of tokens, (sum r)^2 / (n sum r^2).
         update_kl_*: KL(policy before the step || policy), and reference_kl_*: KL(policy || reference), estimated on

@@ -1,4 +1,4 @@
-"""What one step of the loop has gathered before it learns."""
+"""The data that one step of the loop gathers before it learns."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from components.rl.step.settings import StepSettings
 
 @dataclass(frozen=True)
 class Experience:
-    """What one step has gathered before it learns."""
+    """The data that one step gathers before it learns."""
 
     batch: Batch
     """Learned tokens only."""
     learned: Sequence[Batch]
-    """What is learned from: the batch, or what the replay slot makes of it."""
+    """The batches to learn from, as the replay slot returns them."""
     seen: Batch
     """Every scored response, failed verifications included."""
     num_drawn: int
-    """Scored trajectories of the policy's own."""
+    """Number of scored trajectories from the policy itself."""
     settings: StepSettings
     collector: Collector
     metrics: dict[str, float]
 
 
 def check_agreement(got: Experience, ranks: Ranks, step: int) -> None:
-    """Raise StageFailed when ranks are about to learn from different batches: they would hang, or drift apart."""
+    """Raise StageFailed if ranks are about to learn from different batches: they would hang or diverge."""
     if ranks.count == 1:
         return
     facts = [(b.num_responses, int(b.tokens.sum()), round(float(b.rewards.nansum()), 6)) for b in got.learned]

@@ -1,4 +1,4 @@
-"""Responses that others wrote, as token ids: laid out as supervised training does."""
+"""Token ids of responses not drawn from the policy, encoded as in supervised training."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def given_tokens(
 ) -> list[Sequence[int]]:
     """Return token ids of given responses, texts or token ids, one per prompt.
 
-    Raises InputError for the text of a response to a conversation of which the policy writes several turns.
+    Raises InputError for a text if the prompt is a conversation with several turns of the policy.
     """
     assert policy.tokenizer is not None
     rows: list[Sequence[int]] = []

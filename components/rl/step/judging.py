@@ -10,19 +10,19 @@ CODES = {Outcome.WRONG: WRONG, Outcome.RIGHT: RIGHT, Outcome.FAILED: FAILED}
 
 
 class Judge:
-    """Verifies each text once: late in a run most responses of a group are equal."""
+    """Verifies each text once: late in a run most responses of a group are identical."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], tuple[int, float]] = {}
         """Outcome and grade by item and text."""
 
     def verdicts(self, batch: Batch) -> list[tuple[int, float]]:
-        """Return outcome and grade of every row: those of its trajectory, whose last turn is verified."""
+        """Return outcome and grade of every row: those of the last turn of its trajectory."""
         items, rows = [batch.prompts[group].item for group in batch.group.tolist()], batch.last_rows.tolist()
         texts = [batch.texts[rows[trace]] for trace in batch.trace.tolist()]
         asked = {(item.id, text): item for item, text in zip(items, texts, strict=True)}
         new = [key for key in asked if key not in self._known]
-        # A verifier may run out of time on one rank and not on another: each text has one judge.
+        # A verifier may time out on one rank and not on another, so each text is verified by one rank only.
         ranks = current_ranks()
         verdicts = verify_all((asked[key], key[1]) for key in ranks.share(new))
         found = [(CODES[verdict.outcome], verdict.score) for verdict in verdicts]

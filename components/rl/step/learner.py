@@ -22,23 +22,23 @@ from components.rl.step.settings import StepSettings
 
 @dataclass(frozen=True)
 class Passes:
-    """How often, and in what pieces, a batch is learned from."""
+    """How a batch is split into updates and forward passes."""
 
     minibatches: int
     """Updates per pass."""
     epochs: int
     """Passes over a batch."""
     micro_batch_tokens: int
-    """Most tokens in one forward pass."""
+    """Maximum tokens in one forward pass."""
 
     @property
     def updates(self) -> int:
-        """Return how many updates one step has at most."""
+        """Return the maximum number of updates in one step."""
         return self.minibatches * self.epochs
 
 
 class Learner:
-    """Splits batches into minibatches and these into forward passes; one optimiser update per minibatch."""
+    """Splits batches into minibatches, and minibatches into forward passes; one optimiser update per minibatch."""
 
     def __init__(self, policy: Policy, trainer: Trainer, slots: Slots, passes: Passes) -> None:
         self.policy, self.trainer, self.slots, self.passes = policy, trainer, slots, passes
@@ -53,9 +53,9 @@ class Learner:
     ) -> dict[str, float]:
         """Update the policy on each batch in turn and return metrics over the tokens that had a gradient.
 
-        A minibatch without any gradient makes no update, not even of the optimiser's averages, but it counts:
-        `first_update` and with it the learning rate depend on the step alone. Batches share the step's numbers. Tokens
-        that are not learned from are context only.
+        A minibatch without gradient makes no update, not even of the optimiser's averages, but still takes an update
+        number: `first_update`, and so the learning rate, depend on the step alone. All batches of a step share its
+        update numbers. Tokens that are not learned are context only.
         """
         tally = UpdateTally()
         for batch in (whole.of_learned() for whole in batches):
@@ -90,7 +90,7 @@ class Learner:
         return replace(minibatch, weights=token_weights(minibatch, config.denominator, constant))
 
     def _with_gradient(self, weighted: Batch) -> Batch:
-        """Leave out responses that contribute nothing to the loss; the weights keep counting them."""
+        """Drop responses that contribute nothing to the loss; the weights still count them."""
         if not self.slots.silent_at_zero:
             return weighted
         active = weighted.response_sum(weighted.advantages.abs()) > 0
@@ -121,7 +121,7 @@ class Learner:
 
 
 def token_weights(batch: Batch, denominator: Denominator, constant: int) -> Tensor:
-    """Return [N]: one over the denominator for every token, so that the loss is a plain weighted sum.
+    """Return [N]: 1 / denominator for every token, so that the loss is a plain weighted sum.
 
     tokens: 1 / N.  responses: 1 / (T * length of the trajectory).  groups: 1 / (P * tokens of the group).
     constant: 1 / (T * constant). The batch holds learned tokens only.
@@ -136,7 +136,7 @@ def token_weights(batch: Batch, denominator: Denominator, constant: int) -> Tens
 
 
 def minibatches(batch: Batch, count: int) -> Iterator[Batch]:
-    """Split into `count` runs of whole groups, as equal in number as they can be."""
+    """Split into `count` runs of whole groups, with group counts as equal as possible."""
     if count == 1:
         yield batch
         return

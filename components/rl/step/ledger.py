@@ -1,4 +1,4 @@
-"""The pass-rate ledger: how often each prompt was tried, by which policy, at which step and with what outcome."""
+"""The pass-rate ledger: how often each prompt was tried, by which policy, at which step and with which outcome."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOTALS, VISITS = "passrates.jsonl", "visits.jsonl"
 
 @dataclass
 class PassRate:
-    """Outcomes of one prompt so far, of all policies."""
+    """Outcomes of one prompt so far, over all policies."""
 
     prompt_id: str
     domain: str
@@ -27,7 +27,7 @@ class PassRate:
 
     @property
     def pass_rate(self) -> float | None:
-        """Return the share of right ones among verified samples; None before any was verified."""
+        """Return the share of right samples among verified ones; None if none was verified yet."""
         return _share(self.num_right, self.num_wrong)
 
 
@@ -36,9 +36,9 @@ class Visit:
     """Outcomes of one prompt at one step of one policy."""
 
     policy: str
-    """Name of the stage's starting policy; with the step it names the one that sampled."""
+    """Name of the stage's starting policy; with `step` it identifies the policy that sampled."""
     step: int
-    """Steps that were done when it sampled: `context.step` of that time."""
+    """Steps done when it sampled: `context.step` at that time."""
     prompt_id: str
     domain: str
     num_right: int = 0
@@ -49,16 +49,16 @@ class Visit:
     reward_squares: float = 0.0
     """Sum of their squared rewards."""
     mean_abs_advantage: float | None = None
-    """Mean over the responses that were learned from of the mean |A| of their tokens; None if none was."""
+    """Mean |A| over the tokens of each learned response, averaged over these responses; None without any."""
 
     @property
     def pass_rate(self) -> float | None:
-        """Return the share of right ones among verified samples; None where none was verified."""
+        """Return the share of right samples among verified ones; None if none was verified."""
         return _share(self.num_right, self.num_wrong)
 
 
 class PassRates:
-    """Outcomes of all prompts that were tried: totals by prompt id in the order of their first try, and visits."""
+    """Outcomes of all prompts tried: totals by prompt id in the order of the first try, and visits."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class PassRates:
         step: int = 0,
         first_step: int = 0,
     ) -> None:
-        """`policy` and `step` say who samples from now on; `earlier` and `first_step` are what `restart` left."""
+        """`policy` and `step` identify who samples from now on; `earlier` and `first_step` are set by `restart`."""
         self.policy, self.step, self.first_step = policy, step, first_step
         self._by_id = {row["prompt_id"]: PassRate(**row) for row in rows}
         self._earlier = {row["prompt_id"]: PassRate(**row) for row in earlier}
@@ -92,8 +92,8 @@ class PassRates:
     def visits(self, *, since_step: int | None = None, prompt_id: str | None = None) -> list[Visit]:
         """Return visits in the order of their first sample.
 
-        `since_step`: those of this stage at that step (as `context.step` counts) or later; by default all, those of
-        an earlier stage's ledger included. `prompt_id`: of that prompt only. After `restart` none from before it.
+        `since_step`: only visits of this stage at that step (counted as `context.step`) or later; by default all,
+        including an earlier stage's. `prompt_id`: only visits of that prompt. Visits before `restart` are left out.
         """
         since_step = max(since_step or 0, self.first_step) if self.first_step else since_step
         found: Iterable[Visit] = self._visits.values()
@@ -105,7 +105,7 @@ class PassRates:
         return [visit for visit in found if prompt_id is None or visit.prompt_id == prompt_id]
 
     def restart(self) -> None:
-        """Forget all outcomes so far; `rows` and `visit_rows` still have them."""
+        """Hide all outcomes so far from operators; `rows` and `visit_rows` still have them."""
         self._earlier = {row["prompt_id"]: PassRate(**row) for row in self.rows()}
         self._by_id, self.first_step = {}, self.step
 
@@ -130,7 +130,7 @@ class PassRates:
         self._visit(prompt_id, domain).mean_abs_advantage = mean_abs
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one JSON object per prompt: what `passrates.jsonl` holds."""
+        """Return one JSON object per prompt: the rows of `passrates.jsonl`."""
         merged = {prompt_id: asdict(entry) for prompt_id, entry in self._earlier.items()}
         for entry in self:
             row = merged.setdefault(entry.prompt_id, asdict(PassRate(entry.prompt_id, entry.domain)))
@@ -154,7 +154,7 @@ class PassRates:
         return cls(**saved)
 
     def visit_rows(self) -> list[dict[str, Any]]:
-        """Return one JSON object per visit: what `visits.jsonl` holds."""
+        """Return one JSON object per visit: the rows of `visits.jsonl`."""
         return [asdict(visit) for visit in self._visits.values()]
 
     def _visit(self, prompt_id: str, domain: str) -> Visit:
@@ -165,8 +165,8 @@ class PassRates:
 def read_pass_rates(folder: Path, *, policy: str) -> PassRates:
     """Return the ledger of a Metrics folder; `policy` names who samples from now on.
 
-    Visits are there where an rl stage wrote it; other stages' ledgers have totals only. Raises InputError when there
-    is none, or naming the line that is not a row of one.
+    Only rl stages write visits; the ledgers of other stages have totals only. Raises InputError if there is no ledger,
+    or names the line that is not a ledger row.
     """
     if not (folder / TOTALS).is_file():
         raise InputError(f"{folder}: no {TOTALS}; give the metrics of an rl or evaluate stage")

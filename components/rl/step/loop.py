@@ -1,4 +1,4 @@
-"""The loop: one step is a pipeline of slots over one typed batch. No method is known here.
+"""The loop: one step is a pipeline of slots over one typed batch. Nothing here is specific to a method.
 
 schedule -> sampler -> rollout -> reward -> guidance -> filter -> reference -> annotate -> advantage
          -> replay -> objective + regularizers -> critic
@@ -36,7 +36,7 @@ NO_MODELS: Mapping[str, Sequence[FurtherModel]] = {}
 
 
 class Loop:
-    """Runs steps on explicit state: whatever changes is in `state`, the learner and the generator."""
+    """Runs steps on explicit state: everything that changes lives in `state`, the learner or the generator."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Loop:
         sampler: Sampler | None = None,
         further: Mapping[str, Sequence[FurtherModel]] = NO_MODELS,
     ) -> None:
-        """`sampler` draws from the trained policy; by default the policy itself does. `further` models by port."""
+        """`sampler` draws from the trained policy (default: the policy itself); `further` holds models by port."""
         self.further = further
         self.phases, self.settings, self.pool = phases, settings, pool
         self.policies, self.learner, self.critic = policies, learner, critic
@@ -78,7 +78,7 @@ class Loop:
         return self._learn(experience)
 
     def _experience(self) -> Experience:
-        """Sample, score and prepare what the step learns from."""
+        """Sample, score and prepare the step's training data."""
         phase, slots = self.phase, self.slots
         self.state.ledger.step = self.state.step
         self.sampler.load_weights()
@@ -98,7 +98,7 @@ class Loop:
         return Experience(batch, learned, seen, own.num_traces, settings, collector, metrics)
 
     def _learn(self, got: Experience) -> dict[str, float]:
-        """Update the policy and whatever follows it, and count the step as done."""
+        """Update the policy, the critic, the record and the moving copies, and count the step as done."""
         step, phase, slots, collector, metrics = self.state.step, self.phase, self.slots, got.collector, got.metrics
 
         def context_of(bound: Bound) -> SlotContext:
@@ -118,7 +118,7 @@ class Loop:
         return metrics | collector.gap.metrics() | collector.metrics
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return what a checkpoint needs beside weights, optimiser and `state`: copies, value model, draws ahead."""
+        """Return the rest of a checkpoint beside weights, optimiser and `state`: copies, value model, queued draws."""
         critic = {} if self.critic is None else self.critic.state()
         return joined({"critic": critic, "copy": self.policies.state(), "ahead": self.ahead.state(self.pool)})
 
@@ -150,7 +150,7 @@ class Loop:
         return collector
 
     def _gather(self, collector: Collector) -> Batch:
-        """Sample prompts and responses, help and filter them; return the tokens that are learned from."""
+        """Sample prompts and responses, apply guidance and filters; return the learned tokens."""
         slots = self.slots
 
         def gather(count: int) -> Batch:
@@ -167,7 +167,7 @@ class Loop:
         return batch.of_learned()
 
     def _prepare(self, batch: Batch, collector: Collector) -> Batch:
-        """Score the batch by the reference policy and the critic, each only if an operator reads it."""
+        """Score the batch with the reference policy if an operator reads it, and with the critic if there is one."""
         if self.slots.needs_reference:
             reference = self.slots.reference(self.policies, self._context(self.slots.reference, collector))
             assert reference is not None
@@ -208,6 +208,6 @@ class Loop:
         return frozen_logprobs(policy, batch, temperature=settings.temperature, max_tokens=max_tokens)
 
     def _is_due(self, every: int) -> bool:
-        """Whether the current step is an `every`-th one or the last; never for 0."""
+        """Whether the current step is a multiple of `every` or the last one; never if `every` is 0."""
         number = self.state.step + 1
         return every > 0 and (number % every == 0 or number == self.settings.num_steps)

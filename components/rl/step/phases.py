@@ -1,4 +1,4 @@
-"""Phases at run time: what each one runs with, and what happens on the way into it."""
+"""Phases at run time: the plan of each, and the resets at its start."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PhasePlan:
-    """A phase with everything that its steps need."""
+    """A phase with everything its steps need."""
 
     name: str
     index: int
     first_step: int
-    """Steps of the stage that are done when it begins."""
+    """Steps of the stage done when the phase begins."""
     end_step: int
-    """Steps of the stage that are done when it ends."""
+    """Steps of the stage done when the phase ends."""
     slots: Slots
     settings: StepSettings
-    """Before the schedule has changed them."""
+    """Before the schedule slot changes them."""
     pool: Sequence[Prompt]
     carry: Carry
     seed: int
-    """Of random choices from here to the next reset of the seed."""
+    """Seed of random choices until the next seed reset."""
     schedule_start: int
-    """Step at which its learning-rate schedule began: here, or in an earlier phase."""
+    """Step at which its learning-rate schedule began, in this phase or an earlier one."""
     schedule_steps: int
-    """Steps of that schedule, to the next reset of the optimiser or the end of the stage."""
+    """Steps of that schedule, until the next optimiser reset or the end of the stage."""
 
 
 def plan_phases(params: RLParams, pool: Sequence[Prompt], *, seed: int) -> list[PhasePlan]:
-    """Return the phases in order, one for a stage without any. Raises UnknownName for a domain without prompts."""
+    """Return the phases in order; a stage without phases is one. Raises UnknownName for a domain without prompts."""
     phases = params.phases or (Phase(name="all", steps=params.steps),)
     starts = [sum(phase.steps for phase in phases[:index]) for index in range(len(phases) + 1)]
     resets = [0, *(i for i, phase in enumerate(phases) if i and phase.carry.optimizer == "reset"), len(phases)]
@@ -77,7 +77,7 @@ def plan_phases(params: RLParams, pool: Sequence[Prompt], *, seed: int) -> list[
 def begin_step(
     plan: PhasePlan, state: LoopState, learner: Learner, policies: Policies, generator: torch.Generator
 ) -> None:
-    """Give the learner the phase's operators and schedule; at its first step, carry over or reset what it says."""
+    """Give the learner the phase's operators and schedule; at the phase's first step, apply the resets of `carry`."""
     learner.slots = plan.slots
     learner.trainer.total_steps = plan.schedule_steps * learner.passes.updates
     if plan.index == 0 or state.step != plan.first_step:

@@ -1,4 +1,4 @@
-"""The policies that a step may compare: the one that is trained, where it started from, and moving copies of it."""
+"""The policies that a step may compare: the trained one, the starting one, and moving copies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ANCHOR = "anchor"
 
 
 class Policies:
-    """The trained policy, and frozen ones that are made when an operator first asks for them."""
+    """The trained policy, and frozen ones created when an operator first requests them."""
 
     def __init__(self, trained: Policy, start: Path, *, dtype: str) -> None:
         """`start` is the model folder of the frozen starting policy."""
@@ -26,7 +26,7 @@ class Policies:
 
     @cached_property
     def start(self) -> Policy:
-        """Return the frozen starting policy. It comes from an input, so a resumed run has the same."""
+        """Return the frozen starting policy. It is loaded from an input, so a resumed run has the same one."""
         policy = load_policy(self._start, device=str(self.trained.device), dtype=self._dtype)
         policy.module.requires_grad_(False)
         return policy
@@ -39,19 +39,19 @@ class Policies:
         return self._copy(f"average/{decay!r}")
 
     def snapshot(self, every: int) -> Policy:
-        """Return the trained policy as it was after the last step whose number is a multiple of `every`.
+        """Return the trained policy as of the last step whose number is a multiple of `every`.
 
-        Steps count from 1; until the first such step it is the policy of the first call.
+        Steps count from 1; before the first such step it is the trained policy at the first call.
         """
         return self._copy(f"snapshot/{every}")
 
     @property
     def anchor(self) -> Policy:
-        """Return the policy that training began with, or that of the last `restart_reference`."""
+        """Return the starting policy, or the trained policy at the last `restart_reference`."""
         return self._copies.get(ANCHOR, None) or self.start
 
     def end_step(self, number: int) -> None:
-        """Move the copies; `number` counts the steps that are done."""
+        """Update the copies; `number` counts the completed steps."""
         with torch.no_grad():
             for name, copy in self._copies.items():
                 kind, _, setting = name.partition("/")
@@ -62,7 +62,7 @@ class Policies:
                         mine.copy_(theirs)
 
     def restart_reference(self) -> None:
-        """Set the anchor and every moving copy to the trained policy of now."""
+        """Set the anchor and every moving copy to the current trained policy."""
         self._copy(ANCHOR)
         with torch.no_grad():
             for copy in self._copies.values():
@@ -91,6 +91,6 @@ class Policies:
         return self._copies[name]
 
     def _pairs(self, copy: Policy) -> list[tuple[nn.Parameter, nn.Parameter]]:
-        """Return each trainable weight of the trained policy behind its counterpart in a copy."""
+        """Return pairs of each trainable weight in a copy and its counterpart in the trained policy."""
         mine = dict(copy.module.named_parameters())
         return [(mine[name], weight) for name, weight in self.trained.trainable()]

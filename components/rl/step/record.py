@@ -1,4 +1,4 @@
-"""Which responses are kept as the Rollouts artifact: some for people, the right ones for rehearsal."""
+"""The responses kept as the Rollouts artifact: some for people to read, the right ones for rehearsal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Row = dict[str, Any]
 
 
 class RolloutRecord:
-    """A bounded record: a spread of each browsed step, and the latest verified-right responses."""
+    """A bounded record: responses spread over the rewards of each browsed step, and the latest verified-right ones."""
 
     def __init__(
         self, *, browse_samples: int, right_samples: int, state: Mapping[str, list[Row]] | None = None
@@ -27,7 +27,7 @@ class RolloutRecord:
         self._right: dict[tuple[str, ...], Row] = {_key(row): row for row in state["right"]}
 
     def add(self, batch: Batch, step: int, *, browse: bool) -> None:
-        """Take in the scored samples of a step."""
+        """Add the scored samples of a step."""
         if browse:
             self._browse += [_row(batch, index, step) for index in _spread(batch, self._browse_samples)]
         for index in batch.last_rows[batch.outcomes[batch.last_rows] == RIGHT].tolist():
@@ -38,11 +38,11 @@ class RolloutRecord:
             del self._right[old]
 
     def state(self) -> dict[str, list[Row]]:
-        """Return all that is kept, as JSON, for a checkpoint."""
+        """Return everything kept, as JSON, for a checkpoint."""
         return {"browse": self._browse, "right": list(self._right.values())}
 
     def rows(self) -> Iterator[Row]:
-        """Yield the rows of the artifact by step; a response kept for both reasons comes once."""
+        """Yield the rows of the artifact by step; a response kept for both reasons appears once."""
         browsed = [row for row in self._browse if _key(row) not in self._right]
         yield from sorted([*browsed, *self._right.values()], key=lambda row: row["step"])
 

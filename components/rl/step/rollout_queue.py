@@ -1,4 +1,4 @@
-"""Draws ahead of the steps that learn from them, so that an engine draws while the trainer trains.
+"""The rollout queue: draws begun before the step that learns from them, so that an engine draws during training.
 
 Shapes: P prompts, S samples (rows), T response tokens.
 """
@@ -25,34 +25,34 @@ BATCH = "batch"
 
 @dataclass(frozen=True)
 class QueuedDraw:
-    """A draw with its prompts: of single responses, or of conversations, which are drawn to their end at once."""
+    """A draw with its prompts: single responses still being drawn, or conversations, which are drawn at once."""
 
     prompts: Sequence[Prompt]
     drawing: Drawing | Batch
 
 
 class RolloutQueue:
-    """Draws in the order in which they are learned from. A checkpoint holds them: the weights that drew are gone."""
+    """Draws in the order they are learned from. Checkpoints hold them, as the weights that drew them are not kept."""
 
     def __init__(self) -> None:
         self._queue: deque[QueuedDraw] = deque()
 
     def __len__(self) -> int:
-        """Return how many draws wait."""
+        """Return the number of queued draws."""
         return len(self._queue)
 
     def exchange(self, begin: Callable[[], QueuedDraw], depth: int, steps_left: int) -> QueuedDraw:
         """Begin a draw and return the one begun `depth` steps ago; the first call begins enough to fill the queue.
 
-        `steps_left` counts this step; what none of them would learn from is not begun. Where it is that of a phase,
-        none is older than `depth`, and each is drawn with its own phase's settings.
+        `steps_left` includes this step; a draw that none of these steps would use is not begun. When it counts the
+        steps of a phase, no draw is older than `depth`, and each is drawn with the settings of its own phase.
         """
         while len(self._queue) < min(depth + 1, steps_left):
             self._queue.append(begin())
         return self._queue.popleft()
 
     def state(self, pool: Sequence[Prompt]) -> dict[str, Tensor]:
-        """Wait for all draws; return them for a checkpoint: "<draw>:<what>" -> tensor, prompts by place in `pool`."""
+        """Wait for all draws; return them for a checkpoint: "<draw>:<field>" -> tensor, prompts by index in `pool`."""
         places = {prompt.item.id: place for place, prompt in enumerate(pool)}
         saved: dict[str, Tensor] = {}
         for index, ordered in enumerate(self._queue):

@@ -1,6 +1,6 @@
-"""Forward passes over a batch in bounded pieces; a context that neighbouring rows share is computed once.
+"""Forward passes over a batch in bounded pieces; a context shared by neighbouring rows is computed once.
 
-Of a batch of learned tokens, all tokens of its rows are computed, and the learned ones are targets.
+For a batch of learned tokens, the pass covers all tokens of its rows, and only the learned ones are targets.
 Shapes as in components/rl/batch/batch.py; M tokens of one piece, D model width, V vocabulary, T tokens of one sequence.
 """
 
@@ -65,7 +65,7 @@ def frozen_token_map(
 def frozen(batch: Batch, score: Callable[[Batch], Tensor], *, max_tokens: int) -> Tensor:
     """Return [N] float32, on the CPU, from `score`, which gives [N'] for a part of the batch; without gradients.
 
-    Ranks share the parts out, and make as many passes each: all must call it, with one and the same batch.
+    The parts are split among the ranks, with equally many passes each: every rank must call it with the same batch.
     """
     ranks, whole = current_ranks(), torch.empty(batch.num_tokens)
     parts = list(micro_rows(batch, ranks.pass_tokens(pass_cost(batch), max_tokens)))
@@ -81,7 +81,7 @@ def frozen(batch: Batch, score: Callable[[Batch], Tensor], *, max_tokens: int) -
 
 
 def pass_cost(batch: Batch) -> int:
-    """Return the tokens that forward passes over a batch compute, each context once."""
+    """Return the number of tokens in forward passes over a batch, each shared context counted once."""
     return (batch.around or batch).num_tokens + sum(len(context) for context, _ in _shared_contexts(batch))
 
 
@@ -107,7 +107,7 @@ def prompt_hidden(
 ) -> list[Tensor]:
     """Return for each prompt the hidden states [T, D] at its tokens, on the CPU, without gradients.
 
-    `layer` mlp_in: what enters the last layer's MLP, after its norm. final: what the logits are made from.
+    `layer` mlp_in: the input of the last layer's MLP, after its norm. final: the states that the logits come from.
     """
     found: list[Tensor] = [torch.empty(0)] * len(prompts)
     states = policy.mlp_input if layer == "mlp_in" else policy.hidden
@@ -121,10 +121,10 @@ def prompt_hidden(
 
 
 def micro_rows(batch: Batch, max_tokens: int, *, whole_groups: bool = False) -> Iterator[Tensor]:
-    """Cut a batch into forward passes of at most `max_tokens`; yield the rows [S'] of each.
+    """Split a batch into forward passes of at most `max_tokens`; yield the rows [S'] of each.
 
-    Whole groups go together, so that their prompt is computed once; a group that is too large by itself is split
-    between trajectories, unless `whole_groups`: then it has a forward pass of its own, however large.
+    Groups stay whole, so that their prompt is computed once. A group that is too large is split between trajectories,
+    or, with `whole_groups`, gets its own forward pass however large.
     """
     pieces: list[list[int]] = []
     costs: list[int] = []
@@ -144,7 +144,7 @@ def micro_rows(batch: Batch, max_tokens: int, *, whole_groups: bool = False) -> 
 
 
 def _trajectories(batch: Batch) -> Iterator[tuple[int, list[int], int]]:
-    """Yield group, rows and tokens of each trajectory; contexts count but the first."""
+    """Yield group, rows and token count of each trajectory; the count leaves out the first row's context."""
     contexts, lengths = batch.contexts, (batch.around or batch).lengths.tolist()
     firsts = [*batch.first_rows.tolist(), batch.num_responses]
     groups = batch.group.tolist()
@@ -154,14 +154,14 @@ def _trajectories(batch: Batch) -> Iterator[tuple[int, list[int], int]]:
 
 
 def _shared_contexts(batch: Batch) -> Iterator[tuple[tuple[int, ...], list[int]]]:
-    """Yield each context with the neighbouring rows that it precedes; rows of two groups never share one."""
+    """Yield each context with the neighbouring rows it precedes; rows of different groups never share one."""
     keys = zip(batch.group.tolist(), batch.contexts, strict=True)
     for (_, context), rows in groupby(enumerate(keys), key=lambda entry: entry[1]):
         yield context, [row for row, _ in rows]
 
 
 def pack(policy: Policy, batch: Batch, *, keep_last: bool = False) -> Packed:
-    """Return the rows of a batch behind their contexts for one forward pass; its targets are the batch's tokens [N]."""
+    """Pack the rows of a batch after their contexts for one forward pass; its targets are the batch's tokens [N]."""
     laid = batch.around or batch
     tokens = [row.tolist() for row in laid.tokens.split(laid.lengths.tolist())]
     masks = None if laid is batch else [row.tolist() for row in laid.learned.split(laid.lengths.tolist())]

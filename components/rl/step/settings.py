@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class StepSettings:
-    """How one step samples and learns; a schedule may change it from step to step."""
+    """How one step samples and learns; a schedule may change the values at each step."""
 
     prompts_per_step: int
     group_size: int
     max_new_tokens: int
     temperature: float
     learning_rate_scale: float = 1.0
-    """Factor of the optimiser's scheduled learning rate."""
+    """Multiplies the optimiser's scheduled learning rate."""

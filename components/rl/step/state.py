@@ -1,4 +1,4 @@
-"""What holds for all steps of a run, and what it remembers between them beside weights, optimiser and generators."""
+"""Settings shared by all steps of a run, and its state between steps beside weights, optimiser and generators."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LoopSettings:
-    """What holds for all steps."""
+    """Settings shared by all steps."""
 
     num_steps: int
     start_kl_every: int
     """Steps between measurements of the divergence from the starting policy; 0 for none."""
     browse_every: int
-    """Steps between samples for people."""
+    """Steps between recorded samples for people to read."""
 
 
 @dataclass
@@ -32,14 +32,14 @@ class LoopState:
     record: RolloutRecord
     ledger: PassRates = field(default_factory=PassRates)
     memory: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Operator's place in the slots -> its own memory."""
+    """Operator's position in the slots -> its memory."""
     step: int = 0
-    """Steps that are done."""
+    """Completed steps."""
     num_samples: int = 0
     """Responses drawn so far."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything but the record's bounds, which are parameters."""
+        """Return everything except the record's bounds, which are parameters."""
         return {
             "step": self.step,
             "num_samples": self.num_samples,
@@ -61,12 +61,12 @@ class LoopState:
 
 
 def joined(parts: Mapping[str, Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Return the tensors of several parts under one name each, for one file."""
+    """Merge the tensors of several parts into one mapping of "<part>|<name>", for one file."""
     return {f"{kind}|{name}": tensor for kind, found in parts.items() for name, tensor in found.items()}
 
 
 def separated(saved: Mapping[str, Tensor]) -> Mapping[str, dict[str, Tensor]]:
-    """Return the parts that `joined` put together; a part without tensors is empty."""
+    """Undo `joined`; a part without tensors is empty."""
     parts: dict[str, dict[str, Tensor]] = defaultdict(dict)
     for key, value in saved.items():
         kind, _, name = key.partition("|")

@@ -1,4 +1,4 @@
-"""Responses cut into steps, and what each prefix is worth: the share of its completions that end right."""
+"""Responses split into steps, and the value of each prefix: the share of its completions that are right."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
 
 
 class StepsConfig(Params):
-    """What ends a step, and how many completions measure a prefix."""
+    """What ends a step, and how many completions estimate the value of a prefix."""
 
     separator: RegularExpression = r"\n"
-    """Regular expression; a step ends behind each token whose text it is found in."""
+    """Regular expression; a step ends after each token whose text contains a match."""
     num_completions: int = Field(default=8, ge=1)
     """Completions drawn from each prefix."""
 
 
 @dataclass(frozen=True)
 class ValuedSteps:
-    """A response with what it is worth after each of its steps."""
+    """A response with its step values."""
 
     row: int
     """Its row in the batch."""
     ends: tuple[int, ...]
-    """Tokens of the response up to the end of each step."""
+    """Number of response tokens up to the end of each step."""
     values: tuple[float, ...]
-    """One more than `ends`: Q before the first step, ..., after the last. NaN where nothing could be verified."""
+    """Q before the first step and after every step, so one more than `ends`; NaN where nothing could be verified."""
     groups: tuple[int, ...]
-    """Group of the completions from the prefixes behind all steps but the last, in `Completions.batch`."""
+    """Group, in the batch of completions, of each prefix that ends a step; the last step has none."""
 
     @property
     def advantages(self) -> list[float]:
@@ -47,14 +47,14 @@ class ValuedSteps:
 
 
 def step_ends(pieces: Sequence[str], separator: str) -> tuple[int, ...]:
-    """Return after how many tokens each step ends, given the text of every token; the last one is all of them."""
+    """Return the token count at the end of each step, given the text of every token; the last is the full length."""
     pattern = re.compile(separator)
     ends = [index + 1 for index, piece in enumerate(pieces) if pattern.search(piece)]
     return tuple(ends) if ends and ends[-1] == len(pieces) else (*ends, len(pieces))
 
 
 def token_texts(collector: Collector, tokens: Sequence[int]) -> list[str]:
-    """Return the text of each token by itself; the end mark has none."""
+    """Return the text of each token on its own; the end token has none."""
     tokenizer, ends = collector.policy.tokenizer, collector.policy.eos_ids
     assert tokenizer is not None
     return ["" if token in ends else str(tokenizer.decode([token])) for token in tokens]
@@ -63,9 +63,9 @@ def token_texts(collector: Collector, tokens: Sequence[int]) -> list[str]:
 def complete(
     prompts: Sequence[Prompt], prefixes: Sequence[Sequence[int]], collector: Collector, count: int
 ) -> tuple[Batch, list[float]]:
-    """Draw `count` completions from each prefix; return them with their outcomes, and the share of right ones.
+    """Draw `count` completions from each prefix; return them with outcomes, and the share of right ones per prefix.
 
-    They are counted as samples, but neither recorded nor in the ledger: they say nothing about the prompt alone.
+    They count as samples but enter neither the record nor the ledger: they do not measure the prompt alone.
     """
     from components.rl.batch.batch import FAILED, RIGHT
 
@@ -80,9 +80,9 @@ def complete(
 def value_steps(
     batch: Batch, rows: Sequence[int], collector: Collector, config: StepsConfig
 ) -> tuple[list[ValuedSteps], Batch | None]:
-    """Measure the chosen responses of a scored batch step by step; return them with all completions (None: no prefix).
+    """Return the step values of the chosen rows of a scored batch, and all completions (None without any prefix).
 
-    Before the first step the value is the pass rate of the response's group, after the last its own outcome.
+    The value before the first step is the pass rate of the response's group; after the last, the response's outcome.
     """
     from components.rl.batch.batch import RIGHT
 
@@ -109,9 +109,9 @@ def value_steps(
 
 
 def critical_step(values: Sequence[float], low: float) -> int | None:
-    """Return the step, from 0, that loses most among those that end at a value of at most `low`; None without one.
+    """Return the index of the step with the largest drop among steps ending at a value of at most `low`, or None.
 
-    `values` as in ValuedSteps. A step must lose something, and the earliest of equal ones is taken.
+    `values` as in ValuedSteps. The value must fall; the earliest of equal drops wins.
     """
     found, worst = None, 0.0
     for step, (before, after) in enumerate(pairwise(values)):

@@ -1,4 +1,4 @@
-"""ACE: wrong responses that training has made likelier count more."""
+"""ACE: larger penalties for wrong responses that training has made more likely."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class AceConfig(AdvantageConfig):
     growth: Literal["softplus", "relu"] = "softplus"
     """softplus: log(1 + e^c), smooth and never quite 0. relu: max(c, 0)."""
     limit: float | None = Field(default=5.0, gt=0)
-    """Largest growth; null for none."""
+    """Upper bound of the growth; null for none."""
     reduce: Literal["sum", "mean"] = "sum"
-    """The shift of a response: over its tokens as a sum, which grows with length, or as a mean."""
+    """The shift of a response: the sum over its tokens, which grows with length, or the mean."""
 
 
 def ace(batch: Batch, context: SlotContext, *, config: AceConfig) -> Tensor:
-    """Return [N]: negative advantages times 1 + alpha g(c), the others as the operator before left them.
+    """Return [N]: negative advantages times 1 + alpha g(c), the others unchanged.
 
-    c = log pi_old(response) - log pi_ref(response): how much likelier training has made it. It is taken once per step.
+    c = log pi_old(response) - log pi_ref(response): the shift since training began, computed once per step.
     Source: Xu et al. 2026, Overconfident Errors Need Stronger Correction (arXiv:2602.21420); the bound and the mean
     over tokens are additions.
     """

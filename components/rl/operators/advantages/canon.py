@@ -1,4 +1,4 @@
-"""CANON: responses are compared with those on the other side of a metric's median, and with those on their own."""
+"""CANON: responses are compared with the ones on the other side of a metric's median, and on their own side."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 class CanonConfig(AdvantageConfig):
-    """What divides a group, and how much the comparison between its halves counts."""
+    """The metric that splits a group, and the weight of the comparison between its halves."""
 
     metric: Literal["entropy", "length"] = "entropy"
-    """Mean token entropy of a response, or its tokens."""
+    """Mean token entropy of a response, or its length in tokens."""
     mu: float = Field(default=1.0, ge=0, le=1)
-    """Weight of the comparison with the other half; the rest is for that with the own half. 1/2 is the group mean."""
+    """Weight of the comparison with the other half; the own half has 1 - mu. 1/2 gives the group mean."""
     schedule: Literal["constant", "accuracy", "cosine"] = "constant"
     """constant: mu. accuracy: mu times the share of wrong responses in the batch. cosine: a linear rise to mu in
     `warmup_steps`, then half-cosines from mu to 0, each `cycle_steps` long."""
@@ -31,14 +31,14 @@ class CanonConfig(AdvantageConfig):
     cycle_steps: int = Field(default=100, ge=1)
     """For schedule cosine."""
     alpha: float = Field(default=1.0, gt=0)
-    """Factor of the upper half's rewards when halves are compared: below 1, lower values win when both are as good."""
+    """Factor of the upper half's rewards when halves are compared: below 1, the lower half wins ties."""
 
 
 def canon(batch: Batch, context: SlotContext, *, config: CanonConfig) -> Tensor:
     """Return [S]: mu (r - mean of the other half) + (1 - mu) (r - mean of the own half); 0 for a single response.
 
-    A group is sorted by the metric; the first half, rounded down, is the lower side. Rows with equal metrics stay in
-    their order. Which side is better is not decided beforehand. Source: Chen et al. 2025, Conditional Advantage
+    A group is sorted by the metric; the first half, rounded down, is the lower side. Rows with equal metrics keep
+    their order. Neither side is preferred in advance. Source: Chen et al. 2025, Conditional Advantage
     Estimation (arXiv:2509.23962), and its released code; the two schedules are reconstructed.
     """
     import torch

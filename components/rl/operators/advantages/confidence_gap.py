@@ -1,4 +1,4 @@
-"""ProGRPO's reweighting (ARM): confident responses gain less, those that the policy finds unlikely gain more."""
+"""ProGRPO's reweighting (ARM): confident responses gain less, unlikely ones gain more."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class ConfidenceGapConfig(AdvantageConfig):
-    """How large the term is, and what it is measured on."""
+    """The weight of the term, and the tokens it is measured on."""
 
     alpha: float = Field(default=0.3, ge=0)
     """Weight of the term; 0 leaves all advantages as they are."""
     token_share: float = Field(default=0.2, gt=0, le=1)
-    """Confidence is measured on this share of the tokens, the least likely ones, rounded up."""
+    """Share of the tokens, the least likely ones, on which confidence is measured; rounded up."""
     apply_to: Literal["all", "correct"] = "all"
     """Which responses of a group with a right one get the term."""
 
@@ -32,8 +32,8 @@ class ConfidenceGapConfig(AdvantageConfig):
 def confidence_gap(batch: Batch, context: SlotContext, *, config: ConfidenceGapConfig) -> Tensor:
     """Return [N]: A + alpha (c(prompt) - c(response)) in groups with a right response, A elsewhere.
 
-    c = exp(mean log-probability of the least likely tokens), between 0 and 1. For a prompt these are its own tokens
-    from the second on; a prompt of one token has c = 1. Source: Li et al. 2026, Back to Basics: Revisiting Exploration
+    c = exp(mean log-probability of the least likely tokens), between 0 and 1. A prompt is measured from its second
+    token on; a prompt of one token has c = 1. Source: Li et al. 2026, Back to Basics: Revisiting Exploration
     (arXiv:2602.05281); alpha and the restriction to right responses are reconstructed.
     """
     from components.rl.batch.batch import RIGHT

@@ -28,9 +28,9 @@ class EffectiveRankConfig(AdvantageConfig):
     stride: int = Field(default=40, ge=1)
     """Tokens between two measurements of the rank within a response."""
     kappa: float = Field(default=2.0, ge=1)
-    """The bonus is at most |A| / kappa, so that no advantage changes its sign."""
+    """The bonus is at most |A| / kappa, so that no advantage changes sign."""
     decay: float = Field(default=0.3, ge=0, lt=1)
-    """Share of the old value in the moving means that measures are compared with."""
+    """Share of the old value in the moving means of the measures."""
     gain: float = Field(default=1.5, ge=0)
     """Steepness of the choice between the two channels."""
     scale: float = Field(default=1.0, ge=0)
@@ -42,8 +42,8 @@ class EffectiveRankConfig(AdvantageConfig):
 def effective_rank(batch: Batch, context: SlotContext, *, config: EffectiveRankConfig) -> Batch:
     """Add min(relu(bonus), |A| / kappa) to every advantage, and mark `rank_s`, `velocity_s`, `acceleration_s`.
 
-    D(x) = (x - mean) / |mean|, within 5 of 0, against a moving mean of earlier steps. With b = sigmoid(gain
-    D(acceleration)), bonus = scale (b tanh D(rank) + (1 - b) tanh D(velocity)). The first step gives none.
+    D(x) = (x - mean) / |mean|, clipped to [-5, 5], with the moving mean over earlier steps. With b = sigmoid(gain
+    D(acceleration)), bonus = scale (b tanh D(rank) + (1 - b) tanh D(velocity)). The first step has no bonus.
     Source: Huang et al. 2025, Beyond the Exploration-Exploitation Trade-off (arXiv:2509.23808), and its released
     trainer.
     """
@@ -126,7 +126,7 @@ def _ranks(states: Sequence[Tensor]) -> Tensor:
     """Return [R]: exp(entropy of the normalised singular values) of centred states [T, D] of equal T; 0 for T = 1."""
     import torch
 
-    # float64: the singular values are roots of eigenvalues, which keeps half of the digits only
+    # float64: the singular values are roots of eigenvalues, which keeps only half of the digits
     stacked = torch.stack(list(states)).double()
     centred = stacked - stacked.mean(1, keepdim=True)
     narrow = centred if centred.shape[1] <= centred.shape[2] else centred.transpose(1, 2)

@@ -1,4 +1,4 @@
-"""The 80/20 rule: only the tokens at which the policy was least certain keep their advantage."""
+"""The 80/20 rule: only the tokens with the highest entropy keep their advantage."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class EntropyShareConfig(AdvantageConfig):
     """Which tokens are learned from."""
 
     share: float = Field(default=0.2, gt=0, le=1)
-    """rho: share of the step's tokens that keeps its advantage; 1 for all."""
+    """rho: share of the step's tokens that keep their advantage; 1 for all."""
     keep: Literal["highest", "lowest", "random"] = "highest"
     """highest: entropy at or above its (1 - share) quantile. lowest and random: the paper's controls."""
     rescale: bool = False
@@ -27,10 +27,10 @@ class EntropyShareConfig(AdvantageConfig):
 
 
 def entropy_share(batch: Batch, context: SlotContext, *, config: EntropyShareConfig) -> Tensor:
-    """Return [N]: the advantages so far at the chosen tokens, 0 elsewhere, so that these have no gradient.
+    """Return [N]: the advantages so far at the chosen tokens, 0 elsewhere, so that the rest has no gradient.
 
     The entropy is that of the distribution each token was drawn from; the quantile is over all tokens of the step.
-    With a mean over tokens the denominator keeps counting all of them, as in the paper.
+    With denominator tokens, all of them still count, as in the paper.
     Source: Wang et al. 2025, Beyond the 80/20 Rule (arXiv:2506.01939), section 5.1.
     """
     if not batch.num_tokens:

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 class GAEConfig(AdvantageConfig):
-    """How far the critic is trusted."""
+    """Discount, lambda and whitening."""
 
     reads: ClassVar[frozenset[str]] = frozenset({"values"})
     gamma: float = Field(default=1.0, gt=0, le=1)
     """Discount per token."""
     lam: float = Field(default=0.95, ge=0, le=1)
-    """lambda. 1: the return minus the value, unbiased. 0: one step ahead only."""
+    """lambda. 1: the return minus the value, unbiased. 0: the one-step TD error."""
     whiten: bool = True
     """Whether advantages get mean 0 and standard deviation 1 over the tokens of the batch."""
 
@@ -30,7 +30,7 @@ class GAEConfig(AdvantageConfig):
 def gae(batch: Batch, context: SlotContext, *, config: GAEConfig) -> Tensor:
     """Return [N]: A_t = sum_k (gamma lambda)^k d_(t+k) with d_t = r_t + gamma V(s_(t+1)) - V(s_t).
 
-    The reward of a response is r at its last token, behind which the value is 0, also where it was cut off.
+    The reward of a response is r at its last token; the value after it is 0, also for truncated responses.
     Source: Schulman et al. 2016 (arXiv:1506.02438), eq. 16; whitening as in Huang et al. 2024 (arXiv:2403.17031).
     """
     advantage_n = unwhitened(batch, gamma=config.gamma, lam=config.lam)
@@ -41,7 +41,7 @@ def gae(batch: Batch, context: SlotContext, *, config: GAEConfig) -> Tensor:
 
 
 def unwhitened(batch: Batch, *, gamma: float, lam: float) -> Tensor:
-    """Return [N]: the advantages as they are; plus the values they are the critic's targets."""
+    """Return [N]: the advantages without whitening; plus the values they are the critic's targets."""
     from components.rl.batch.returns import at_last, next_in_response, suffix_sum
 
     delta_n = at_last(batch, batch.rewards) + gamma * next_in_response(batch, batch.values) - batch.values

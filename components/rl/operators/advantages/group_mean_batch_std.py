@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class GroupMeanBatchStdConfig(AdvantageConfig):
-    """How the spread of the batch is measured."""
+    """How the standard deviation of the batch is computed."""
 
     epsilon: float = Field(default=1e-6, gt=0)
     """Added to the standard deviation."""
@@ -27,8 +27,8 @@ class GroupMeanBatchStdConfig(AdvantageConfig):
 def group_mean_batch_std(batch: Batch, context: SlotContext, *, config: GroupMeanBatchStdConfig) -> Tensor:
     """Return [S]: A_i = (R_i - mean of the group) / (standard deviation of all rewards of the step + epsilon).
 
-    A group of nearly equal rewards is not blown up, as it is by its own spread. Exactly 0 where a group's rewards are
-    equal. Source: Liu et al. 2025, Tricks or Traps (arXiv:2508.08221), Lite PPO.
+    Unlike division by the group's own deviation, this does not inflate groups of nearly equal rewards. Exactly 0 where
+    a group's rewards are equal. Source: Liu et al. 2025, Tricks or Traps (arXiv:2508.08221), Lite PPO.
     """
     if batch.num_traces <= config.ddof:
         return batch.rewards * 0

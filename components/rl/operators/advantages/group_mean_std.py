@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class GroupMeanStdConfig(Params):
-    """How the spread of a group is measured."""
+    """How the standard deviation of a group is computed."""
 
     epsilon: float = Field(default=1e-6, gt=0)
     """Added to the standard deviation. The paper has none; released code uses 1e-6 to 1e-4."""

@@ -1,4 +1,4 @@
-"""RECAP's weights: objectives that are stuck or unstable count more, saturated ones less."""
+"""RECAP's weights: more for objectives that are stuck or unstable, less for saturated ones."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class ObjectiveWeightsConfig(AdvantageConfig):
-    """Over how many steps objectives are judged, and how sharply."""
+    """The window and the sharpness of the weights."""
 
     window: int = Field(default=10, ge=2)
-    """w: steps of the recent and of the previous window; also the steps between two changes of the weights."""
+    """w: steps in the recent and in the previous window; also the interval between changes of the weights."""
     temperature: float = Field(default=1.0, gt=0)
-    """T of the softmax over scores: the smaller, the more the first takes."""
+    """T of the softmax over scores; smaller values favour the highest score more."""
     epsilon: float = Field(default=1e-6, gt=0)
     """Added to the divisors of convergence and instability."""
 

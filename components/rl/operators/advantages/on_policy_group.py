@@ -1,4 +1,4 @@
-"""Advantages of groups that hold demonstrations: measured by the policy's own responses alone."""
+"""Advantages in groups with demonstrations: the baseline is the policy's own responses alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class OnPolicyGroupConfig(AdvantageConfig):
-    """How the own responses of a group are summed up."""
+    """How the baseline of a group is computed."""
 
     divide_by_std: bool = False
     """Whether rewards are also divided by the standard deviation (ddof 1) of the own responses; 0 counts as 1."""
@@ -27,8 +27,8 @@ class OnPolicyGroupConfig(AdvantageConfig):
 def on_policy_group(batch: Batch, context: SlotContext, *, config: OnPolicyGroupConfig) -> Tensor:
     """Return [S]: R_i minus the mean reward of the group's own responses, for external responses too.
 
-    So a demonstration that is right counts fully where the policy fails, and nothing where it succeeds. A group without
-    an own response has no baseline: its advantages are 0.
+    A right demonstration thus counts fully where the policy fails, and not at all where it succeeds. A group without
+    own responses has no baseline: its advantages are 0.
     Source: Dong et al. 2025, RL-PLUS (arXiv:2508.00222) and its released code.
     """
     own_s = (~batch.external).double()
@@ -39,5 +39,5 @@ def on_policy_group(batch: Batch, context: SlotContext, *, config: OnPolicyGroup
     if not config.divide_by_std:
         return centred_s.to(batch.rewards.dtype)
     spread_s = (batch.group_sum((centred_s * own_s).square()) / (count_s - 1).clamp(min=1)).sqrt()
-    spread_s = spread_s.masked_fill(spread_s < 1e-9, 1.0)  # rounding noise of equal rewards is no spread
+    spread_s = spread_s.masked_fill(spread_s < 1e-9, 1.0)  # rounding noise of equal rewards
     return (centred_s / (spread_s + config.epsilon)).to(batch.rewards.dtype)

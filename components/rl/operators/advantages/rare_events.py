@@ -29,11 +29,11 @@ class RareEventsConfig(AdvantageConfig):
 
 
 def rare_events(batch: Batch, context: SlotContext, *, config: RareEventsConfig) -> Tensor:
-    """Return [N]: the advantages of the operator before this one, those of rare outcomes times their weight.
+    """Return [N]: the advantages so far, multiplied by the weight at rare outcomes.
 
-    Hard and easy is what the prompt was before training. Source: Sheng et al. 2026, Beyond Variance
-    (arXiv:2602.03452), Weighted GRPO; the form is reconstructed: weights on two-valued rewards would vanish when a
-    group is standardised, so they act after it.
+    Hard and easy refer to pass rates before training. Source: Sheng et al. 2026, Beyond Variance
+    (arXiv:2602.03452), Weighted GRPO; the form is reconstructed: standardising a group would cancel weights on
+    two-valued rewards, so they apply after it.
     """
     import torch
 

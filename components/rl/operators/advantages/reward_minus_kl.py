@@ -1,4 +1,4 @@
-"""REINFORCE++'s return: the outcome less the divergence from the reference that is still to come."""
+"""REINFORCE++'s return: the outcome minus the remaining divergence from the reference."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class RewardMinusKLConfig(AdvantageConfig):
-    """How much the divergence costs."""
+    """The price of divergence."""
 
     reads: ClassVar[frozenset[str]] = frozenset({"reference_logprobs"})
     coefficient: float = Field(default=0.001, ge=0)

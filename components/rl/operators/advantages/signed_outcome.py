@@ -1,4 +1,4 @@
-"""Reinforcement of right and of wrong responses with separate weights: PSR, NSR and W-REINFORCE."""
+"""Separate weights for right and wrong responses: PSR, NSR and W-REINFORCE."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class SignedOutcomeConfig(AdvantageConfig):
-    """How much either outcome counts."""
+    """The weight of each outcome."""
 
     positive: float = Field(default=0.1, ge=0)
-    """Of a right response. W-REINFORCE 0.1, PSR 1, NSR 0."""
+    """Advantage of a right response. W-REINFORCE 0.1, PSR 1, NSR 0."""
     negative: float = Field(default=1.0, ge=0)
-    """Of a wrong response; it is pushed down by this. W-REINFORCE and NSR 1, PSR 0."""
+    """A wrong response has minus this advantage. W-REINFORCE and NSR 1, PSR 0."""
 
 
 def signed_outcome(batch: Batch, context: SlotContext, *, config: SignedOutcomeConfig) -> Tensor:

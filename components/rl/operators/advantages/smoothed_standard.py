@@ -1,4 +1,4 @@
-"""DCPO's advantage: standardised by this step's group and by all responses ever drawn to the prompt."""
+"""DCPO's advantage: standardised by this step's group and by all responses to the prompt so far."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SmoothedStandardConfig(AdvantageConfig):
-    """How spreads are measured."""
+    """How standard deviations are computed."""
 
     epsilon: float = Field(default=1e-6, gt=0)
     """Added to standard deviations."""
@@ -27,11 +27,11 @@ class SmoothedStandardConfig(AdvantageConfig):
 
 
 def smoothed_standard(batch: Batch, context: SlotContext, *, config: SmoothedStandardConfig) -> Tensor:
-    """Return [S]: of two mixtures of A_new and A_total the one closer to 0, i the number of visits to the prompt.
+    """Return [S]: the one closer to 0 of two mixtures of A_new and A_total; i is the number of visits to the prompt.
 
     SA_new = (i - 1)/i A_new + 1/i A_total and SA_total = 1/i A_new + (i - 1)/i A_total; A_new standardises by the group
     of this step, A_total by all rewards of the prompt so far, these included. At the first visit both are A_new. A
-    group of equal rewards has A_new = 0 and still trains by A_total / i, unless the prompt always earned the same.
+    group of equal rewards has A_new = 0 and still trains by A_total / i, unless all the prompt's rewards are equal.
     The history (count, mean, squared deviations by item id) is in the operator's memory.
     Source: Yang et al. 2025, DCPO (arXiv:2509.02333), smooth advantage standardisation.
     """
@@ -75,5 +75,5 @@ class Moments:
         )
 
     def spread(self, ddof: int) -> float:
-        """Return the standard deviation; 0 where too few to have one."""
+        """Return the standard deviation; 0 if too few rewards have one."""
         return math.sqrt(self.squares / max(1, self.count - ddof))

@@ -1,4 +1,4 @@
-"""An advantage for every step: what it changed in the chance of ending right."""
+"""An advantage for every step: the change in the probability of a right outcome."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class StepValuesConfig(StepsConfig, AdvantageConfig):
-    """As for all that is measured step by step."""
+    """Step separator and number of completions."""
 
 
 def step_values(batch: Batch, context: SlotContext, *, config: StepValuesConfig) -> Tensor:
-    """Return [N]: Q_i - Q_(i-1) at the tokens of step i, Q_i the share of completions behind it that end right.
+    """Return [N]: Q_i - Q_(i-1) at the tokens of step i, with Q_i the share of right completions after step i.
 
-    The steps of a response add up to its outcome minus the pass rate of its group. Source: Setlur et al. 2024, RL on
-    Incorrect Synthetic Data (arXiv:2406.14532), section 4: the advantages to which per-step preference is equivalent.
+    The steps of a response sum to its outcome minus the pass rate of its group. Source: Setlur et al. 2024, RL on
+    Incorrect Synthetic Data (arXiv:2406.14532), section 4: per-step preference is equivalent to these advantages.
     """
     import torch
 

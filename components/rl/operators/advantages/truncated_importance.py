@@ -1,4 +1,4 @@
-"""A correction where tokens were drawn from another distribution than the policy's own."""
+"""A correction for tokens drawn from a distribution other than the policy's."""
 
 from __future__ import annotations
 
@@ -29,6 +29,6 @@ def truncated_importance(batch: Batch, context: SlotContext, *, config: Truncate
     Source: Yao et al. 2025, Your Efficient RL Framework Secretly Brings You Off-Policy RL Training (truncated
     importance sampling); used by Yang et al. 2025, Let it Calm (arXiv:2510.05251).
     """
-    # bounded before exp, which would otherwise overflow at tokens that the behaviour finds all but impossible
+    # bounded before exp, which would overflow at tokens that are nearly impossible under the behaviour policy
     weight_n = (batch.old_logprobs - batch.behaviour_logprobs).clamp(max=math.log(config.cap)).exp()
     return batch.advantages * weight_n

@@ -1,4 +1,4 @@
-"""REINFORCE++'s normalisation: advantages with mean 0 and spread 1 over the whole batch."""
+"""REINFORCE++'s normalisation: advantages with mean 0 and standard deviation 1 over the whole batch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class WhitenConfig(AdvantageConfig):
-    """Over what, and how the spread is measured."""
+    """What is averaged over, and the epsilon of the variance."""
 
     over: Literal["tokens", "responses"] = "tokens"
     """tokens: each token counts once. responses: each response counts once, by the mean of its tokens."""
@@ -27,8 +27,8 @@ class WhitenConfig(AdvantageConfig):
 def whiten(batch: Batch, context: SlotContext, *, config: WhitenConfig) -> Tensor:
     """Return [N]: (A - mean) / sqrt(variance + epsilon) of the advantages so far, over all of the step.
 
-    Unlike a group's own spread, the batch's hardly depends on the response itself, so the estimate is nearly unbiased.
-    All 0 where all advantages are equal.
+    Unlike a group's deviation, the batch's hardly depends on the single response, so the estimate is nearly unbiased.
+    All 0 if all advantages are equal.
     Source: Hu et al. 2025, REINFORCE++ (arXiv:2501.03262), global advantage normalisation; variance over tokens,
     without Bessel's correction, as in OpenRLHF.
     """

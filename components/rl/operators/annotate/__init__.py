@@ -1,1 +1,1 @@
-"""Operators that mark the batch for those behind them, before advantages."""
+"""Operators of this slot: marks on the batch for later operators, before advantages."""

@@ -1,4 +1,4 @@
-"""Lp-Reg's proxy: the old policy without its noise, the tokens far less likely than the likeliest one."""
+"""Lp-Reg's proxy: the old policy without noise, meaning tokens far less likely than the likeliest one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class MinPProxyConfig(SlotConfig):
 
     writes: ClassVar[frozenset[str]] = frozenset({"proxy_logprob_n"})
     kappa: float = Field(default=0.02, gt=0, lt=1)
-    """Smallest probability that is kept."""
+    """Smallest probability kept."""
     relative: bool = True
     """Whether kappa is a share of the largest probability at that position (min-p); otherwise it is a probability."""
 

@@ -18,9 +18,9 @@ class PassRatesConfig(SlotConfig):
 
 
 def pass_rates(batch: Batch, context: SlotContext, *, config: PassRatesConfig) -> Batch:
-    """Mark `pass_rate_s` [S]: the share of right responses in each one's group.
+    """Mark `pass_rate_s` [S]: the share of right responses in the group of each row.
 
-    An objective cannot take it itself: a forward pass may hold a part of a group.
+    An objective cannot compute it itself: a forward pass may hold only part of a group.
     """
     from components.rl.batch.batch import RIGHT
 

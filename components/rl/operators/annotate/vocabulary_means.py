@@ -1,4 +1,4 @@
-"""ROVER's memory of the old policy: its mean log-probability over the vocabulary at every position."""
+"""The old policy's mean log-probability over the vocabulary at every position, for ROVER."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class VocabularyMeansConfig(SlotConfig):
-    """No settings: how objective rover uses the means is set there."""
+    """No settings; objective rover sets how the means are used."""
 
     writes: ClassVar[frozenset[str]] = frozenset({"mean_logprob_n"})
 

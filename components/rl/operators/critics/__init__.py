@@ -1,1 +1,1 @@
-"""Operators of this slot: what the value model of a step is fitted to."""
+"""Operators of this slot: the targets of the value model."""

@@ -1,4 +1,4 @@
-"""No critic: a name only; no value model is made, so this is never called."""
+"""No critic: only a name; without a value model this is never called."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ if TYPE_CHECKING:
 
 
 def none(batch: Batch, context: SlotContext, *, config: NoConfig) -> Tensor:
-    """Return the values that the batch has."""
+    """Return the batch's values unchanged."""
     return batch.values

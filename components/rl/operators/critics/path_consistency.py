@@ -1,4 +1,4 @@
-"""OREO's value targets: what the reward leaves after the policy's own cost of the rest of the way."""
+"""OREO's value targets: the reward minus the remaining divergence cost of the policy."""
 
 from __future__ import annotations
 

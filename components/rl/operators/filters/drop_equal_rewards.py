@@ -1,4 +1,4 @@
-"""Groups in which every response earned the same are left out."""
+"""Groups whose rewards are all equal are dropped."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def drop_equal_rewards(batch: Batch, more: Callable[[int], Batch], context: SlotContext, *, config: NoConfig) -> Batch:
-    """Keep groups with at least two different rewards; nothing is refilled.
+    """Keep groups with at least two different rewards, without refilling.
 
-    Such groups have no gradient under a group baseline anyway. Dropping them also takes them out of the denominator,
-    so the step does not shrink as more prompts are solved.
+    The dropped groups have no gradient under a group baseline anyway. Without them in the denominator, the update does
+    not shrink as more prompts are solved.
     """
     return batch.select(~batch.group_is_equal(batch.rewards))

@@ -1,4 +1,4 @@
-"""DAPO's overlong filtering: responses cut at the token limit are left out."""
+"""DAPO's overlong filtering: responses cut at the token limit are dropped."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ def drop_truncated(batch: Batch, more: Callable[[int], Batch], context: SlotCont
     """Keep responses that ended by themselves.
 
     Source: Yu et al. 2025, DAPO (arXiv:2503.14476), section 3.4 masks the loss of truncated samples. Here they leave
-    the group before its statistics are taken.
+    the group before its statistics are computed.
     """
     return batch.select(batch.finished)

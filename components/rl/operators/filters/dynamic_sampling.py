@@ -1,4 +1,4 @@
-"""DAPO's dynamic sampling: only groups with both outcomes, and new prompts in the place of the others."""
+"""DAPO's dynamic sampling: only groups with both outcomes, and new prompts to replace the others."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 class DynamicSamplingConfig(Params):
-    """How long to look for groups with both outcomes."""
+    """How many rounds to search for groups with both outcomes."""
 
     max_refills: int = Field(default=3, ge=0, le=100)
-    """Rounds of new prompts, each at most as large as the first. What is missing then stays missing."""
+    """Rounds of new prompts, each at most as large as the first; after them the batch may stay short."""
 
 
 def dynamic_sampling(
     batch: Batch, more: Callable[[int], Batch], context: SlotContext, *, config: DynamicSamplingConfig
 ) -> Batch:
-    """Keep groups with 0 < right < all, and refill up to as many groups as the batch came with.
+    """Keep groups with 0 < right < all, and refill up to the batch's original number of groups.
 
     Source: Yu et al. 2025, DAPO (arXiv:2503.14476), eq. 11. The paper samples until the batch is full; the bound is
-    ours, and so is the size of a refill: what is missing over the share of groups kept so far, at most a batch.
+    ours, and so is the size of a refill: missing groups / share of groups kept so far, at most one batch.
     """
     from components.rl.batch.joining import concatenate
 

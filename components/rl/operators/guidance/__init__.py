@@ -1,1 +1,1 @@
-"""Operators of this slot: help that is given to groups before they are learned from."""
+"""Operators of this slot: help for groups before they are learned from."""

@@ -1,4 +1,4 @@
-"""Pairs that part at the step where a wrong response went wrong: preference data per step."""
+"""Pairs that diverge at the step where a wrong response went wrong: preference data per step."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
 
 
 class CriticalPairsConfig(StepsConfig, SlotConfig):
-    """Which responses are rejected, where the pair parts, and what is preferred to them."""
+    """Which responses are rejected, where the pair diverges, and which response is chosen."""
 
     writes: ClassVar[frozenset[str]] = frozenset({"suffix_n"})
     clears: ClassVar[bool] = True
     low: float = Field(default=0.2, ge=0, lt=1)
     """A critical step ends at a value of at most this."""
     per_prompt: int = Field(default=4, ge=1)
-    """Most wrong responses of a prompt that pairs are made from."""
+    """Maximum number of wrong responses per prompt that pairs are made from."""
     chosen: Literal["best_step", "first"] = "best_step"
-    """Which right completion is preferred: the one whose first step is worth most, or the first that was drawn."""
+    """Which right completion is chosen: the one whose first step has the highest value, or the first one drawn."""
     part: Literal["critical", "start"] = "critical"
-    """start: no step is looked for; a wrong response and a random right one of the same prompt, for comparison."""
+    """start: no search for a step; a wrong response and a random right one of the same prompt, for comparison."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Rows of the rejected response and of the chosen one, and the tokens that both share."""
+    """Rows of the rejected and the chosen response, and the length of their shared prefix in tokens."""
 
     rejected: int
     chosen: int
@@ -45,8 +45,8 @@ class Pair:
 def critical_pairs(batch: Batch, collector: Collector, context: SlotContext, *, config: CriticalPairsConfig) -> Batch:
     """Return a batch of pairs, each a group of two: a right continuation of a prefix, then the wrong one.
 
-    The prefix is what stands before the critical step of a wrong response (see steps.py). `suffix_n` marks the tokens
-    behind it. Responses without a critical step, or without any right completion there, make no pair; the batch may be
+    The prefix ends before the critical step of a wrong response (see steps.py); `suffix_n` marks the tokens after it.
+    Responses without a critical step, or without a right completion of the prefix, make no pair; the batch may be
     empty. Source: Setlur et al. 2024, RL on Incorrect Synthetic Data (arXiv:2406.14532), section 4; the rule for the
     critical step and the number of completions are reconstructed.
     """
@@ -102,7 +102,7 @@ def _first_of_each(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def _best_of_each(pool: Batch, pairs: Sequence[Pair], collector: Collector, config: StepsConfig) -> list[Pair]:
-    """Keep, for each rejected response, the chosen one whose first step behind the prefix is worth most."""
+    """Keep, for each rejected response, the chosen one whose first step after the prefix has the highest value."""
     rows = pool.tokens.split(pool.lengths.tolist())
     prefixes: dict[tuple[int, tuple[int, ...]], float] = {}
     first_steps = []
@@ -125,7 +125,7 @@ def _best_of_each(pool: Batch, pairs: Sequence[Pair], collector: Collector, conf
 
 
 def _rows_apart(batch: Batch, drawn: Batch) -> Batch:
-    """Return both with one row numbering, without the marks that they carry."""
+    """Return both with one row numbering, without their marks."""
     from components.rl.batch.joining import concatenate
 
     return concatenate([replace(batch, extras={}), replace(drawn, extras={})])

@@ -20,7 +20,7 @@ class DemonstrationsConfig(SlotConfig):
     """Who demonstrates, and how often."""
 
     demonstrator: Annotated[OperatorSpec, DEMONSTRATOR] = OperatorSpec(name="gold")
-    """What writes a response to an item: an operator of slot demonstrator."""
+    """The operator of slot demonstrator that writes a response to an item."""
     count: int = Field(default=1, ge=1)
     """Demonstrations per group."""
 
@@ -32,9 +32,9 @@ class DemonstrationsConfig(SlotConfig):
 
 
 def demonstrations(batch: Batch, collector: Collector, context: SlotContext, *, config: DemonstrationsConfig) -> Batch:
-    """Return the batch with `count` verified and rewarded external responses more in every group.
+    """Return the batch with `count` additional external responses, verified and rewarded, in every group.
 
-    What is written depends on seed, step and item only.
+    Their text depends on seed, step and item only.
     """
     from components.rl.batch.joining import regroup
     from components.tasks.seeds import derive_rng

@@ -1,4 +1,4 @@
-"""EGSR: groups that fail as a whole get answers that the policy wrote with an expert's solution before its eyes."""
+"""EGSR: groups without a right response get answers that the policy wrote with an expert's solution in the prompt."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class ReformulateConfig(SlotConfig):
-    """Whose solutions, how they are shown, and how many answers they give."""
+    """Whose solutions, how they are shown, and how many answers are drawn."""
 
     expert: Annotated[OperatorSpec, DEMONSTRATOR] = OperatorSpec(name="gold")
     """The demonstrator that writes the expert's solution."""
@@ -32,7 +32,7 @@ class ReformulateConfig(SlotConfig):
     num_samples: int = Field(default=8, ge=1)
     """Responses to each guided prompt."""
     replace_share: float = Field(default=0.5, gt=0, lt=1)
-    """Most of a failed group that right answers may replace; a group of right answers only has no advantage."""
+    """Maximum share of a failed group that right answers replace; a group of right answers only has no advantage."""
     ratio: Literal["original", "guided"] = "original"
     """Old log-probabilities of the new answers: given the original prompt, as if they were answers to it, or given the
     guided prompt, under which they were drawn (exact importance)."""
@@ -52,7 +52,7 @@ class ReformulateConfig(SlotConfig):
 
 
 def reformulate(batch: Batch, collector: Collector, context: SlotContext, *, config: ReformulateConfig) -> Batch:
-    """Replace part of every group without a right response by right answers; other groups stay as they are.
+    """Replace part of every group without a right response with right answers; leave other groups unchanged.
 
     New rows are marked `external`, so that no statistic counts them as the policy's own. Source: Zhang et al. 2025,
     Learning Like Humans (arXiv:2505.08364), expert-guided self-reformulation; share and ratio are reconstructed.
@@ -91,7 +91,7 @@ def _solution(prompt: Prompt, context: SlotContext, config: ReformulateConfig) -
 def _reformulated(
     prompts: Sequence[Prompt], solutions: Sequence[str], collector: Collector, config: ReformulateConfig
 ) -> Batch:
-    """Draw answers to the guided prompts and hand them over as answers to the original ones."""
+    """Draw answers to the guided prompts and return them as answers to the original ones."""
     from components.modeling.text.prompting import encode_prompts
     from components.rl.batch.batch import FOREIGN, Prompt
 
@@ -111,7 +111,7 @@ def _reformulated(
 
 
 def _places(batch: Batch, answers: Batch, config: ReformulateConfig) -> tuple[Tensor, Tensor]:
-    """Return the rows of the batch that stay [S'], and the answers that come in the place of the others [S'']."""
+    """Return which rows of the batch stay [S] bool, and the rows of the answers that replace the others [S']."""
     import torch
 
     room = {

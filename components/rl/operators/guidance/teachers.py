@@ -1,4 +1,4 @@
-"""Further models answer the prompts that the policy cannot: their responses join the groups without a right one."""
+"""Further models answer prompts that the policy fails: their responses join the groups with few right ones."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 class TeachersConfig(SlotConfig):
-    """When teachers are asked, and how."""
+    """When teachers are queried, and how."""
 
     asks: ClassVar[tuple[str, ...]] = (TEACHERS,)
     count: int = Field(default=1, ge=1)
     """Responses that each teacher writes to a prompt."""
     max_pass_rate: float = Field(default=0.0, ge=0, le=1)
-    """Groups with a higher share of right responses are left to the policy; 1 asks for every group."""
+    """Groups with a higher share of right responses get none; 1 queries teachers for every group."""
     temperature: float = Field(default=1.0, ge=0)
     """Of the teachers."""
 
@@ -31,8 +31,8 @@ def teachers(batch: Batch, collector: Collector, context: SlotContext, *, config
     """Return the batch with the teachers' responses, verified and rewarded, in the groups that need them.
 
     They are external: no statistic of the policy counts them, and `hybrid_clip` or `demonstrations`' losses may treat
-    them apart. What a teacher refuses to write is left out. Prompts of conversations are given as text. How many
-    responses joined is reported as `taught`.
+    them separately. Refusals are left out. Prompts of conversations are given as text. Metric `taught`: responses
+    that joined.
     """
     import torch
 

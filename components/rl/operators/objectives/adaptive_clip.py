@@ -25,13 +25,13 @@ class AdaptiveClipConfig(ObjectiveConfig):
     clip_high: float = Field(default=0.2, ge=0)
     """Bound upwards."""
     ratio_max: float = Field(default=10.0, gt=1)
-    """No ratio counts beyond this, whatever the sign of its advantage."""
+    """Upper bound of every ratio, whatever the sign of its advantage."""
 
 
 def adaptive_clip(scores: TokenScores, batch: Batch, context: SlotContext, *, config: AdaptiveClipConfig) -> TokenLoss:
     """Return per token -min(r A, clip(r, lower(q), upper(q)) A), q the token's probability under the old policy.
 
-    Metric `clip_fraction`: tokens whose gradient is taken away.
+    Metric `clip_fraction`: tokens whose gradient is removed.
     Source: Yang et al. 2025, DCPO (arXiv:2509.02333), dynamic adaptive clipping.
     """
     from components.rl.batch.surrogate import clipped_loss, token_ratio

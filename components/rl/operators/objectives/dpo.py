@@ -1,4 +1,4 @@
-"""DPO on pairs of responses, on all of their tokens or on what follows a shared prefix."""
+"""DPO on pairs of responses, over all of their tokens or the tokens after a shared prefix."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class DpoConfig(ObjectiveConfig):
-    """How strongly the policy is held at the reference."""
+    """How strongly the policy is tied to the reference."""
 
     reads: ClassVar[frozenset[str]] = frozenset({"reference_logprobs"})
     takes: ClassVar[frozenset[str]] = frozenset({"suffix_n"})
@@ -30,10 +30,10 @@ class DpoConfig(ObjectiveConfig):
 def dpo(scores: TokenScores, batch: Batch, context: SlotContext, *, config: DpoConfig) -> TokenLoss:
     """Return on every token of a pair -log sigmoid(beta (h_right - h_wrong)), h = sum of log pi - log pi_ref.
 
-    The sum is over the tokens that `suffix_n` marks, or over all without the mark. With denominator responses this is
-    the mean over pairs. Metrics: `dpo_accuracy`, pairs in order; `dpo_margin`, the argument of the sigmoid.
+    The sum is over the tokens marked by `suffix_n`, or over all without the mark. With denominator responses this is
+    the mean over pairs. Metrics: `dpo_accuracy`, pairs ranked right; `dpo_margin`, the argument of the sigmoid.
     Source: Rafailov et al. 2023, DPO (arXiv:2305.18290), eq. 7; on suffixes Setlur et al. 2024 (arXiv:2406.14532).
-    Raises InputError where a group is not one right and one wrong response.
+    Raises InputError if a group is not one right and one wrong response.
     """
     import torch
 

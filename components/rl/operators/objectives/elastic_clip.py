@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ElasticClipConfig(ObjectiveConfig):
-    """The base band and how it stretches; both factors 0 is PPO's clip."""
+    """The base band and how it stretches; with both factors 0 it is PPO's clip."""
 
     reads: ClassVar[frozenset[str]] = frozenset({"pass_rate_s"})
     clip_low: float = Field(default=0.2, ge=0, le=1)
@@ -36,9 +36,9 @@ class ElasticClipConfig(ObjectiveConfig):
 def elastic_clip(scores: TokenScores, batch: Batch, context: SlotContext, *, config: ElasticClipConfig) -> TokenLoss:
     """Return per token -min(r A, clip(r, 1 - f clip_low, 1 + f clip_high) A).
 
-    f = (1 + k1 min(|A|, a_max) / a_max) (1 + k2 4 p (1 - p)), p the pass rate of the response's group, which annotate
-    operator `pass_rates` marks. The lower bound stays at or above 0.
-    Metrics: `clip_fraction`, and of rare right responses (right ones of groups with p <= 1/4) `rare_right_share` and
+    f = (1 + k1 min(|A|, a_max) / a_max) (1 + k2 4 p (1 - p)), p the pass rate of the response's group, marked by
+    annotate operator `pass_rates`. The lower bound stays at or above 0.
+    Metrics: `clip_fraction`, and for rare right responses (right ones of groups with p <= 1/4) `rare_right_share` and
     `rare_right_clipped`, both as shares of all tokens, so that their ratio is the clip fraction among them.
     Source: Zhang et al. 2026, ETR (arXiv:2601.03723). Reconstructed: the form of f and all its constants.
     """
@@ -55,7 +55,7 @@ def elastic_clip(scores: TokenScores, batch: Batch, context: SlotContext, *, con
 
 
 def band_stretch(batch: Batch, config: ElasticClipConfig) -> Tensor:
-    """Return [N]: f, by which both sides of the band are multiplied; at least 1."""
+    """Return [N]: f, the factor of both sides of the band; at least 1."""
     micro_n = 1 + config.advantage_factor * (batch.advantages.abs() / config.advantage_max).clamp(max=1)
     pass_rate_s = batch.extras["pass_rate_s"]
     macro_s = 1 + config.variance_factor * 4 * pass_rate_s * (1 - pass_rate_s)

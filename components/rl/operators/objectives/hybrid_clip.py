@@ -1,4 +1,4 @@
-"""DHPO: token and sequence ratios mixed, each inside its own trust region."""
+"""DHPO: a mix of token and sequence ratios, each inside its own trust region."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
 
 
 class HybridClipConfig(ObjectiveConfig):
-    """Both trust regions, and how much either branch counts."""
+    """Both trust regions, and the share of each branch."""
 
     token_clip_low: float = Field(default=0.2, ge=0, le=1)
-    """Token ratios count down to 1 - token_clip_low."""
+    """Token ratios are clipped below at 1 - token_clip_low."""
     token_clip_high: float = Field(default=0.28, ge=0)
-    """Token ratios count up to 1 + token_clip_high."""
+    """Token ratios are clipped above at 1 + token_clip_high."""
     sequence_clip_low: float = Field(default=3e-4, ge=0, le=1)
-    """Sequence ratios count down to 1 - sequence_clip_low."""
+    """Sequence ratios are clipped below at 1 - sequence_clip_low."""
     sequence_clip_high: float = Field(default=4e-4, ge=0)
-    """Sequence ratios count up to 1 + sequence_clip_high."""
+    """Sequence ratios are clipped above at 1 + sequence_clip_high."""
     weight: Literal["entropy", "constant"] = "entropy"
-    """Share of the token branch. entropy: the token's entropy over the highest one. constant: `token_share`."""
+    """Share of the token branch. entropy: the token's entropy / the highest one. constant: `token_share`."""
     token_share: float = Field(default=0.5, ge=0, le=1)
     """Share of the token branch for weight constant: 0.5 is the averaged mixing, 1 is GRPO, 0 is GSPO."""
     highest_of: Literal["response", "minibatch"] = "minibatch"
-    """Among which tokens the highest entropy is looked for."""
+    """The tokens over which the highest entropy is taken."""
     mix: Literal["arithmetic", "geometric"] = "arithmetic"
     """w r + (1 - w) s, or r^w s^(1 - w)."""
 
@@ -41,12 +41,12 @@ class HybridClipConfig(ObjectiveConfig):
 def hybrid_clip(scores: TokenScores, batch: Batch, context: SlotContext, *, config: HybridClipConfig) -> TokenLoss:
     """Return per token -m A, m the mix of the bounded token ratio r and the bounded sequence ratio s.
 
-    Each branch is bounded on the side its advantage pushes to, so where it is cut it has no gradient but the other
-    branch keeps its own. s has GSPO-token's form: its gradient is that of the token alone.
-    Entropies are those of the policy that sampled. Metrics: `clip_fraction` (both branches cut),
+    Each branch is bounded on the side its advantage pushes to; a clipped branch has no gradient, and the other branch
+    keeps its own. s has GSPO-token's form: its gradient is that of the token alone.
+    Entropies are those of the policy that sampled. Metrics: `clip_fraction` (both branches clipped),
     `token_clip_fraction`, `sequence_clip_fraction`, `token_branch_share`.
-    Source: Min et al. 2026, DHPO (arXiv:2601.05607). Reconstructed: how the entropy is normalised, that uncertain
-    tokens take the token ratio, and all four bounds.
+    Source: Min et al. 2026, DHPO (arXiv:2601.05607). Reconstructed: the normalisation of the entropy, the use of the
+    token ratio for uncertain tokens, and all four bounds.
     """
     from components.rl.batch.surrogate import sequence_ratio_of_tokens, token_ratio
 
@@ -69,7 +69,7 @@ def hybrid_clip(scores: TokenScores, batch: Batch, context: SlotContext, *, conf
 
 
 def _bounded(ratio_n: Tensor, advantage_n: Tensor, low: float, high: float) -> tuple[Tensor, Tensor]:
-    """Return min(r, 1 + high) for tokens to push up and max(r, 1 - low) for the others, and 1 where that cuts."""
+    """Return min(r, 1 + high) where the advantage is positive, else max(r, 1 - low), and 1 where the bound applies."""
     import torch
 
     bounded_n = torch.where(advantage_n > 0, ratio_n.clamp(max=1 + high), ratio_n.clamp(min=1 - low))

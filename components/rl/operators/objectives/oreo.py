@@ -1,4 +1,4 @@
-"""OREO: every token of a given response is made consistent with the value before it and the reward at the end."""
+"""OREO: every token of an offline response is made consistent with the value before it and the final reward."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class OreoConfig(ObjectiveConfig):
-    """How consistency is asked for."""
+    """The form of the consistency loss."""
 
     reads: ClassVar[frozenset[str]] = frozenset({"reference_logprobs", "values"})
     silent_at_zero: ClassVar[bool] = False

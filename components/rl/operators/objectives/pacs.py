@@ -18,25 +18,26 @@ if TYPE_CHECKING:
 
 
 class PacsConfig(ObjectiveConfig):
-    """How responses are scored against each other."""
+    """How responses are scored relative to each other."""
 
     silent_at_zero: ClassVar[bool] = False
     whole_groups: ClassVar[bool] = True
     beta: float = Field(default=1.0, gt=0)
     """Scale of the scores."""
     score: Literal["logratio_sum", "logprob_mean"] = "logratio_sum"
-    """sum over tokens of log pi - log pi_old, or mean over tokens of log pi."""
+    """Sum over tokens of log pi - log pi_old, or mean over tokens of log pi."""
     centring: Literal["leave_one_out", "standardise", "none"] = "leave_one_out"
-    """Against the group: minus the mean of the others; minus mean and over standard deviation (ddof 1); as it is."""
+    """leave_one_out: minus the mean of the others in the group. standardise: minus the group's mean, divided by its
+    standard deviation (ddof 1). none: unchanged."""
     balanced: bool = True
-    """Whether both classes of a group weigh the same, where it has both: n / (2 n_class)."""
+    """Whether the two classes of a group with both outcomes get equal total weight: n / (2 n_class)."""
 
 
 def pacs(scores: TokenScores, batch: Batch, context: SlotContext, *, config: PacsConfig) -> TokenLoss:
     """Return on every token the response's weight * BCE(psi_i, right_i), psi_i its centred score.
 
-    With denominator responses this is the mean over responses. The gradient flows through all scores of a group: it is
-    that of a policy gradient with the weights right - sigmoid(psi), so the sigmoid acts as a critic.
+    With denominator responses this is the mean over responses. The gradient flows through all scores of a group and is
+    a policy gradient with weights right - sigmoid(psi), so the sigmoid acts as a critic.
     Metric `pacs_accuracy`: share of responses whose psi has the sign of their outcome.
     Source: Li et al. 2025, PACS (arXiv:2509.02522), and its released code.
     """

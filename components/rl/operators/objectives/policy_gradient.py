@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class PolicyGradientConfig(ObjectiveConfig):
-    """Nothing but the denominator."""
+    """Only the denominator."""
 
 
 def policy_gradient(

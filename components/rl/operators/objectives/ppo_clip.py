@@ -19,16 +19,16 @@ class PPOClipConfig(ObjectiveConfig):
     """The trust region of the importance ratio."""
 
     clip_low: float = Field(default=0.2, ge=0, le=1)
-    """The ratio counts down to 1 - clip_low."""
+    """The ratio is clipped below at 1 - clip_low."""
     clip_high: float = Field(default=0.2, ge=0)
-    """The ratio counts up to 1 + clip_high."""
+    """The ratio is clipped above at 1 + clip_high."""
 
 
 def ppo_clip(scores: TokenScores, batch: Batch, context: SlotContext, *, config: PPOClipConfig) -> TokenLoss:
     """Return per token -min(r A, clip(r, 1 - clip_low, 1 + clip_high) A) with r = exp(logp - old logp).
 
     Source: Schulman et al. 2017, PPO (arXiv:1707.06347), eq. 7; two bounds from Yu et al. 2025, DAPO
-    (arXiv:2503.14476), eq. 8. Metric `clip_fraction`: tokens whose gradient the clip takes away.
+    (arXiv:2503.14476), eq. 8. Metric `clip_fraction`: tokens whose gradient the clip removes.
     """
     from components.rl.batch.surrogate import clipped_loss, token_ratio
 

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class RLPlusConfig(ObjectiveConfig):
-    """How either kind of token counts."""
+    """The treatment of own and external tokens."""
 
     clip_low: float | None = Field(default=0.2, ge=0, le=1)
-    """Own tokens: the ratio counts down to 1 - clip_low; null for no bound."""
+    """Own tokens: the ratio is clipped below at 1 - clip_low; null for no bound."""
     clip_high: float | None = Field(default=0.2, ge=0)
-    """Own tokens: the ratio counts up to 1 + clip_high; null for no bound."""
+    """Own tokens: the ratio is clipped above at 1 + clip_high; null for no bound."""
     gamma: float = Field(default=0.5, ge=0)
     """External tokens: the advantage is multiplied by (1 - pi)^gamma, so that unlikely tokens count more."""
     external_max: float | None = Field(default=None, gt=0)
@@ -46,7 +46,7 @@ def rl_plus(scores: TokenScores, batch: Batch, context: SlotContext, *, config: 
     external_ratio_n = 2 * probability_n / (old_n + (old_n + 1) / 2)
     if config.external_max is not None:
         external_ratio_n = external_ratio_n.clamp(max=config.external_max)
-    # rounding may lift a probability above 1, where a root is not a number
+    # rounding may lift a probability above 1, where the power is NaN
     unlikely_n = (1 - probability_n.detach()).clamp(min=0) ** config.gamma
     gain_n = torch.where(external_n, external_ratio_n * batch.advantages * unlikely_n, own_n)
     return TokenLoss(-gain_n, {"external_ratio": external_ratio_n.detach() * external_n})

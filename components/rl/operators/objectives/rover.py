@@ -20,7 +20,7 @@ CHUNK_ROWS = 4096
 
 
 class RoverConfig(ObjectiveConfig):
-    """How Q is read off the policy."""
+    """How Q is derived from the policy."""
 
     reads: ClassVar[frozenset[str]] = frozenset({"mean_logprob_n"})
     silent_at_zero: ClassVar[bool] = (
@@ -36,9 +36,9 @@ def rover(scores: TokenScores, batch: Batch, context: SlotContext, *, config: Ro
     """Return per token (q_t - y_t)^2 with q_t = rho (logp - old logp) and a target y_t without gradient.
 
     y_t = A + beta rho (1/|V|) sum_v (log pi(v | s_(t+1)) - log pi_old(v | s_(t+1))), without the sum at the last token;
-    A is the centred reward (advantage group_mean). `mean_logprob_n` is of annotate vocabulary_means.
+    A is the centred reward (advantage group_mean). `mean_logprob_n` comes from annotate vocabulary_means.
     Source: He et al. 2025, ROVER (arXiv:2509.24981), and the released actor. At the first update after a rollout the
-    gradient is twice that of -A logp: what sets ROVER apart needs several updates per batch.
+    gradient is twice that of -A logp, so ROVER differs only with several updates per batch.
     """
     from components.rl.batch.returns import next_in_response
 

@@ -1,4 +1,4 @@
-"""GSPO's surrogate: one importance ratio per response, clipped as a whole. LUSPO is the same over other sums."""
+"""GSPO's surrogate: one importance ratio per response, clipped as a whole. LUSPO differs only in the denominator."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class SequenceClipConfig(ObjectiveConfig):
-    """The trust region of the ratio of whole responses: far narrower than one of tokens, whose noise it averages."""
+    """The trust region of response ratios: far narrower than for tokens, whose noise the mean averages out."""
 
     clip_low: float = Field(default=3e-4, ge=0, le=1)
-    """The ratio counts down to 1 - clip_low."""
+    """The ratio is clipped below at 1 - clip_low."""
     clip_high: float = Field(default=4e-4, ge=0)
-    """The ratio counts up to 1 + clip_high."""
+    """The ratio is clipped above at 1 + clip_high."""
     denominator: Denominator = "responses"
     """responses: the mean over responses, GSPO. constant 1: each response times its length, LUSPO; tokens: the same
     over the mean length. groups: a response weighs by its share of its group's tokens."""
@@ -33,7 +33,7 @@ def sequence_clip(scores: TokenScores, batch: Batch, context: SlotContext, *, co
     s = (pi(o) / pi_old(o))^(1/|o|), so each token has the gradient s A / |o| of its log-probability: under a mean over
     responses a token of a long response counts less than one of a short response. Weighted by |o| it does not.
     A is the mean of the advantages of the response's tokens.
-    Metrics: `clip_fraction` (tokens whose gradient the clip takes away), `sequence_ratio_gap` (|s - 1|).
+    Metrics: `clip_fraction` (tokens whose gradient the clip removes), `sequence_ratio_gap` (|s - 1|).
     Source: Zheng et al. 2025, GSPO (arXiv:2507.18071), eq. 5 to 7; Liu et al. 2026, LUSPO (arXiv:2602.05261).
     """
     from components.rl.batch.surrogate import clipped_loss, sequence_ratio

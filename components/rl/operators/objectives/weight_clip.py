@@ -25,9 +25,9 @@ class WeightClipConfig(ObjectiveConfig):
 
 
 def weight_clip(scores: TokenScores, batch: Batch, context: SlotContext, *, config: WeightClipConfig) -> TokenLoss:
-    """Return per token -sg[clip(r, weight_min, weight_max)] A log pi, sg without gradient.
+    """Return per token -sg[clip(r, weight_min, weight_max)] A log pi; sg stops the gradient.
 
-    Metric `weight_clip_fraction`: tokens whose weight is cut.
+    Metric `weight_clip_fraction`: tokens whose weight is clipped.
     Source: MiniMax 2025, MiniMax-M1 (arXiv:2506.13585), eq. 4 and 5 (1 - eps_low and 1 + eps_high are the bounds here).
     """
     from components.rl.batch.surrogate import token_ratio

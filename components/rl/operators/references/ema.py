@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 
 class EmaConfig(SlotConfig):
-    """How slowly the average follows."""
+    """The decay of the average."""
 
     keeps_copy: ClassVar[bool] = True
     decay: float = Field(default=0.99, ge=0, lt=1)
-    """Share of the old average that a step keeps."""
+    """Share of the old average kept at each step."""
 
 
 def ema(policies: Policies, context: SlotContext, *, config: EmaConfig) -> Policy:
-    """Return the exponential moving average of the weights, which begins as the policy of the first step.
+    """Return the exponential moving average of the weights, which starts as the policy of the first step.
 
     It is updated after every step: average <- decay * average + (1 - decay) * trained.
     """

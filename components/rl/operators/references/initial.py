@@ -1,4 +1,4 @@
-"""The frozen policy that training began with."""
+"""The frozen starting policy."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def initial(policies: Policies, context: SlotContext, *, config: NoConfig) -> Policy:
-    """Return the model of input `reference`, or the stage's input model where that is not connected.
+    """Return the model of input `reference`, or the stage's input model if that is not connected.
 
-    A phase that resets the reference puts the policy that it begins with in its place.
+    A phase that resets the reference replaces it with the policy at the start of the phase.
     """
     return policies.anchor

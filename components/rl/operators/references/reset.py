@@ -1,4 +1,4 @@
-"""A reference that is set to the trained policy from time to time."""
+"""A reference that is reset to the trained policy periodically."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ResetConfig(SlotConfig):
-    """How often the reference is renewed."""
+    """How often the reference is reset."""
 
     keeps_copy: ClassVar[bool] = True
     every: int = Field(default=100, ge=1)
@@ -23,9 +23,9 @@ class ResetConfig(SlotConfig):
 
 
 def reset(policies: Policies, context: SlotContext, *, config: ResetConfig) -> Policy:
-    """Return the trained policy as it was after the last step that is a multiple of `every`; at first its start.
+    """Return the trained policy as of the last step that is a multiple of `every`, or before it the starting policy.
 
-    Source: Liu et al. 2025, ProRL (arXiv:2505.24864), section 3.2: a hard reset of the reference policy, so that its
-    KL term does not come to dominate the loss.
+    Source: Liu et al. 2025, ProRL (arXiv:2505.24864), section 3.2: a hard reset of the reference policy keeps the KL
+    term from dominating the loss.
     """
     return policies.snapshot(config.every)
