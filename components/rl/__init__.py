@@ -1,1 +1,1 @@
-"""Reinforcement learning with verifiable rewards: one loop, ten slots, and methods as presets of operators."""
+"""Reinforcement learning with verifiable rewards: one loop of slots, and methods as presets of operators."""

@@ -17,13 +17,13 @@ from components.rl.presets import bind
 
 
 def sources(params: RLParams) -> Iterator[Bound]:
-    """Name the operators of all phases as they are used: the method's, with the overrides in their place."""
+    """Yield the operators of all phases: the method's, with the overrides applied."""
     for phase in params.phases or (None,):
         yield from (bound for _, bound in bind(params.slots(phase)).places())
 
 
 def asks(params: RLParams) -> dict[str, list[str]]:
-    """Name the ports with further models that operators ask, and these operators."""
+    """Return the ports of further models that operators query, and these operators."""
     return asked_ports(sources(params))
 
 

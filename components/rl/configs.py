@@ -1,4 +1,4 @@
-"""What the configs of operators of rl are based on: what a step must prepare for them, and what they hand on."""
+"""Base configs of rl operators: what a step must prepare for an operator, and the marks it writes."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ RENAMED = {"needs_reference": "reference_logprobs", "needs_values": "values"}
 
 
 class SlotConfig(Params):
-    """Base of operator configs. Class variables say what a step must prepare for the operator, and what it hands on.
+    """Base of operator configs. Class variables declare what a step must prepare for the operator, and what it writes.
 
     A mark is an entry of `batch.extras`; its name ends in `_s` (a value per response) or in `_n` (one per token).
     """
 
     reads: ClassVar[frozenset[str]] = frozenset()
-    """What must be on the batch: marks of operators before it, `reference_logprobs`, `values`."""
+    """What the batch must have: marks of earlier operators, `reference_logprobs`, `values`."""
     takes: ClassVar[frozenset[str]] = frozenset()
-    """Marks that it reads where they are there, and does without where they are not."""
+    """Optional marks: read if present."""
     writes: ClassVar[frozenset[str]] = frozenset()
-    """Marks that it puts on the batch."""
+    """Marks that it adds to the batch."""
     clears: ClassVar[bool] = False
-    """Whether the batch that it returns has no marks of operators before it."""
+    """Whether the batch it returns drops the marks of earlier operators."""
     needs_entropy: ClassVar[bool] = False
     """Whether a loss reads `scores.entropies`, with its gradient."""
     needs_processor: ClassVar[bool] = False
-    """Whether it draws through a logits processor, which the native sampler has and an engine has not."""
+    """Whether it draws through a logits processor, which the native sampler supports and an engine does not."""
     draws_ahead: ClassVar[bool] = False
-    """Whether an engine draws while the trainer trains, so that both are in memory all the time."""
+    """Whether an engine draws while the trainer trains, so that both stay in memory."""
     keeps_copy: ClassVar[bool] = False
-    """Whether its reference policy is a copy of its own beside the starting policy."""
+    """Whether its reference policy is a separate copy beside the starting policy."""
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
-        """Refuse what configs said before `reads` did: it would go unseen, and the operator read NaN."""
+        """Refuse flags that `reads` replaced: they would be ignored, and the operator would read NaN."""
         super().__pydantic_init_subclass__(**kwargs)
         for old, name in RENAMED.items():
             if old in vars(cls):
@@ -55,7 +55,7 @@ class RewardConfig(SlotConfig):
     """Base of reward configs."""
 
     weight: float = 1.0
-    """Factor of this reward in the sum of all."""
+    """Factor of this reward in the sum."""
 
 
 class AdvantageConfig(SlotConfig):
@@ -63,28 +63,28 @@ class AdvantageConfig(SlotConfig):
 
 
 class CriticConfig(SlotConfig):
-    """Base of critic configs: how the value model is fitted to the targets that the operator returns."""
+    """Base of critic configs: how the value model is fitted to the operator's targets."""
 
     learning_rate: float = Field(default=1e-4, gt=0)
     """AdamW's constant rate, after the warm-up."""
     warmup_steps: int = Field(default=0, ge=0)
-    """Updates of the value model in which its rate rises linearly."""
+    """Updates of the value model during which its rate rises linearly."""
     epochs: int = Field(default=1, ge=1)
     """Passes over a step's batch."""
     minibatches: int = Field(default=1, ge=1)
     """Updates per pass; whole groups go into each."""
     clip: float | None = Field(default=None, gt=0)
-    """Values count at most this far from those before the update (PPO's value clipping); null for no bound."""
+    """Maximum change of a value from before the update in the loss (PPO's value clipping); null for no bound."""
     clip_norm: float | None = Field(default=1.0, gt=0)
     """Largest norm of the value model's gradient; null leaves it as it is."""
 
 
 class LossConfig(SlotConfig):
-    """Base of configs of operators that make a loss."""
+    """Base of configs of operators that return a loss."""
 
 
 class ObjectiveConfig(LossConfig):
-    """Base of objective configs: by what the sum of token losses is divided."""
+    """Base of objective configs: the denominator of the sum of token losses."""
 
     silent_at_zero: ClassVar[bool] = True
     """Whether a response whose advantages are all 0 has no gradient, so that the update may leave it out."""

@@ -1,4 +1,4 @@
-"""What operators of a step hand to one another on the batch, checked from their declarations: nothing is sampled.
+"""Checks what operators of a step pass to one another on the batch, from their declarations alone.
 
 A name is a field that a slot fills (`reference_logprobs`, `values`), or a mark of an operator: `<name>_s` has a value
 per response, `<name>_n` one per token.
@@ -20,7 +20,7 @@ SAYS = {"reference_logprobs": "compares with a reference policy", "values": "rea
 
 
 def check_flow(step: Step) -> None:
-    """Raise InputError for a step without rewards or advantages, and OperatorMisfit for what is read and not there."""
+    """Raise InputError for a step without rewards or advantages, and OperatorMisfit for a missing field or mark."""
     if any(not bounds for slot, bounds in step if slot.name in ("reward", "advantage")):
         raise InputError("rl: at least one reward and one advantage operator are needed")
     fillers = {field: bounds[0] for slot, bounds in step for field in slot.writes}
@@ -55,7 +55,7 @@ def _check_field(name: str, slot: Slot, bound: Bound, filler: Bound) -> None:
 
 
 def _why(name: str, step: Step) -> str:
-    """Say why a mark is not there, and what would write it."""
+    """Return why a mark is missing, and which operators would write it."""
     for slot, bound in _each(step):
         if isinstance(bound.config, SlotConfig) and name in bound.config.writes:
             return f"which {slot} operator {bound.name!r} writes after it, or one between them drops"

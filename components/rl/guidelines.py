@@ -11,15 +11,15 @@ from components.rl.params import RLParams
 from components.rl.slots import SlotSpecs
 
 LONG_BUDGET = 8192
-"""Tokens of a response beyond which leaving out truncated ones no longer helps; reconstructed."""
+"""Response length in tokens beyond which dropping truncated responses no longer helps; reconstructed."""
 CORRECTION = "truncated_importance"
 SOURCE = "(Liu et al. 2025, arXiv:2508.08221)"
 
 
 def guidelines(params: RLParams, makers: Mapping[str, Sequence[Role]]) -> Iterator[str]:
-    """Yield one line for each guideline that the stage goes against; each at most once.
+    """Yield one line for each guideline that the stage violates; each at most once.
 
-    `makers`: the roles of what makes the stage's inputs, by port; what is not known of them is not remarked on.
+    `makers`: roles of the stages that make the inputs, by port; unknown ones get no remark.
     Source: Liu et al. 2025, Tricks or Traps (arXiv:2508.08221). Certain: the direction of each guideline.
     Reconstructed: the conditions under which it is shown, and `LONG_BUDGET`.
     """

@@ -1,4 +1,4 @@
-"""Memory of the rl stage: training, copies of the policy, a critic, and the sampler: its cache, or an engine."""
+"""Memory of the rl stage: training, copies of the policy, a critic, and the sampler's cache or engine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def rl_memory(params: RLParams, model: ModelSizes | None, resources: Resources) -> MemoryEstimate | None:
-    """Return what the stage takes; None where the model's sizes are not known."""
+    """Return the stage's memory needs; None if the model's sizes are unknown."""
     if model is None:
         return None
     needs_of = partial(_needs, model)
@@ -61,7 +61,7 @@ def _needs(model: ModelSizes, params: RLParams, resources: Resources, share: flo
 
 
 def _copies(model: ModelSizes, params: RLParams, parts: list[Slots]) -> Iterator[Need]:
-    """Yield the networks beside the trained policy: every process holds the whole of them."""
+    """Yield the networks beside the trained policy; every process holds them whole."""
     size = BYTES[params.dtype]
     copies = {bool(slots.users_of("keeps_copy")) for slots in parts if slots.needs_reference}
     if params.start_kl_every or False in copies:

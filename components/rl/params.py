@@ -91,7 +91,7 @@ class RLParams(Params):
         return sum(phase.steps for phase in self.phases) or self.steps
 
     def slots(self, phase: Phase | None = None) -> SlotSpecs:
-        """Return the method's slots with this stage's overrides in their place, and those of a phase in theirs."""
+        """Return the method's slots with this stage's overrides applied, then a phase's."""
         overrides = {key: vars(self)[key] for key in step_slots()}
         slots = override(load_preset(self.method).slots, overrides)
         return override(slots, phase.slots) if phase else slots

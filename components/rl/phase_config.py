@@ -1,4 +1,4 @@
-"""Phases of an rl stage: what changes from one to the next, and what is carried over. Free of torch."""
+"""Phases of an rl stage: what changes from one to the next, and what is carried over. Does not import torch."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ Rule = Literal["keep", "reset"]
 
 
 class Carry(Params):
-    """What a phase takes over from the one before it."""
+    """What a phase carries over from the previous one."""
 
     optimizer: Rule = "keep"
-    """keep: its averages, and one learning-rate schedule over both phases. reset: no averages, and a schedule of its
-    own, warm-up included, up to the next reset."""
+    """keep: its averages, and one learning-rate schedule over both phases. reset: no averages, and a new schedule,
+    warm-up included, until the next reset."""
     reference: Rule = "keep"
-    """keep: the reference policy as it is. reset: the trained policy of this moment takes its place, in `initial` and
-    in every moving copy."""
+    """keep: the reference policy unchanged. reset: the current trained policy replaces it, in `initial` and in every
+    moving copy."""
     replay: Rule = "keep"
-    """keep: what the replay operator remembers. reset: it begins empty."""
+    """keep: the replay operator's memory. reset: it starts empty."""
     ledger: Rule = "keep"
-    """keep: operators see all outcomes so far. reset: only those from here on; the metrics output has all."""
+    """keep: operators see all outcomes so far. reset: only later ones; the metrics output has all."""
     seed: Rule = "keep"
-    """keep: random numbers go on. reset: they begin anew, from the stage's seed and the phase's name."""
+    """keep: the random stream continues. reset: a new stream from the stage's seed and the phase's name."""
 
 
 class Phase(Params):
-    """One part of the stage's steps. What is not set is as the stage has it."""
+    """One part of the stage's steps. Unset fields take the stage's values."""
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")
-    """How errors and logs call it."""
+    """Name in errors and logs."""
     steps: int = Field(ge=1)
     """Rounds of rollout and update."""
     prompts_per_step: int | None = Field(default=None, ge=1)
@@ -48,13 +48,13 @@ class Phase(Params):
     temperature: float | None = Field(default=None, gt=0)
     """Of sampling."""
     learning_rate_scale: float = Field(default=1.0, gt=0)
-    """Factor of the scheduled learning rate."""
+    """Multiplies the scheduled learning rate."""
     domains: tuple[str, ...] = ()
     """Domains whose prompts are trained on; empty: all."""
     slots: dict[str, OperatorSpec | tuple[OperatorSpec, ...]] = Field(default_factory=dict)
-    """Overrides of the stage's slots by name, as the stage's own overrides of its method."""
+    """Overrides of the stage's slots by name, in the same form as the stage's overrides of its method."""
     carry: Carry = Carry()
-    """What is taken over from the phase before."""
+    """What is carried over from the previous phase."""
 
     @field_validator("slots")
     @classmethod
@@ -74,7 +74,7 @@ class Phase(Params):
 
 
 def check_phases(phases: tuple[Phase, ...], *, given_steps: int | None) -> None:
-    """Raise ValueError for names that repeat, a first phase with a reset, or a number of steps that differs."""
+    """Raise ValueError for repeated names, a reset in the first phase, or a total that differs from `given_steps`."""
     names = [phase.name for phase in phases]
     if len(set(names)) != len(names):
         raise ValueError(f"phases: names must differ, found {', '.join(names)}")

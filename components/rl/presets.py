@@ -1,6 +1,6 @@
 """Methods as presets: a published system is one operator per slot with its constants, each with its source.
 
-Free of torch: recipes are checked and fingerprinted with it.
+Does not import torch: checking and fingerprinting recipes import it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from components.rl.slots import Slots, SlotSpecs, step_slots
 
 FOLDER = Path(__file__).parent / "methods"
 GROUP = "posttrain.methods"
-"""Entry points of packages that bring methods: each names a Python package whose folder holds <slug>.yaml files."""
+"""Entry point group for methods: each entry names a Python package whose folder holds <slug>.yaml files."""
 
 
 @dataclass(frozen=True)
@@ -37,23 +37,23 @@ class Preset(Params):
     """One file of components/rl/methods."""
 
     slug: str
-    """Its name in recipes."""
+    """Name in recipes."""
     title: str
-    """Its name in tables."""
+    """Name in tables."""
     catalogue: int | None = None
-    """Its number in the methods catalogue; none for baselines that are not in it."""
+    """Number in the methods catalogue; none for baselines, which are not in it."""
     paper: str
     """Authors, year, title, address."""
     summary: str
-    """One line: what sets it apart."""
+    """One line: what distinguishes it."""
     slots: SlotSpecs
     """The method."""
     sources: dict[str, str]
     """`slot.operator.key` of every constant in `slots` -> where it comes from."""
     paper_scale: dict[str, Any] = Field(default_factory=dict)
-    """What the paper trained with and a stage's own parameters set here: group size, batch, learning rate."""
+    """The paper's values of settings that belong to a stage here: group size, batch, learning rate."""
     missing: tuple[str, ...] = ()
-    """What of the paper the preset leaves out."""
+    """Parts of the paper that the preset leaves out."""
 
     @field_validator("slots", mode="before")
     @classmethod
@@ -64,9 +64,9 @@ class Preset(Params):
 
 @cache
 def preset_files() -> dict[str, MethodFile]:
-    """Return slug -> file of all methods, those of this folder and those that installed packages bring.
+    """Return slug -> file of all methods, from this folder and from installed packages.
 
-    Raises InputError when two files have one slug.
+    Raises InputError if two files have the same slug.
     """
     found: dict[str, MethodFile] = {}
     for folder in (Folder(FOLDER, "components/rl/methods"), *registered_folders(GROUP)):
@@ -106,9 +106,9 @@ def load_preset(slug: str) -> Preset:
 
 
 def override(preset: SlotSpecs, overrides: Mapping[str, OperatorSpec | Sequence[OperatorSpec] | None]) -> SlotSpecs:
-    """Return the slots with those of a recipe in their place.
+    """Return the slots with a recipe's overrides applied.
 
-    An operator that the preset already has in that slot keeps the preset's constants where the recipe sets none; any
+    An operator that the preset already has in that slot keeps the preset's constants unless the recipe sets them; any
     other takes its own defaults. A list replaces the whole list.
     """
     changes: dict[str, Any] = {}
@@ -129,9 +129,9 @@ def _merge(given: OperatorSpec, present: Sequence[OperatorSpec]) -> OperatorSpec
 
 
 def bind(specs: SlotSpecs) -> Slots:
-    """Look every operator up and validate its config.
+    """Look up every operator and validate its config.
 
-    Raises UnknownName or InputError that names slot and operator, also for operators that do not fit together.
+    Raises UnknownName or InputError naming slot and operator, also for operators that do not fit together.
     """
     bound: dict[str, Any] = {}
     for key, slot, given in specs.filled():
@@ -141,6 +141,6 @@ def bind(specs: SlotSpecs) -> Slots:
 
 
 def check_specs(key: str, given: OperatorSpec | Sequence[OperatorSpec]) -> None:
-    """Raise UnknownName or InputError unless every operator exists in the slot and takes its config."""
+    """Raise UnknownName or InputError unless every operator exists in the slot and accepts its config."""
     for spec in (given,) if isinstance(given, OperatorSpec) else given:
         spec.resolve(step_slots()[key])

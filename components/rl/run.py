@@ -69,7 +69,7 @@ def run(ctx: StageContext[RLParams]) -> None:
 
 
 def _train(ctx: StageContext[RLParams], loop: Loop, shelf: ModelShelf | None) -> None:
-    """Run the steps that are left."""
+    """Run the remaining steps."""
     params, policy = ctx.params, loop.policies.trained
 
     def write(folder: Path) -> None:
@@ -109,7 +109,7 @@ def build_loop(
 ) -> Loop:
     """Return the loop at its first step; `start` is the model folder of the frozen starting policy.
 
-    Raises InputError for operators that need what `sampler` has not.
+    Raises InputError for operators that need what `sampler` lacks.
     """
     passes = Passes(params.minibatches, params.epochs, params.micro_batch_tokens)
     phases = plan_phases(params, pool, seed=seed)
@@ -155,14 +155,14 @@ def _critic(slots: Slots, policy: Policy, params: RLParams) -> ValueModel | None
 
 
 def _ledger(ctx: StageContext[RLParams]) -> PassRates:
-    """Return the ledger that the stage goes on with; whoever samples from now on has the input model's digest."""
+    """Return the ledger that the stage continues; samples from now on are recorded under the input model's digest."""
     policy = ctx.input("model").digest.rpartition(":")[2][:12]
     given = ctx.inputs("ledger")
     return read_pass_rates(given[0].path, policy=policy) if given else PassRates(policy=policy)
 
 
 def read_pool(ctx: StageContext[RLParams], policy: Policy) -> list[Prompt]:
-    """Return the prompts of all datasets, an id only once; raise InputError when there is none."""
+    """Return the prompts of all datasets, each id once; raise InputError if there are none."""
     items = {item.id: item for artifact in ctx.inputs("dataset") for item in read_items(artifact.path)}
     if not items:
         raise InputError("rl: the dataset holds no prompts; widen the filters of the stage that made it")

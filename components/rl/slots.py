@@ -1,9 +1,9 @@
-"""The slots of an RL step, each declared once, in the order of the step. Free of torch: plans are made with it.
+"""The slots of an RL step, each declared once, in the order of the step. Does not import torch: planning imports it.
 
-An operator is a pure function with a keyword-only `config`; `call` says what else it is given (shapes as in
-components/rl/batch/batch.py). Every call ends with a SlotContext; what an operator must remember between steps it
-keeps in `context.memory`, which is saved for resume. What a step must prepare for it, and the marks that operators
-hand to one another on the batch, are class variables of its config; see components/rl/configs.py.
+An operator is a pure function with a keyword-only `config`; `call` gives its other arguments (shapes as in
+components/rl/batch/batch.py). Every call ends with a SlotContext; an operator's state between steps lives in
+`context.memory`, which is saved for resume. What a step must prepare for it, and the marks that operators exchange on
+the batch, are class variables of its config; see components/rl/configs.py.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from components.rl.flow import check_flow
 
 OPERATORS = f"{__package__}.operators"
 PREPARED = frozenset({"reference_logprobs", "values"})
-"""Fields of the batch that are there from `annotate` on, where a reference policy and a critic fill them."""
+"""Batch fields available from `annotate` on, filled by a reference policy and a critic."""
 
 SCHEDULE = Slot(
     name="schedule",
@@ -138,7 +138,7 @@ One = TypeVar("One")
 
 @dataclass(frozen=True)
 class StepSlots(Generic[One]):
-    """What fills the slots of a step, in its order; a preset, a recipe's overrides and the loop hold them so."""
+    """What fills the slots of a step, in its order; used by presets, a recipe's overrides and the loop."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
@@ -165,7 +165,7 @@ class StepSlots(Generic[One]):
 
 @cache
 def step_slots() -> dict[str, Slot]:
-    """Return key -> slot, in the order of the step. The key is that of presets and of a stage's parameters."""
+    """Return key -> slot, in the order of the step. Presets and a stage's parameters use the same keys."""
     hints = get_type_hints(StepSlots, include_extras=True)
     return {key: hint.__metadata__[0] for key, hint in hints.items() if hasattr(hint, "__metadata__")}
 
@@ -182,7 +182,7 @@ class Slots(StepSlots[Bound]):
         check_flow([(slot, bounds) for _, slot, bounds in self.filled()])
 
     def places(self) -> Iterator[tuple[str, Bound]]:
-        """Yield every operator with a name for its place, such as "filters/0/dynamic_sampling"."""
+        """Yield every operator with the name of its position, such as "filters/0/dynamic_sampling"."""
         for key, _, bounds in self.filled():
             for index, bound in enumerate(bounds):
                 yield f"{key}/{index}/{bound.name}", bound
@@ -221,11 +221,11 @@ class Slots(StepSlots[Bound]):
 
     @property
     def silent_at_zero(self) -> bool:
-        """Whether responses without advantage have no gradient at all: no regularizer acts on them either."""
+        """Whether responses without advantage have no gradient at all, from regularizers either."""
         return self.objective_config.silent_at_zero and not self.regularizers
 
     def users_of(self, need: str) -> list[str]:
-        """Return the operators that say they need something, such as `needs_entropy`."""
+        """Return the operators whose config sets a flag, such as `needs_entropy`."""
         return [name for name, config in self._configs() if getattr(config, need)]
 
     def _configs(self) -> Iterator[tuple[str, SlotConfig]]:

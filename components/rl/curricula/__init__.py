@@ -1,1 +1,1 @@
-"""What samplers know of prompts and of learning: categories, gains, first pass rates, task spaces."""
+"""Shared code of samplers: categories, gains, first pass rates, task spaces."""

@@ -1,4 +1,4 @@
-"""Angle concentration: how close the hidden states of a prompt's tokens lie to each other. T tokens, D model width."""
+"""Angle concentration: how similar in direction the hidden states of a prompt's tokens are. T tokens, D model width."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def angle_concentration(hidden: Tensor, start: int, end: int, *, inter_weight: f
 
 
 def question_span(rows: Sequence[Sequence[int]]) -> tuple[int, int]:
-    """Return how many tokens all prompts share at their start and at their end; each keeps one token between them."""
+    """Return the number of tokens all prompts share at their start and end, leaving each at least one in between."""
     shortest = min(map(len, rows))
     start = _shared(rows, range(shortest - 1))
     end = _shared([row[::-1] for row in rows], range(shortest - 1 - start))

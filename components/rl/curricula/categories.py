@@ -1,4 +1,4 @@
-"""Prompts sorted into categories, and draws from categories by weight: what the bandit samplers share."""
+"""Categories of prompts, and weighted draws from them: shared by the bandit samplers."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 class CategoryConfig(SlotConfig):
-    """Which prompts belong together."""
+    """How prompts are grouped into categories."""
 
     by: tuple[str, ...] = Field(default=("domain",), min_length=1)
-    """What makes a category: domain, or a dotted path into the prompt's data such as config.max_terms; several give
-    their product."""
+    """Fields that define a category: domain, or a dotted path into the prompt's data such as config.max_terms; several
+    give their product."""
 
 
 def field_of(item: Item, path: str) -> Any:
-    """Return the domain, or the value at a dotted path of `item.data`; raise InputError where there is none."""
+    """Return the domain, or the value at a dotted path of `item.data`; raise InputError if it is missing."""
     if path == "domain":
         return item.domain
     value: Any = item.data
@@ -46,7 +46,7 @@ def members(pool: Sequence[Prompt], by: Sequence[str]) -> dict[str, list[int]]:
 
 
 def softmax(scores: Mapping[str, float], temperature: float) -> dict[str, float]:
-    """Return exp(score / temperature), normalised; the highest score is taken off first, so nothing overflows."""
+    """Return exp(score / temperature), normalised; the highest score is subtracted first to avoid overflow."""
     top = max(scores.values())
     raised = {name: math.exp((score - top) / temperature) for name, score in scores.items()}
     total = sum(raised.values())
@@ -56,7 +56,7 @@ def softmax(scores: Mapping[str, float], temperature: float) -> dict[str, float]
 def draw(
     categories: Mapping[str, Sequence[int]], weights: Mapping[str, float], count: int, rng: random.Random
 ) -> list[int]:
-    """Draw a category by weight for every prompt, then a prompt of it, each one once before any comes again."""
+    """Draw a category by weight for every prompt, then one of its prompts; none repeats before all are used."""
     chosen = rng.choices(list(categories), weights=[weights[name] for name in categories], k=count)
     left: dict[str, list[int]] = {}
     picked = []

@@ -1,4 +1,4 @@
-"""Earlier learners as the ledger remembers them, and the curriculum that the best of the similar ones went through."""
+"""Earlier learners recorded in the ledger, and the curriculum of the best similar one."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Learner:
 
 @dataclass(frozen=True)
 class Lesson:
-    """One mixture of an expert's sequence: what is left of it without components of little progress."""
+    """One mixture of an expert's sequence, without its components of little progress."""
 
     means: list[list[float]]
     covariances: list[list[list[float]]]
     reward: float
-    """Mean reward that the expert reached on these components before its next mixture."""
+    """Mean reward of the expert on these components before its next mixture."""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain lists."""
@@ -44,7 +44,7 @@ class Lesson:
 
 
 def earlier_learners(context: SlotContext, space: TaskSpace, landmarks: Sequence[int]) -> list[Learner]:
-    """Return the other policies in the ledger that were tested on all landmarks, in the order of their first visit."""
+    """Return the ledger's other policies that were tested on all landmarks, in the order of their first visit."""
     by_policy: dict[str, list[Visit]] = {}
     for visit in context.ledger.visits():
         if visit.policy != context.ledger.policy:
@@ -65,10 +65,10 @@ def choose_expert(learners: Sequence[Learner], knowledge: Sequence[float], k: in
 
 
 def lessons_of(tries: Sequence[Try], config: ALPGMMConfig, *, threshold: float, window: int, seed: int) -> list[Lesson]:
-    """Return the expert's mixtures in order, fitted again from what it tried.
+    """Return the expert's mixtures in order, refitted from its tries.
 
-    Components with a mean progress of `threshold` or less are taken out, and mixtures without others. A lesson's
-    reward is the mean of the last `window` tries on its components before the next fit.
+    Components with a mean progress of at most `threshold` are removed, and so are mixtures left without components. A
+    lesson's reward is the mean over the last `window` tries on its components before the next fit.
     """
     progress = absolute_progress(tries)
     lessons = []

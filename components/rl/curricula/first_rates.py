@@ -1,4 +1,4 @@
-"""Pass rates before training: of an earlier stage's ledger, or of the first visit in this one."""
+"""Pass rates before training: from an earlier stage's ledger, or from the first visit in this stage."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def first_rates(ledger: PassRates, prompt_ids: Sequence[str]) -> list[float | None]:
-    """Return for each prompt the pass rate that the ledger came with, else that of this stage's first visit, else None.
+    """Return for each prompt the pass rate in the input ledger, else that of this stage's first visit, else None.
 
-    Whatever is learned later does not move it.
+    Later visits do not change it.
     """
     wanted = set(prompt_ids)
     own: dict[str, list[int]] = {name: [0, 0] for name in wanted}
@@ -36,7 +36,7 @@ def first_rates(ledger: PassRates, prompt_ids: Sequence[str]) -> list[float | No
 def profile(pool: Sequence[Prompt], context: SlotContext, num_samples: int) -> list[float]:
     """Return every prompt's first pass rate, at the first call of a run; unknown ones are probed with `num_samples`.
 
-    A prompt of which every verification failed has 0.
+    A prompt whose verifications all failed has 0.
     """
     ids = [prompt.item.id for prompt in pool]
     known = first_rates(context.ledger, ids)

@@ -1,4 +1,4 @@
-"""What recent steps taught, by category of prompts: the pay of the bandit samplers."""
+"""Gains of recent steps by category of prompts: the rewards of the bandit samplers."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ class Gain(NamedTuple):
 
     category: str
     num_responses: int
-    """Verified ones."""
+    """Verified responses only."""
     mean_abs_advantage: float
-    """0 where nothing was learned from the prompt: a group without signal, left out by a filter or not."""
+    """0 if nothing was learned from the prompt: a group without signal, whether filtered or not."""
 
 
 def new_gains(
     categories: Mapping[str, Sequence[int]], pool: Sequence[Prompt], context: SlotContext
 ) -> list[list[Gain]]:
-    """Return the gains of each step that ended since the last call, oldest step first; every gain is given out once.
+    """Return the gains of each step that ended since the last call, oldest step first; every gain is returned once.
 
-    What was given out is remembered in `context.memory` under "next_step". Prompts outside the pool do not count.
+    `context.memory["next_step"]` is the first step not yet returned. Prompts outside the pool do not count.
     """
     next_step: int = context.memory.get("next_step", 0)
     context.memory["next_step"] = context.step

@@ -2,9 +2,9 @@
 
 Shapes: M points, D dimensions, K components.
 
-Ours rather than scikit-learn's GaussianMixture: the methods recorded with it must give the same bytes. From the same
-start (means, weights and precisions given) scikit-learn made other parameters in all of 40 fits of 250 points in 3
-dimensions, by more than 1e-9: it stops by another rule. It took 16 CPU seconds for them, against 0.6 here.
+Not scikit-learn's GaussianMixture: recorded results of methods must stay byte-identical. From the same start (means,
+weights and precisions given) scikit-learn's parameters differed by more than 1e-9 in all of 40 fits of 250 points in 3
+dimensions, as its stopping rule is different. It took 16 CPU seconds for them, against 0.6 here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 RIDGE = 1e-6
-"""Added to the diagonals of covariances, so that points in one place keep a density (scikit-learn's reg_covar)."""
+"""Added to the diagonals of covariances, so that coincident points keep a density (scikit-learn's reg_covar)."""
 TOLERANCE = 1e-3
 """Fitting stops when the mean log-likelihood grows by less (scikit-learn's tol)."""
 MAX_ROUNDS = 100
@@ -38,7 +38,7 @@ class Mixture:
 
     @property
     def num_parameters(self) -> int:
-        """Return how many numbers are free: weights that sum to 1, means and symmetric covariances."""
+        """Return the number of free parameters: weights that sum to 1, means and symmetric covariances."""
         components, dimensions = self.means.shape
         return int(components * (1 + dimensions + dimensions * (dimensions + 1) // 2) - 1)
 
@@ -76,9 +76,10 @@ class Mixture:
 
 
 def fit_mixture(points: Tensor, num_components: int, rng: random.Random) -> Mixture:
-    """Return a local optimum of the likelihood of points [M, D] float64, from spread out starting means.
+    """Return a local optimum of the likelihood of points [M, D] float64, from spread-out starting means.
 
-    Starting means are drawn with probability by squared distance to those already there (k-means++).
+    Starting means are drawn with probability proportional to the squared distance to the nearest chosen one
+    (k-means++).
     """
     starts = _spread(points, num_components, rng)
     nearest = torch.cdist(points, points[starts]).argmin(1)
@@ -96,7 +97,7 @@ def fit_mixture(points: Tensor, num_components: int, rng: random.Random) -> Mixt
 
 
 def best_mixture(points: Tensor, candidates: Sequence[int], rng: random.Random) -> Mixture:
-    """Return the mixture of lowest AIC among the numbers of components that the points can carry."""
+    """Return the mixture with the lowest AIC; components are limited to the number of distinct points."""
     distinct = len(points.unique(dim=0))
     fitted = [fit_mixture(points, min(number, distinct), rng) for number in candidates]
     return min(fitted, key=lambda mixture: mixture.aic(points))

@@ -1,4 +1,4 @@
-"""What learners tried, and absolute learning progress: how much rewards change from one try of a task to the next."""
+"""Learners' tries, and absolute learning progress: the change of reward since the nearest earlier task."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
     from components.rl.step.ledger import Visit
 
 FIRST = 6
-"""Tasks before this one have no progress: too few to compare with (released code of ALP-GMM)."""
+"""Tasks before this index have progress 0: too few to compare with (released code of ALP-GMM)."""
 
 
 @dataclass(frozen=True)
 class Try:
-    """One task that a learner tried."""
+    """One task tried by a learner."""
 
     step: int
     prompt_id: str
     point: Point
     reward: float
-    """Share of right ones among its responses."""
+    """Share of right responses among the verified ones."""
 
 
 def tries_of(visits: Iterable[Visit], space: TaskSpace) -> list[Try]:
-    """Return the visits that were learned from as tries, in order; prompts outside the space are no tasks."""
+    """Return the learned visits as tries, in order, without prompts outside the space."""
     return [
         Try(visit.step, visit.prompt_id, space.point_of[visit.prompt_id], visit.pass_rate)
         for visit in visits
@@ -37,7 +37,7 @@ def tries_of(visits: Iterable[Visit], space: TaskSpace) -> list[Try]:
 
 
 def own_tries(context: SlotContext, space: TaskSpace) -> list[Try]:
-    """Return what this stage's learner tried in finished steps."""
+    """Return the tries of this stage's learner in finished steps."""
     return tries_of((visit for visit in context.ledger.visits(since_step=0) if visit.step < context.step), space)
 
 

@@ -1,4 +1,4 @@
-"""What ALP-GMM and its successors share: the mixture over task and progress, and the tests of a learner."""
+"""Shared by ALP-GMM and its successors: the mixture over task and progress, and the tests of a learner."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class ALPGMMConfig(SlotConfig):
     fields: tuple[str, ...] = Field(default=("metadata.num_terms",), min_length=1)
     """Dotted paths of numbers in the prompts' data: the coordinates of a task."""
     fit_every: int = Field(default=250, ge=2)
-    """Tasks between two fits; each fit sees this many of the latest. Before the first, tasks are drawn evenly."""
+    """Tasks between fits; each fit uses this many of the latest. Before the first fit, tasks are drawn uniformly."""
     explore: float = Field(default=0.2, ge=0, le=1)
-    """rho: share of tasks that are drawn evenly from the space."""
+    """rho: share of tasks drawn uniformly from the space."""
     max_components: int = Field(default=10, ge=2)
     """Mixtures of 2 to this many components are tried; the lowest AIC wins."""
     test_tasks: int = Field(default=0, ge=0)
-    """Prompts, spread over the space, on which a learner is tested for later ones to know it by; 0 for no tests."""
+    """Prompts, spread over the space, on which the learner is tested for comparison by later ones; 0 for no tests."""
     test_samples: int = Field(default=8, ge=1)
     """Responses to each of them."""
     test_after: int = Field(default=500, ge=0)
@@ -37,7 +37,7 @@ class ALPGMMConfig(SlotConfig):
 
 
 def update_mixture(space: TaskSpace, context: SlotContext, config: ALPGMMConfig) -> Mixture | None:
-    """Take in the tasks of finished steps, fit anew whenever `fit_every` more are there, and return the latest mixture.
+    """Add the tasks of finished steps, refit after every `fit_every` tasks, and return the latest mixture.
 
     `context.memory` holds "progress" (of every task so far), "fitted" (tasks at the last fit) and "mixture".
     """
@@ -66,7 +66,7 @@ def fit_progress(tries: Sequence[Try], progress: Sequence[float], end: int, conf
 
 
 def component_weights(mixture: Mixture | None) -> list[float]:
-    """Return by what weights components are drawn: their mean progress, the last coordinate; even if all are 0."""
+    """Return the weights of components in draws: their mean progress, the last coordinate; equal if all are 0."""
     if mixture is None:
         return []
     progress = [max(0.0, mean) for mean in mixture.means[:, -1].tolist()]
@@ -76,7 +76,7 @@ def component_weights(mixture: Mixture | None) -> list[float]:
 def test_if_due(space: TaskSpace, context: SlotContext, config: ALPGMMConfig) -> list[float] | None:
     """Test the learner on the landmarks once after `test_after` tasks and again at the last step.
 
-    Return the pass rates of the first test at the call that made it, else None. Later learners find both tests in the
+    Return the pass rates of the first test at the call that ran it, else None. Later learners find both tests in the
     ledger, as visits of the landmarks.
     """
     first = "tested" not in context.memory and len(context.memory["progress"]) >= config.test_after

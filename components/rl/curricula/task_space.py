@@ -1,4 +1,4 @@
-"""A pool as a continuous space of tasks: each prompt is a point, made of the settings that its generator used."""
+"""A pool as a continuous space of tasks: each prompt is a point, given by its generator's settings."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ class TaskSpace:
         return dict(zip(self.ids, self.points, strict=True))
 
     def nearest(self, point: Sequence[float]) -> int:
-        """Return the index of the prompt whose task is nearest, the point first moved into the space."""
+        """Return the index of the prompt whose task is nearest to the point, after clipping it to the space."""
         inside = [min(1.0, max(0.0, value)) for value in point]
         return min(range(len(self.points)), key=lambda index: math.dist(self.points[index], inside))
 
     def anywhere(self, rng: random.Random) -> int:
-        """Return the index of the prompt nearest to a point drawn evenly from the space."""
+        """Return the index of the prompt nearest to a point drawn uniformly from the space."""
         return self.nearest([rng.random() for _ in self.points[0]])
 
     def landmarks(self, count: int) -> list[int]:
         """Return `count` different prompts that cover the space; the same for every learner.
 
-        The first is the nearest to the centre, each next one the farthest from those before it.
+        The first is the nearest to the centre, each later one the farthest from those before it.
         """
         chosen = [self.nearest([0.5] * len(self.points[0]))]
         gaps = [math.dist(point, self.points[chosen[0]]) for point in self.points]
@@ -56,8 +56,8 @@ class TaskSpace:
 def task_space(pool: Sequence[Prompt], fields: Sequence[str]) -> TaskSpace:
     """Return the space of numeric fields of the prompts' data, given as dotted paths.
 
-    A field with few whole values would make a grid on which densities have no meaning. So each value fills a cell of
-    width 1, and where a prompt lies in its cell follows from its id.
+    A field with few integer values would give a grid, on which densities are meaningless. So each value fills a cell
+    of width 1, and the prompt's id determines its position in the cell.
     """
     rows = [[_number(prompt, path) for path in fields] for prompt in pool]
     lows = [min(column) for column in zip(*rows, strict=True)]

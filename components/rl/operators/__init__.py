@@ -1,1 +1,1 @@
-"""Operators of the RL step, one room for each slot."""
+"""Operators of the RL step, one package per slot."""

@@ -43,4 +43,4 @@ class SlotContext:
     """Metrics that operators report for the step, by name; they join the step's own metrics in the history."""
     minibatch: Batch | None = None
     """While a loss runs: the whole minibatch that contains its batch, on the CPU, with responses without advantage.
-    Quantiles and means over a batch are taken here, so that the result does not depend on the size of forward passes."""
+    Quantiles and means over a batch are taken here, so that the size of forward passes does not change the result."""

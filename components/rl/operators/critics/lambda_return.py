@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 class LambdaReturnConfig(CriticConfig):
-    """As in advantage gae; both have the same values in PPO."""
+    """As in advantage gae; PPO uses the same values in both."""
 
     reads: ClassVar[frozenset[str]] = frozenset({"values"})
     gamma: float = Field(default=1.0, gt=0, le=1)
     """Discount per token."""
     lam: float = Field(default=0.95, ge=0, le=1)
-    """lambda. 1: the reward of the response at each of its tokens. 0: one step ahead only."""
+    """lambda. 1: the reward of the response at each of its tokens. 0: the one-step TD target."""
 
 
 def lambda_return(batch: Batch, context: SlotContext, *, config: LambdaReturnConfig) -> Tensor:

@@ -1,1 +1,1 @@
-"""Operators of this slot: terms that are added to the loss per token."""
+"""Operators of this slot: terms added to the loss per token."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class EntropyConfig(RegularizerConfig):
-    """Nothing but the coefficient."""
+    """Only the coefficient."""
 
     needs_entropy: ClassVar[bool] = True
 

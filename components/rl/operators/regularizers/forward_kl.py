@@ -1,4 +1,4 @@
-"""RAPO's pull to the reference: forward, so that no mode of it is lost, and stronger where it was rewarded."""
+"""RAPO's forward KL to the reference: it keeps the reference's modes, with more weight on rewarded responses."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 class ForwardKLConfig(RegularizerConfig):
-    """How the reference is reweighted by reward."""
+    """How outcomes reweight the reference."""
 
     reads: ClassVar[frozenset[str]] = frozenset({"reference_logprobs"})
     right: float = Field(default=1.0, ge=0)
     """Weight g of the term at right responses."""
     wrong: float = Field(default=0.1, ge=0)
-    """Weight g at wrong ones; a small one lets the policy leave the reference where that fails."""
+    """Weight g at wrong responses; a small one lets the policy leave the reference where the reference fails."""
     max_ratio: float = Field(default=10.0, gt=0)
     """Bound of the importance ratio reference / policy."""
 
@@ -30,9 +30,8 @@ class ForwardKLConfig(RegularizerConfig):
 def forward_kl(scores: TokenScores, batch: Batch, context: SlotContext, *, config: ForwardKLConfig) -> TokenLoss:
     """Return per token coefficient * g * (u log u - u + 1), u = min(reference / policy, max_ratio), g by the outcome.
 
-    The value estimates g KL(reference || policy) from the policy's tokens and is never negative. The gradient is not
-    that of the estimate, which would leave out how the tokens were drawn: it is -g u d log pi, the gradient of
-    the divergence itself in expectation.
+    The value estimates g KL(reference || policy) from the policy's tokens and is never negative. Its own gradient
+    would ignore the sampling distribution; the gradient used is -g u d log pi, in expectation that of the divergence.
     Source: Deng et al. 2025, Unlocking Reasoning Capabilities (arXiv:2510.03865): forward KL to a reward-reweighted
     reference. RECONSTRUCTED: this estimator, g and its values.
     """

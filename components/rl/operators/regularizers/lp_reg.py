@@ -1,4 +1,4 @@
-"""Lp-Reg: rare tokens of wrong responses are held at what the policy without its noise gives them."""
+"""Lp-Reg: rare tokens with negative advantage are pulled up to their probability under the policy without noise."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LpRegConfig(RegularizerConfig):
 
     reads: ClassVar[frozenset[str]] = frozenset({"proxy_logprob_n"})
     rho: float = Field(default=0.01, gt=0, le=1)
-    """Share of the tokens with a negative advantage that count as rare: those least likely when they were drawn."""
+    """Share of the tokens with a negative advantage that count as rare: the least likely ones when drawn."""
 
 
 def lp_reg(scores: TokenScores, batch: Batch, context: SlotContext, *, config: LpRegConfig) -> TokenLoss:
@@ -30,7 +30,7 @@ def lp_reg(scores: TokenScores, batch: Batch, context: SlotContext, *, config: L
 
     Protected: negative advantage, among the rarest `rho` of such tokens in the minibatch, kept by the proxy, and below
     the proxy's probability. The term is k3, whose gradient is in expectation that of KL(proxy || policy).
-    `proxy_logprob_n` is of annotate min_p_proxy. Metric `lp_reg_share`: protected tokens.
+    `proxy_logprob_n` comes from annotate min_p_proxy. Metric `lp_reg_share`: protected tokens.
     Source: Huang et al. 2025, Low-probability Tokens Sustain Exploration (arXiv:2510.03222), and its released code.
     """
     import torch
@@ -43,14 +43,14 @@ def lp_reg(scores: TokenScores, batch: Batch, context: SlotContext, *, config: L
         & (batch.old_logprobs <= rare_below(whole, config.rho))
         & (gap_n.detach() > 0)  # False for NaN: dropped by the proxy
     )
-    # chosen before the exponential: what is left out may be NaN, and its gradient would be too
+    # masked before the exponential: the other tokens may be NaN, and so would be their gradient
     gap_n = torch.where(protected_n, gap_n, torch.zeros_like(gap_n))
     penalty_n = config.coefficient * (gap_n.expm1() - gap_n)
     return TokenLoss(penalty_n, {"lp_reg_share": protected_n.float()})
 
 
 def rare_below(batch: Batch, rho: float) -> Tensor:
-    """Return the old log-probability [] that the rarest `rho` of the tokens with a negative advantage do not exceed."""
+    """Return [], the largest old log-probability among the rarest `rho` of the tokens with a negative advantage."""
     import torch
 
     candidates = batch.old_logprobs[batch.advantages < 0]

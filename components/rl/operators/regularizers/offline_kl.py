@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class OfflineKLConfig(RegularizerConfig):
-    """Nothing but the coefficient."""
+    """Only the coefficient."""
 
     reads: ClassVar[frozenset[str]] = frozenset({"reference_logprobs"})
 

@@ -1,4 +1,4 @@
-"""RoRecomp: short right and long wrong responses are learned from now, the others later and more and more seldom."""
+"""RoRecomp: short right and long wrong responses are learned from at once, the rest later and ever less often."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 
 class RecomposeConfig(SlotConfig):
-    """How much comes first, and how often the rest follows."""
+    """The size of the priority batch, and how often a compensation batch follows."""
 
     share: float = Field(default=0.5, gt=0, le=1)
     """rho: share of the right responses (the shortest) and of the wrong ones (the longest) in the priority batch."""
     first_probability: float = Field(default=1.0, ge=0, le=1)
     """Probability of a compensation batch, once the buffer holds one, at the first step."""
     last_probability: float = Field(default=0.2, ge=0, le=1)
-    """The same at the last step; between them half a cosine."""
+    """The same at the last step, with half a cosine in between."""
 
 
 def recompose(batch: Batch, context: SlotContext, *, config: RecomposeConfig) -> Sequence[Batch]:
-    """Return the priority batch, and behind it the compensation batch when one is due.
+    """Return the priority batch, followed by the compensation batch when one is due.
 
-    Advantages are of whole groups, as they come in. What is left out joins the buffer with its old log-probabilities.
-    Once that holds as many responses as a step, a compensation update is made with the probability of the step and
-    the buffer is emptied; without one, the newest responses of that number stay.
+    Advantages are computed over whole groups before. The rest joins the buffer with its old log-probabilities. Once
+    the buffer holds as many responses as a step, it becomes a compensation batch, with the probability of the step,
+    and is emptied; otherwise only that many of the newest responses stay.
 
     Source: Li et al. 2025, RoRecomp (arXiv:2509.25958), priority and compensation batches. Reconstructed: `share`, the
     shape and ends of the decay, and the size at which the buffer holds a batch.
@@ -59,7 +59,7 @@ def recompose(batch: Batch, context: SlotContext, *, config: RecomposeConfig) ->
 
 
 def priority(batch: Batch, share: float) -> Tensor:
-    """Return [S] bool: the shortest right and the longest wrong responses, that share of each, ties by row."""
+    """Return [S] bool: the shortest `share` of the right and the longest of the wrong responses, ties by row."""
     import torch
 
     from components.rl.batch.batch import RIGHT, WRONG

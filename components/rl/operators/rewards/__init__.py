@@ -1,1 +1,1 @@
-"""Operators of this slot: what a response is worth."""
+"""Operators of this slot: the reward of a response."""

@@ -1,4 +1,4 @@
-"""RLP's reward: how much likelier a thought makes what the text says next."""
+"""RLP's reward: how much a thought raises the log-probability of the text that follows."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 
 class InformationGainConfig(RewardConfig):
-    """What is predicted, against whom, and how a thought is closed."""
+    """What is predicted, the baseline, and how a thought is closed."""
 
     decay: float = Field(default=0.999, ge=0, lt=1)
-    """Share of the old weights that the moving average, which predicts without a thought, keeps at every step."""
+    """Share of the old weights kept at each step by the moving average, which predicts without a thought."""
     horizon: int = Field(default=1, ge=1)
-    """Tokens of the true text that are predicted; their mean log-probability counts."""
+    """Tokens of the true text to predict; the reward uses their mean log-probability."""
     close: str = "</think>"
     """Text between a thought and the true text."""
     thoughts: Literal["own", "other"] = "own"
-    """other: each response is judged by a thought about another prompt, for comparison."""
+    """other: each response is scored with a thought about another prompt, for comparison."""
 
 
 def information_gain(batch: Batch, context: SlotContext, *, config: InformationGainConfig) -> Tensor:
     """Return [S]: log p_trained(next | prompt, thought) - log p_average(next | prompt).
 
-    A response is the thought, without its end mark; the true text is `data["next"]` of the prompt's item, or its
+    A response is the thought, without its end token; the true text is `data["next"]` of the prompt's item, or its
     answer. Both log-probabilities are means over the first `horizon` tokens, at temperature 1, without gradients.
     Source: Hatamizadeh et al. 2025, RLP (arXiv:2510.01265); a horizon above 1 is an addition.
     """
@@ -60,7 +60,7 @@ def information_gain(batch: Batch, context: SlotContext, *, config: InformationG
 def mean_logprobs(
     policy: Policy, contexts: Sequence[list[int]], nexts: Sequence[list[int]], *, max_tokens: int
 ) -> Tensor:
-    """Return one value per pair, on the CPU: the mean log-probability of the next tokens behind the context."""
+    """Return one value per pair, on the CPU: the mean log-probability of the next tokens after the context."""
     import torch
 
     from components.modeling.packing.batching import micro_batches
@@ -79,6 +79,6 @@ def mean_logprobs(
 
 
 def _encode(policy: Policy, texts: Sequence[str]) -> list[list[int]]:
-    """Return token ids of plain text, without marks of any kind."""
+    """Return token ids of plain text, without special tokens."""
     assert policy.tokenizer is not None
     return [policy.tokenizer.encode(text, add_special_tokens=False) for text in texts]

@@ -1,4 +1,4 @@
-"""How likely a response is under further models, as a reward."""
+"""The likelihood of a response under further models, as a reward."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
 
 
 class LikelihoodUnderConfig(RewardConfig):
-    """How far down it counts."""
+    """The lower bound of the reward."""
 
     asks: ClassVar[tuple[str, ...]] = (SCORERS,)
     floor: float = Field(default=-10.0, lt=0)
-    """Least mean log-probability of a token, in nats; also that of a response that a scorer cannot score."""
+    """Lowest mean log-probability of a token, in nats; also the value of a response that a scorer cannot score."""
 
 
 def likelihood_under(batch: Batch, context: SlotContext, *, config: LikelihoodUnderConfig) -> Tensor:
     """Return [S]: the mean log-probability in nats of a response's tokens under the models of port `scorers`.
 
-    Each scorer reads prompt and response as text and takes the mean over tokens of its own; several scorers count the
-    same. The mean over the step is reported as `likelihood_under`, the responses that could not be scored as
-    `likelihood_under_unscored`. 0 is certain; an empty response has 0, too.
+    Each scorer reads prompt and response as text and takes the mean over its own tokens; scorers have equal weight.
+    Metrics: `likelihood_under`, the mean over the step; `likelihood_under_unscored`, responses that could not be
+    scored. 0 means certain; an empty response also has 0.
     """
     import torch
 

@@ -25,7 +25,7 @@ class OverlongConfig(RewardConfig):
 def overlong(batch: Batch, context: SlotContext, *, config: OverlongConfig) -> Tensor:
     """Return [S]: 0 for short responses, falling linearly to -1 over the last tokens before the limit.
 
-    Of several turns the longest counts, since the limit is that of each.
+    The longest turn counts, since the limit applies to each turn.
 
     Source: Yu et al. 2025, DAPO (arXiv:2503.14476), eq. 13, with L_max = `max_new_tokens` and
     L_cache = `cache_share` * L_max. Responses are cut at L_max, so its third case is reached at most at equality.

@@ -1,4 +1,4 @@
-"""A reward for the form of a response, whatever its content."""
+"""A reward for the form of a response, regardless of its content."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 class PatternConfig(RewardConfig):
-    """What a well-formed response looks like."""
+    """The pattern of a well-formed response."""
 
     pattern: RegularExpression = r"<think>.*<answer>"
-    """Regular expression that is searched for in the response; '.' also matches line ends."""
+    """Regular expression to search for in the response; '.' also matches newlines."""
 
 
 def pattern(batch: Batch, context: SlotContext, *, config: PatternConfig) -> Tensor:

@@ -1,4 +1,4 @@
-"""The grade of verification as a reward: partial credit where the verifier gives it."""
+"""The verifier's score as a reward: partial credit where the verifier gives it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class ScoreConfig(RewardConfig):
-    """An operator without settings of its own."""
+    """No settings of its own."""
 
 
 def score(batch: Batch, context: SlotContext, *, config: ScoreConfig) -> Tensor:
     """Return [S]: the verdict's score in [0, 1], such as the share of tests that a program passes.
 
     A verifier without partial credit gives 1 for right and 0 for wrong, as reward `verifier` does. Failed verifications
-    are taken out before any reward is used.
+    are removed before any reward is computed.
     """
     return context.collector.scores(batch)

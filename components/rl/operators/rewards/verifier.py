@@ -23,7 +23,7 @@ class VerifierConfig(RewardConfig):
 
 
 def verifier(batch: Batch, context: SlotContext, *, config: VerifierConfig) -> Tensor:
-    """Return [S]: `right` or `wrong`. Failed verifications are taken out before any reward is used."""
+    """Return [S]: `right` or `wrong`. Failed verifications are removed before any reward is computed."""
     from components.rl.batch.batch import RIGHT
 
     right = batch.outcomes == RIGHT

@@ -1,4 +1,4 @@
-"""EAD's rollout: a temperature that falls with the position, so that responses differ early and end calmly."""
+"""EAD's rollout: a temperature that falls with the position, for diverse beginnings and stable endings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class AnnealedGroupConfig(SlotConfig):
-    """The fall of the temperature; factors of the step's own temperature."""
+    """The decay of the temperature; factors multiply the step's own temperature."""
 
     needs_processor: ClassVar[bool] = True
     start: float = Field(default=1.2, gt=0)
@@ -29,13 +29,13 @@ class AnnealedGroupConfig(SlotConfig):
     floor: float = Field(default=0.1, gt=0)
     """Lowest factor."""
     decay_tokens: float = Field(default=500.0, gt=0)
-    """Length scale of the fall at the first step, in tokens: after decay_tokens * log(start) the factor is 1."""
+    """Length scale of the decay at the first step, in tokens: after decay_tokens * log(start) the factor is 1."""
     growth_tokens: float = Field(default=100.0, ge=0)
-    """Added to the length scale at every step, since answers grow in training."""
+    """Added to the length scale at every step, since responses grow in training."""
     decay_cap: float = Field(default=800_000.0, gt=0)
     """Largest length scale."""
     warmup_tokens: int = Field(default=10, ge=0)
-    """First tokens of a response, drawn at factor 1: they hold the form."""
+    """First tokens of a response, drawn at factor 1: they set the format."""
 
     @model_validator(mode="after")
     def _falls(self) -> Self:
@@ -58,7 +58,7 @@ def annealed_group(
 
 
 def annealing(step: int, config: AnnealedGroupConfig) -> LogitsProcessor:
-    """Return what divides the logits of each position by its factor."""
+    """Return a processor that divides the logits of each position by its factor."""
 
     def process(logits: Tensor, place: Step) -> Tensor:
         return logits / temperature_factor(place.position, step, config)

@@ -1,4 +1,4 @@
-"""A group of conversations for every prompt, all turns of the policy in them drawn together."""
+"""A group of conversations for every prompt, drawn turn by turn, all conversations together."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 
 class ConversationConfig(SlotConfig):
-    """How much the policy may write."""
+    """The policy's token budget."""
 
     max_tokens: int | None = Field(default=None, ge=1)
-    """Most tokens of the policy in all turns of a conversation, which ends where they are spent; each turn by itself
-    has at most the stage's `max_new_tokens`. null: the turns' bound alone."""
+    """Maximum tokens of the policy over all turns of a conversation, which ends when they are used up; each turn is
+    also limited to the stage's `max_new_tokens`. null: only the limit per turn."""
 
 
 def conversation(
     prompts: Sequence[Prompt], collector: Collector, context: SlotContext, *, config: ConversationConfig
 ) -> Batch:
-    """Draw the stage's `group_size` conversations to each prompt: one draw per turn for all that are still going.
+    """Draw the stage's `group_size` conversations for each prompt: one draw per turn for all unfinished ones.
 
-    A conversation is one trajectory: the policy's turns are learned from, verbatim as they were drawn; what the user
-    says between them, and the template's marks, are context. Its last turn is verified. A turn that was cut at its
-    limit is ended for the policy. Prompts of one turn are plain responses.
+    A conversation is one trajectory: the policy's turns are learned exactly as drawn; the user's turns between them
+    and the template's tokens are context. The last turn is verified. A turn cut at its limit gets the end token
+    appended. Prompts of one turn are plain responses.
     """
     return collector.converse(prompts, context.settings.group_size, max_tokens=config.max_tokens)

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class GroupAheadConfig(SlotConfig):
-    """How old the weights that drew may be."""
+    """The staleness of the weights that draw."""
 
     draws_ahead: ClassVar[bool] = True
     max_staleness: int = Field(default=1, ge=1, le=8)
-    """Most steps between the weights that draw a batch and those that learn from it. The first batches of a phase are
-    younger, all from step `max_staleness` on are exactly as old."""
+    """Maximum steps between the weights that draw a batch and the weights that learn from it. The first batches of a
+    phase are younger; from step `max_staleness` on all have exactly this age."""
 
 
 def group_ahead(
@@ -30,8 +30,8 @@ def group_ahead(
     """Begin to draw `group_size` responses to each prompt, and return those begun `max_staleness` steps ago.
 
     An engine draws while the trainer trains; the native sampler draws at once, with the same staleness. The first
-    prompts of a phase are drawn once more for each step of staleness, to have something to learn from until the first
-    batch is due; no draw outlives its phase. `old_logprobs` are those of the weights that learn, `behaviour_logprobs`
+    prompts of a phase are drawn once more for each step of staleness, to fill the queue until the first batch is due;
+    no draw outlives its phase. `old_logprobs` are those of the weights that learn, `behaviour_logprobs`
     of those that drew: advantage truncated_importance corrects for the difference. A second call in one step draws
     from the weights of now. Source: Noukhovitch et al. 2024, Asynchronous RLHF (arXiv:2410.18252), one-step off-policy.
     """

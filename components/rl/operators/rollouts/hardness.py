@@ -1,4 +1,4 @@
-"""DARS' rollout: more responses to prompts that are seldom solved."""
+"""DARS' rollout: more responses to prompts that are rarely solved."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ ROUNDING = 1e-9
 
 
 class HardnessConfig(SlotConfig):
-    """How many responses a prompt gets by the accuracy of its first `group_size` ones."""
+    """The number of responses to a prompt, given the accuracy of its first `group_size` ones."""
 
     schedule: Literal["equal", "hardness"] = "equal"
-    """equal (ET): as much cumulative advantage as a prompt of accuracy 1/2 has. hardness (HW): more, the harder."""
+    """equal (ET): the cumulative advantage of a prompt of accuracy 1/2. hardness (HW): more for harder prompts."""
     max_responses: int = Field(default=32, ge=1)
-    """Responses to a prompt of accuracy 0, and most to any."""
+    """Responses to a prompt of accuracy 0, and the maximum for any prompt."""
 
 
 def hardness(prompts: Sequence[Prompt], collector: Collector, context: SlotContext, *, config: HardnessConfig) -> Batch:
-    """Draw `group_size` responses to each prompt, then those that are missing from N(accuracy); all form one group.
+    """Draw `group_size` responses to each prompt, then more up to N(accuracy); all form one group.
 
     Source: Yang et al. 2025, Depth-Breadth Synergy in RLVR (arXiv:2508.13755), DARS, and its released trainer.
     """
@@ -53,9 +53,9 @@ def hardness(prompts: Sequence[Prompt], collector: Collector, context: SlotConte
 def target_responses(accuracy: float, first: int, config: HardnessConfig) -> int:
     """Return N(u) for `first` responses drawn already, at least that many and at most `max_responses`.
 
-    The cumulative advantage of N binary outcomes around their mean is 2 N u (1 - u). ET makes it what `first` responses
-    have at u = 1/2: N = first / (4 u (1 - u)). HW takes 3 first / (8 u) where that is more. Only u < 1/2 gets extra.
-    With first = 8 these are the tables of the released trainer.
+    The cumulative advantage of N binary outcomes around their mean is 2 N u (1 - u). ET sets it to that of `first`
+    responses at u = 1/2: N = first / (4 u (1 - u)). HW takes 3 first / (8 u) if that is more. Only u < 1/2 gets extra
+    responses. With first = 8 these are the tables of the released trainer.
     """
     if accuracy >= 0.5:
         return first

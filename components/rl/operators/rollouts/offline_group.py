@@ -1,4 +1,4 @@
-"""A fixed set of responses of the starting policy, gone through again and again."""
+"""A fixed set of responses of the starting policy, repeated in cycles."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 class OfflineGroupConfig(SlotConfig):
-    """How large the set is."""
+    """The size of the set."""
 
     num_batches: int = Field(default=16, ge=1)
-    """Steps until the first batch comes back."""
+    """Batches in the set: the first batch repeats after this many steps."""
 
 
 def offline_group(
     prompts: Sequence[Prompt], collector: Collector, context: SlotContext, *, config: OfflineGroupConfig
 ) -> Batch:
-    """Return batch number (step mod num_batches) of the set: prompts and responses of its first time.
+    """Return batch number (step mod num_batches) of the set, with the prompts and responses of its first use.
 
-    Nothing is stored: the frozen starting policy draws the same responses again from the same seed. Only the ids of
-    the prompts are remembered. `old_logprobs` are the trained policy's; the responses count as external.
+    Only prompt ids are stored: the frozen starting policy redraws the same responses from the same seed.
+    `old_logprobs` are the trained policy's; the responses count as external.
     """
     import torch
 

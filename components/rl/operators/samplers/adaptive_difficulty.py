@@ -1,4 +1,4 @@
-"""ADCL's sampler: from easy to hard, with the difficulty of what comes next measured anew."""
+"""ADCL's sampler: from easy to hard, with difficulty measured again before each part."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
 
 
 class AdaptiveDifficultyConfig(SlotConfig):
-    """How the pool is cut, and how often difficulty is measured."""
+    """How the pool is split, and how often difficulty is measured."""
 
     num_parts: int = Field(default=4, ge=1)
-    """K: runs of neighbouring difficulty into which the pool is cut."""
+    """K: parts of similar difficulty that the pool is split into."""
     num_samples: int = Field(default=8, ge=1)
-    """Responses by which the difficulty of a prompt is measured: 1 - pass rate."""
+    """Responses used to measure the difficulty of a prompt, 1 - pass rate."""
     measure_again: bool = True
-    """Whether each part is measured by the current policy and sorted anew before it begins; false keeps the first
+    """Whether each part is measured with the current policy and sorted again before it begins; false keeps the first
     order, a fixed curriculum."""
     hardest_first: bool = False
-    """Whether the order is turned round."""
+    """Whether the order is reversed."""
 
 
 def adaptive_difficulty(
     pool: Sequence[Prompt], count: int, context: SlotContext, *, config: AdaptiveDifficultyConfig
 ) -> list[int]:
-    """Return the next `count` indices of a walk through the parts; after the last part the first comes again.
+    """Return the next `count` indices, part by part; after the last part the first one follows again.
 
     Source: Zhang et al. 2025, Learning Like Humans (arXiv:2505.08364), adaptive difficulty curriculum learning. The
-    first measurement of the whole pool cuts it into parts; later ones reorder within the part that is next.
+    first measurement, of the whole pool, splits it into parts; later ones reorder only the next part.
     """
     memory = context.memory
     if "parts" not in memory:
@@ -60,7 +60,7 @@ def adaptive_difficulty(
 
 
 def _report_order(pool: Sequence[Prompt], context: SlotContext) -> None:
-    """Report the rank correlation of the order of the part that ended with the difficulty that its prompts then had."""
+    """Report the rank correlation between the finished part's order and the difficulty of its prompts when drawn."""
     from scipy.stats import spearmanr
 
     walked: list[list[int]] = context.memory["walked"]
@@ -78,7 +78,7 @@ def _report_order(pool: Sequence[Prompt], context: SlotContext) -> None:
 def _sorted(
     indices: Sequence[int], pool: Sequence[Prompt], context: SlotContext, config: AdaptiveDifficultyConfig
 ) -> list[int]:
-    """Sort by the pass rate of now, easiest first; equal ones keep their order, unverifiable ones count as hardest."""
+    """Sort by current pass rate, easiest first; ties keep their order, unverifiable prompts count as hardest."""
     rates = context.collector.probe([pool[index] for index in indices], config.num_samples).nan_to_num(0.0).tolist()
     difficulty = {index: 1 - rate for index, rate in zip(indices, rates, strict=True)}
     sign = -1 if config.hardest_first else 1

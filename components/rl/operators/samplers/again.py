@@ -1,4 +1,4 @@
-"""AGAIN: the curriculum of an earlier, similar learner that did best, mixed with one's own ALP-GMM."""
+"""AGAIN: the curriculum of the best similar earlier learner, mixed with the learner's own ALP-GMM."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ class AgainConfig(ALPGMMConfig):
     """ALP-GMM's constants, and how an earlier learner is chosen and followed."""
 
     explore: float = Field(default=0.1, ge=0, le=1)
-    """rho: share of even draws once an earlier learner was chosen."""
+    """rho: share of uniform draws once an earlier learner is chosen."""
     explore_first: float = Field(default=0.35, ge=0, le=1)
-    """Share of even draws before the first test."""
+    """Share of uniform draws before the first test."""
     test_tasks: int = Field(default=16, ge=1)
-    """Prompts, spread over the space, whose pass rates are what a learner knows."""
+    """Prompts, spread over the space, whose pass rates are a learner's knowledge vector."""
     k_neighbours: int = Field(default=5, ge=1)
-    """Earlier learners with the most similar knowledge, of which the best is followed."""
+    """Number of earlier learners with the most similar knowledge; the best of them is followed."""
     progress_threshold: float = Field(default=0.2, ge=0)
-    """Components of its mixtures with no more mean progress than this are left out."""
+    """Components of its mixtures with at most this mean progress are left out."""
     window: int = Field(default=50, ge=1)
-    """Rewards on its components whose mean must reach its own before its next mixture is taken."""
+    """Number of latest rewards on its components whose mean must reach the expert's before its next mixture."""
 
 
 def again(pool: Sequence[Prompt], count: int, context: SlotContext, *, config: AgainConfig) -> list[int]:
-    """Return `count` indices: ALP-GMM up to a first test, then components of an earlier learner and one's own.
+    """Return `count` indices: ALP-GMM until the first test, then components of an earlier learner and of its own.
 
-    Earlier learners come with the ledger (input `ledger`); without a tested one this stays ALP-GMM. Source: Portelas
+    Earlier learners come from input `ledger`; without a tested one this stays ALP-GMM. Source: Portelas
     et al. 2020, Meta Automatic Curriculum Learning (arXiv:2011.08463), and its released code (variant R).
     """
     space = task_space(pool, config.fields)
@@ -75,10 +75,10 @@ def _expert_lessons(
 
 
 def _current_lesson(space: TaskSpace, context: SlotContext, config: AgainConfig) -> dict[str, Any] | None:
-    """Return the lesson to draw from, the next one if the learner did as well on this one as the expert.
+    """Return the lesson to draw from: the next one once the learner does as well on this one as the expert did.
 
-    `context.memory` holds "lesson" (its number), "drawn" ([step, prompt id] drawn from it, reward still to come) and
-    "rewards" (the latest of those that came).
+    `context.memory` holds "lesson" (its number), "drawn" ([step, prompt id] drawn from it, reward pending) and
+    "rewards" (the latest received).
     """
     lessons: list[dict[str, Any]] = context.memory.get("lessons", [])
     if not lessons:
@@ -105,7 +105,7 @@ def _pick(
     rng: random.Random,
     context: SlotContext,
 ) -> int:
-    """Draw one task: evenly with probability `explore`, else from a component of either, drawn by mean progress."""
+    """Draw one task: uniformly with probability `explore`, else from a component of either, drawn by mean progress."""
     inherited = [mean[-1] for mean in lesson["means"]] if lesson else []
     weights = [*inherited, *component_weights(mixture)]
     if not weights or rng.random() < explore:

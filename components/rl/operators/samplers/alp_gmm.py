@@ -1,4 +1,4 @@
-"""ALP-GMM: tasks are drawn where the learner's rewards change most, found by a mixture over task and progress."""
+"""ALP-GMM: tasks are drawn where the learner's rewards change most, by a mixture over task and progress."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def alp_gmm(pool: Sequence[Prompt], count: int, context: SlotContext, *, config: ALPGMMConfig) -> list[int]:
-    """Return `count` indices: an even draw with probability rho, else a task of a component drawn by mean progress.
+    """Return `count` indices: a uniform draw with probability rho, else a task of a component drawn by mean progress.
 
     Source: Portelas et al. 2019, Teacher algorithms for curriculum learning of Deep RL in continuously parameterized
     environments (arXiv:1910.07224), algorithm 2. A task is the point of a prompt of the pool (see task_space).

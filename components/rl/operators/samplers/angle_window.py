@@ -1,4 +1,4 @@
-"""GAIN-RL's sampler: a window that moves from prompts of concentrated hidden states to the others."""
+"""GAIN-RL's sampler: a window that moves from prompts with concentrated hidden states to the others."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ class AngleWindowConfig(SlotConfig):
     prompts_per_epoch: int = Field(default=256, ge=1)
     """n: prompts drawn, none twice, before the window moves."""
     accuracy_step: float = Field(default=500.0, ge=0)
-    """Ranks by which accuracy moves the centre at most, up or down."""
+    """Maximum ranks by which accuracy moves the centre, up or down."""
     angle_step: float = Field(default=500.0, ge=0)
-    """Ranks by which concentration moves the centre at most."""
+    """Maximum ranks by which concentration moves the centre."""
     max_step: float = Field(default=1000.0, ge=0)
-    """Most ranks in one move; the centre never goes back."""
+    """Maximum ranks in one move; the centre never moves back."""
     target_accuracy: float = Field(default=0.5, ge=0, le=1)
-    """Accuracy that moves the centre neither way."""
+    """Accuracy that leaves the centre in place."""
     gain: float = Field(default=2.0, gt=0)
     """Factor inside both hyperbolic tangents."""
     lag: int = Field(default=1, ge=0, le=1)
-    """Epochs that a new centre waits before it is used: 1 in the released script."""
+    """Epochs before a new centre is used: 1 in the released script."""
     concentrated_first: bool = True
-    """Whether ranks go from the highest to the lowest concentration; false turns them round."""
+    """Whether ranks go from the highest to the lowest concentration; false reverses them."""
 
 
 def angle_window(pool: Sequence[Prompt], count: int, context: SlotContext, *, config: AngleWindowConfig) -> list[int]:
@@ -74,7 +74,7 @@ def next_centre(centre: float, accuracy: float, angle: float, config: AngleWindo
 def draw_window(size: int, count: int, centre: float, sigma: float, rng: random.Random) -> list[int]:
     """Draw ranks without replacement, each with probability proportional to exp(-((rank - centre) / sigma)^2 / 2).
 
-    The highest log-weights plus Gumbel noise win, which is the same law and does not underflow far from the centre.
+    Takes the highest log-weights plus Gumbel noise: the same distribution, without underflow far from the centre.
     """
 
     def key(rank: int) -> float:
@@ -85,7 +85,7 @@ def draw_window(size: int, count: int, centre: float, sigma: float, rng: random.
 
 
 def prompt_concentrations(pool: Sequence[Prompt], context: SlotContext, config: AngleWindowConfig) -> list[float]:
-    """Return the metric of every prompt; what all prompts share at their start counts as what stands before it."""
+    """Return the metric of every prompt; the common prefix of all prompts counts as the tokens before the question."""
     from components.rl.step.scoring import prompt_hidden
 
     start, end = question_span([prompt.tokens for prompt in pool])
@@ -96,9 +96,9 @@ def prompt_concentrations(pool: Sequence[Prompt], context: SlotContext, config: 
 
 
 def _begin_epoch(pool: Sequence[Prompt], context: SlotContext, config: AngleWindowConfig) -> None:
-    """Move the centre by what the last epoch showed, and draw the next epoch.
+    """Move the centre by the results of the last epoch, and draw the next epoch.
 
-    `context.memory["centres"]` holds the centre of every epoch and, with a lag, the one that waits.
+    `context.memory["centres"]` holds the centre of every epoch and, with a lag, the pending one.
     """
     memory = context.memory
     centres: list[float] = memory["centres"]

@@ -1,4 +1,4 @@
-"""SEC's sampler: a bandit over categories of prompts that is paid by the size of the advantages."""
+"""SEC's sampler: a bandit over categories of prompts, rewarded by the size of the advantages."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ class BoltzmannBanditConfig(CategoryConfig):
     """The bandit's constants."""
 
     learning_rate: float = Field(default=0.5, gt=0, le=1)
-    """alpha: how far a value moves to the newest reward of its category."""
+    """alpha: how far a value moves towards the newest reward of its category."""
     temperature: float = Field(default=1.0, gt=0)
-    """tau of the softmax over values: low draws the best category only, high draws evenly."""
+    """tau of the softmax over values: a low one draws only the best category, a high one draws uniformly."""
     initial_value: float = 0.0
-    """Q of every category before it was tried."""
+    """Q of every category before its first try."""
 
 
 def boltzmann_bandit(
     pool: Sequence[Prompt], count: int, context: SlotContext, *, config: BoltzmannBanditConfig
 ) -> list[int]:
-    """Return `count` indices: each prompt's category is drawn from softmax(Q / tau), the prompt evenly inside it.
+    """Return `count` indices: each prompt's category is drawn from softmax(Q / tau), the prompt uniformly within it.
 
-    Q(c) moves by TD(0) to the mean |advantage| of the category's responses of the last step; categories that did not
-    occur keep theirs. Source: Chen et al. 2025, Self-Evolving Curriculum (arXiv:2505.14970), section 3.
+    Q(c) moves by TD(0) towards the mean |advantage| of the category's responses in the last step; other categories
+    keep theirs. Source: Chen et al. 2025, Self-Evolving Curriculum (arXiv:2505.14970), section 3.
     """
     categories = members(pool, config.by)
     values = context.memory.setdefault("values", dict.fromkeys(categories, config.initial_value))

@@ -1,4 +1,4 @@
-"""Every prompt once per epoch, in an order that is drawn anew for each epoch."""
+"""Every prompt once per epoch, in a new random order for each epoch."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def epoch_shuffle(pool: Sequence[Prompt], count: int, context: SlotContext, *, config: NoConfig) -> list[int]:
-    """Return the next `count` indices of an endless walk through shuffled epochs.
+    """Return the next `count` indices of an endless sequence of shuffled epochs.
 
-    The order of epoch e depends on the seed and e only; what is remembered is how many indices were drawn.
+    The order of epoch e depends on the seed and e only; the memory holds the number of indices drawn.
     """
     drawn: int = context.memory.setdefault("drawn", 0)
     context.memory["drawn"] = drawn + count

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 class HighestVarianceConfig(SlotConfig):
-    """How many prompts count as the most varying ones, and how they are measured."""
+    """How many prompts are drawn from, and how they are measured."""
 
     top: int = Field(default=64, ge=1)
     """Prompts of highest variance p (1 - p) that are drawn from."""
     num_samples: int = Field(default=16, ge=2)
-    """Responses by which a prompt is measured before training, where the ledger does not know it."""
+    """Responses used to measure a prompt before training, if it is not in the ledger."""
 
 
 def highest_variance(
@@ -30,7 +30,7 @@ def highest_variance(
 ) -> list[int]:
     """Return `count` indices, drawn in shuffled rounds from the `top` prompts of highest reward variance.
 
-    The usual heuristic of few-prompt RLVR, for comparison. Pass rates are those before training and stay so.
+    The usual heuristic of few-prompt RLVR, for comparison. Pass rates are measured before training and not updated.
     """
     if "top" not in context.memory:
         rates = profile(pool, context, config.num_samples)

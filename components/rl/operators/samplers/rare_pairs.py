@@ -25,7 +25,7 @@ class RarePairsConfig(SlotConfig):
     high: float = Field(default=0.75, gt=0, lt=1)
     """Lowest pass rate of an easy prompt; it is brittle if its rate is below 1."""
     num_samples: int = Field(default=16, ge=2)
-    """M: responses by which a prompt is measured before training, where the ledger does not know it."""
+    """M: responses used to measure a prompt before training, if it is not in the ledger."""
 
     @model_validator(mode="after")
     def _ordered(self) -> RarePairsConfig:
@@ -35,11 +35,11 @@ class RarePairsConfig(SlotConfig):
 
 
 def rare_pairs(pool: Sequence[Prompt], count: int, context: SlotContext, *, config: RarePairsConfig) -> list[int]:
-    """Return `count` indices, hard and easy ones in turn; each pool is walked through in shuffled rounds.
+    """Return `count` indices, alternately hard and easy; each pool is used in shuffled rounds.
 
-    Pass rates are those before training and stay so. Source: Sheng et al. 2026, Beyond Variance (arXiv:2602.03452),
-    positive-negative pairing; thresholds reconstructed. Where no prompt lies in a pool's range, those of the lowest or
-    highest rate of all make the pool; `num_hard` and `num_easy` of the first step then say 0.
+    Pass rates are measured before training and not updated. Source: Sheng et al. 2026, Beyond Variance
+    (arXiv:2602.03452), positive-negative pairing; thresholds reconstructed. If no prompt lies in a pool's range, the
+    prompts with the lowest or highest rate form the pool, and `num_hard` or `num_easy` of the first step is 0.
     """
     if "pools" not in context.memory:
         rates = profile(pool, context, config.num_samples)
@@ -58,6 +58,6 @@ def _extreme(rates: Sequence[float], end: Callable[[Sequence[float]], float]) ->
 
 
 def _member(members: Sequence[int], place: int, side: int, seed: int) -> int:
-    """Return the member at a place of an endless walk through shuffled rounds."""
+    """Return the member at a position in an endless sequence of shuffled rounds."""
     walk, offset = divmod(place, len(members))
     return random.Random(f"{seed}/rare_pairs/{side}/{walk}").sample(members, len(members))[offset]

@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 
 class ReplayMixtureConfig(SlotConfig):
-    """What is replayed, and how much of it."""
+    """The replayed domains and their share."""
 
     replay_domains: tuple[str, ...] = ()
-    """Domains of the skills that are to be kept; none: every prompt is trained on alike."""
+    """Domains of the skills to keep; none: all prompts are treated alike."""
     replay_share: float = Field(default=0.3, gt=0, lt=1)
-    """Share of their prompts in what is drawn."""
+    """Share of their prompts among all draws."""
 
 
 def replay_mixture(
     pool: Sequence[Prompt], count: int, context: SlotContext, *, config: ReplayMixtureConfig
 ) -> list[int]:
-    """Return the next `count` indices: after any number of draws each part has had its share to within one prompt.
+    """Return the next `count` indices: after any number of draws each part has its share to within one prompt.
 
-    Each part goes through shuffled epochs of its own. What is remembered is how many of each were drawn.
+    Each part has its own shuffled epochs. The memory holds the number drawn from each.
 
     Source: Phan et al. 2025, Beyond Reasoning Gains (RECAP, arXiv:2510.21978), replay of general prompts in RLVR.
     """
@@ -53,7 +53,7 @@ def replay_mixture(
 
 
 def _member(members: Sequence[int], number: int, stream: str) -> int:
-    """Return member `number` of an endless walk through shuffled epochs."""
+    """Return member `number` of an endless sequence of shuffled epochs."""
     epoch, place = divmod(number, len(members))
     order = list(members)
     random.Random(f"{stream}/{epoch}").shuffle(order)

@@ -1,4 +1,4 @@
-"""DUMP's sampler: upper confidence bounds of how much is still learned from each distribution of prompts."""
+"""DUMP's sampler: upper confidence bounds on the learnability of each distribution of prompts."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ class UCBBanditConfig(CategoryConfig):
     window: int = Field(default=300, ge=1)
     """Latest responses of a category over which |advantage| is averaged."""
     exploration: float = Field(default=1.0, ge=0)
-    """c: weight of the bonus for categories that were seen less."""
+    """c: weight of the bonus for categories seen less often."""
     temperature: float = Field(default=0.1, gt=0)
     """tau of the softmax over the bounds."""
 
 
 def ucb_bandit(pool: Sequence[Prompt], count: int, context: SlotContext, *, config: UCBBanditConfig) -> list[int]:
-    """Return `count` indices: each prompt's category is drawn from softmax(UCB / tau), the prompt evenly inside it.
+    """Return `count` indices: each prompt's category is drawn from softmax(UCB / tau), the prompt uniformly within it.
 
-    Groups whose rewards are all equal have advantage 0, so what is solved or hopeless loses weight by itself.
+    Groups whose rewards are all equal have advantage 0, so solved and hopeless categories lose weight by themselves.
     Source: Wang et al. 2025, DUMP (arXiv:2504.09710), algorithm 1, and its released code.
     """
     categories = members(pool, config.by)
@@ -56,7 +56,7 @@ def ucb_bandit(pool: Sequence[Prompt], count: int, context: SlotContext, *, conf
 def upper_bounds(
     learnability: Mapping[str, float], num_responses: Mapping[str, int], exploration: float
 ) -> dict[str, float]:
-    """Return L_j + c sqrt(2 ln(N + 1) / (n_j + 1)), n_j responses of category j so far, N of all."""
+    """Return L_j + c sqrt(2 ln(N + 1) / (n_j + 1)), n_j the responses of category j so far, N their sum."""
     total = sum(num_responses.values())
     return {
         name: value + exploration * math.sqrt(2 * math.log(total + 1) / (num_responses[name] + 1))
@@ -65,7 +65,7 @@ def upper_bounds(
 
 
 def _latest(window: Window, size: int) -> Window:
-    """Keep the newest `size` responses; of a group that lies across the border, only as many as fit."""
+    """Keep the newest `size` responses; the oldest group kept is cut to fit."""
     kept: Window = []
     room = size
     for number, mean in reversed(window):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def uniform(pool: Sequence[Prompt], count: int, context: SlotContext, *, config: NoConfig) -> list[int]:
-    """Return `count` indices: no repeats within one draw where the pool is large enough, repeats across draws."""
+    """Return `count` indices: no repeats within one draw if the pool is large enough, repeats across draws."""
     draws: int = context.memory.setdefault("draws", 0)
     context.memory["draws"] = draws + 1
     generator = random.Random(f"{context.seed}/uniform/{draws}")

@@ -1,1 +1,1 @@
-"""Operators of this slot: what changes from step to step besides the weights and the learning rate."""
+"""Operators of this slot: settings that change from step to step."""

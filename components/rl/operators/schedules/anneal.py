@@ -1,4 +1,4 @@
-"""A sampling temperature that moves over the run."""
+"""A sampling temperature that changes over the run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from components.rl.step.settings import StepSettings
 
 
 class AnnealConfig(Params):
-    """Where the temperature goes, and along which curve."""
+    """The final temperature, and the curve to it."""
 
     final_temperature: float = Field(gt=0)
     """Temperature of the last step; the first step has the stage's `temperature`."""

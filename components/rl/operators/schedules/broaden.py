@@ -1,4 +1,4 @@
-"""BroRL: once the pass rate has stopped rising, many more responses to fewer prompts."""
+"""BroRL: once the pass rate stops rising, many more responses to fewer prompts."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 
 class BroadenConfig(SlotConfig):
-    """When the plateau is reached, and what then changes."""
+    """When a plateau is reached, and what changes then."""
 
     window: int = Field(default=20, ge=2)
-    """Steps whose pass rates decide."""
+    """Number of steps whose pass rates are fitted."""
     min_slope: float = 0.0005
-    """It is a plateau when the pass rate rises by less than this per step over the window."""
+    """A plateau: the pass rate rises by less than this per step over the window."""
     group_factor: int = Field(default=32, ge=2)
-    """Responses to each prompt grow by this: 16 to 512 in the paper."""
+    """Factor of the responses per prompt: 16 to 512 in the paper."""
     prompt_factor: float = Field(default=0.25, gt=0, le=1)
-    """Prompts of a step shrink by this, to one at least."""
+    """Factor of the prompts per step, with at least one left."""
 
 
 def broaden(settings: StepSettings, context: SlotContext, *, config: BroadenConfig) -> StepSettings:
-    """Return the stage's settings before the plateau, the broad ones from there on.
+    """Return the stage's settings before the plateau, the broad ones after it.
 
     The learning rate grows with the square root of the number of responses in a step.
 
@@ -59,7 +59,7 @@ def broaden(settings: StepSettings, context: SlotContext, *, config: BroadenConf
 
 
 def step_rates(visits: Iterable[Visit]) -> list[tuple[int, float]]:
-    """Return (step, share of right ones among verified responses) of every step with any, in order."""
+    """Return (step, share of right ones among verified responses) for every step that has any, in order."""
     right, verified = Counter[int](), Counter[int]()
     for visit in visits:
         right[visit.step] += visit.num_right

@@ -8,5 +8,5 @@ from components.rl.step.settings import StepSettings
 
 
 def constant(settings: StepSettings, context: SlotContext, *, config: NoConfig) -> StepSettings:
-    """Return the settings as the stage has them."""
+    """Return the stage's settings unchanged."""
     return settings
