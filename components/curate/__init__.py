@@ -1,1 +1,1 @@
-"""Stage curate: from sources to a clean, verifiable, well described dataset."""
+"""The curate stage: from sources to a clean, verifiable, documented dataset."""

@@ -1,4 +1,4 @@
-"""Draft: a row on its way through curation."""
+"""Candidate: a row during curation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from components.tasks.source import SourceRow
 
 @dataclass(frozen=True)
 class Candidate:
-    """A verifiable item, perhaps with a response; or plain text without an item."""
+    """A verifiable item with or without a response, or plain text without an item."""
 
     id: str
     domain: str
@@ -23,18 +23,18 @@ class Candidate:
     item: Item | None = None
     response: str | None = None
     turns: tuple[str, ...] = ()
-    """With a response: what the policy's turns before it say."""
+    """With a response: the text of the policy's earlier turns."""
     text: str | None = None
     extras: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def content(self) -> str:
-        """Return what is compared with other rows and with evaluation sets: the text, or the prompt."""
+        """Return the text to compare with other rows and with evaluation sets: the text, or the prompt."""
         return self.text if self.text is not None else self._item.prompt
 
     @property
     def questions(self) -> tuple[str, ...]:
-        """Return what the user says in each of the messages; nothing for a prompt or a text."""
+        """Return the content of the user's messages; empty for a prompt or a text."""
         messages = self.item.messages if self.item else ()
         return tuple(message.content or "" for message in messages if message.role == "user")
 
@@ -44,7 +44,7 @@ class Candidate:
         return self.item
 
     def with_extras(self, **extras: Any) -> Candidate:
-        """Return the draft with further fields for its row."""
+        """Return the draft with additional fields for its row."""
         return replace(self, extras={**self.extras, **extras})
 
 
@@ -56,12 +56,12 @@ class RowCheck(Protocol):
         ...
 
     def keep(self, draft: Candidate) -> None:
-        """Take note of a draft that passed all checks."""
+        """Record a draft that passed all checks."""
         ...
 
 
 def candidate_of(row: SourceRow, source: int, domain: str | None) -> Candidate:
-    """Return the draft of a source's row; `domain` is the recipe's, which wins over the row's own.
+    """Return the draft of a source's row; `domain` is the recipe's, which takes precedence over the row's own.
 
     Raises InputError when neither names a domain.
     """

@@ -1,4 +1,4 @@
-"""Collect: rows are drawn from the sources, checked, and graded by difficulty, with every drop counted."""
+"""Draws rows from the sources, checks them and grades their difficulty, counting every drop."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from components.tasks.source import BadRow, SourceRequest, SourceRow, SourceRows
 
 DRAWS_PER_ROW = 20
 SPARE_DRAWS = 10_000
-"""An endless source that gives fewer new rows than one in DRAWS_PER_ROW is exhausted for practical purposes."""
+"""An endless source with fewer than one new row in DRAWS_PER_ROW draws counts as exhausted."""
 UNLIMITED = 1 << 62
 BAD_ROW, SURPLUS = "bad_row", "surplus"
 
 
 @dataclass
 class SourceTally:
-    """What became of the rows of one source."""
+    """Counts of the rows of one source."""
 
     domain: str | None
     origin: dict[str, Any] = field(default_factory=dict)
@@ -34,24 +34,24 @@ class SourceTally:
 
     @property
     def missing(self) -> int:
-        """Return how many rows were asked for and could not be had."""
+        """Return how many requested rows could not be provided."""
         return max(0, self.wanted - self.kept) if self.wanted is not None else 0
 
 
 @dataclass
 class CollectedRows:
-    """Kept rows in the order of their sources, and what is known of all that were drawn."""
+    """Kept rows in the order of their sources, and statistics of all drawn rows."""
 
     tallies: list[SourceTally] = field(default_factory=list)
     kept: list[Candidate] = field(default_factory=list)
     prompt_chars: Counter[int] = field(default_factory=Counter)
     answer_chars: Counter[int] = field(default_factory=Counter)
     pass_rates: list[float] = field(default_factory=list)
-    """Of all prompts that were measured, kept or not."""
+    """Of all measured prompts, kept or not."""
     domains: Counter[str] = field(default_factory=Counter)
 
     def note_drawn(self, draft: Candidate) -> None:
-        """Count a row that was drawn, for the histograms before curation."""
+        """Count a drawn row, for the histograms before curation."""
         self.domains[draft.domain] += 1
         self.prompt_chars[len(draft.content)] += 1
         if draft.item is not None:
@@ -60,22 +60,22 @@ class CollectedRows:
 
 @dataclass(frozen=True)
 class RowCollector:
-    """Fills a collection source by source; later sources see what earlier ones left."""
+    """Fills a collection source by source; checks compare later sources with the rows kept from earlier ones."""
 
     checks: Sequence[RowCheck]
     difficulty: Difficulty | None
     candidates: float
-    """Checked rows per wanted one at most: more than 1 only where difficulty selects among them."""
+    """Maximum checked rows per wanted row: above 1 only if difficulty selects among them."""
     kept_share: float
-    """The part of all prompts that the split keeps, for the limit of draws."""
+    """Share of all prompts that the split keeps, for the limit on draws."""
     progress: Callable[[int], None]
-    """Is told how many rows have been kept so far."""
+    """Called with the number of rows kept so far."""
     collection: CollectedRows = field(default_factory=CollectedRows)
 
     def take(
         self, source: Bound, request: SourceRequest, *, position: int, domain: str | None, want: int | None
     ) -> None:
-        """Draw from one source until `want` rows are kept, or it ends."""
+        """Draw from one source until `want` rows are kept or it is exhausted."""
         request = replace(request, limit=self._limit(want))
         opened: SourceRows = source(request)
         tally = SourceTally(domain=domain, origin=dict(opened.origin), wanted=want)

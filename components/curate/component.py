@@ -22,7 +22,7 @@ CARD = Path(__file__).parent / "pages" / "card.html"
 
 
 def sources(params: CurateParams) -> Iterator[Bound | str | Path]:
-    """Name the chosen sources and demonstrators, the verifiers that rows of these sources may name, and the page."""
+    """Yield the chosen sources and demonstrators, the verifiers that rows of the sources may name, and the page."""
     yield from (CARD, DOCUMENT)
     for share in params.sources:
         source = share.source.resolve()
@@ -34,12 +34,12 @@ def sources(params: CurateParams) -> Iterator[Bound | str | Path]:
 
 
 def verifies(params: CurateParams) -> tuple[str, ...]:
-    """Name the input whose rows are verified, if any are."""
+    """Return the input whose rows are verified, if any."""
     return ("dataset",) if params.verifiability or params.difficulty else ()
 
 
 def memory(params: CurateParams, model: ModelSizes | None, resources: Resources) -> MemoryEstimate | None:
-    """Return what the policy that measures difficulty takes; None without one, when rows are all there is."""
+    """Return the memory of the policy that measures difficulty; None without difficulty."""
     return sampling_memory(params, model, resources) if params.difficulty else None
 
 

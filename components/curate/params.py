@@ -19,14 +19,14 @@ from components.tasks.source import SourceConfig
 
 
 class DemonstratorShare(Params):
-    """One way of writing responses, and how often it is taken."""
+    """A demonstrator and how often it is used."""
 
     demonstrator: Annotated[OperatorSpec, DEMONSTRATOR]
     """The demonstrator with its config keys."""
     weight: float = Field(default=1.0, gt=0)
     """Its share among the demonstrators of its source, relative to theirs."""
     label: str | None = None
-    """What rows say under `quality`; the demonstrator's name when none is given."""
+    """Value of `quality` in its rows; by default the demonstrator's name."""
 
     @model_validator(mode="after")
     def _known(self) -> DemonstratorShare:
@@ -40,11 +40,11 @@ class SourceShare(Params):
     source: Annotated[OperatorSpec, SOURCE]
     """The source with its config keys."""
     domain: str | None = Field(default=None, min_length=1)
-    """The domain of its rows; none keeps the domain that rows bring along."""
+    """The domain of its rows; none keeps each row's own."""
     weight: float = Field(default=1.0, gt=0)
     """Its share of `size` among the sources without a count."""
     count: int | None = Field(default=None, ge=0)
-    """How many rows to take from it, whatever the weights say."""
+    """How many rows to take from it, regardless of the weights."""
     demonstrators: tuple[DemonstratorShare, ...] = ()
     """The mixture that writes its responses; without one, rows keep their response or get the reference answer."""
 
@@ -55,7 +55,7 @@ class SourceShare(Params):
 
     @property
     def endless(self) -> bool:
-        """Return whether the source makes as many rows as it is asked for."""
+        """Return whether the source makes any number of rows."""
         config = self.source.resolve().config
         return isinstance(config, SourceConfig) and config.endless
 
@@ -66,11 +66,11 @@ class CurateParams(Params):
     sources: tuple[SourceShare, ...] = Field(min_length=1)
     """Where rows come from."""
     kind: Literal["prompts", "demonstrations", "corpus"] = "prompts"
-    """What is made: prompts to be answered, prompts with responses, or plain text."""
+    """What to make: prompts, prompts with responses, or plain text."""
     size: int | None = Field(default=None, ge=0)
-    """How many rows to make, divided over the sources by weight; none takes all that the sources hold."""
+    """How many rows to make, divided among the sources by weight; none takes all rows of the sources."""
     split: tuple[float, float] = (0.0, 1.0)
-    """Keep prompts whose hash falls into this part of [0, 1); stages with separate parts share no prompt."""
+    """Keep prompts whose hash falls in this part of [0, 1); stages with disjoint parts share no prompt."""
     dedup: DedupConfig = DedupConfig()
     """Removal of duplicates."""
     decontaminate: Annotated[DecontaminateConfig | None, SWITCH] = DecontaminateConfig()
@@ -78,11 +78,11 @@ class CurateParams(Params):
     verifiability: Annotated[VerifiabilityConfig | None, SWITCH] = VerifiabilityConfig()
     """Proof that each row's verifier accepts the reference answer and rejects mutated ones."""
     difficulty: Annotated[DifficultyConfig | None, SWITCH] = None
-    """Selection by the pass rate that the model at input `policy` reaches."""
+    """Selection by the pass rate of the model at input `policy`."""
     separator: str = "\n"
-    """What stands between prompt and response in a corpus."""
+    """Text between prompt and response in a corpus."""
     shuffle: bool = True
-    """Whether rows are put into a random order; otherwise they follow their sources."""
+    """Whether rows are shuffled; otherwise they follow the order of the sources."""
 
     @model_validator(mode="after")
     def _consistent(self) -> CurateParams:

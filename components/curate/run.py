@@ -1,4 +1,4 @@
-"""The curate stage: draw, check, grade, write, and say what was done."""
+"""The curate stage: draw, check, grade and write rows, and report the counts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run(context: StageContext[CurateParams]) -> None:
 def allot(sources: tuple[SourceShare, ...], size: int | None) -> list[int | None]:
     """Return how many rows each source gives: its count, or its share of what `size` leaves, by largest remainder.
 
-    None means all that the source holds. Raises InputError when the counts exceed `size`.
+    None means all rows of the source. Raises InputError if the counts exceed `size`.
     """
     if size is None:
         return [share.count for share in sources]
@@ -88,7 +88,7 @@ def _collect(context: StageContext[CurateParams], counts: list[int | None]) -> C
 
 
 def _checks(context: StageContext[CurateParams]) -> list[RowCheck]:
-    """Return the checks in their order: cheap ones first, and each row is dropped for the first that it fails."""
+    """Return the checks in order, cheap ones first; a row is dropped for the first one it fails."""
     params = context.params
     checks: list[RowCheck] = []
     if params.split != (0.0, 1.0):

@@ -1,4 +1,4 @@
-"""Splits by hash: stages with separate ranges never share a prompt, whatever their sources and seeds."""
+"""Splits by hash: stages with disjoint ranges never share a prompt, whatever their sources and seeds."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class HashSplit:
         self._low, self._high = low, high
 
     def reject(self, draft: Candidate) -> str | None:
-        """Return "other_split" for a row of another part."""
+        """Return "other_split" for a row outside the range."""
         place = int(hash_parts("split", normalised(draft.content))[:8], 16) / SPAN
         return None if self._low <= place < self._high else "other_split"
 
     def keep(self, draft: Candidate) -> None:
-        """Kept rows change nothing here."""
+        """Do nothing: kept rows have no effect on this check."""

@@ -1,4 +1,4 @@
-"""How a recipe turns a part on and off: `off` leaves it out, `on` takes its defaults, an object configures it."""
+"""Optional parts of a recipe: `off` disables one, `on` enables it with defaults, an object configures it."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def compare_with_baseline(
 ) -> Metrics:
     """Write comparison.json and return the differences of pass@1 (ours minus the baseline's) by metric name.
 
-    Prompts are paired by id; p-values are Holm-adjusted over the domains. Raises InputError when the two evaluations
+    Prompts are paired by id; p-values are Holm-adjusted over the domains. Raises InputError if the two evaluations
     share no prompt.
     """
     report: dict[str, dict[str, Any]] = {}
@@ -54,7 +54,7 @@ def _pairs(
 
 
 def _compare_domain(pairs: Sequence[tuple[PassRateRow, PassRateRow]], bootstrap: Bootstrap) -> dict[str, Comparison]:
-    """Compare pass@1, and pass@k at the largest k that all prompts of both evaluations have samples for."""
+    """Compare pass@1, and pass@k at the largest k for which all prompts of both evaluations have samples."""
     largest = min(_verified(row) for pair in pairs for row in pair)
     sides = [[pair[side] for pair in pairs] for side in (0, 1)]
     compared: dict[str, Comparison] = {}

@@ -1,4 +1,4 @@
-"""What an evaluation writes down: metrics, curves, calibration and samples to read."""
+"""The output of an evaluation: metrics, curves, calibration and samples to read."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from components.measure.summary import PromptTable, calibrations, over_domains, 
 Metrics = dict[str, Interval | float]
 
 OVERALL = ("pass_at_1", "mean_tokens", "entropy", "finished_share")
-"""Statistics that every prompt has, so that a mean over domains says something."""
+"""Statistics that every prompt has, so that a mean over domains is meaningful."""
 MAX_FAILED_SAMPLES = 20
-"""Responses with a failed verification that samples.jsonl shows of each domain."""
+"""Maximum responses with a failed verification in samples.jsonl, per domain."""
 
 
 @dataclass(frozen=True)
 class DomainReport:
-    """All that was measured on one domain."""
+    """All measurements on one domain."""
 
     table: PromptTable
     intervals: dict[str, Interval]
@@ -66,7 +66,7 @@ def measure_domain(outcomes: Sequence[ItemOutcomes], ks: Sequence[int], bootstra
 
 
 def all_metrics(reports: Mapping[str, DomainReport], bootstrap: Bootstrap) -> Metrics:
-    """Return the entries of metrics.json: every domain's, and means over domains where all domains have a value."""
+    """Return the entries of metrics.json: every domain's, and means over domains if all domains have a value."""
     metrics: Metrics = {}
     for domain, report in reports.items():
         metrics |= report.metrics(domain)
@@ -80,7 +80,7 @@ def all_metrics(reports: Mapping[str, DomainReport], bootstrap: Bootstrap) -> Me
 
 
 def headline(reports: Mapping[str, DomainReport], metrics: Metrics) -> dict[str, float]:
-    """Return what tables and expressions see: the means first, then every domain's numbers but its calibration."""
+    """Return the metrics shown in tables and expressions: means first, then each domain's, without calibration."""
     wanted = ["pass_at_1", "entropy", "mean_tokens", "num_failed", *(n for n in metrics if n.startswith("delta_"))]
     for domain, report in reports.items():
         count = report.num_samples
@@ -107,7 +107,7 @@ def write_report(folder: Path, reports: Mapping[str, DomainReport], metrics: Met
 
 
 def browse_rows(outcomes: Sequence[ItemOutcomes], prompts: int, responses: int) -> Iterator[dict[str, Any]]:
-    """Yield responses to read: the first ones of the first prompts, then failed ones wherever they are."""
+    """Yield responses to read: the first ones of the first prompts, and failed ones of any prompt."""
     failed_left = MAX_FAILED_SAMPLES
     for number, outcome in enumerate(outcomes):
         for index, verdict in enumerate(outcome.verdicts):

@@ -1,4 +1,4 @@
-"""The evaluate stage: sample every prompt, verify every response, write what was measured."""
+"""The evaluate stage: sample every prompt, verify every response, write the measurements."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The replay stage: give a model back what it forgot while it learned something else."""
+"""The replay stage: restore what a model forgot while it learned something else."""

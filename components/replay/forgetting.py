@@ -1,4 +1,4 @@
-"""How much of each domain was forgotten, and what share of the rehearsal it gets for it."""
+"""How much of each domain was forgotten, and its resulting share of the rehearsal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Ledger = Mapping[str, Mapping[str, PassRateRow]]
 def measure_forgetting(before: Ledger, after: Ledger, bootstrap: Bootstrap) -> dict[str, Interval]:
     """Return domain -> pass@1 before minus after, over the prompts that both evaluations verified.
 
-    Domains that share no such prompt are left out: nothing is known of them.
+    Domains without such a prompt are left out, as nothing was measured.
     """
     drops: dict[str, Interval] = {}
     for domain in sorted(before.keys() & after.keys()):
@@ -26,7 +26,7 @@ def measure_forgetting(before: Ledger, after: Ledger, bootstrap: Bootstrap) -> d
 
 
 def forgotten(drops: Mapping[str, Interval]) -> list[str]:
-    """Return the domains whose drop is surely above 0: its whole interval is."""
+    """Return the domains whose drop has its whole interval above 0."""
     return [domain for domain, drop in drops.items() if drop.low > 0]
 
 
@@ -34,7 +34,7 @@ def rehearsal_shares(domains: Iterable[str], drops: Mapping[str, Interval], keep
     """Return the share of each domain, summing to 1.
 
     Forgotten domains divide 1 - `keep_share` in proportion to their drops; the others divide `keep_share` equally.
-    When none, or every one, is forgotten there is one group only, and it gets all.
+    If none or all are forgotten, the only group gets everything.
     """
     names = sorted(domains)
     lost = {name: drops[name].value for name in forgotten(drops) if name in names}

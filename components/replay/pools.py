@@ -1,6 +1,6 @@
-"""Where examples come from: verified demonstrations, recorded rollouts, fresh samples of the model itself.
+"""Sources of examples: verified demonstrations, recorded rollouts, fresh samples of the model itself.
 
-Each source yields rows of kind "demonstrations" with their "origin"; only responses that the verifier accepted.
+Each source yields rows of kind "demonstrations" with their "origin", and only responses that the verifier accepted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Turns = tuple[str, ...]
 
 @dataclass
 class Tally:
-    """What became of the responses that were looked at, per domain."""
+    """Outcomes of the responses examined, per domain."""
 
     right: Counter[str] = field(default_factory=Counter)
     rejected: Counter[str] = field(default_factory=Counter)
@@ -37,14 +37,14 @@ class Tally:
 
 @dataclass(frozen=True)
 class Pools:
-    """All that may be rehearsed, by domain."""
+    """All data for rehearsal, by domain."""
 
     demonstrations: Mapping[str, list[tuple[Item, Turns]]]
-    """Responses of earlier datasets, not yet verified; of a conversation all turns of the policy, the response last."""
+    """Responses of earlier datasets, not yet verified; for a conversation all turns of the policy, the response last."""
     rollouts: Mapping[str, list[tuple[Item, Turns]]]
-    """Recorded responses that were verified right, the latest first."""
+    """Recorded right responses, the latest first."""
     prompts: Mapping[str, list[Item]]
-    """Prompts to sample on: those of rollouts, or where a domain has none, of datasets."""
+    """Prompts to sample on: from the rollouts, or for a domain without rollouts from the datasets."""
 
     @property
     def domains(self) -> list[str]:
@@ -53,7 +53,7 @@ class Pools:
 
 
 def read_pools(datasets: Sequence[Input], rollouts: Sequence[Input]) -> Pools:
-    """Read all rows; raise InputError when no row has a domain's prompt."""
+    """Read all rows; raise InputError if there are none."""
     demonstrations: dict[str, list[tuple[Item, Turns]]] = defaultdict(list)
     recorded: dict[str, list[tuple[int, Item, Turns]]] = defaultdict(list)
     seen: dict[str, dict[str, Item]] = defaultdict(dict)
@@ -81,7 +81,7 @@ def read_pools(datasets: Sequence[Input], rollouts: Sequence[Input]) -> Pools:
 
 
 def gold(pools: Pools, domain: str, seed: int, tally: Tally) -> Iterator[Row]:
-    """Yield demonstrations whose verifier accepts them, in a random order; verified only as far as they are taken."""
+    """Yield demonstrations that their verifier accepts, in random order; each is verified only when requested."""
     pairs = pools.demonstrations.get(domain, [])
     for item, turns in _shuffled(pairs, derive_rng(seed, "gold", domain)):
         verdict = verify(item, turns[-1])
@@ -92,7 +92,7 @@ def gold(pools: Pools, domain: str, seed: int, tally: Tally) -> Iterator[Row]:
 
 
 def recorded_rollouts(pools: Pools, domain: str) -> Iterator[Row]:
-    """Yield recorded right responses, the latest first: the closest to what the model does now."""
+    """Yield recorded right responses, the latest first, as they are closest to the current model's."""
     for item, turns in pools.rollouts.get(domain, []):
         yield _row(item, turns, "rollouts")
 
@@ -108,7 +108,7 @@ def own(
 ) -> Iterator[Row]:
     """Yield fresh responses of the model that are finished and verified right (rejection sampling).
 
-    Prompt by prompt they are dealt out in rounds, so that the first ones come from as many prompts as there are.
+    They come in rounds of one per prompt, so that the first ones cover as many prompts as possible.
     """
     if not config.num_samples or domain not in pools.prompts:
         return
@@ -136,7 +136,7 @@ def take(rows: Iterable[Row], count: int, max_per_prompt: int) -> list[Row]:
             continue
         known.add(row["response"])
         taken.append(row)
-        if len(taken) == count:  # asked for before the next row, which may cost a verification
+        if len(taken) == count:  # checked before the next row, which may cost a verification
             break
     return taken
 
@@ -146,7 +146,7 @@ def _row(item: Item, turns: Turns, origin: str) -> Row:
 
 
 def _turns(row: Row, item: Item, where: str) -> Turns:
-    """Return what the policy wrote in a row; raise InputError where its item leaves another number of turns open."""
+    """Return the policy's turns in a row; raise InputError if their number is not the item's number of open turns."""
     turns = (*(row.get("turns") or ()), row["response"])
     wanted = num_turns(item.messages) if item.messages else 1
     if len(turns) != wanted:

@@ -1,4 +1,4 @@
-"""The rehearsal set: which examples of which domains, in which shares, and the card that says why."""
+"""The rehearsal set: examples by domain and share, and the card with the reasons."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """Rows to train on, and the share that each domain gets of the training, whatever its number of rows."""
+    """Rows to train on, and each domain's share of the training, regardless of its number of rows."""
 
     rows: list[Row]
     shares: dict[str, float]
@@ -44,7 +44,7 @@ class Assembler:
         seed: int,
         progress: Progress,
     ) -> None:
-        """Raise InputError for `sources` or a `mixture` with a domain that there is no data of."""
+        """Raise InputError for a domain in `sources` or `mixture` without data."""
         self._pools, self._drops, self._params = pools, drops, params
         self._sampler, self._seed, self._progress = sampler, seed, progress
         self._tally = Tally()
@@ -54,7 +54,7 @@ class Assembler:
             require_domain(name, pools.domains, "mixture")
 
     def assemble(self) -> Rehearsal:
-        """Fill each domain's share; raise StageFailed when there is nothing usable, or none of a mixture's domain."""
+        """Fill each domain's share; raise StageFailed if no row, or no row of a domain in `mixture`, is usable."""
         rows: dict[str, list[Row]] = {}
         for domain, share in self._shares(self._pools.domains).items():
             found = self._fill(domain, round(share * self._params.num_examples))
@@ -81,9 +81,9 @@ class Assembler:
         return next((found for rows in draws if (found := take(rows, count, self._params.max_per_prompt))), [])
 
     def _sources(self, domain: str) -> tuple[Source, ...]:
-        """Return where a domain's examples come from, best first.
+        """Return the sources of a domain's examples, best first.
 
-        Without a measurement, a domain that the rollouts are of is the one just learnt.
+        Without a measurement, domains in the rollouts count as just learnt, others as forgotten.
         """
         if domain in self._params.sources:
             return self._params.sources[domain]
@@ -111,7 +111,7 @@ class Assembler:
 def _card(
     rows: Sequence[Row], shares: Mapping[str, float], drops: Mapping[str, Interval], pools: Pools, tally: Tally
 ) -> dict[str, Any]:
-    """Return card.json: per domain its share and the reason, where its rows are from, and what was refused."""
+    """Return card.json: per domain its share and the reason, the origins of its rows, and the refusals."""
     lost = forgotten(drops)
     by_domain = {domain: [row for row in rows if row["domain"] == domain] for domain in shares}
     offered = Counter({domain: len(found) for domain, found in pools.demonstrations.items()})

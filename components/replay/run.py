@@ -33,9 +33,9 @@ def run(ctx: StageContext[ReplayParams]) -> None:
     params = ctx.params
     policy = load_policy(ctx.input("model").path, device=ctx.device, dtype=params.dtype, lora=params.lora)
     folder = ctx.output("dataset")
-    if not (folder / CARD).is_file():  # a resumed stage finds the set where it had written it
+    if not (folder / CARD).is_file():  # a resumed stage has already written the set
         _write_rehearsal(ctx, policy, folder)
-    # A verifier may run out of time on one rank and not on another: all of them train on what the first one kept.
+    # A verifier may time out on one rank and not on another, so all ranks train on the rows of the first.
     rows, card = current_ranks().first_says(lambda: (read_rows(folder), json.loads((folder / CARD).read_text("utf-8"))))
     shares = {domain: entry["share"] for domain, entry in card["rehearsal"].items() if entry["share"] > 0}
     trained = params.model_copy(update={"mixture": shares})
@@ -58,7 +58,7 @@ def _write_rehearsal(ctx: StageContext[ReplayParams], policy: Policy, folder: Pa
 
 
 def _forgetting(ctx: StageContext[ReplayParams]) -> dict[str, Interval]:
-    """Return the drop of every domain that both evaluations measured; empty when they are not connected."""
+    """Return the drop of every domain that both evaluations measured; empty if they are not connected."""
     before, after = ([read_ledger(artifact.path) for artifact in ctx.inputs(port)] for port in ("before", "after"))
     if len(before) != len(after):
         raise InputError("forgetting is measured between two evaluations: connect 'before' and 'after', or neither")

@@ -1,4 +1,4 @@
-"""Candidates of a selection: which models there are, in what order, and which are the same."""
+"""Candidates of a selection: the models, their order, and which are identical."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _PORT_NAME = re.compile(r"[\w.,=\[\]-]+")
 
 @dataclass(frozen=True)
 class Candidate:
-    """A model that may be chosen. The order of candidates is what "earliest" means."""
+    """A model that may be chosen. The order of candidates defines "earliest"."""
 
     name: str
     path: Path
     digest: str
-    """Of the files alone, so that equal models are recognised wherever they come from."""
+    """Digest of the files alone, so that identical models are recognised whatever their source."""
     step: int | None = None
-    """Training step, for a model out of Checkpoints."""
+    """Training step, for a model from Checkpoints."""
 
 
 def find_candidates(checkpoints: Sequence[Input], models: Sequence[Input]) -> tuple[list[Candidate], dict[str, str]]:
@@ -52,7 +52,7 @@ def model_digest(folder: Path) -> str:
 
 
 def copy_model(source: Path, target: Path) -> None:
-    """Copy a model folder's files, without the read-only mode that stored artifacts have."""
+    """Copy a model folder's files, without the read-only mode of stored artifacts."""
     for path in sorted(source.rglob("*")):
         if path.is_file():
             copy = target / path.relative_to(source)
@@ -74,5 +74,5 @@ def _candidate(name: str, path: Path, step: int | None = None) -> Candidate:
 
 
 def _source_name(artifact: Input) -> str:
-    """Return "stage.port"; for a path or URI, which may name this machine, a name made of the content."""
+    """Return "stage.port"; for a path or URI, which may name this machine, a name derived from the content."""
     return artifact.source if _PORT_NAME.fullmatch(artifact.source) else f"model-{artifact.digest[:12]}"

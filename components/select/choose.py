@@ -1,6 +1,6 @@
 """The rule of selection, without any sampling: constraints, then the objective, then ties.
 
-1. A candidate is eligible when it holds every constraint. Drops are paired by prompt against the baseline.
+1. A candidate is eligible if it satisfies every constraint. Drops are paired by prompt against the baseline.
 2. The best is the eligible candidate with the highest objective (the earliest of equals).
 3. A candidate is tied with the best when the paired bootstrap interval of their difference does not lie above 0.
 4. The tie rule chooses among the tied: the earliest, the highest entropy, or the best itself.
@@ -25,11 +25,11 @@ class ConstraintCheck:
     measured: Interval
     """The value for min_value; candidate minus baseline for max_drop."""
     shortfall: float
-    """How far the limit is missed; 0 when it holds."""
+    """How far the limit is missed; 0 if satisfied."""
 
     @property
     def holds(self) -> bool:
-        """Return whether the limit is kept."""
+        """Return whether the limit is satisfied."""
         return self.shortfall == 0
 
     def describe(self) -> str:
@@ -43,19 +43,19 @@ class ConstraintCheck:
 
 @dataclass(frozen=True)
 class Judged:
-    """One candidate with everything that decided about it."""
+    """One candidate with the measurements behind its verdict."""
 
     scores: Scores
     objective: Interval
     checks: tuple[ConstraintCheck, ...]
     behind: Interval | None = None
-    """Best minus this one, paired; None where it was not compared."""
+    """Best minus this one, paired; None if not compared."""
     status: str = "rejected"
     """chosen, tied, worse or rejected."""
 
     @property
     def shortfall(self) -> float:
-        """Return by how much all constraints together are missed."""
+        """Return the summed shortfall of all constraints."""
         return sum(check.shortfall for check in self.checks)
 
 
@@ -67,14 +67,14 @@ class Choice:
     """Index into `judged`."""
     judged: tuple[Judged, ...]
     satisfied: bool
-    """Whether the chosen one holds every constraint."""
+    """Whether the chosen candidate satisfies every constraint."""
     reason: str
 
 
 def choose(
     candidates: Sequence[Scores], baseline: Scores | None, params: SelectParams, domains: Sequence[str], seed: int
 ) -> Choice:
-    """Apply the rule; raise StageFailed when no candidate is eligible and `if_none` says so."""
+    """Apply the rule; raise StageFailed if no candidate is eligible and `if_none` is fail."""
     bootstrap = params.bootstrap(seed)
     weights = params.objective.domain_weights(list(domains))
     judged = [
@@ -122,7 +122,7 @@ def _check(scores: Scores, baseline: Scores | None, constraint: Constraint, boot
         kept = baseline.values[constraint.metric, constraint.domain]
         measured, limit = bootstrap.mean_interval(values - kept), -constraint.max_drop
     value = measured.low if constraint.confident else measured.value
-    # no measurement at all is no evidence that the limit holds; 1 is the whole range of a metric
+    # without a measurement there is no evidence that the limit is satisfied; 1 is the whole range of a metric
     shortfall = 1.0 if measured.n == 0 else max(0.0, limit - value)
     return ConstraintCheck(constraint, measured, shortfall if shortfall > 1e-12 else 0.0)
 

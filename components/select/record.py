@@ -1,4 +1,4 @@
-"""What a selection leaves on record: the table of all candidates, their ledgers, and the chosen one's metrics."""
+"""The record of a selection: the table of all candidates, their ledgers, and the chosen one's metrics."""
 
 from __future__ import annotations
 

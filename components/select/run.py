@@ -50,7 +50,7 @@ def run(ctx: StageContext[SelectParams]) -> None:
 
 
 def _needs(ctx: StageContext[SelectParams], domains: list[str]) -> list[Need]:
-    """Return what must be measured; raise InputError for what the dataset or num_samples cannot give."""
+    """Return what must be measured; raise InputError for what the dataset or num_samples do not allow."""
     params = ctx.params
     params.check_domains(domains)
     wanted = [("objective", params.objective.metric, name) for name in params.objective.domain_weights(domains)]
@@ -67,7 +67,7 @@ def _needs(ctx: StageContext[SelectParams], domains: list[str]) -> list[Need]:
 
 
 class _Measurer:
-    """Samples models on the development set; all get the same random numbers, so that pairs compare well."""
+    """Samples models on the development set, all with the same random numbers for paired comparison."""
 
     def __init__(self, ctx: StageContext[SelectParams], prompts: Prompts, total: int) -> None:
         self._ctx, self._prompts, self._total, self._done = ctx, prompts, total, 0
@@ -83,7 +83,7 @@ class _Measurer:
             self._sampler.close()
 
     def outcomes(self, path: Path, digest: str) -> dict[str, list[ItemOutcomes]]:
-        """Return a model's outcomes by domain; one that was measured before, by digest, is not loaded again."""
+        """Return a model's outcomes by domain; a model already measured, by digest, is not loaded again."""
 
         @cache
         def sampler() -> Sampler:

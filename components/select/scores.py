@@ -1,4 +1,4 @@
-"""What selection knows of a model: values per prompt of the metrics that the rule needs."""
+"""Scores of a model for selection: values per prompt of the metrics that the rule needs."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ Outcomes = Mapping[str, Sequence[ItemOutcomes]]
 
 @dataclass(frozen=True)
 class Scores:
-    """What one model did on the development set."""
+    """One model's results on the development set."""
 
     name: str
     values: Mapping[Need, Floats]
-    """[P] values of a domain's prompts, in the same order for every model; NaN where a prompt has none."""
+    """[P] values of a domain's prompts, in the same order for every model; NaN if a prompt has none."""
     entropy: float = 0.0
-    """Mean token entropy, each domain counting the same."""
+    """Mean token entropy, with equal weight per domain."""
 
 
 def scores_of_outcomes(name: str, outcomes: Outcomes, needs: Sequence[Need]) -> Scores:
-    """Return the scores of a model that was sampled; raise StageFailed when a metric has no value at all."""
+    """Return the scores of a sampled model; raise StageFailed if a metric has no value at all."""
     values = {(metric, domain): metric_values(outcomes[domain], metric) for metric, domain in needs}
     for (metric, domain), found in values.items():
         if np.isnan(found).all():
@@ -53,9 +53,9 @@ def scores_of_ledger(
     prompts: Mapping[str, Sequence[Item]],
     needs: Sequence[Need],
 ) -> Scores:
-    """Return the scores of a model from the ledger of its evaluation; prompts that it lacks are NaN.
+    """Return the scores of a model from the ledger of its evaluation; prompts missing there are NaN.
 
-    Raises InputError for maj@k, which a ledger does not hold, and when it shares no prompt of a domain.
+    Raises InputError for maj@k, which a ledger does not hold, and for a domain without shared prompts.
     """
     values: dict[Need, Floats] = {}
     for metric, domain in needs:

@@ -1,4 +1,4 @@
-"""Decontamination: rows that leak prompts of evaluation sets are dropped."""
+"""Decontamination: drops rows that leak prompts of evaluation sets."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from components.curate.switch import SWITCH
 from components.tasks.rows import iter_rows
 
 MIN_CONTAINED_TOKENS = 4
-"""Shorter evaluation prompts than this occur in any text by chance."""
+"""Shorter evaluation prompts occur in any text by chance."""
 MIN_BOILERPLATE_PROMPTS = 20
-"""Below this many evaluation prompts, being shared says little about an n-gram."""
+"""With fewer evaluation prompts, shared n-grams are not treated as template text."""
 
 
 class NgramConfig(Params):
     """Overlap of word n-grams with evaluation prompts (Brown et al. 2020, appendix C)."""
 
     size: int = Field(default=13, ge=2)
-    """Words and punctuation marks in an n-gram; shorter texts are compared by the exact rule only."""
+    """Words and punctuation marks in an n-gram; shorter prompts are compared only exactly."""
     min_share: float = Field(default=0.0, ge=0, le=1)
     """Share of the row's n-grams that must be found in evaluation prompts; at 0 a single one is enough."""
     boilerplate_share: float = Field(default=0.05, gt=0, le=1)
@@ -39,7 +39,7 @@ class DecontaminateConfig(Params):
     """What counts as a leak of an evaluation prompt."""
 
     exact: bool = True
-    """The same prompt; in plain text, the prompt anywhere within; in messages, as one of the user's."""
+    """The same prompt; in plain text, the prompt anywhere in it; in messages, as one of the user's."""
     ngrams: Annotated[NgramConfig | None, SWITCH] = None
     """Shared word n-grams."""
     near: NearSwitch = None
@@ -72,7 +72,7 @@ class Contamination:
         return "contaminated" if leaks else None
 
     def keep(self, draft: Candidate) -> None:
-        """Kept rows change nothing here."""
+        """Do nothing: kept rows have no effect on this check."""
 
     def _contains_prompt(self, text: str) -> bool:
         words = tokens(text)
@@ -91,7 +91,7 @@ class Contamination:
 
 
 def evaluation_prompts(folders: Iterable[Path]) -> Iterator[str]:
-    """Yield the prompts (or texts) of evaluation datasets; raise InputError with file and line for another row."""
+    """Yield the prompts (or texts) of evaluation datasets; raise InputError with file and line for a row without."""
     for folder in folders:
         for where, row in iter_rows(folder):
             content = row.get("prompt", row.get("text"))
@@ -110,7 +110,7 @@ def _by_length(prompts: list[str]) -> dict[int, set[tuple[str, ...]]]:
 
 
 def _telling_ngrams(prompts: list[str], config: NgramConfig) -> set[bytes]:
-    """Return the n-grams of full size in the prompts, without those of the template."""
+    """Return the full-size n-grams of the prompts, without template text."""
     counts: Counter[bytes] = Counter()
     for prompt in prompts:
         if len(tokens(prompt)) >= config.size:

@@ -21,18 +21,18 @@ class DedupConfig(Params):
 
 
 def normalised(text: str) -> str:
-    """Return text in Unicode form NFC with white space runs as one space: what exact comparison compares."""
+    """Return text in Unicode form NFC with white space runs as one space, for exact comparison."""
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
 class ExactDuplicates:
-    """Rejects rows that were kept before. Holds 16 bytes a row."""
+    """Rejects copies of kept rows. Holds 16 bytes per row."""
 
     def __init__(self) -> None:
         self._seen: set[bytes] = set()
 
     def reject(self, draft: Candidate) -> str | None:
-        """Return "duplicate" for a row that was kept before."""
+        """Return "duplicate" for a copy of a kept row."""
         return "duplicate" if _key(draft) in self._seen else None
 
     def keep(self, draft: Candidate) -> None:
@@ -41,13 +41,13 @@ class ExactDuplicates:
 
 
 class NearDuplicates:
-    """Rejects rows whose prompt or text is nearly that of a kept one."""
+    """Rejects rows whose prompt or text is nearly equal to a kept one."""
 
     def __init__(self, config: NearConfig) -> None:
         self._index = NeighbourIndex(config)
 
     def reject(self, draft: Candidate) -> str | None:
-        """Return "near_duplicate" for a row that is nearly a kept one."""
+        """Return "near_duplicate" for a near duplicate of a kept row."""
         return None if self._index.find(draft.content) is None else "near_duplicate"
 
     def keep(self, draft: Candidate) -> None:

@@ -1,4 +1,4 @@
-"""Difficulty: how often a given policy solves each prompt, measured by sampling, and which range is kept."""
+"""Difficulty: a policy's pass rate on each prompt, measured by sampling, and the range to keep."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DifficultyConfig(Params):
     """How difficulty is measured, and what is kept."""
 
     num_samples: int = Field(default=8, ge=1)
-    """Responses per prompt; a pass rate is a multiple of one over this."""
+    """Responses per prompt; a pass rate is a multiple of 1 over this."""
     keep: tuple[float, float] = (0.0, 1.0)
     """Keep prompts whose pass rate lies in this range, both ends included."""
     buckets: tuple[float, ...] = (0.25, 0.5, 0.75)
@@ -40,9 +40,9 @@ class DifficultyConfig(Params):
     top_p: float = Field(default=1.0, gt=0, le=1)
     """Nucleus sampling; 1 keeps all tokens."""
     candidates: float = Field(default=4.0, ge=1)
-    """How many prompts may be measured for every one that is wanted; measuring stops as soon as there are enough."""
+    """Maximum prompts to measure per wanted prompt; measuring stops as soon as enough are kept."""
     chunk: int = Field(default=128, ge=1)
-    """Prompts that are measured between two checkpoints."""
+    """Prompts measured between two checkpoints."""
 
     @model_validator(mode="after")
     def _ordered(self) -> DifficultyConfig:
@@ -90,7 +90,7 @@ class Difficulty:
                 yield self._graded(draft, count), reason
 
     def close(self) -> None:
-        """End what sampled."""
+        """Close the sampler."""
         if self._sampler is not None:
             self._sampler.close()
 

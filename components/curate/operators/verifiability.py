@@ -1,4 +1,4 @@
-"""Verifiability: a row is worth training on only if its verifier can tell right from wrong."""
+"""Verifiability: a row is worth training on only if its verifier distinguishes right from wrong."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EMPTY_RESPONSES = ("", "<answer>")
 
 
 class VerifiabilityConfig(Params):
-    """What a verifier has to prove on every row."""
+    """What a verifier must satisfy on every row."""
 
     mutations: int = Field(default=3, ge=0)
     """How many mutated answers must be rejected, beside the empty response."""
@@ -30,7 +30,7 @@ class Verifiability:
         self._config, self._seed = config, seed
 
     def reject(self, draft: Candidate) -> str | None:
-        """Return why the row cannot be trusted: no_reference, verifier_failed, rejects_reference, accepts_wrong."""
+        """Return the reason to drop: no_reference, verifier_failed, rejects_reference, accepts_wrong, wrong_response."""
         if draft.item is None:
             return None
         if not draft.item.answer.strip():
@@ -38,7 +38,7 @@ class Verifiability:
         return self._judge(draft.item) or self._judge_given(draft)
 
     def keep(self, draft: Candidate) -> None:
-        """Kept rows change nothing here."""
+        """Do nothing: kept rows have no effect on this check."""
 
     def _judge(self, item: Item) -> str | None:
         rng = derive_rng(self._seed, "mutations", item.id)

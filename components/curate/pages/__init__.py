@@ -1,1 +1,1 @@
-"""The dataset card, and data to look at."""
+"""The dataset card, its page, and the rows of the artifact."""

@@ -25,7 +25,7 @@ def build_card(
     params: CurateParams,
     inputs: Mapping[str, Sequence[str]],
 ) -> dict[str, Any]:
-    """Return the card of a dataset; `inputs` maps ports to the digests of what was connected.
+    """Return the card of a dataset; `inputs` maps ports to the digests of their artifacts.
 
     drawn = kept + the sum of all drops, for every source and in total.
     """
@@ -61,7 +61,7 @@ def write_card(folder: Path, card: Mapping[str, Any]) -> None:
 
 
 class _Facts:
-    """What is counted over the rows that were written."""
+    """Counts over the written rows."""
 
     def __init__(self) -> None:
         self.num_rows = 0
@@ -128,7 +128,7 @@ def _histograms(collection: CollectedRows, after: _Facts) -> dict[str, Any]:
 
 
 def length_histogram(before: Counter[int] | None, after: Counter[int]) -> dict[str, Any]:
-    """Return counts per bin of equal, round width; `edges` has one entry more than the counts.
+    """Return counts per bin of equal, round width; `edges` has one more entry than the counts.
 
     Bin i holds lengths from edges[i] to below edges[i + 1]. Without `before` there is only `after`.
     """

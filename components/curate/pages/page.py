@@ -20,7 +20,7 @@ WIDTH, HEIGHT, MARGIN = 420, 120, 18
 
 
 def render_page(card: Mapping[str, Any]) -> str:
-    """Return the HTML page of a card; everything that comes from data is escaped, and nothing is loaded."""
+    """Return the HTML page of a card; all data is escaped, and the page loads nothing."""
     before, after = card["domains"]["before"], card["domains"]["after"]
     return render(
         TEMPLATE,
@@ -40,7 +40,7 @@ def _source(source: Mapping[str, Any]) -> tuple[Any, ...]:
 
 
 def _histogram(title: str, histogram: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is drawn: shares, so that before and after can be compared although one has fewer rows."""
+    """Return the chart of a histogram: shares, so that before and after compare despite different row counts."""
     size = {"width": WIDTH, "height": HEIGHT, "margin": MARGIN}
     ends = {"first": f"{histogram['edges'][0]:g}", "last": f"{histogram['edges'][-1]:g}"}
     return {"title": title, "bars": list(_bars(histogram)), **ends, **size}

@@ -1,4 +1,4 @@
-"""Render: from kept drafts to the rows of the artifact."""
+"""Renders kept drafts as the rows of the artifact."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Writer:
         self._mixtures = [_Mixture(share, DemonstratorShare(demonstrator=gold)) for share in params.sources]
 
     def demonstration(self, draft: Candidate, position: int) -> dict[str, Any]:
-        """Return the row of a draft as a prompt with a response; `quality` says which demonstrator wrote it."""
+        """Return the row of a draft as a prompt with a response; `quality` names the demonstrator."""
         item, turns, label = self._respond(draft, position)
         return {**item.row(), **draft.extras, **written(turns), "quality": label}
 
@@ -54,7 +54,7 @@ class Writer:
         return draft.item, self._checked(draft.item, turns, f"demonstrator {label}"), label
 
     def _checked(self, item: Item, turns: tuple[str, ...], writer: str) -> tuple[str, ...]:
-        """Return the turns; raise InputError where they are not as many as the item leaves open."""
+        """Return the turns; raise InputError if their number is not the item's number of open turns."""
         wanted = num_turns(item.messages) if item.messages else 1
         if len(turns) != wanted:
             raise InputError(
@@ -83,7 +83,7 @@ class _Mixture:
 
 
 def render_rows(drafts: Sequence[Candidate], params: CurateParams, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield one row per draft in the layout of the dataset's kind, each with an id of its own."""
+    """Yield one row per draft in the layout of the dataset's kind, each with a unique id."""
     writer = Writer(params, seed)
     ids: set[str] = set()
     for position, draft in enumerate(drafts):

@@ -1,1 +1,1 @@
-"""How alike texts are: shingles and their neighbours."""
+"""Text similarity: shingles and near neighbours."""

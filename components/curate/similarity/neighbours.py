@@ -1,4 +1,4 @@
-"""NeighbourIndex: finds texts that are nearly the same among many, by MinHash and locality-sensitive hashing."""
+"""NeighbourIndex: finds near duplicates among many texts, by MinHash and locality-sensitive hashing."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from components.curate.similarity.shingles import NearConfig, Shingles, jaccard,
 VERSIONED_PACKAGES = ("datasketch",)
 """Its signatures choose the candidates: see components.contract.operators."""
 RECALL_MARGIN = 0.2
-"""Candidates are sought this far below the threshold, so that hashing misses few; each is then compared exactly."""
+"""Candidates are searched this far below the threshold, so that hashing misses few; each is then compared exactly."""
 MIN_SEARCHED = 0.1
 PERMUTATION_SEED = 1
 
 
 class NeighbourIndex:
-    """Texts that were added, searchable for near duplicates.
+    """An index of texts, searchable for near duplicates.
 
-    Broder 1997 (MinHash); candidates by the banding of datasketch's MinHashLSH. What is found has truly at least the
-    threshold's similarity; a pair near the threshold may be missed with small probability.
+    Broder 1997 (MinHash); candidates by the banding of datasketch's MinHashLSH. Every match is verified to have at
+    least the threshold's similarity; a pair near the threshold may be missed with small probability.
     """
 
     def __init__(self, config: NearConfig) -> None:
@@ -28,7 +28,7 @@ class NeighbourIndex:
         self._texts: list[Shingles] = []
 
     def find(self, text: str) -> int | None:
-        """Return the index (in order of adding) of the first text that is nearly the same, or None."""
+        """Return the index (in order of addition) of the first near duplicate, or None."""
         own = self._shingles(text)
         candidates = sorted(self._lsh.query(self._signature(own)))
         return next((i for i in candidates if jaccard(own, self._texts[i]) >= self._config.threshold), None)

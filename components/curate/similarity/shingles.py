@@ -1,4 +1,4 @@
-"""Shingles: a text as the set of its short runs of words or characters, and the likeness of two such sets."""
+"""Shingles: a text as the set of its n-grams of words or characters, and the similarity of two such sets."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ Shingles = frozenset[bytes]
 
 
 class NearConfig(Params):
-    """When two texts are nearly the same: Jaccard similarity of their shingles."""
+    """When two texts are near duplicates: Jaccard similarity of their shingles."""
 
     threshold: float = Field(default=0.8, gt=0, le=1)
     """Similarity from which a row is a near duplicate."""
     ngram: int = Field(default=5, ge=1)
     """Words or characters in a shingle; a shorter text is one shingle."""
     unit: Literal["word", "character"] = "word"
-    """What shingles are made of; for short prompts made from one template, characters tell more."""
+    """What shingles are made of; for short prompts made from one template, characters distinguish better."""
     permutations: int = Field(default=128, ge=16)
-    """Length of MinHash signatures: more find near duplicates more surely, and cost more time."""
+    """Length of MinHash signatures: longer ones miss fewer near duplicates and take more time."""
 
 
 NearSwitch = Annotated[NearConfig | None, SWITCH]
@@ -45,7 +45,7 @@ def shingles(text: str, *, ngram: int, unit: str) -> Shingles:
 
 
 def jaccard(left: Shingles, right: Shingles) -> float:
-    """Return |left and right| / |left or right|; two empty sets are the same."""
+    """Return |left and right| / |left or right|; 1 for two empty sets."""
     if not left and not right:
         return 1.0
     shared = len(left & right)
