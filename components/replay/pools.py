@@ -40,7 +40,7 @@ class Pools:
     """All data for rehearsal, by domain."""
 
     demonstrations: Mapping[str, list[tuple[Item, Turns]]]
-    """Responses of earlier datasets, not yet verified; for a conversation all turns of the policy, the response last."""
+    """Responses of earlier datasets, not yet verified; for conversations all turns of the policy, the response last."""
     rollouts: Mapping[str, list[tuple[Item, Turns]]]
     """Recorded right responses, the latest first."""
     prompts: Mapping[str, list[Item]]

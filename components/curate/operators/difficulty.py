@@ -28,7 +28,7 @@ class DifficultyConfig(Params):
     """How difficulty is measured, and what is kept."""
 
     num_samples: int = Field(default=8, ge=1)
-    """Responses per prompt; a pass rate is a multiple of 1 over this."""
+    """Responses per prompt; a pass rate is a multiple of 1 / num_samples."""
     keep: tuple[float, float] = (0.0, 1.0)
     """Keep prompts whose pass rate lies in this range, both ends included."""
     buckets: tuple[float, ...] = (0.25, 0.5, 0.75)

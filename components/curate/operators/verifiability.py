@@ -30,7 +30,7 @@ class Verifiability:
         self._config, self._seed = config, seed
 
     def reject(self, draft: Candidate) -> str | None:
-        """Return the reason to drop: no_reference, verifier_failed, rejects_reference, accepts_wrong, wrong_response."""
+        """Return no_reference, verifier_failed, rejects_reference, accepts_wrong or wrong_response; None to keep."""
         if draft.item is None:
             return None
         if not draft.item.answer.strip():
