@@ -15,11 +15,11 @@ class EvaluateParams(MeasureParams):
     browse_prompts: int = Field(default=16, ge=0)
     """Prompts of each domain whose responses are kept in samples.jsonl for people to read."""
     browse_responses: int = Field(default=4, ge=1)
-    """Responses kept of each of these prompts."""
+    """Responses kept for each of these prompts."""
     checkpoint_every: int = Field(default=8, ge=0)
     """Blocks of prompts between partial checkpoints, from which a killed stage resumes; 0 for none."""
 
     def wanted_ks(self, domain: str) -> list[int]:
-        """Return the values of k to measure on `domain`: those that its samples allow, 1 and the largest included."""
+        """Return the values of k to measure on `domain`: those its samples allow, including 1 and the largest."""
         drawn = self.sampling(domain).num_samples
         return sorted({1, drawn, *(k for k in self.ks or range(1, drawn + 1) if k <= drawn)})

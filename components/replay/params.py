@@ -16,18 +16,18 @@ Source = Literal["own", "rollouts", "gold"]
 
 
 class OwnSamples(Params):
-    """Rejection sampling from the model that is trained: its own right responses on prompts it has seen."""
+    """Rejection sampling from the trained model: its own right responses on prompts it has seen."""
 
     num_samples: int = Field(default=4, ge=0)
     """Responses per prompt; 0 draws none, and stored rollouts are used instead."""
     num_prompts: int = Field(default=512, ge=1)
-    """Most prompts of a domain that are sampled."""
+    """Maximum number of prompts to sample per domain."""
     max_new_tokens: int = Field(default=64, ge=1)
-    """Longest response in tokens; responses that are cut there are not used."""
+    """Longest response in tokens; responses cut there are not used."""
     temperature: float = Field(default=1.0, gt=0)
     """Of sampling."""
     max_batch_tokens: int = Field(default=131072, ge=1)
-    """Bound on tokens in generation at a time."""
+    """Bound on the tokens of one generation batch."""
 
     def sampling(self) -> SamplingConfig:
         """Return the sampler's settings."""
@@ -49,26 +49,26 @@ class ReplayOptimizer(OptimizerConfig):
 
 
 class ReplayParams(SupervisedConfig):
-    """What is rehearsed, and how it is trained on."""
+    """What to rehearse, and how to train on it."""
 
     num_examples: int = Field(default=2048, ge=1)
-    """Most examples in the rehearsal set."""
+    """Maximum examples in the rehearsal set."""
     weighting: Literal["measured", "uniform"] = "measured"
-    """Shares of domains: by measured forgetting where inputs before and after are connected, or equal.
-    A mixture, if given, is taken instead of either."""
+    """Shares of domains: by measured forgetting if inputs before and after are connected, or equal.
+    A mixture, if given, overrides both."""
     keep_share: float = Field(default=0.5, ge=0, le=1)
-    """Share of the domains that have not forgotten, the one just learnt above all, so that it is kept."""
+    """Total share of the domains that were not forgotten, above all the one just learnt, so that it is kept."""
     sources: dict[str, tuple[Source, ...]] = Field(default_factory=dict)
     """Where a domain's examples come from: the first of these that has any. Domains left out: gold, own,
     rollouts for forgotten ones and own, rollouts, gold for the others."""
     own: OwnSamples = OwnSamples()
     """Rejection sampling from the input model."""
     max_per_prompt: int = Field(default=4, ge=1)
-    """Most examples of one prompt, so that easy prompts do not crowd out hard ones."""
+    """Maximum examples per prompt, so that easy prompts do not crowd out hard ones."""
     bootstrap_samples: int = Field(default=2000, ge=100, le=100_000)
-    """Resamples behind the interval of forgetting."""
+    """Resamples for the interval of forgetting."""
     confidence: float = Field(default=0.95, gt=0.5, lt=1)
-    """Coverage of that interval; a domain has forgotten when it lies above 0."""
+    """Coverage of that interval; a domain counts as forgotten if it lies above 0."""
     steps: int | None = Field(default=30, ge=1)
     """Optimiser steps; set it to null to give epochs instead."""
     optimizer: ReplayOptimizer = ReplayOptimizer()

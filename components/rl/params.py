@@ -28,9 +28,9 @@ class RecordConfig(Params):
     browse_every: int = Field(default=10, ge=1)
     """Steps between samples for people; the last step always has some."""
     browse_samples: int = Field(default=16, ge=0)
-    """Responses kept at each of these steps, spread evenly from the worst to the best reward."""
+    """Responses kept at each of these steps, spread evenly from worst to best reward."""
     right_samples: int = Field(default=2048, ge=0)
-    """Verified-right responses kept for rehearsal: the latest, equal ones once."""
+    """Right responses kept for rehearsal: the latest ones, without repeats."""
 
 
 @with_overrides
@@ -48,7 +48,7 @@ class RLParams(Params):
     max_new_tokens: int = Field(default=64, ge=1)
     """Longest response in tokens, its end included; longer ones are cut and counted as truncated."""
     temperature: float = Field(default=1.0, gt=0)
-    """Of sampling. The trained policy is the one at this temperature, so ratios begin at 1."""
+    """Sampling temperature. The trained policy is the one at this temperature, so ratios begin at 1."""
     optimizer: RLOptimizerConfig = RLOptimizerConfig()
     """Optimiser and learning-rate schedule; its steps are updates, not rounds."""
     minibatches: int = Field(default=1, ge=1)
@@ -56,9 +56,9 @@ class RLParams(Params):
     epochs: int = Field(default=1, ge=1)
     """Passes over a step's batch."""
     micro_batch_tokens: int = Field(default=16384, ge=1)
-    """Most tokens in one forward pass; bounds memory, not the result."""
+    """Maximum tokens in one forward pass; affects memory, not the result."""
     phases: tuple[Phase, ...] = ()
-    """Parts of the stage's steps with settings of their own, in order, and what each takes over; empty: one part."""
+    """Parts of the stage's steps with their own settings, in order, and what each carries over; empty: one part."""
     lora: LoraConfig | None = None
     """Train low-rank adapters instead of all weights; the output model has them merged."""
     dtype: Literal["float32", "bfloat16"] = "float32"

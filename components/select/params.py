@@ -13,14 +13,14 @@ METRIC = r"^(pass|maj)_at_[1-9][0-9]*$"
 
 
 class Objective(Params):
-    """What the best model has most of."""
+    """The quantity to maximise."""
 
     metric: str = Field(default="pass_at_1", pattern=METRIC)
     """pass_at_<k> or maj_at_<k>."""
     domain: str | None = None
-    """The one domain that counts; unset: all domains by their weights."""
+    """The only domain that counts; unset: all domains by their weights."""
     weights: dict[str, float] = Field(default_factory=dict)
-    """Weight of each domain in the mean; domains left out do not count. Empty: all domains count the same."""
+    """Weight of each domain in the mean; domains left out do not count. Empty: equal weights."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
@@ -38,18 +38,18 @@ class Objective(Params):
 
 
 class Constraint(Params):
-    """What a model must keep to be chosen at all."""
+    """A condition for a model to be eligible."""
 
     metric: str = Field(default="pass_at_1", pattern=METRIC)
     """pass_at_<k> or maj_at_<k>."""
     domain: str
-    """The domain that it is measured on."""
+    """The domain it is measured on."""
     max_drop: float | None = Field(default=None, ge=0, le=1)
-    """Most that may be lost against the baseline; 0.05 is five points."""
+    """Maximum drop from the baseline; 0.05 is five points."""
     min_value: float | None = Field(default=None, ge=0, le=1)
-    """Least value."""
+    """Minimum value."""
     confident: bool = False
-    """Whether the worse end of the interval must hold the limit, not only the value."""
+    """Whether the worse end of the interval must satisfy the limit, not only the value."""
 
     @model_validator(mode="after")
     def _one_limit(self) -> Self:
@@ -62,13 +62,13 @@ class SelectParams(MeasureParams):
     """Parameters of checkpoint selection."""
 
     objective: Objective = Objective()
-    """What is maximised, on the development set."""
+    """What to maximise, on the development set."""
     constraints: tuple[Constraint, ...] = ()
-    """What a candidate must hold to be eligible."""
+    """Conditions for a candidate to be eligible."""
     tie_rule: Literal["earliest", "highest_entropy", "best"] = "earliest"
-    """Which of the candidates that the paired interval cannot tell from the best is chosen: the earliest one, the
-    one with the highest entropy, or the one with the highest value all the same."""
+    """Which of the candidates tied with the best by the paired interval is chosen: the earliest, the one with the
+    highest entropy, or the one with the highest value."""
     if_none: Literal["fail", "best_effort"] = "fail"
-    """When no candidate holds all constraints: fail, or take the one that violates them least."""
+    """If no candidate satisfies all constraints: fail, or choose the one that violates them least."""
     checkpoint_every: int = Field(default=4, ge=0)
     """Candidates between partial checkpoints, from which a killed stage resumes; 0 for none."""

@@ -55,7 +55,7 @@ class DifficultyConfig(Params):
 
 @dataclass(frozen=True)
 class PassCount:
-    """Verified samples of one prompt; failed verifications are in neither count."""
+    """Outcomes of one prompt's samples; failed verifications are counted separately."""
 
     num_right: int
     num_wrong: int
@@ -63,13 +63,13 @@ class PassCount:
 
     @property
     def rate(self) -> float | None:
-        """Return right samples as a share of verified ones; None when all verifications failed."""
+        """Return right samples as a share of verified ones; None if all verifications failed."""
         verified = self.num_right + self.num_wrong
         return self.num_right / verified if verified else None
 
 
 class Difficulty:
-    """Measures drafts chunk by chunk and checkpoints each chunk, so that a kill loses one chunk at most."""
+    """Measures drafts in chunks and checkpoints each chunk, so that a kill loses at most one chunk."""
 
     def __init__(self, config: DifficultyConfig, context: StageContext[Any]) -> None:
         self._config, self._context = config, context
@@ -78,9 +78,9 @@ class Difficulty:
         self._sampler: Sampler | None = None
 
     def select(self, drafts: Iterator[Candidate], want: int | None) -> Iterator[tuple[Candidate, str | None]]:
-        """Yield drafts with their pass rate and the reason to drop them, until a chunk has brought the kept to `want`.
+        """Yield drafts with their pass rate and drop reason, up to the chunk that reaches `want` kept drafts.
 
-        Drafts behind that chunk are neither drawn nor measured.
+        Later drafts are neither drawn nor measured.
         """
         kept = 0
         while (want is None or kept < want) and (chunk := list(islice(drafts, self._config.chunk))):

@@ -1,4 +1,4 @@
-"""No guidance: groups are learned from as they were sampled."""
+"""No guidance: groups are learned from as sampled."""
 
 from __future__ import annotations
 

@@ -31,8 +31,8 @@ def group_ahead(
 
     An engine draws while the trainer trains; the native sampler draws at once, with the same staleness. The first
     prompts of a phase are drawn once more for each step of staleness, to fill the queue until the first batch is due;
-    no draw outlives its phase. `old_logprobs` are those of the weights that learn, `behaviour_logprobs`
-    of those that drew: advantage truncated_importance corrects for the difference. A second call in one step draws
-    from the weights of now. Source: Noukhovitch et al. 2024, Asynchronous RLHF (arXiv:2410.18252), one-step off-policy.
+    no draw outlives its phase. `old_logprobs` are those of the weights that learn, `behaviour_logprobs` of the weights
+    that drew: advantage truncated_importance corrects for the difference. A second call in one step draws with the
+    current weights. Source: Noukhovitch et al. 2024, Asynchronous RLHF (arXiv:2410.18252), one-step off-policy.
     """
     return collector.draw_ahead(prompts, context.settings.group_size, config.max_staleness)
