@@ -1,7 +1,7 @@
 """Artifacts: immutable, content-addressed outputs of stages.
 
 The digest of an artifact is the SHA-256 of its canonical manifest, and the manifest names every file with its own
-SHA-256. One flipped byte anywhere, file or manifest, therefore shows on the next read.
+SHA-256. One flipped byte in a file or in the manifest is therefore detected on the next read.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 CHUNK_BYTES = 1 << 20
 METRICS_FILE = "metrics.json"
-"""Of a Metrics artifact: name -> {"value", and where known "low", "high", "n"}."""
+"""File of a Metrics artifact: name -> {"value", and where known "low", "high", "n"}."""
 HISTORY_FILE = "history.jsonl"
-"""Of a Metrics artifact: a row for each logged step."""
+"""File of a Metrics artifact: one row per logged step."""
 
 
 class ArtifactType(StrEnum):
@@ -44,7 +44,7 @@ class FileEntry(BaseModel):
 
 
 class Manifest(BaseModel):
-    """What an artifact is made of. `metadata` is part of the digest, so it must not hold times or host names."""
+    """Contents of an artifact. `metadata` is part of the digest, so it must not hold times or host names."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -73,7 +73,7 @@ def canonical_json(value: Any) -> bytes:
 
 
 def write_metrics_file(folder: Path, entries: Mapping[str, Mapping[str, float]], *, allow_nan: bool = True) -> None:
-    """Write metrics.json of a Metrics artifact, sorted by name; raise ValueError for NaN unless `allow_nan`."""
+    """Write a Metrics artifact's metrics.json, sorted by name; raise ValueError for NaN unless `allow_nan`."""
     text = json.dumps(entries, indent=1, sort_keys=True, allow_nan=allow_nan)
     (folder / METRICS_FILE).write_text(f"{text}\n", encoding="utf-8")
 
@@ -98,7 +98,7 @@ def hash_parts(*parts: bytes | str) -> str:
 
 
 def describe_folder(folder: Path, type: ArtifactType, metadata: dict[str, Any] | None = None) -> Manifest:
-    """Hash every regular file below `folder` into a manifest, sorted by POSIX path whatever the OS lists first.
+    """Hash every regular file below `folder` into a manifest, sorted by POSIX path whatever order the OS lists.
 
     Raises ValueError for a symbolic link or special file: an artifact holds its own bytes only.
     """

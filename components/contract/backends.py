@@ -1,4 +1,4 @@
-"""Backends: what generates and what trains the models of a job. Its pool decides, and a recipe may override."""
+"""Backends: what generates with and what trains a job's models. The pool decides; a recipe may override."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Backend = Literal["sampler", "trainer"]
-"""What a component may depend on: who generates, who trains."""
+"""Backend that a component may depend on: the one that generates or the one that trains."""
 
 _DEEPSPEED_ONLY = ("zero_stage", "offload", "processes")
 
 
 class Backends(BaseModel):
-    """Who generates and who trains, and how many processes train together."""
+    """What generates and what trains, and how many processes train together."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -33,7 +33,7 @@ class Backends(BaseModel):
     (activation checkpointing): less memory for a third more work, and the same result."""
 
     def refusal(self, gpus: int = 0) -> str | None:
-        """Return why these settings do not fit together, or not a node's GPUs, in words for people, or None."""
+        """Return why these settings do not fit each other or a node's GPUs, as a readable sentence, or None."""
         if self.trainer == "torch":
             given = [name for name in _DEEPSPEED_ONLY if getattr(self, name) != type(self).model_fields[name].default]
             return f"{' and '.join(given)}: only for trainer deepspeed, and the trainer is torch" if given else None
@@ -44,9 +44,9 @@ class Backends(BaseModel):
         return self.processes_refusal(gpus)
 
     def processes_refusal(self, gpus: int) -> str | None:
-        """Return why a node's GPUs cannot be dealt out to the processes, or None.
+        """Return why a node's GPUs cannot be divided among the processes, or None.
 
-        Each process has a run of GPUs for its engine, and trains on one of its own.
+        Each process has a contiguous range of GPUs for its engine, and trains on one of them.
         """
         if not gpus or self.processes is None or gpus % self.processes == 0:
             return None
@@ -54,7 +54,7 @@ class Backends(BaseModel):
         return f"processes {self.processes}: {gpus} GPUs on each node are not shared out evenly; take one of {fitting}"
 
     def optimizer_refusal(self, optimizer: str) -> str | None:
-        """Return why the trainer cannot train by an optimiser, or None."""
+        """Return why the trainer cannot use an optimiser, or None."""
         if optimizer == "adamw" or self.trainer != "deepspeed" or not self.zero_stage:
             return None
         return (
@@ -64,7 +64,7 @@ class Backends(BaseModel):
 
 
 def given_backends(source: Backends) -> dict[str, Any]:
-    """Return the settings of `source` that are not the defaults."""
+    """Return the settings of `source` that differ from the defaults."""
     return {
         name: getattr(source, name)
         for name, info in Backends.model_fields.items()

@@ -36,14 +36,15 @@ class Port:
     many: bool = False
     """Whether an input takes a list of references."""
     further: bool = False
-    """Whether its models stand beside the one that the stage is about: loaded too, and asked by what names the port."""
+    """Whether its models are auxiliary to the stage's main model: also loaded, and queried by operators that name the
+    port."""
     apis: frozenset[Api] = frozenset()
-    """APIs of endpoints that may stand in for a model; empty where a port needs the weights."""
+    """Endpoint APIs that may replace a model; empty where the port needs the weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Component:
-    """A kind of work: typed ports, a parameter schema, an image and the function that does it."""
+    """A kind of work: typed ports, a parameter schema, an image and the function that runs it."""
 
     name: str
     summary: str
@@ -53,40 +54,40 @@ class Component:
     run: str
     """Lazy "module:function" target; the function takes one StageContext and returns nothing."""
     backends: frozenset[Backend] = frozenset()
-    """Backends that `run` uses: those that its pool or recipe chooses join the fingerprint."""
+    """Backends that `run` uses: the pool's or recipe's choice of these joins the fingerprint."""
     image: str = "gpu"
     """Which image of infra/images holds its dependencies: cpu or gpu."""
     preloads: tuple[str, ...] = ()
     """Heavy modules that `run` imports; an engine may import them once and fork."""
     metrics: Mapping[str, str] = field(default_factory=dict)
-    """Names of headline metrics with one line each, the telling ones first; `when` and `gate` may use them."""
+    """Names of headline metrics with one line each, the most informative first; `when` and `gate` may use them."""
     role: Role = Role.OTHER
-    """What the work is to a recipe."""
+    """Role of the work in a recipe."""
     results: Results | None = None
-    """How what it measures joins the table at the end of a run."""
+    """How its measurements appear in the table at the end of a run."""
     report: tuple[Section, ...] = ()
-    """Its sections of a run's report."""
+    """Its sections in a run's report."""
     sources: Callable[[Any], Iterable[Bound | str | Path]] | None = None
-    """Given validated parameters, names what else does the work: operators that were chosen (with those that they use,
-    at any depth), further modules (str) and data files (Path). They join the fingerprint, so that editing an operator
-    reruns only its users. Without it, operators are those that stand in the parameters."""
+    """Given validated parameters, names what else the result depends on: the chosen operators (and the operators they
+    use, at any depth), further modules (str) and data files (Path). They join the fingerprint, so that editing an
+    operator reruns only its users. Without it, the operators named in the parameters join."""
     verifies: Callable[[Any], Iterable[str]] | None = None
-    """Given validated parameters, names the input ports whose rows choose the verifiers that `run` calls: the code of
-    these joins the fingerprint."""
+    """Given validated parameters, names the input ports whose rows choose the verifiers that `run` calls: the
+    verifiers' code joins the fingerprint."""
     model_sizes: Callable[[Mapping[str, Any]], Any | None] | None = None
-    """Given the config.json of an input model, returns the sizes that `memory` takes, or None where it cannot tell."""
+    """Given the config.json of an input model, returns the sizes that `memory` takes, or None if they are unknown."""
     asks: Callable[[Any], Mapping[str, Sequence[str]]] | None = None
-    """Given validated parameters: port with `further` models -> the operators that ask them and cannot do without;
-    empty for a port that is read where it is connected. A port that is not named is refused where it is connected."""
+    """Given validated parameters: port with `further` models -> the operators that query and require them; empty for
+    a port that is used only if connected. A port that is not listed must not be connected."""
     memory: Callable[[Any, Any, Resources], MemoryEstimate | None] | None = None
-    """Given validated parameters, the sizes of the input model (None: not known) and the job's resources: what a
-    process takes in memory, or None where that cannot be said."""
+    """Given validated parameters, the sizes of the input model (None: unknown) and the job's resources: the memory of
+    one process, or None if it cannot be estimated."""
     further_memory: Callable[[str, Any, Any, Resources], Iterable[Need]] | None = None
-    """Given a port with `further` models, the sizes of one of them, validated parameters and the job's resources: what
-    that model takes in every process, beside `memory`."""
+    """Given a port with `further` models, the sizes of one of them, validated parameters and the job's resources: the
+    memory of that model in every process, in addition to `memory`."""
     advice: Callable[[Any, Mapping[str, Sequence[Role]]], Iterable[str]] | None = None
-    """Given validated parameters and, by input port, the roles of the components that make the inputs: remarks on the
-    choice, one line each. They are shown before a run and change nothing."""
+    """Given validated parameters and, by input port, the roles of the components that make the inputs: advice on the
+    settings, one line each. It is shown before a run and changes nothing."""
 
     def __post_init__(self) -> None:
         for name in (self.name, *self.inputs, *self.outputs):

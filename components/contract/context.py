@@ -1,4 +1,4 @@
-"""What a component's run function is given. The runtime implements it; components only import this page."""
+"""The context passed to a component's run function. The runtime implements it; components import only this module."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Input:
 
 
 class StageContext(Protocol, Generic[P]):
-    """The whole world of a running stage: parameters, inputs, outputs, progress, metrics and resume."""
+    """Everything a running stage can use: parameters, inputs, outputs, progress, metrics and resume."""
 
     job: Job
     params: P
@@ -54,38 +54,38 @@ class StageContext(Protocol, Generic[P]):
         ...
 
     def progress(self, done: int, total: int, **metrics: float) -> None:
-        """Show people how far the stage is. Cheap (rate limited); nothing is recorded."""
+        """Show progress to people. Cheap (rate limited); nothing is recorded."""
         ...
 
     def log(self, step: int, **metrics: float) -> None:
-        """Record metrics of one training step. They reach MLflow with the next checkpoint or at the end, once."""
+        """Record metrics of one training step. They reach MLflow once: with the next checkpoint or at the end."""
         ...
 
     def headline(self, **metrics: float) -> None:
-        """Record final metrics of the stage: what tables, `when` and `gate` see."""
+        """Record final metrics of the stage, for tables, `when` and `gate`."""
         ...
 
     def history(self) -> list[dict[str, float]]:
-        """Return all rows that `log` recorded, those before a resume included: {"step": s, **metrics}."""
+        """Return all rows that `log` recorded, including those before a resume: {"step": s, **metrics}."""
         ...
 
     def records(self) -> Mapping[str, Mapping[str, Any]]:
-        """Return all that `record` kept for this very job, earlier attempts included."""
+        """Return everything that `record` kept for this job, including earlier attempts."""
         ...
 
     def record(self, key: str, value: dict[str, Any]) -> None:
-        """Keep a small JSON object at once under a SHA-256 hex, until the job is done: what is dear to ask for again.
+        """Save a small JSON object at once under a SHA-256 hex until the job is done, if it is expensive to get again.
 
-        The first value of a key stays. Unlike a checkpoint it may be made at any time.
+        The first value of a key stays. Unlike a checkpoint, it may be saved at any time.
         """
         ...
 
     def resume(self) -> Path | None:
-        """Return the folder of the last partial checkpoint of this very job, or None at a fresh start."""
+        """Return the folder of this job's last partial checkpoint, or None on a fresh start."""
         ...
 
     def checkpoint(self, step: int, write: Callable[[Path], None]) -> None:
-        """Make the job resumable from `step`: `write` fills an empty folder, which is then committed whole.
+        """Make the job resumable from `step`: `write` fills an empty folder, which is then committed atomically.
 
         Call it at steps that depend only on the parameters, never on time, so that a resumed run logs the same rows.
         """

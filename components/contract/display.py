@@ -1,10 +1,10 @@
-"""What a component declares of how it is shown: its role, its place in the end table, its sections of the report.
+"""How a component declares its presentation: its role, its entry in the final table, its sections of the report.
 
-A declaration is data, in the component's own folder: pipelines/report draws every kind of section that stands here, for
-whatever component declares it. Nothing of it is part of a fingerprint.
+A declaration is data in the component's folder: pipelines/report draws every kind of section defined here, for any
+component that declares it. None of it is part of a fingerprint.
 
-Names of metrics and paths into JSON may have a place, as in "pass_at_1_<domain>": it stands for every name that fits,
-and the texts beside it that have the same place are filled in.
+Metric names and JSON paths may have a placeholder, as in "pass_at_1_<domain>": it matches every name that fits, and
+texts beside it with the same placeholder are filled in.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _PLACE = re.compile(r"<[^<>]+>")
 
 
 class Role(StrEnum):
-    """What a kind of work is to a recipe, in the order of the report's sections."""
+    """Role of a kind of work in a recipe, in the order of the report's sections."""
 
     MEASURING = "measuring"
-    """Says how good a model is."""
+    """Measures how good a model is."""
     PRETRAINING = "pretraining"
     """Makes a base model."""
     TRAINING = "training"
-    """Makes a model that is aligned to a task."""
+    """Trains a model for a task."""
     CHOOSING = "choosing"
-    """Hands on one of the models that it is given."""
+    """Passes on one of its input models."""
     DATA = "data"
     """Makes rows."""
     OTHER = "other"
@@ -37,60 +37,59 @@ class Role(StrEnum):
 
 
 class Form(StrEnum):
-    """How a value is written."""
+    """Format of a value."""
 
     TEXT = "text"
     WORDS = "words"
     """A name with underscores as words."""
     NUMBER = "number"
     SHARE = "share"
-    """A number from 0 to 1, or {"value", "low", "high"}, in per cent with its interval."""
+    """A number from 0 to 1, or {"value", "low", "high"}, shown in per cent with its interval."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """A column of a table: which value of a row it shows, and how."""
+    """A table column: which value of a row it shows, and in which format."""
 
     value: str
     """A metric, or a dotted path into a row such as "metrics.pass_at_1_<domain>"."""
     title: str
-    """The head of the column."""
+    """Header of the column."""
     form: Form = Form.TEXT
-    """How the value is written."""
+    """Format of the value."""
     then: str = ""
-    """Path to what follows the value in the same cell, with "; " between."""
+    """Path to a second value in the same cell, after "; "."""
     digits: int = 1
-    """Digits behind the point of a number."""
+    """Decimal places of a number."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
-    """How what a component measures joins the table at the end of a run and the head of the report.
+    """How a component's measurements appear in the table at the end of a run and at the top of the report.
 
-    Components that declare the same metric by the same name have one table together: a row for each model that was
-    measured, seeds taken together.
+    Components that declare the same metric by the same name share one table: a row per measured model, seeds pooled.
     """
 
     title: str
     """Title of the report's section."""
     metric: str
-    """The metric that is compared: "accuracy", or "pass_at_1_<domain>" for a column of each domain."""
+    """The metric that is compared: "accuracy", or "pass_at_1_<domain>" for one column per domain."""
     name: str
-    """What people call the metric: "pass@1"."""
+    """Display name of the metric: "pass@1"."""
     about: str = ""
-    """The name with what it was measured on, "held-out pass@1"; the name by default."""
+    """Display name with what was measured, "held-out pass@1"; `name` by default."""
     share: bool = True
-    """Whether the metric is a share from 0 to 1, which is shown in per cent."""
+    """Whether the metric is a share from 0 to 1, shown in per cent."""
     digits: int = 1
-    """Digits behind the point."""
+    """Decimal places."""
     over: str = "prompts"
-    """What the intervals of one stage are over."""
+    """Unit that one stage's intervals are computed over."""
     subject: str = "model"
     """The input port whose models are the rows."""
     columns: tuple[Column, ...] = ()
-    """Further metrics that stand beside."""
+    """Further metrics shown beside it."""
     recovery: str = ""
-    """Title of the section on how much of a share was lost along the recipe and given back; none without a title."""
+    """Title of the section on how much of a share the recipe lost and recovered; no section without a title."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,15 +103,15 @@ class Section:
     port: str = "metrics"
     """The output that holds the file."""
     file: str = METRICS_FILE
-    """The file of that output that is shown: JSON, or JSON lines where its name ends so."""
+    """The file of that output: JSON, or JSON lines if its name ends in .jsonl."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Curves(Section):
-    """Columns of a history, one chart each and one line a stage; those that a stage did not log are left out."""
+    """Columns of a history, one chart per column and one line per stage; columns a stage did not log are left out."""
 
     columns: Mapping[str, str]
-    """Column -> the chart's caption, in the order of the page."""
+    """Column -> the chart's caption, in page order."""
     x: str = "step"
     """The column on the horizontal axis."""
     file: str = HISTORY_FILE
@@ -120,75 +119,75 @@ class Curves(Section):
 
 @dataclass(frozen=True, kw_only=True)
 class Profiles(Section):
-    """A file {chart: {x: {"value", "low", "high"}}}: one chart each, and one line for each model that was measured.
+    """A file {chart: {x: {"value", "low", "high"}}}: one chart each, with one line per measured model.
 
     The component declares `Results`, which names the models.
     """
 
     x_label: str
-    """What the horizontal axis shows."""
+    """Label of the horizontal axis."""
     y_label: str
-    """What the vertical axis shows."""
+    """Label of the vertical axis."""
     x_log2: bool = False
-    """Whether the horizontal axis has powers of two."""
+    """Whether the horizontal axis is logarithmic, base 2."""
     share: bool = True
     """Whether the values are shares from 0 to 1, shown in per cent."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Table(Section):
-    """Rows of a file as a table for each stage."""
+    """Rows of a file, as one table per stage."""
 
     columns: tuple[Column, ...]
-    """The columns, the first of which names the row."""
+    """The columns; the first names the row."""
     rows: str = ""
     """Dotted path to the list of rows; the whole file by default."""
     text: str = ""
     """Dotted path to a sentence above the table."""
     marked: tuple[str, str] | None = None
-    """(path, value) of the rows whose name is set in bold."""
+    """(path, value) that selects the rows whose name is bold."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bars(Section):
-    """Counts in bins as bars, a card for each output that differs: {chart: {"edges", GROUP: counts, ...}}."""
+    """Histograms, one card per distinct output: {chart: {"edges", GROUP: counts, ...}}."""
 
     bars: str
     """Dotted path to the charts."""
     groups: tuple[str, ...]
-    """Keys of the counts, which are shown side by side where a chart has them."""
+    """Keys of the counts, shown side by side where a chart has them."""
     facts: Mapping[str, str] = field(default_factory=dict)
-    """Dotted path -> a few words with "{}" for the value; zeros behind a path with a place are left out."""
+    """Dotted path -> a few words with "{}" for the value; zeros are left out if the path has a placeholder."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Samples(Section):
-    """Some rows of a file of JSON lines to read, as they were written."""
+    """Some rows of a JSON lines file to read, as written."""
 
     columns: tuple[Column, ...]
-    """What is shown of each row."""
+    """Columns shown of each row."""
     count: int = 8
-    """How many rows of each stage."""
+    """Number of rows per stage."""
 
 
 def place_pattern(name: str) -> re.Pattern[str]:
-    """Return what matches all names that a declared name stands for; its groups are what stands in the places."""
+    """Return a pattern for all names that a declared name matches; its groups are the placeholders' values."""
     return re.compile("(.+)".join(map(re.escape, _PLACE.split(name))))
 
 
 def place_name(name: str) -> str:
-    """Return what stands between the brackets of a declared name's first place: "domain"; "" without a place."""
+    """Return the first placeholder of a declared name without its brackets: "domain"; "" if it has none."""
     found = _PLACE.search(name)
     return found.group()[1:-1] if found else ""
 
 
 def in_places(name: str, known: Iterable[str]) -> dict[str, str]:
-    """Return the known names that a declared name stands for, each with what stands in its place ("" without one)."""
+    """Return the known names that a declared name matches, each with its placeholder's value ("" without one)."""
     pattern = place_pattern(name)
     found = ((other, pattern.fullmatch(other)) for other in dict.fromkeys(known))
     return {other: "".join(match.groups()[:1]) for other, match in found if match}
 
 
 def filled(text: str, place: str) -> str:
-    """Return a text with what stands in its place."""
+    """Return a text with its placeholders filled in."""
     return _PLACE.sub(lambda _: place, text)

@@ -1,4 +1,4 @@
-"""Endpoint: an OpenAI-compatible server that stands in for a model that a stage asks. No key is ever part of it."""
+"""Endpoint: an OpenAI-compatible server that replaces a model that a stage queries. It never holds a key."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 from components.contract.artifacts import ArtifactType, FileEntry, Manifest, canonical_json, hash_parts
 
 SCHEME = "endpoint"
-"""Of the URI by which a recipe and a job name one: endpoint:<name>."""
+"""Scheme of the URI by which recipes and jobs name an endpoint: endpoint:<name>."""
 FILE = "endpoint.json"
-"""The one file of the Model artifact that stands for an endpoint: what counts of it, without address and key."""
+"""The one file of an endpoint's Model artifact: what affects its answers, without address and key."""
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 NO_SECRETS = "an address holds no user, password, query or fragment; the key comes from 'key_env'"
 
@@ -83,7 +83,7 @@ class Endpoint(BaseModel):
     """Longest pause before a further try; a server that asks for a longer one counts as down."""
 
     def counted(self, name: str) -> dict[str, Any]:
-        """Return what of it counts for answers, and so for fingerprints: neither address nor key nor limits."""
+        """Return what affects answers, and so fingerprints: neither address nor key nor limits."""
         return {
             "name": name,
             "model": self.model,
@@ -94,23 +94,23 @@ class Endpoint(BaseModel):
 
 
 def endpoint_name(uri: str) -> str | None:
-    """Return the name of the endpoint that a URI means, or None for any other URI."""
+    """Return the name of the endpoint that a URI refers to, or None for any other URI."""
     scheme, colon, name = uri.partition(":")
     return name if colon and scheme == SCHEME else None
 
 
 def endpoint_file(name: str, endpoint: Endpoint) -> bytes:
-    """Return the bytes of the file that stands for an endpoint in the store."""
+    """Return the bytes of the file that represents an endpoint in the store."""
     return canonical_json(endpoint.counted(name)) + b"\n"
 
 
 def endpoint_manifest(name: str, endpoint: Endpoint) -> Manifest:
-    """Return the manifest of the Model artifact that stands for an endpoint."""
+    """Return the manifest of the Model artifact that represents an endpoint."""
     data = endpoint_file(name, endpoint)
     entry = FileEntry(path=FILE, sha256=hashlib.sha256(data).hexdigest(), size=len(data))
     return Manifest(type=ArtifactType.MODEL, files=(entry,))
 
 
 def request_key(counted: dict[str, Any], request: dict[str, Any], sample: int) -> str:
-    """Return the address of an answer: the SHA-256 hex of what was asked of whom, and which sample of it this is."""
+    """Return the address of an answer: the SHA-256 hex of endpoint, request and sample index."""
     return hash_parts(canonical_json(counted), canonical_json(request), str(sample))

@@ -1,4 +1,4 @@
-"""Errors that are written for people: what is wrong, where, and what to do."""
+"""Errors written for people: what is wrong, where, and what to do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class PosttrainError(Exception):
-    """Base of all errors that are shown as one message and never as a traceback."""
+    """Base of all errors that are shown as one message, never as a traceback."""
 
     exit_code = 1
 
@@ -26,7 +26,7 @@ class UnknownName(InputError):
     """A name that is not registered; the message holds near misses and the whole list."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], hint: str = "") -> None:
-        """`hint` says what to do about this very name, in the place of a near miss and the list."""
+        """`hint` replaces the near miss and the list with advice on this name."""
         self.kind, self.name, self.known, self.hint = kind, name, sorted(known), hint
         super().__init__(f"unknown {kind} {name!r}{f'; {hint}' if hint else did_you_mean(name, self.known)}")
 
@@ -48,9 +48,9 @@ class StoreUnavailable(PosttrainError):
 
 
 def schema_problems(error: ValidationError, *, whole: str = "", most: int | None = None) -> str:
-    """Return what a pydantic schema refuses, in one line: "steps: Input should be ...; rl.lr: ...".
+    """Return the problems that a pydantic schema found, in one line: "steps: Input should be ...; rl.lr: ...".
 
-    `whole` stands for the value itself where no key is to blame; beyond `most` problems only their number is told.
+    `whole` names the value itself where no key is to blame; beyond `most` problems, only the rest's count is given.
     """
     entries = error.errors(include_url=False, include_input=False)
     told = []

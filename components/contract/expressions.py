@@ -2,8 +2,8 @@
 
     evaluate-final.pass_at_1_A >= 0.9 and not rl[method=dapo].entropy < 0.1
 
-Comparisons (also chained), and/or/not, + - * /, parentheses, numbers, quoted text, true/false, and dotted names. A name
-may hold '-' as stages do, so a subtraction needs spaces around its minus.
+Comparisons (also chained), and/or/not, + - * /, parentheses, numbers, quoted text, true/false, and dotted names. Names
+may contain '-', as stage names do, so a subtraction needs spaces around its minus.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 
 
 class ExpressionError(InputError):
-    """The expression is malformed, or its values do not fit; `position` counts characters from 0."""
+    """The expression is malformed, or its values have the wrong type; `position` counts characters from 0."""
 
     def __init__(self, message: str, position: int = 0) -> None:
         self.position = position
@@ -67,10 +67,10 @@ class _Span:
 
 
 class Expression:
-    """A parsed expression; evaluating it can call nothing but the lookup that is given."""
+    """A parsed expression; evaluating it calls nothing but the given lookup."""
 
     def __init__(self, source: str) -> None:
-        """Parse `source`; raise ExpressionError that says where it is wrong."""
+        """Parse `source`; raise ExpressionError with the position of the problem."""
         self.source = source
         spans, python = _tokenize(source)
         self._spans = spans
@@ -88,7 +88,7 @@ class Expression:
 
     @property
     def is_condition(self) -> bool:
-        """Return whether the result can be true or false, as far as its outermost operator tells."""
+        """Return whether the result can be true or false, judged by its outermost operator."""
         tree = self._tree
         if isinstance(tree, ast.Constant):
             return isinstance(tree.value, bool)
@@ -96,7 +96,7 @@ class Expression:
         return negation or isinstance(tree, ast.BoolOp | ast.Compare | ast.Name)
 
     def evaluate(self, lookup: Lookup) -> Value:
-        """Return the value; `lookup` gives the value of a name and raises InputError for one it does not have."""
+        """Return the value; `lookup` maps a name to its value and raises InputError for an unknown one."""
         try:
             value: Value = self._value(self._tree, lookup)
             return value
@@ -170,7 +170,7 @@ class Expression:
 
 
 def literal(value: Value) -> str:
-    """Return the text that stands for a value in an expression; raise ExpressionError when none does."""
+    """Return a value as an expression literal; raise ExpressionError if it has none."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
@@ -182,7 +182,7 @@ def literal(value: Value) -> str:
 
 
 def _tokenize(source: str) -> tuple[list[_Span], str]:
-    """Return the names of `source`, and a Python expression in which the i-th stands as `n<i>`."""
+    """Return the names of `source`, and a Python expression in which the i-th is written `n<i>`."""
     if len(source) > MAX_LENGTH:
         raise ExpressionError(f"an expression of {len(source)} characters is too long (at most {MAX_LENGTH})")
     spans: list[_Span] = []

@@ -1,4 +1,4 @@
-"""Ports for models beside the one that a stage is about: declared alike by every stage that takes them."""
+"""Ports for auxiliary models, declared the same way by every stage that takes them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PORTS = {
 
 
 def further_ports(*names: str) -> dict[str, Port]:
-    """Return ports of these names, each optional and for many models of the run or endpoints."""
+    """Return ports with these names, each optional, for any number of models of the run or endpoints."""
     found = {}
     for name in names:
         doc, apis = _PORTS[name]
@@ -31,7 +31,7 @@ def further_ports(*names: str) -> dict[str, Port]:
 
 
 def asked_ports(operators: Iterable[Bound]) -> dict[str, list[str]]:
-    """Return port -> the operators whose configs say that they ask its models, for a component's `asks`."""
+    """Return port -> the operators whose configs declare that they query its models, for a component's `asks`."""
     found: dict[str, list[str]] = {}
     for bound in operators:
         for port in asks_of(bound.config):
@@ -40,5 +40,5 @@ def asked_ports(operators: Iterable[Bound]) -> dict[str, list[str]]:
 
 
 def asks_of(config: Params) -> tuple[str, ...]:
-    """Return the ports with further models that an operator of this config asks: its class variable `asks`."""
+    """Return the ports with further models that an operator with this config queries: its class variable `asks`."""
     return tuple(type(config).asks)

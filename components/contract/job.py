@@ -1,4 +1,4 @@
-"""Job: one stage of one run, as the container gets it."""
+"""Job: one stage of one run, as a container receives it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class UriRef(_Frozen):
 
 
 class FirstOf(_Frozen):
-    """A fallback: of several inputs, the first that is there."""
+    """A fallback: the first of several inputs that exists."""
 
     first_of: list[StageRef | UriRef] = Field(min_length=1)
     or_none: bool = False
@@ -40,13 +40,13 @@ InputRef = StageRef | UriRef | FirstOf
 
 
 def alternatives(references: Iterable[InputRef]) -> Iterator[StageRef | UriRef]:
-    """Yield all that references may come to, those of a fallback one by one."""
+    """Yield every input that the references may resolve to, the alternatives of a fallback one by one."""
     for reference in references:
         yield from reference.first_of if isinstance(reference, FirstOf) else (reference,)
 
 
 def reference_text(reference: InputRef) -> str:
-    """Return a reference as people read it: "rl.model", a URI, or "rl.model or else sft.model or else none"."""
+    """Return a reference as readable text: "rl.model", a URI, or "rl.model or else sft.model or else none"."""
     words = [f"{ref.stage}.{ref.port}" if isinstance(ref, StageRef) else ref.uri for ref in alternatives([reference])]
     ends = ["none"] if isinstance(reference, FirstOf) and reference.or_none else []
     return " or else ".join([*words, *ends])
@@ -83,9 +83,9 @@ class Resources(Backends):
         return self.ranks_per_node * self.nodes if self.trainer == "deepspeed" else 1
 
     def backend_parts(self, used: Iterable[Backend]) -> dict[str, Any]:
-        """Return what a fingerprint holds of the backends that a component uses; empty for the defaults.
+        """Return the fingerprint parts of the backends that a component uses; empty for the defaults.
 
-        Whether activations are computed again changes no result.
+        Recomputing activations changes no result, so it is not part of them.
         """
         parts: dict[str, Any] = {}
         if "sampler" in used and self.sampler != "native":
@@ -97,7 +97,7 @@ class Resources(Backends):
 
     @model_serializer(mode="wrap")
     def _without_default_backends(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what is not said and backends that are the defaults: jobs from before there was a choice stay."""
+        """Leave out unset values and default backends, so that jobs from before backends existed keep their form."""
         given, plain = given_backends(self), dump(self)
         if self.gpu_memory_gib is None:
             del plain["gpu_memory_gib"]
@@ -172,7 +172,7 @@ class Job(_Frozen):
 
     @model_serializer(mode="wrap")
     def _without_empty_endpoints(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave endpoints out where there are none: jobs from before there were any stay as they are."""
+        """Leave out empty endpoints, so that jobs from before endpoints existed keep their form."""
         plain: dict[str, Any] = dump(self)
         if not self.endpoints:
             plain.pop("endpoints", None)

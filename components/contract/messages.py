@@ -1,4 +1,4 @@
-"""Messages of a conversation, and the rules that they keep; free of torch and of tokenizers."""
+"""Messages of a conversation and the rules they follow; free of torch and tokenizers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROLES = ("system", "user", "assistant")
 
 
 class Message(BaseModel):
-    """One message. An assistant's without content is an open turn: the policy writes it."""
+    """One message. An assistant message without content is an open turn, which the policy writes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -39,7 +39,7 @@ _MESSAGES = TypeAdapter(tuple[Message, ...])
 
 
 def read_messages(value: Any) -> tuple[Message, ...]:
-    """Return messages of plain JSON, such as a row holds; raise InputError, in one line, for what is none."""
+    """Return messages from plain JSON, such as a row's; raise a one-line InputError if they are malformed."""
     try:
         return _MESSAGES.validate_python(value)
     except ValidationError as error:
@@ -49,9 +49,9 @@ def read_messages(value: Any) -> tuple[Message, ...]:
 
 
 def check_messages(messages: Sequence[Message]) -> None:
-    """Raise InputError, in one line, unless a system message (or none) precedes turns of user and assistant by turns.
+    """Raise a one-line InputError unless user and assistant alternate after an optional system message.
 
-    Only turns of the assistant may be open or say whether they are learnt.
+    Only assistant turns may be open or set `learn`.
     """
     turns = messages[1:] if messages and messages[0].role == "system" else messages
     if not turns:
@@ -75,7 +75,7 @@ def check_messages(messages: Sequence[Message]) -> None:
 
 @contextmanager
 def naming(name: str) -> Iterator[None]:
-    """Let an InputError from within begin with a name, if there is one."""
+    """Prefix an InputError raised in this context with a name, if it is not empty."""
     try:
         yield
     except InputError as error:
@@ -83,7 +83,7 @@ def naming(name: str) -> Iterator[None]:
 
 
 def check_task(messages: Sequence[Message]) -> None:
-    """Raise InputError unless messages are in order and end with the user, so that the policy has the last turn."""
+    """Raise InputError unless messages are valid and end with the user, so that the policy has the last turn."""
     check_messages(messages)
     if messages[-1].role == "assistant":
         raise InputError("messages end with the assistant: the turn behind the user's last message is the policy's")
@@ -97,14 +97,14 @@ def _check_unicode(name: str, text: str) -> None:
 
 
 def num_turns(messages: Sequence[Message]) -> int:
-    """Return how many turns the policy writes, the implicit last one counted."""
+    """Return how many turns the policy writes, including the implicit last one."""
     return sum(message.is_open for message in messages) + (messages[-1].role != "assistant")
 
 
 def filled(messages: Sequence[Message], turns: Sequence[str]) -> tuple[Message, ...]:
-    """Return the whole conversation: `turns`, in their order, in the place of the open turns and of the implicit last.
+    """Return the whole conversation: `turns` fill the open turns, in order, and the implicit last one.
 
-    Fewer turns than that end the conversation early, behind the last one written. Raises InputError for more.
+    Fewer turns end the conversation early, after the last one written. Raises InputError for more.
     """
     if len(turns) > num_turns(messages):
         raise InputError(f"{len(turns)} turns were written where the messages have room for {num_turns(messages)}")
@@ -122,22 +122,22 @@ def filled(messages: Sequence[Message], turns: Sequence[str]) -> tuple[Message, 
 
 
 def written(turns: Sequence[str]) -> dict[str, Any]:
-    """Return what a row says of a policy's turns: the last is the `response`, those before it, if any, the `turns`."""
+    """Return a row's fields for a policy's turns: the last is the `response`, earlier ones, if any, the `turns`."""
     *before, response = turns
     return {"turns": before, "response": response} if before else {"response": response}
 
 
 def transcript(messages: Sequence[Message]) -> str:
-    """Return messages as text for people: "user: ...", a line each; an open turn as "assistant: ..."."""
+    """Return messages as readable text: "user: ...", a line each; an open turn as "assistant: ..."."""
     return "\n".join(f"{m.role}: {'...' if m.content is None else m.content}" for m in messages)
 
 
 def conversation_of(row: Mapping[str, Any]) -> tuple[Message, ...] | None:
     """Return the whole conversation that a row trains on or shows; None for a row without messages.
 
-    `response` is its last turn and `turns` those of the policy before it, in the places that `messages` leave open; the
-    response is marked as learnt unless the row says `learn: false`. Without a response, `messages` are the whole
-    conversation. Raises InputError, in one line, for messages, turns or a response that do not fit together.
+    `response` is its last turn and `turns` fill the open turns of `messages` before it; the response is marked as
+    learnt unless the row has `learn: false`. Without a response, `messages` are the whole conversation. Raises a
+    one-line InputError for messages, turns or a response that do not fit together.
     """
     if not row.get("messages"):
         return None

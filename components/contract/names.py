@@ -1,4 +1,4 @@
-"""Registry: names of one kind, each with a target "module:object" that is imported at its first use."""
+"""Registry: names of one kind, each with a target "module:object" that is imported on first use."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Registry:
     def add(self, name: str, target: str, *, origin: str | None = None) -> None:
         """Register `name` for the "module:object" `target`.
 
-        Registering the same target again changes nothing; another target raises InputError that names both origins.
+        Registering the same target again changes nothing; another target raises an InputError naming both origins.
         """
         if target.count(":") != 1:
             raise InputError(f"{self.kind} {name!r}: target {target!r} is not of the form 'module:object'")
@@ -53,7 +53,7 @@ class Registry:
         return self._entries[name]
 
     def hint(self, name: str) -> str:
-        """Return what to do about a name that is not known, or nothing."""
+        """Return advice on an unknown name, or ""."""
         return ""
 
     def get(self, name: str) -> Any:
@@ -68,7 +68,7 @@ class Registry:
 
 
 def load_target(target: str, owner: str) -> Any:
-    """Import the object that a "module:object" string names; `owner` is who is blamed in the error."""
+    """Import the object that a "module:object" string names; the error message begins with `owner`."""
     module_name, _, attribute = target.partition(":")
     try:
         return getattr(importlib.import_module(module_name), attribute)

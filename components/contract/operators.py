@@ -3,9 +3,9 @@
 An operator is a function with a keyword-only `config` parameter annotated with a Params subclass. In a recipe it is
 written as its name, or as {name: ..., <config keys>}.
 
-A field of parameters or of a config that holds an operator says its slot: `source: Annotated[OperatorSpec, SOURCE]`.
-What an operator imports counts for a stage's fingerprint; a module whose results depend on the version of an installed
-package says so by a constant of literals, VERSIONED_PACKAGES = ("math-verify",).
+A field of parameters or of a config that holds an operator declares its slot: `source: Annotated[OperatorSpec,
+SOURCE]`. An operator's imports are part of a stage's fingerprint; a module whose results depend on the version of an
+installed package declares that in a constant of literals, VERSIONED_PACKAGES = ("math-verify",).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from components.contract.registry import operators, slot_named
 from components.contract.slots import EMPTY, Slot
 
 Keys = tuple[str | int, ...]
-"""Keys and positions that lead to a value in parameters."""
+"""Path of keys and positions to a value in parameters."""
 
 
 class OperatorRefused(InputError):
-    """The settings of an operator do not fit its config; what does not is kept, so that it can be placed in a file."""
+    """An operator's settings do not fit its config; keeps the errors, so that they can be located in a file."""
 
     def __init__(self, slot: Slot, name: str, config_type: type[Params], error: ValidationError) -> None:
         self.name, self.config_type, self.error = name, config_type, error
@@ -38,7 +38,7 @@ class OperatorRefused(InputError):
 
 
 class OperatorMisfit(InputError):
-    """An operator does not fit the others that it stands with; its name is kept, so that it can be placed in a file."""
+    """An operator does not fit the others beside it; keeps its name, so that it can be located in a file."""
 
     def __init__(self, bound: Bound, message: str) -> None:
         self.name = bound.name
@@ -69,17 +69,17 @@ class OperatorSpec(BaseModel):
 
     @property
     def slot(self) -> Slot | None:
-        """Return the slot that it stands in; None where the type of its field says none."""
+        """Return its slot; None if the type of its field declares none."""
         return self._slot
 
     def in_slot(self, slot: Slot) -> OperatorSpec:
-        """Return the operator as it stands in `slot`."""
+        """Return a copy of the operator that is bound to `slot`."""
         placed = self.model_copy()
         placed._slot = slot
         return placed
 
     def __eq__(self, other: object) -> bool:
-        """Compare what is written; where it stands does not count."""
+        """Compare name and settings; the slot does not count."""
         return isinstance(other, OperatorSpec) and (self.name, self.settings) == (other.name, other.settings)
 
     def __hash__(self) -> int:
@@ -87,7 +87,7 @@ class OperatorSpec(BaseModel):
         return hash(self.name)
 
     def resolve(self, slot: Slot | str | None = None) -> Bound:
-        """Look the name up in its slot, or in the one given, validate its config and return the operator bound to it.
+        """Look the name up in its slot or in the given one, validate the config and return the operator bound to it.
 
         Raises UnknownName for the name and OperatorRefused for the config, each naming slot and operator, and
         InputError where no slot is known.
@@ -124,7 +124,7 @@ class Bound:
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """Return the modules that the operator is registered in, is defined in and has its config from."""
+        """Return the modules where the operator is registered, is defined and has its config."""
         registered = operators(self.slot).entry(self.name).target.partition(":")[0]
         made = (self.function, inspect.unwrap(self.function), type(self.config))
         defined = [module for part in made if isinstance(module := getattr(part, "__module__", None), str)]
@@ -132,7 +132,7 @@ class Bound:
 
 
 def with_used(bounds: Iterable[Bound]) -> Iterator[Bound]:
-    """Yield operators and those that their configs name, at any depth, each choice once."""
+    """Yield operators and the operators that their configs name, at any depth, each once."""
     queue = list(bounds)
     seen: list[Bound] = []
     while queue:
@@ -145,9 +145,9 @@ def with_used(bounds: Iterable[Bound]) -> Iterator[Bound]:
 
 
 def operators_of(config: BaseModel, owner: str) -> list[Bound]:
-    """Return the operators that stand in validated parameters.
+    """Return the operators in validated parameters.
 
-    Raises InputError, which begins with `owner`, for one in a field whose type says no slot.
+    Raises an InputError that begins with `owner` for one in a field whose type declares no slot.
     """
     found = []
     for path, spec in named_operators(config):
@@ -161,7 +161,7 @@ def operators_of(config: BaseModel, owner: str) -> list[Bound]:
 
 
 def named_operators(value: Any, path: Keys = ()) -> Iterator[tuple[Keys, OperatorSpec]]:
-    """Yield every operator in validated parameters: where it stands, and how it is written."""
+    """Yield every operator in validated parameters: its path, and its spec as written."""
     if isinstance(value, OperatorSpec):
         yield path, value
     elif isinstance(value, BaseModel):
@@ -176,12 +176,12 @@ def named_operators(value: Any, path: Keys = ()) -> Iterator[tuple[Keys, Operato
 
 
 def config_of(function: Callable[..., Any], owner: str) -> type[Params]:
-    """Return the Params subclass that annotates the operator's keyword-only `config`; raise InputError if none."""
+    """Return the Params subclass that annotates the operator's keyword-only `config`; raise InputError without one."""
     parameter = _signature(function).parameters.get("config")
     if parameter is None or parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
         raise InputError(f"{owner}: its function takes no keyword-only 'config'")
     annotation = parameter.annotation
-    if isinstance(annotation, str):  # only this one is resolved: the others may name torch types that are not imported
+    if isinstance(annotation, str):  # resolve only this one: the others may name torch types that are not imported
         annotation = inspect.unwrap(function).__globals__.get(annotation)
     if not (inspect.isclass(annotation) and issubclass(annotation, Params)):
         raise InputError(f"{owner}: its 'config' is annotated with {annotation!r}, not with a Params subclass")
@@ -190,5 +190,5 @@ def config_of(function: Callable[..., Any], owner: str) -> type[Params]:
 
 @cache
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
-    """Return the signature: to read it takes longer than all other checks of an operator together."""
+    """Return the signature, cached: reading it takes longer than all other checks of an operator together."""
     return inspect.signature(function)

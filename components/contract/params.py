@@ -16,8 +16,8 @@ class Params(BaseModel):
     )
 
     asks: ClassVar[tuple[str, ...]] = ()
-    """Of an operator's config: the input ports whose further models the operator asks and cannot do without."""
+    """For an operator's config: the input ports whose further models the operator queries and requires."""
 
     def local_files(self) -> list[Path]:
-        """Return the local files that are read, so that a stage is run again when they change."""
+        """Return the local files that are read, so that the stage reruns when they change."""
         return []

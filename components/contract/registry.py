@@ -1,10 +1,10 @@
-"""One registry for everything that is found by name: components, and the operators that fill their slots.
+"""One registry for everything that is looked up by name: components, and the operators that fill their slots.
 
-What is in the tree is found by its folder: components/<stage>/component.py, and the modules of a slot's package.
-Targets are "module:object" strings and are imported at first use, so listing names costs nothing. Third parties plug
-in through Python entry points: group `posttrain.components` (name = component), and group `posttrain.operators`
-(name = "slot.operator"). Files come along by groups whose value is a Python package with a folder of them:
-`posttrain.methods` (presets) and `posttrain.recipes`.
+In-tree ones are found by folder: components/<stage>/component.py, and the modules of a slot's package. Targets are
+"module:object" strings and are imported on first use, so listing names costs nothing. Third parties plug in through
+Python entry points: group `posttrain.components` (name = component), and group `posttrain.operators` (name =
+"slot.operator"). Groups `posttrain.methods` (presets) and `posttrain.recipes` add files: their value is a Python
+package whose folder holds them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from components.contract.slots import EMPTY, Slot, operators_in
 COMPONENT_GROUP = "posttrain.components"
 OPERATOR_GROUP = "posttrain.operators"
 ROOMS = Path(__file__).parents[1]
-"""The folder of this tree's components and of what they are made of."""
+"""The folder of this tree's components and their building blocks."""
 
 
 @cache
@@ -39,14 +39,14 @@ def components() -> Registry:
 
 
 def component_targets() -> dict[str, str]:
-    """Return name -> target of the in-tree components: every folder with a component.py is one."""
+    """Return name -> target of the in-tree components: the folders with a component.py."""
     names = sorted(path.parent.name for path in ROOMS.glob("*/component.py") if path.parent != Path(__file__).parent)
     return {name: f"{ROOMS.name}.{name}.component:COMPONENT" for name in names}
 
 
 @cache
 def slots() -> dict[str, Slot]:
-    """Return name -> slot of all that the rooms of this tree declare, each in its slots.py."""
+    """Return name -> slot of all slots that this tree declares in slots.py modules."""
     found: dict[str, Slot] = {}
     for path in sorted(ROOMS.glob("*/slots.py")):
         declared = vars(importlib.import_module(f"{ROOMS.name}.{path.parent.name}.slots")).values()
@@ -57,13 +57,13 @@ def slots() -> dict[str, Slot]:
 def operators(slot: Slot | str) -> Registry:
     """Return the registry of the operators that fill `slot`: the modules of its package, and entry points.
 
-    A slot that this tree does not declare is given itself, not by its name. Raises UnknownName when none has the name.
+    A slot that this tree does not declare must be given as a Slot, not by name. Raises UnknownName for an unknown name.
     """
     return _operators_of(slot_named(slot) if isinstance(slot, str) else slot)
 
 
 def slot_named(name: str) -> Slot:
-    """Return the slot of that name; raise UnknownName with near misses."""
+    """Return the slot with this name; raise UnknownName with near misses."""
     if name not in slots():
         raise UnknownName("operator slot", name, slots())
     return slots()[name]
@@ -77,7 +77,7 @@ class OperatorRegistry(Registry):
         self.slot = slot
 
     def hint(self, name: str) -> str:
-        """Say which other slots of the same step the name fills: it may have been theirs from the start."""
+        """Return which other slots of the same package have an operator of this name: one of them may be meant."""
         room = self.slot.package.rpartition(".")[0]
         beside = [slot for slot in slots().values() if slot.package.rpartition(".")[0] == room]
         others = [f"{slot}" for slot in beside if name != EMPTY and name in operators(slot)]
@@ -99,7 +99,7 @@ def _operators_of(slot: Slot) -> Registry:
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder of files that a package brings, and the package."""
+    """A folder of files that a package provides, and the package."""
 
     folder: Path
     origin: str
@@ -107,9 +107,9 @@ class Folder:
 
 @cache
 def registered_folders(group: str) -> tuple[Folder, ...]:
-    """Return the folders of the Python packages that the entry points of `group` name; nothing of them is run.
+    """Return the folders of the Python packages that the entry points of `group` name, without importing them.
 
-    Raises InputError for an entry point that leads to no package.
+    Raises InputError for an entry point that names no package.
     """
     found = []
     for point in sorted(_entry_points().select(group=group), key=lambda point: point.name):
@@ -126,7 +126,7 @@ def registered_folders(group: str) -> tuple[Folder, ...]:
 @cache
 def _entry_points() -> EntryPoints:
     """Read the metadata of all installed packages, once: it takes as long as everything else in this module."""
-    return entry_points()  # type: ignore[return-value]  # what Python 3.11 gives can select, too
+    return entry_points()  # type: ignore[return-value]  # Python 3.11's return type has select, too
 
 
 def _distribution(point: Any) -> str:

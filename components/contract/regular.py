@@ -1,4 +1,4 @@
-"""Regular expressions as parameters: refused where they are written, not where they are used."""
+"""Regular expressions as parameters: checked when they are parsed, not when they are used."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import AfterValidator
 
 
 def compiles(text: str) -> str:
-    """Return a regular expression as it is; raise ValueError for what is none."""
+    """Return a regular expression unchanged; raise ValueError if it is invalid."""
     try:
         re.compile(text)
     except re.error as error:

@@ -1,9 +1,8 @@
-"""Slot: a place that an operator fills, declared once. What knows an operator's slot knows it from here.
+"""Slot: a position that an operator fills, declared once, as the single source of an operator's slot.
 
-A room declares its slots in its `slots.py`, at the top level of the module; a field of parameters that holds an
-operator says so in its type, `source: Annotated[OperatorSpec, SOURCE]`, and a list of them is
-`Annotated[tuple[OperatorSpec, ...], SOURCE]`. Registry, checks of recipes, fingerprints, `posttrain operators` and the
-tables of the documentation follow from that.
+A package declares its slots in its `slots.py`, at module level; a field of parameters that holds an operator has the
+type `Annotated[OperatorSpec, SOURCE]`, and a list of them `Annotated[tuple[OperatorSpec, ...], SOURCE]`. Registry,
+recipe checks, fingerprints, `posttrain operators` and the documentation's tables are derived from that.
 """
 
 from __future__ import annotations
@@ -22,50 +21,50 @@ from components.contract.errors import InputError
 from components.contract.params import Params
 
 EMPTY = "none"
-"""The operator by which a slot is left empty."""
+"""The operator that leaves a slot empty."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Slot:
-    """A kind of operators: how it is called, where its operators lie and what they may do."""
+    """A kind of operator: its name, the package that holds its operators, and what they may do."""
 
     name: str
     """In the singular; entry points of packages are called `<name>.<operator>`."""
     package: str
     """Python package in which every module <operator>.py is an operator: the function of the module's name."""
     summary: str
-    """One line for help pages and tables: what an operator of it decides."""
+    """One line for help pages and tables: what its operators decide."""
     call: str = ""
-    """What its functions are given beside `config`, and what they return."""
+    """What its functions take besides `config`, and what they return."""
     many: bool = False
     """Whether it holds a list of operators, in order."""
     config: type[Params] = Params
     """Base class of its operators' configs."""
     default: str | None = None
-    """The operator that fills it where nothing is said; None where something must be said, or an empty list will do."""
+    """The operator that fills it by default; None if one must be given, or if an empty list is fine."""
     reads: frozenset[str] = frozenset()
-    """Fields that other slots fill and that are there when its operators run; which of them one reads, its config says
-    in `reads`."""
+    """Fields filled by other slots that exist when its operators run; an operator's config lists in `reads` which of
+    them it reads."""
     writes: frozenset[str] = frozenset()
-    """Fields that are there because this slot is filled, that is by another operator than `none`."""
+    """Fields that exist because this slot is filled, that is, by an operator other than `none`."""
     marks: bool = False
-    """Whether its operators can hand on marks of their own, which a config names in `writes`."""
+    """Whether its operators can pass on marks, which a config lists in `writes`."""
 
     def __str__(self) -> str:
         return self.name
 
     def place(self, given: Any) -> Any:
-        """Return an operator, or a tuple of them, as it stands in this slot."""
+        """Return an operator, or a tuple of them, bound to this slot."""
         return tuple(map(self.place, given)) if isinstance(given, tuple) else given.in_slot(self)
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Let a validated operator know its slot, so that nothing guesses it from the name of a field."""
+        """Bind a validated operator to its slot, so that nothing guesses the slot from a field's name."""
         return core_schema.no_info_after_validator_function(self.place, handler(source))
 
 
 @cache
 def operators_in(package: str) -> Mapping[str, Path]:
-    """Return operator -> file of every module of a package; none is imported. Raises InputError for no package."""
+    """Return operator -> file for every module of a package, without imports; raise InputError if it is no package."""
     try:
         spec = importlib.util.find_spec(package)
     except (ImportError, ValueError) as error:

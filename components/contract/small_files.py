@@ -1,4 +1,4 @@
-"""Small files that people name: read whole, with an answer for whatever else the name may lead to."""
+"""Small files given by users: read whole, with a clear error for anything that is not a plain file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 OPEN_ALREADY = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
-"""Where a shell's pipes lie: `command <(other command)`."""
+"""Paths of a shell's pipes: `command <(other command)`."""
 KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFCHR: "a device",
@@ -21,8 +21,8 @@ KINDS = {
 def read_small_file(file: str | Path, max_bytes: int) -> bytes:
     """Return the bytes of a file, or of standard input for "-".
 
-    Raises ValueError with what is wrong, for a message that names the file: missing, no plain file, or larger than
-    `max_bytes`. Never waits for a named pipe to be written to, nor reads more than it must.
+    Raises ValueError with the problem, for a message that names the file: missing, not a plain file, or larger than
+    `max_bytes`. Never waits for a writer of a named pipe, and never reads more than it needs.
     """
     if str(file) == "-":
         return _limited(sys.stdin.buffer.read(max_bytes + 1), max_bytes)

@@ -1,1 +1,1 @@
-"""Inputs of a job: what the recipe names becomes verified artifacts on local disk."""
+"""Inputs of a job: the recipe's references become verified artifacts on local disk."""

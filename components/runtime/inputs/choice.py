@@ -1,7 +1,7 @@
-"""What the inputs of a job come down to when some of the stages that they name were skipped.
+"""What a job's inputs resolve to when some of the stages that they name were skipped.
 
-An input that a recipe asks for is never dropped unsaid: its stage is skipped, too, unless the recipe declares a
-fallback. The launcher decides so from the run's ledger, and a plan from what it knows.
+A recipe's input is never dropped silently: the job that needs it is skipped, too, unless the recipe declares a
+fallback. The launcher decides from the run's ledger, and a plan from what it knows.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ Plain = StageRef | UriRef
 
 
 class State(Enum):
-    """What is known of an output of an earlier stage."""
+    """What is known about an output of an earlier stage."""
 
     THERE = auto()
-    """It is made, or will be for sure."""
+    """It is made, or certainly will be."""
     MISSING = auto()
     """Its stage ran and did not make it."""
     SKIPPED = auto()
-    """Its stage was skipped, or will be for sure."""
+    """Its stage was skipped, or certainly will be."""
     OPEN = auto()
     """Its stage has yet to run, and may be skipped."""
 
@@ -34,19 +34,19 @@ class Choice:
     """What a job takes on each port."""
 
     left: dict[str, list[InputRef]] = field(default_factory=dict)
-    """Port -> what is left of its references: what it takes, and fallbacks that are open yet; never an empty list."""
+    """Port -> its remaining references: what it takes, and fallbacks not yet decided; never an empty list."""
     skipped_by: tuple[str, list[str]] | None = None
-    """A port and the stages that it asks for and that do not give it; the job is skipped, too."""
+    """A port and the stages that it needs and that do not provide it; the job is skipped, too."""
     missing: tuple[str, StageRef] | None = None
-    """A port and what its stage did not make although it ran."""
+    """A port and the output that its stage ran without making."""
     may_be_skipped: bool = False
-    """Whether the job is skipped if stages before it are, which is not known yet."""
+    """Whether the job is skipped if earlier stages are, which is not known yet."""
 
 
 def choose(
     inputs: Mapping[str, Sequence[InputRef]], component: Component, state: Callable[[StageRef], State]
 ) -> Choice:
-    """Return what each port takes, given what is known of the outputs that it names."""
+    """Return what each port takes, given the known state of the outputs that it names."""
     choice = Choice()
     for port, references in inputs.items():
         listed = [ref for ref in references if not isinstance(ref, FirstOf)]
@@ -54,7 +54,7 @@ def choose(
         left: list[InputRef] = []
         for reference in references:
             found = _left_of(choice, port, reference, state) if isinstance(reference, FirstOf) else reference
-            twice = found is not reference and (found in listed or found in left)  # taken in another's place, too
+            twice = found is not reference and (found in listed or found in left)  # also taken by another reference
             left += [] if found is None or twice else [found]
         if references and not component.inputs[port].optional and not any(not_empty(ref) for ref in left):
             choice.may_be_skipped |= bool(left)
@@ -65,17 +65,17 @@ def choose(
 
 
 def not_empty(reference: InputRef) -> bool:
-    """Return whether a reference gives something in any case, so that a port that needs one has it."""
+    """Return whether a reference never resolves to nothing, which satisfies a required port."""
     return not (isinstance(reference, FirstOf) and reference.or_none)
 
 
 def stages_of(references: Iterable[InputRef]) -> list[str]:
-    """Return the stages that references name, each once, in their order."""
+    """Return the stages that references name, each once, in order."""
     return list(dict.fromkeys(ref.stage for ref in alternatives(references) if isinstance(ref, StageRef)))
 
 
 def _must_have(choice: Choice, port: str, references: Sequence[Plain], state: Callable[[StageRef], State]) -> None:
-    """Note what becomes of a job by the references that have no fallback."""
+    """Record in `choice` what the references without a fallback imply for the job."""
     known = [(ref, state(ref)) for ref in references if isinstance(ref, StageRef)]
     skipped = [ref.stage for ref, found in known if found is State.SKIPPED]
     missing = [ref for ref, found in known if found is State.MISSING]
@@ -89,7 +89,7 @@ def _must_have(choice: Choice, port: str, references: Sequence[Plain], state: Ca
 def _left_of(
     choice: Choice, port: str, reference: FirstOf, state: Callable[[StageRef], State]
 ) -> Plain | FirstOf | None:
-    """Return what a fallback takes, what is left of it while that is open, or None where it comes to nothing."""
+    """Return what a fallback takes, its remaining alternatives while undecided, or None if it resolves to nothing."""
     possible: list[Plain] = []
     for ref in reference.first_of:
         found = state(ref) if isinstance(ref, StageRef) else State.THERE

@@ -1,4 +1,4 @@
-"""Inputs of a job: references of the recipe become verified artifacts on local disk."""
+"""Inputs of a job given as URIs: their digests, and their import into the store as artifacts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ROWS_SUFFIX = ".jsonl"
 ROWS = f"rows{ROWS_SUFFIX}"
 STORED = ("artifact", "models")
-"""Schemes of what lies in the store already."""
+"""Schemes of inputs that are already in the store."""
 
 
 NO_ENDPOINTS: Mapping[str, Endpoint] = {}
@@ -33,9 +33,9 @@ NO_ENDPOINTS: Mapping[str, Endpoint] = {}
 def uri_digest(
     store: Store, uri: str, type: ArtifactType, endpoints: Mapping[str, Endpoint] = NO_ENDPOINTS
 ) -> str | None:
-    """Return the digest that `uri` has as an artifact of `type`, or None when only a download could tell.
+    """Return the digest that `uri` has as an artifact of `type`, or None if it needs a download.
 
-    `endpoints` are the declarations of those that a recipe may name.
+    `endpoints` are the declared endpoints that a recipe may name.
     """
     scheme, rest = _split(uri)
     if scheme == ENDPOINT:
@@ -51,21 +51,21 @@ def _local_digest(path: str, type: ArtifactType) -> str | None:
         rows = FileEntry(path=ROWS, sha256=hash_file(_rows_file(path, type)), size=source.stat().st_size)
         return Manifest(type=type, files=(rows,)).digest
     _refuse_what_is_no_file(source)
-    # an import copies what links lead to, such as those of the hub's cache, and only then has a digest
+    # an import copies the targets of links, such as those in the hub's cache, and only then has a digest
     return None if _holds_links(source) else describe_folder(source, type).digest
 
 
 def uri_verifiers(uri: str) -> list[str] | None:
-    """Return the verifiers that rows of a local file or folder name, or None where only a download could tell."""
+    """Return the verifiers that rows of a local file or folder name, or None if that needs a download."""
     scheme, rest = _split(uri)
     return named_verifiers(Path(rest).expanduser()) if scheme == "file" else None
 
 
 def import_uri(store: Store, uri: str, type: ArtifactType, endpoints: Mapping[str, Endpoint] = NO_ENDPOINTS) -> str:
-    """Bring what `uri` names into the store as an artifact of `type` and return its digest.
+    """Import what `uri` names into the store as an artifact of `type` and return its digest.
 
     Understands artifact:<digest>, models:/name@alias, paths and file:, s3:, hf: (models) and endpoint:<name> of
-    `endpoints`, of which the store gets what counts. Raises InputError with what to do.
+    `endpoints`, of which the store gets what affects answers. Raises InputError with what to do.
     """
     scheme, rest = _split(uri)
     if scheme in STORED:
@@ -77,7 +77,7 @@ def import_uri(store: Store, uri: str, type: ArtifactType, endpoints: Mapping[st
             (folder / ENDPOINT_FILE).write_bytes(endpoint_file(rest, _declared(uri, endpoints)))
         elif scheme == "file":
             folder = _stage_local(rest, type, folder)
-            if not folder.is_relative_to(scratch):  # a commit may move files, and the user's stay where they are
+            if not folder.is_relative_to(scratch):  # a commit may move files, and the user's must stay
                 folder = Path(shutil.copytree(folder, Path(scratch) / "copy"))
         elif scheme == "s3":
             from components.runtime.inputs.s3_input import download_input
@@ -89,7 +89,7 @@ def import_uri(store: Store, uri: str, type: ArtifactType, endpoints: Mapping[st
 
 
 def is_outside(uri: str) -> bool:
-    """Return whether `uri` names what has to be brought into the store."""
+    """Return whether `uri` names something that must be imported into the store."""
     return _split(uri)[0] not in (*STORED, ENDPOINT)
 
 
@@ -114,7 +114,7 @@ def _split(uri: str) -> tuple[str, str]:
 
 
 def _stored(store: Store, uri: str, type: ArtifactType) -> str:
-    """Return the digest of what the store has already, as an artifact or as a version of a registered model."""
+    """Return the digest of what is already in the store, as an artifact or as a version of a registered model."""
     scheme, rest = _split(uri)
     if scheme == "models":
         version = find_version(store, rest)
@@ -128,7 +128,7 @@ def _stored(store: Store, uri: str, type: ArtifactType) -> str:
 
 
 def _stage_local(path: str, type: ArtifactType, empty: Path) -> Path:
-    """Return a folder in the artifact's layout: the user's own folder, or `empty` with a single rows file put in."""
+    """Return a folder in the artifact's layout: the user's folder, or `empty` with a single rows file copied in."""
     source = Path(path).expanduser()
     if source.is_dir():
         _refuse_what_is_no_file(source)
@@ -138,7 +138,7 @@ def _stage_local(path: str, type: ArtifactType, empty: Path) -> Path:
 
 
 def _rows_file(path: str, type: ArtifactType) -> Path:
-    """Return a user's file of rows; raise InputError for what cannot be one."""
+    """Return a user's file of rows; raise InputError if it cannot be one."""
     source = Path(path).expanduser()
     if not source.is_file():
         raise InputError(f"input {path}: no such file or folder")
@@ -148,7 +148,7 @@ def _rows_file(path: str, type: ArtifactType) -> Path:
 
 
 def _refuse_what_is_no_file(source: Path) -> None:
-    """Raise InputError for a folder that holds what cannot be copied, such as a device, or has no end."""
+    """Raise InputError for a folder that cannot be copied: it holds a device, a pipe or a link to no file."""
 
     def stop(error: OSError) -> None:
         raise InputError(f"input {source}: {error.filename}: {error.strerror}") from None

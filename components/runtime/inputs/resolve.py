@@ -1,4 +1,4 @@
-"""What a job stands on: the ledger entries of earlier stages, and artifacts from outside the run."""
+"""What a job depends on: the ledger entries of earlier stages, and artifacts from outside the run."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Resolved = dict[str, list[tuple[str, str]]]
 
 
 class Upstream:
-    """The ledger of a run as one of its jobs reads it."""
+    """A run's ledger as read by one of its jobs."""
 
     def __init__(self, job: Job, component: Component, store: Store) -> None:
         self.job, self.component, self.store = job, component, store
 
     def skip_reason(self) -> str | None:
-        """Return why the job does not run in this run: a skipped input, or a `when` that does not hold."""
+        """Return why the job is skipped in this run, or None: a skipped input, or a `when` that does not hold."""
         if skipped := self._choice.skipped_by:
             port, stages = skipped
             which = "which was skipped" if len(stages) == 1 else "none of which gave it"
@@ -45,14 +45,14 @@ class Upstream:
         return None if condition.holds(self._metric) else f"when {self.job.when!r} does not hold"
 
     def imports(self) -> bool:
-        """Return whether an input is brought in from outside of the store."""
+        """Return whether an input is imported from outside the store."""
         refs = [ref for refs in self.chosen().values() for ref in refs]
         return any(not isinstance(ref, StageRef) and is_outside(ref.uri) for ref in refs)
 
     def chosen(self) -> dict[str, list[StageRef | UriRef]]:
-        """Return what each port takes, fallbacks decided by the run's ledger; ports that take nothing are left out.
+        """Return what each port takes, with fallbacks decided by the run's ledger; ports that take nothing are left out.
 
-        Raises StageFailed when an earlier stage has not ended, InputError where one ran and made nothing for a port.
+        Raises StageFailed if an earlier stage has not ended, InputError if one ran and made nothing for a port.
         """
         if self._choice.missing:
             port, ref = self._choice.missing
@@ -60,20 +60,20 @@ class Upstream:
                 f"stage {self.job.stage!r}: {ref.stage} ran and made no {ref.port} for the input {port}; a fallback in "
                 f"the recipe, [{ref.stage}.{ref.port}, none] where it can do without, says what to take then"
             )
-        left = self._choice.left.items()  # all has ended: nothing of it is open
+        left = self._choice.left.items()  # all stages have ended: nothing is undecided
         return {port: [ref for ref in refs if not isinstance(ref, FirstOf)] for port, refs in left}
 
     def resolve(self) -> Resolved:
-        """Return the digests behind each port; what a URI names is brought into the store. Raises as `chosen` does."""
+        """Return the digests for each port; URIs are imported into the store. Raises as `chosen` does."""
         return {port: [self._resolved(port, ref) for ref in refs] for port, refs in self.chosen().items()}
 
     def verifiers(self, resolved: Resolved, ports: Iterable[str]) -> list[str] | None:
-        """Return the verifiers that the rows behind these ports name; None where not all of them are known."""
+        """Return the verifiers that the rows of these ports name; None if not all of them are known."""
         found = [item for port in ports for item in resolved.get(port, ())]
         return union(self._named(digest, source) for digest, source in found)
 
     def describe(self, resolved: Resolved) -> dict[str, list[Input]]:
-        """Return the inputs for lineage, their files not fetched."""
+        """Return the inputs for lineage, without fetching their files."""
         return {port: [self._input(*item, Path()) for item in found] for port, found in resolved.items()}
 
     def fetch(self, resolved: Resolved, tell: Callable[[str], None]) -> dict[str, list[Input]]:

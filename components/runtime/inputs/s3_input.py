@@ -1,4 +1,4 @@
-"""An input on S3: one object, or all below a prefix, brought to a folder. Names of keys are a stranger's words."""
+"""An input on S3: one object, or all below a prefix, downloaded to a folder. Keys are untrusted."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from components.runtime.store.s3_calls import MISSING, TAKEN, DamagedBody, S3Cal
 from components.runtime.store.s3_objects import check_names, download, object_sizes, shown_key
 
 SINGLE = "rows.jsonl"
-"""What one object that is named without a folder becomes."""
+"""File name of a single object that is named without a folder."""
 
 
 def download_input(uri: str, folder: Path) -> None:
-    """Bring what s3://bucket/key names into `folder`: the object of this key, or every object below "key/".
+    """Download what s3://bucket/key names into `folder`: the object with this key, or every object below "key/".
 
-    Raises InputError when nothing is there, when the key is both an object and a folder, and for a key whose name
-    cannot be a file's below `folder`; StoreUnavailable when the bucket cannot be read.
+    Raises InputError if nothing is there, if the key is both an object and a folder, and for a key that cannot be a
+    file name below `folder`; StoreUnavailable if the bucket cannot be read.
     """
     bucket, _, path = uri.removeprefix("s3://").partition("/")
     calls = S3Calls(bucket, uri, what="input")
@@ -26,10 +26,10 @@ def download_input(uri: str, folder: Path) -> None:
 
 
 def split_keys(keys: Iterable[str], path: str) -> dict[str, str]:
-    """Return key -> file below the artifact's folder, for the keys that `path`, a key or a folder, means.
+    """Return key -> file below the artifact's folder, for the keys that `path`, a key or a folder, refers to.
 
-    "m" means the object "m" or the objects below "m/", and never "m2/x"; "m/" means the folder alone. Raises ValueError
-    with what is wrong.
+    "m" means the object "m" or the objects below "m/", never "m2/x"; "m/" means the folder alone. Raises ValueError
+    with the problem.
     """
     name = path.strip("/")
     found: dict[str, str] = {}
@@ -39,7 +39,7 @@ def split_keys(keys: Iterable[str], path: str) -> dict[str, str]:
             found[key], single = SINGLE, True
         elif not name or key.startswith(f"{name}/"):
             relative = key[len(name) + 1 :] if name else key
-            if relative and not relative.endswith("/"):  # else the mark that consoles make for an empty folder
+            if relative and not relative.endswith("/"):  # else consoles' marker for an empty folder
                 found[key] = check_names(key, relative)
     if single and len(found) > 1:
         raise ValueError(
@@ -59,11 +59,11 @@ def _refuse_clashes(found: dict[str, str]) -> None:
 
 
 def _objects(calls: S3Calls, path: str) -> dict[str, int]:
-    """Return key -> size of what `path` may mean, be it an object or a folder."""
+    """Return key -> size of the objects that `path` may refer to, as an object or a folder."""
     name = path.strip("/")
     found = object_sizes(calls, f"{name}/" if name else "")
     if name and not path.endswith("/"):
-        found |= object_sizes(calls, name, first=True)  # the object of this very name is the first of all that begin so
+        found |= object_sizes(calls, name, first=True)  # the object with exactly this name sorts first of its prefix
     return found
 
 

@@ -1,1 +1,1 @@
-"""One job: the launcher, its stage, its gates, its ranks and its end."""
+"""One job: its launcher, stage, gates, ranks and end."""

@@ -1,4 +1,4 @@
-"""The end of a job: what it made or how it failed, in the store, in the ledger and to lineage, in that order."""
+"""The end of a job: its outputs or its failure go to the store, the ledger and lineage, in that order."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SHOWN_OF_AN_ERROR = 500
 
 
 class Closing:
-    """Writes a job's records; a kill between any two of them leaves what a rerun finishes."""
+    """Writes a job's records; after a kill between any two of them, a rerun completes them."""
 
     def __init__(self, job: Job, store: Store, spool: Spool, progress: Progress) -> None:
         self.job, self.store, self.spool, self.progress = job, store, spool, progress
@@ -56,7 +56,7 @@ class Closing:
         inputs: dict[str, list[Input]],
         gated: dict[str, Any],
     ) -> dict[str, Any]:
-        """Store what a stage has written, then the action that made it, then the ledger entry; return the last."""
+        """Store a stage's outputs, then the action record, then the ledger entry; return the entry."""
         outputs: dict[str, Any] = {}
         for port, folder in stage.written().items():
             type = component.outputs[port].type
@@ -115,7 +115,7 @@ class Closing:
         return self._close(status="skipped", cache="none", inputs={}, error=reason)
 
     def again(self, entry: dict[str, Any]) -> dict[str, Any]:
-        """Tell of a job that was closed before: a kill may have come between the ledger entry and its event."""
+        """Publish the end of a job again: a kill may have come between the ledger entry and its event."""
         self.spool.stage_finished(entry)
         shown = {name: entry[name] for name in ("status", "cache", "metrics", "seconds")}
         shown |= {"reason": entry["error"]} if entry["status"] == "skipped" else {}
@@ -130,9 +130,9 @@ class Closing:
         *,
         died: bool = False,
     ) -> PosttrainError:
-        """Record a failure of the work with this fingerprint (None: not known yet) and what it had measured by then.
+        """Record a failure of the job with fingerprint `mark` (None: not known yet) and its metrics so far.
 
-        `died` says that the job's process ended from outside: killed, or out of time. Returns what to raise.
+        `died`: the job's process was ended from outside, killed or timed out. Returns the error to raise.
         """
         message = str(error) if isinstance(error, PosttrainError) else one_line(error)
         record = {
@@ -150,14 +150,14 @@ class Closing:
         return error if isinstance(error, PosttrainError) else StageFailed(f"stage {self.job.stage!r}: {message}")
 
     def _cause(self, error: Exception, message: str, mark: str | None) -> Cause:
-        """Return what made the work fail, as far as that tells whether another try may help."""
+        """Return the cause of the failure, which decides whether a retry may help."""
         if isinstance(error, InputError | GateFailed):
             return Cause.REFUSED
         about_a_path = isinstance(error, FileNotFoundError | FileExistsError | IsADirectoryError | NotADirectoryError)
         if isinstance(error, OSError | MemoryError | StoreUnavailable | CorruptArtifact) and not about_a_path:
             return Cause.OUTSIDE
         before: dict[str, Any] | None = None
-        with suppress(PosttrainError):  # a damaged record tells nothing
+        with suppress(PosttrainError):  # a damaged record is no evidence
             before = self.store.get(failure_key(self.job.run_id, self.job.stage))
         same = before is not None and (before.get("fingerprint"), before.get("error")) == (mark, message)
         return Cause.REPEATED if same else Cause.RAISED
@@ -171,12 +171,12 @@ class Closing:
             held = self.store.get(key) or entry
             if held["outputs"] == entry["outputs"]:
                 entry = held
-            else:  # what it names is gone, and was made anew with other bytes
+            else:  # its artifacts are gone, and were made anew with other bytes
                 self.store.put(key, entry, overwrite=True)
         return self.again(entry)
 
 
 def one_line(error: Exception) -> str:
-    """Return what a stage raised as one line of bounded length; its log holds the whole with the traceback."""
+    """Return a stage's error as one line of bounded length; its log has the full text with the traceback."""
     text = " ".join(str(error).split()) or "no message"
     return f"{type(error).__name__}: {text if len(text) <= SHOWN_OF_AN_ERROR else text[:SHOWN_OF_AN_ERROR] + '...'}"

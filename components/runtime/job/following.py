@@ -1,4 +1,4 @@
-"""A running stage on a rank that is not the first: it sees what the first one sees, and what it writes goes nowhere."""
+"""A running stage on a rank other than the first: same inputs as the first rank, and its writes are discarded."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class FollowingStage(RunningStage):
-    """The same context without a voice: no progress, no lineage, no partial checkpoints."""
+    """The same context without side effects: no progress, no lineage, no partial checkpoints."""
 
     def __init__(
         self,
@@ -44,10 +44,10 @@ class FollowingStage(RunningStage):
         )
 
     def record(self, key: str, value: dict[str, Any]) -> None:
-        """Keep nothing: the first rank does."""
+        """Do nothing: the first rank records."""
 
     def checkpoint(self, step: int, write: Callable[[Path], None]) -> None:
-        """Take part in what `write` gathers from all ranks, and keep nothing."""
+        """Call `write`, which may gather from all ranks, and discard its files."""
         folder = self.scratch / "unkept"
         folder.mkdir()
         write(folder)

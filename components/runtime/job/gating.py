@@ -20,13 +20,13 @@ GATED = (ArtifactType.DATASET, ArtifactType.ROLLOUTS)
 
 
 def needs_data_gates(component: Component) -> bool:
-    """Return whether some output holds rows."""
+    """Return whether any output holds rows."""
     return any(port.type in GATED for port in component.outputs.values())
 
 
 @dataclass(frozen=True)
 class Written:
-    """An output as it lies on disk, with its metadata."""
+    """An output on disk, with its metadata."""
 
     folder: Path
     metadata: Mapping[str, Any]
@@ -42,7 +42,7 @@ def pass_data_gates(
     progress: Progress,
     reports: Path,
 ) -> dict[str, Any]:
-    """Check the rows of every Dataset and Rollouts output that was written; keep the evidence as Report artifacts.
+    """Check the rows of every written Dataset and Rollouts output; store the evidence as Report artifacts.
 
     Returns port -> {"success", "digest", "failures"}. Raises GateFailed with all failures of all ports.
     """

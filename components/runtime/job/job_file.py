@@ -1,4 +1,4 @@
-"""Job descriptions as files: what a container, a rank or a person hands to a stage's process."""
+"""Job descriptions as files, passed to a stage's process by a container, a rank or a person."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_PROBLEMS = 5
 
 
 def read_job(file: str) -> Job:
-    """Return the job that a file describes, standard input for "-"; raise InputError with what is wrong."""
+    """Return the job that a file, or standard input for "-", describes; raise InputError with the problem."""
     try:
         return Job.model_validate_json(read_small_file(file, MAX_BYTES))
     except ValidationError as error:

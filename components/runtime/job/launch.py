@@ -1,6 +1,6 @@
 """The launcher: the same eight steps for every job on every engine.
 
-resolve inputs from the run ledger; compute the fingerprint; reuse what the action cache has; announce the job to
+Resolve inputs from the run ledger; compute the fingerprint; reuse a result of the action cache; announce the job to
 lineage; run the component, from its last partial checkpoint if there is one; pass the output gates; commit artifacts,
 then the action record, then the ledger entry; close.
 """
@@ -38,7 +38,7 @@ LOCK_WAIT_SECONDS = 7 * 24 * 3600.0
 
 
 class Launch:
-    """One job on its way through the eight steps."""
+    """One job's pass through the eight steps."""
 
     def __init__(self, job: Job, sink: Sink, *, store: Store | None = None, gates_here: bool = False) -> None:
         self.job = job
@@ -46,17 +46,17 @@ class Launch:
         self.progress = Progress(job.stage, sink)
         self.spool = Spool(self.store, job.run_id)
         self.closing = Closing(job, self.store, self.spool, self.progress)
-        self.gates_here = gates_here  # the gates' library is imported already, so no worker need import it meanwhile
+        self.gates_here = gates_here  # the gates' library is already imported, so no worker needs to import it
         self.component: Component = components().get(job.component)
         self.params = _parameters(self.component, job)
         self.upstream = Upstream(job, self.component, self.store)
         self.measured: dict[str, float] = {}
 
     def reuse(self, *, here: bool = True) -> dict[str, Any] | None:
-        """Settle the job without running anything, if it is done, skipped or cached; return its ledger entry.
+        """Settle the job without running anything if it is done, skipped or cached; return its ledger entry.
 
-        Returns None when the component has to run. Engines call it before they pay for a process or a pod; one whose
-        environment has no stage's libraries says so by `here`, and gets None, too, where settling would need them.
+        Returns None when the component has to run. Engines call it before they start a process or a pod. An engine
+        whose environment lacks the stages' libraries passes here=False, and also gets None if settling needs them.
         """
         done = read_or_heal(self.store, stage_key(self.job.run_id, self.job.stage), self._warn)
         if done and can_be_used(self.store, done, self._warn):
@@ -69,7 +69,7 @@ class Launch:
                 return None
             digests = self.upstream.resolve()
             mark = self._fingerprint(digests)
-        except InputError as error:  # no try can help: whoever shows the run says why
+        except InputError as error:  # a retry cannot help; the run's display shows why
             raise self.closing.failed(error, None) from error
         if not here and mark.incomplete:
             return None
@@ -81,8 +81,8 @@ class Launch:
     def run(self) -> dict[str, Any]:
         """Take the job through all eight steps and return its ledger entry.
 
-        Raises InputError, GateFailed or StageFailed; the failure is recorded, and a rerun goes on from the last partial
-        checkpoint. Two runs that reach the same fingerprint at once share one execution.
+        Raises InputError, GateFailed or StageFailed; the failure is recorded, and a rerun continues from the last
+        partial checkpoint. Two runs that reach the same fingerprint at once share one execution.
         """
         entry = self.reuse()
         if entry:
@@ -99,9 +99,9 @@ class Launch:
                 raise self.closing.failed(error, mark.digest, self.measured) from error
 
     def record_death(self, message: str) -> str:
-        """Record a failure that the job's process could not record itself: it was killed, or took too long.
+        """Record a failure that the job's process could not record itself: it was killed, or timed out.
 
-        Returns the message as it is recorded, with what to turn where memory was short.
+        Returns the recorded message, with the settings to change if memory ran out.
         """
         digests = self.upstream.resolve()
         if means_shortage(message):
@@ -110,12 +110,12 @@ class Launch:
         return message
 
     def _action(self, mark: Fingerprint) -> dict[str, Any] | None:
-        """Return what the action cache has for a fingerprint, if all of it can be used."""
+        """Return the action cache's record for a fingerprint, if all of it can be used."""
         key = action_key(mark.digest)
         action = read_or_heal(self.store, key, self._warn)
         if not action or not can_be_used(self.store, action, self._warn):
             return None
-        self.store.blobs.touch(key)  # the collector spares what was used lately
+        self.store.blobs.touch(key)  # the garbage collector spares recently used records
         return action
 
     def _warn(self, text: str) -> None:
@@ -166,7 +166,7 @@ class Launch:
         return bool(self.job.expect) and action["expect"] != expectations(self.job)
 
     def _recheck(self, action: dict[str, Any]) -> dict[str, Any]:
-        """Return an earlier result's gates by this job's own: they may ask for more than those that it passed."""
+        """Return the results of this job's gates on an earlier result: they may be stricter than those it passed."""
         gated = {name: gate for name, gate in action["gates"].items() if gate["digest"]}
         if self._asks_for_more(action):
             made = action["outputs"].items()
@@ -196,7 +196,7 @@ class Launch:
             told = str(error) if isinstance(error, PosttrainError) else f"stage {self.job.stage!r}: {one_line(error)}"
             turn = self._what_to_turn(digests, f"{type(error).__name__}: {error}")
             raise StageFailed(f"{told}; {turn}") from error
-        except SystemExit as stop:  # its code may be 0, which would look like a stage that is done
+        except SystemExit as stop:  # its code may be 0, which would look like success
             raise StageFailed(f"stage {self.job.stage!r}: {self.component.name} called exit({stop.code!r})") from stop
         missing = [port for port, info in self.component.outputs.items() if not info.optional]
         if missing := [port for port in missing if port not in stage.written()]:
@@ -218,7 +218,7 @@ class Launch:
 
 
 def _parameters(component: Component, job: Job) -> Params:
-    # mappings in one order, however they were written or stored: equal fingerprints stand for equal bytes
+    # mappings in canonical order, however they were written or stored: equal fingerprints mean equal bytes
     params = json.loads(canonical_json(job.params))
     try:
         return component.params.model_validate(params)

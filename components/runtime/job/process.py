@@ -3,9 +3,9 @@
     python -m components.runtime.job.process JOB.json
     python -m components.runtime.job.process --store URI --run RUN --stage STAGE
 
-is what a container runs: with the job's file, or with where the engine put the job. The local engine forks into
-`run_forked`. A job that trains on several processes of one node starts them itself; on several nodes torchrun, or
-the launcher of DeepSpeed, starts this module on each, and the first rank is the launcher.
+is what a container runs: with the job's file, or with the job's location in the store. The local engine forks into
+`run_forked`. A job that trains on several processes of one node starts them itself; on several nodes, torchrun or
+the DeepSpeed launcher starts this module on each, and the first rank is the launcher.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ READY = "ready"
 """First event of a process that an engine watches: the stage's timeout counts from here."""
 FAILED = 1
 REFUSED = 2
-"""A retry cannot help: bad input, or a gate that does not hold."""
+"""A retry cannot help: bad input, or a gate that failed."""
 
 
 def execute(job: Job, sink: Sink) -> int:
@@ -62,9 +62,9 @@ def execute(job: Job, sink: Sink) -> int:
 
 
 def run_forked(job_json: str, events: Connection, log: str, environment: dict[str, str]) -> None:
-    """Entry of a forked job: output goes to the file `log`, events to `events`; dies with its parent."""
+    """Entry point of a forked job: output goes to the file `log`, events to `events`; dies with its parent."""
     die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the engine's to handle, once
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the engine handles Ctrl-C, once
     os.environ.update(environment)
     job = Job.model_validate_json(job_json)
     os.umask(access_below(top_of(job.store)).umask)
@@ -85,13 +85,13 @@ def run_forked(job_json: str, events: Connection, log: str, environment: dict[st
 def _limit_threads(threads: int) -> None:
     """Give numeric libraries the pool's cores: results are bit-exact only at a fixed number, one by default."""
     os.environ["OMP_NUM_THREADS"] = str(threads)
-    torch = sys.modules.get("torch")  # already there in a forked job, which no longer reads the variable
+    torch = sys.modules.get("torch")  # already imported in a forked job, where it no longer reads the variable
     if torch is not None:
         torch.set_num_threads(threads)
 
 
 def _end_in_time(job: Job, sink: Sink) -> None:
-    """End this process when the job has had its time, however busy it is."""
+    """End this process when the job's timeout passes, however busy it is."""
     if job.timeout_seconds is None:
         return
 
@@ -119,7 +119,7 @@ def main() -> int:
         "--alone", action="store_true", help="no engine watches: keep the job's timeout, log for people"
     )
     parser.add_argument("--keep-timeout", action="store_true", help="end when the job has had its time")
-    # the launcher of DeepSpeed says it to every process; it is in the environment, too
+    # the DeepSpeed launcher passes it to every process; it is in the environment, too
     parser.add_argument("--local_rank", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--parent", type=int, metavar="PID", help="end when this process, the parent, does")
     arguments = parser.parse_args()
@@ -128,7 +128,7 @@ def main() -> int:
         parser.error("give either a job file, or --store, --run and --stage")
     if arguments.parent is not None:
         die_with_parent()
-        if os.getppid() != arguments.parent:  # it was gone before it could be watched
+        if os.getppid() != arguments.parent:  # the parent ended before it could be watched
             return FAILED
     try:
         job = _stored(*by_key) if arguments.job is None else read_job(str(arguments.job))

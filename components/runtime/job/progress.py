@@ -13,11 +13,11 @@ Sink = Callable[[dict[str, Any]], None]
 
 MIN_SECONDS_BETWEEN_PROGRESS = 0.2
 SECONDS_BETWEEN_LINES = 10.0
-"""Of progress, where people read it afterwards."""
+"""Interval of progress lines in a log."""
 
 
 class Progress:
-    """Sends a job's events to a sink; floods of progress are thinned, everything else is passed on at once."""
+    """Sends a job's events to a sink; progress is rate limited, everything else is passed on at once."""
 
     def __init__(self, stage: str, sink: Sink) -> None:
         self.stage = stage
@@ -29,7 +29,7 @@ class Progress:
         self._sink({"event": event, "stage": self.stage, "time": time.time(), **fields})
 
     def step(self, done: int, total: int, metrics: dict[str, float]) -> None:
-        """Send how far the stage is, at most five times a second; the last step is never dropped."""
+        """Send the stage's progress, at most five times a second; the last step is never dropped."""
         now = time.monotonic()
         if done < total and now - self._last < MIN_SECONDS_BETWEEN_PROGRESS:
             return
@@ -38,7 +38,7 @@ class Progress:
 
 
 def json_lines(stream: TextIO = sys.stdout) -> Sink:
-    """Return a sink that writes one JSON object a line, its metrics in the order in which they were told."""
+    """Return a sink that writes one JSON object a line, with metrics in the order in which they were logged."""
 
     def write(event: dict[str, Any]) -> None:
         stream.write(json.dumps(event) + "\n")
@@ -66,7 +66,7 @@ def text_lines(stream: TextIO = sys.stdout) -> Sink:
 
 
 def _words(fields: dict[str, Any]) -> Iterator[str]:
-    """Yield `name value` for all that is set; metrics one by one."""
+    """Yield `name value` for every field that is set; metrics one by one."""
     for name, value in fields.items():
         if isinstance(value, dict):
             yield from _words(value)

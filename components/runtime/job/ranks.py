@@ -1,10 +1,10 @@
 """The ranks of a job that trains on several processes.
 
-The first one is the launcher: it alone resolves, locks, gates and commits. The others join for the component's run,
-with the same inputs, parameters and partial checkpoint, and what they write goes nowhere.
+The first rank is the launcher: it alone resolves, locks, gates and commits. The others join for the component's run,
+with the same inputs, parameters and partial checkpoint, and their writes are discarded.
 
-Not torch elastic's start_processes: it starts all ranks from 0, and here rank 0 is the launcher itself; it gives them
-no standard input, by which they get the job; and a rank that leaves half way with exit code 0 is a success to it.
+Not torch elastic's start_processes: it starts all ranks from 0, while here rank 0 is the launcher itself; it gives
+ranks no standard input, through which they get the job; and it counts a rank that exits early with code 0 as a success.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from components.runtime.system.ends import cause_of_end
 END_SECONDS = 60.0
 """How long the other ranks may take to end once the component is done."""
 NEWS_SECONDS = 5.0
-"""How long a broken connection may be ahead of the end of the process that caused it."""
+"""How long a broken connection may precede the end of the process that caused it."""
 HANG_SECONDS = 20.0
 """How long the first rank may take to notice by itself that another has ended."""
 POLL_SECONDS = 0.1
 
 OnDeath = Callable[[str], str]
-"""Records how a rank died; returns the record's words."""
+"""Records how a rank died; returns the recorded message."""
 
 
 def ranks_of(job: Job, component: Component) -> int:
-    """Return how many processes run the component together; one where it does not train."""
+    """Return how many processes run the component together; 1 if it does not train."""
     return job.resources.world_size if "trainer" in component.backends else 1
 
 
@@ -53,9 +53,9 @@ def ranks_of(job: Job, component: Component) -> int:
 def leading(
     job: Job, component: Component, order: dict[str, Any], on_death: OnDeath, *, device: Callable[[], str]
 ) -> Iterator[None]:
-    """Run the component inside this context: the other ranks do so, too, and have ended when it is left.
+    """Run the component inside this context: the other ranks run it, too, and have ended when it exits.
 
-    Raises StageFailed when one of them ends before, however it ends; where the first rank would wait for it for ever,
+    Raises StageFailed when one of them ends early, however it ends; if the first rank would then wait forever,
     `on_death` records the failure and the process ends.
     """
     world = ranks_of(job, component)
@@ -76,7 +76,7 @@ def leading(
 
 
 class _Team:
-    """The other ranks as the first one sees them."""
+    """The other ranks, as seen by the first."""
 
     def __init__(self, job: Job, world: int, on_death: OnDeath) -> None:
         self.job, self._on_death = job, on_death
@@ -107,7 +107,7 @@ class _Team:
         return child
 
     def _watch(self) -> None:
-        """End this process if it does not notice by itself that a rank has ended."""
+        """End this process if it does not itself notice that a rank has ended."""
         while not self._left.wait(POLL_SECONDS):
             if (death := self._death()) and not self._left.wait(HANG_SECONDS):
                 try:
@@ -117,7 +117,7 @@ class _Team:
                     os._exit(1)
 
     def _death(self) -> str | None:
-        """Return which rank has ended badly, and how; one that left in the middle did, whatever its exit code."""
+        """Return which rank failed, and how; one that exits early has failed, whatever its exit code."""
         world = self.rendezvous.place.world
         codes = {rank: child.poll() for rank, child in enumerate(self._children, 1)}
         ended = {
@@ -131,7 +131,7 @@ class _Team:
         return next((f"rank {rank} of {world} {cause_of_end(code)}" for rank, code in ended.items()), None)
 
     def explained(self, error: Exception) -> Exception:
-        """Return the failure of another rank if that is what broke the connection, else the error itself."""
+        """Return the failure of another rank if it broke the connection, else the error itself."""
         if isinstance(error, PosttrainError):
             return error
         deadline = time.monotonic() + NEWS_SECONDS
@@ -140,7 +140,7 @@ class _Team:
         return StageFailed(f"stage {self.job.stage!r}: {death}") if death else error
 
     def wait(self) -> None:
-        """Wait for the ranks that were started here; raise StageFailed if one failed or stays."""
+        """Wait for the ranks that were started here; raise StageFailed if one failed or does not end."""
         for child in self._children:
             try:
                 child.wait(END_SECONDS)
@@ -150,7 +150,7 @@ class _Team:
             raise StageFailed(f"stage {self.job.stage!r}: {death}")
 
     def end(self) -> None:
-        """Leave the group and end whatever rank was started here and still runs."""
+        """Leave the group and kill every rank that was started here and still runs."""
         from torch import distributed
 
         self._left.set()
@@ -166,7 +166,7 @@ class _Team:
 
 @contextmanager
 def releasing(job: Job, place: RankPlace | None) -> Iterator[None]:
-    """Let ranks that a launcher has started end, too, when the first one leaves this context without leading them."""
+    """Release ranks that an external launcher started if the first rank exits this context without leading them."""
     rendezvous = None
     if place is not None and ranks_of(job, components().get(job.component)) > 1:
         rendezvous = Rendezvous.join(place)
@@ -180,7 +180,7 @@ def releasing(job: Job, place: RankPlace | None) -> Iterator[None]:
 
 
 def follow(job: Job, place: RankPlace) -> int:
-    """Take part in a job as a rank that is not the first; return the exit code of the process."""
+    """Take part in a job as a rank other than the first; return the process's exit code."""
     component = components().get(job.component)
     world = ranks_of(job, component)
     if world == 1:
@@ -190,7 +190,7 @@ def follow(job: Job, place: RankPlace) -> int:
         order = rendezvous.wait()
         if order is not None:
             _take_part(job, component, order, rendezvous)
-    except Exception as error:  # the process boundary: the first rank tells people
+    except Exception as error:  # the process boundary: the first rank reports it to people
         rendezvous.report_error(
             str(error) if isinstance(error, PosttrainError) else f"{type(error).__name__}: {error}"[:500]
         )
@@ -202,7 +202,7 @@ def follow(job: Job, place: RankPlace) -> int:
 
 
 def check_place(job: Job, place: RankPlace | None) -> None:
-    """Raise InputError when a launcher has started another number of processes than the job trains on."""
+    """Raise InputError if a launcher started a different number of processes than the job trains on."""
     world = ranks_of(job, components().get(job.component))
     if place is not None and OWN not in os.environ and world not in (1, place.world):
         resources = job.resources

@@ -1,6 +1,6 @@
-"""Rendezvous of a job's ranks: a small key-value server, and the process group that is made over it.
+"""Rendezvous of a job's ranks: a small key-value server, and the process group that is created through it.
 
-torchrun holds the server when it started the ranks. Otherwise the first rank holds it, both for ranks that it starts
+torchrun hosts the server if it started the ranks. Otherwise the first rank hosts it, both for ranks that it starts
 itself and for ranks of another launcher, such as DeepSpeed's.
 """
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 ORDER, ERROR, DONE = "posttrain/order", "posttrain/error/{}", "posttrain/done/{}"
 LEFT = "posttrain/left/{}"
 OWN = "POSTTRAIN_RANKS_OF"
-"""Set to the process id of the first rank in the ranks that it has started itself."""
+"""Set to the first rank's process id in the ranks that it started itself."""
 HOLDS_SERVER = "TORCHELASTIC_USE_AGENT_STORE"
-"""What torchrun sets to True where it holds the server."""
+"""Set to True by torchrun if it hosts the server."""
 LOCAL = "127.0.0.1"
 ORDER_WAIT = timedelta(days=7)
 """The first rank may have to wait for another run that holds the job's lock before it publishes."""
 COLLECTIVE_WAIT = timedelta(hours=2)
-"""Longest that ranks wait for one another, such as for a checkpoint; one that ends is noticed at once."""
+"""Longest wait of ranks for one another, such as for a checkpoint; the end of a rank is noticed at once."""
 
 
 @dataclass(frozen=True)
 class RankPlace:
-    """This process among the ranks of a job."""
+    """This process's position among the ranks of a job."""
 
     rank: int
     world: int
@@ -41,9 +41,9 @@ class RankPlace:
 
     @classmethod
     def of_environment(cls) -> RankPlace | None:
-        """Return the place that a launcher, or the first rank, has given to this process; None if nobody has.
+        """Return the position that a launcher or the first rank gave this process; None if neither did.
 
-        torchrun says the node by GROUP_RANK, and the launcher of DeepSpeed by CROSS_RANK.
+        torchrun sets the node in GROUP_RANK, the DeepSpeed launcher in CROSS_RANK.
         """
         names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
         if not all(name in os.environ for name in names):
@@ -60,16 +60,16 @@ class RankPlace:
 
 
 class Rendezvous:
-    """What ranks exchange outside of the process group: the task, errors and readiness, by keys of the server."""
+    """What ranks exchange outside the process group, through keys of the server: the task, errors and readiness."""
 
     def __init__(self, store: Store, place: RankPlace, group_store: Store) -> None:
-        """`group_store` is another connection: making the group blocks its own, and news must get through meanwhile."""
+        """`group_store` is a second connection: creating the group blocks it, while errors must still get through."""
         self.store, self.place, self._group_store = store, place, group_store
         store.set_timeout(ORDER_WAIT)
 
     @classmethod
     def host(cls, world: int) -> tuple[Rendezvous, int]:
-        """Start the server for ranks of this machine that this process will start; return it with its port."""
+        """Start the server for ranks that this process will start on this machine; return it with its port."""
         from torch.distributed import TCPStore
 
         store = TCPStore(LOCAL, 0, is_master=True, wait_for_workers=False, timeout=ORDER_WAIT)
@@ -77,7 +77,7 @@ class Rendezvous:
 
     @classmethod
     def join(cls, place: RankPlace) -> Rendezvous:
-        """Connect to the server of the job that this process was started for."""
+        """Connect to the server of this process's job."""
         from torch.distributed.rendezvous import rendezvous
 
         if _launcher_holds_server():
@@ -89,7 +89,7 @@ class Rendezvous:
         return cls(_client(*where), place, _client(*where))
 
     def publish(self, order: dict[str, Any] | None) -> None:
-        """Publish what the other ranks are to run; None stands for nothing."""
+        """Publish what the other ranks run; None means nothing."""
         self.store.set(ORDER, json.dumps(order))
 
     def publish_nothing(self) -> None:
@@ -98,14 +98,14 @@ class Rendezvous:
             self.publish(None)
 
     def wait_for_others(self, seconds: float) -> None:
-        """Wait until the other ranks have disconnected, if this process holds the server."""
+        """Wait until the other ranks have disconnected, if this process hosts the server."""
         if not _launcher_holds_server():
             keys = [LEFT.format(rank) for rank in range(1, self.place.world)]
-            with suppress(RuntimeError):  # one that hangs or is gone is the launcher's to end
+            with suppress(RuntimeError):  # the launcher ends a rank that hangs or is gone
                 self.store.wait(keys, timedelta(seconds=seconds))
 
     def leave(self) -> None:
-        """Publish that this rank uses the server no more; a server that is gone needs no notice."""
+        """Publish that this rank no longer uses the server; ignore a server that is gone."""
         with suppress(RuntimeError):
             self.store.set(LEFT.format(self.place.rank), b"1")
 
@@ -138,7 +138,7 @@ class Rendezvous:
         self.store.get(f"posttrain/fetched/{self.place.node}")
 
     def report_node_ready(self) -> None:
-        """Publish that the files which the ranks of this machine read are there."""
+        """Publish that the files that this machine's ranks read have been fetched."""
         self.store.set(f"posttrain/fetched/{self.place.node}", b"1")
 
     def gather(self, *, cuda: bool) -> None:
@@ -165,7 +165,7 @@ def _client(address: str, port: int) -> Store:
 
 @cache
 def _serve(port: int) -> Store:
-    """Hold the server until this process ends."""
+    """Host the server until this process ends."""
     from torch.distributed import TCPStore
 
     return TCPStore(LOCAL, port, is_master=True, wait_for_workers=False, timeout=ORDER_WAIT)

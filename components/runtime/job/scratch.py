@@ -1,4 +1,4 @@
-"""Folders for the time of one job."""
+"""Temporary folders of one job."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from components.runtime.store.access import make_folder, temporary_top
 
 @contextmanager
 def scratch_folder(store: Store, mark: str) -> Iterator[Path]:
-    """Yield an empty folder for the holder of a fingerprint's lock; what a killed holder left in it is removed.
+    """Yield an empty folder for the holder of a fingerprint's lock; a killed holder's files in it are removed.
 
-    It lies inside a directory store, so that a commit can link files instead of copying them.
+    It is inside a directory store, so that a commit can link files instead of copying them.
     """
     base = temporary_top() if "://" in store.uri else Path(store.uri)
     folder = base / "scratch" / mark

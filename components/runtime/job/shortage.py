@@ -1,4 +1,4 @@
-"""Out of memory: how it shows, and what to tell people then."""
+"""Out of memory: how to detect it, and the advice to show."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ GPU_SIGNS = ("cuda", "outofmemoryerror", "gpu memory", "memory for the cache")
 
 
 def means_shortage(text: str) -> bool:
-    """Return whether a failure's words, of this process, another rank, or an engine, are for want of memory."""
+    """Return whether the failure message of this process, another rank or an engine means out of memory."""
     return any(sign in text.lower() for sign in SIGNS)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error is for want of memory: Python's, torch's on a CPU, CUDA's, or that of another rank."""
+    """Return whether an error means out of memory: Python's, torch's on a CPU, CUDA's, or another rank's."""
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return True
     said_otherwise = isinstance(error, InputError | GateFailed)
@@ -48,9 +48,9 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def what_to_turn(job: Job, component: Component, params: Params, store: Store, inputs: Resolved, said: str) -> str:
-    """Return what would take less memory, in words; a plain remark where the stage's needs are not known.
+    """Return which settings would lower memory use, as text; generic advice if the stage's needs are unknown.
 
-    What was `said` of the shortage tells a GPU's memory from the host's.
+    `said`, the error message, distinguishes GPU memory from host memory.
     """
     sizes = _model_sizes(component, store, inputs)
     estimate = component.memory and component.memory(params, sizes, job.resources)
@@ -63,13 +63,13 @@ def what_to_turn(job: Job, component: Component, params: Params, store: Store, i
 
 
 def _model_sizes(component: Component, store: Store, inputs: Resolved) -> Any:
-    """Return the sizes of the first input model, by its config.json alone: weights may be large and far away."""
+    """Return the sizes of the first input model from its config.json alone: weights may be large and remote."""
     if component.model_sizes is None:
         return None
     of_models = (
         port for port in inputs if component.inputs[port].type in MODELS and not component.inputs[port].further
     )
-    with suppress(PosttrainError):  # a store that is away must not hide the shortage
+    with suppress(PosttrainError):  # an unreachable store must not hide the shortage
         for digest in (digest for port in of_models for digest, _ in inputs[port]):
             paths = [entry.path for entry in store.manifest(digest).files if Path(entry.path).name == "config.json"]
             if paths:

@@ -1,4 +1,4 @@
-"""The running stage: what the launcher gives to a component's run function."""
+"""The running stage: the context that the launcher passes to a component's run function."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ STATE = "state.json"
 class RunningStage:
     """Implements components.contract.context.StageContext on a scratch folder, the store and the lineage spool.
 
-    A partial checkpoint holds what the stage wrote, its outputs so far, and the rows that it logged. A resumed stage
-    therefore goes on from exactly what stood on disk at that step, and logs the same rows under the same keys.
+    A partial checkpoint holds what the stage wrote, its outputs so far, and its logged rows. A resumed stage therefore
+    continues from exactly the files of that step, and logs the same rows under the same keys.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class RunningStage:
 
     @cached_property
     def device(self) -> str:
-        """Return "cuda" when the pool gives GPUs and one is here, else "cpu"."""
+        """Return "cuda" if the pool gives GPUs and one is available, else "cpu"."""
         if not self.job.resources.gpus:
             return "cpu"
         import torch
@@ -73,7 +73,7 @@ class RunningStage:
 
     @property
     def seconds(self) -> float:
-        """Return how long the work has taken so far, what earlier tries had done up to their checkpoint included."""
+        """Return the duration of the work so far, including earlier attempts up to their checkpoint."""
         return self._earlier_seconds + time.monotonic() - self._began
 
     def input(self, port: str) -> Input:
@@ -96,7 +96,7 @@ class RunningStage:
         return folder
 
     def written(self) -> dict[str, Path]:
-        """Return the folders of the outputs that hold something, in the order of the declaration."""
+        """Return the folders of the non-empty outputs, in declaration order."""
         folders = {port: self.outputs / port for port in self.component.outputs}
         return {port: folder for port, folder in folders.items() if folder.is_dir() and any(folder.iterdir())}
 
@@ -107,7 +107,7 @@ class RunningStage:
         self.metadata[port].update(metadata)
 
     def progress(self, done: int, total: int, **metrics: float) -> None:
-        """Show people how far the stage is."""
+        """Show progress to people."""
         self._progress.step(done, total, metrics)
 
     def log(self, step: int, **metrics: float) -> None:
@@ -125,15 +125,15 @@ class RunningStage:
         self.headlines.update({name: float(value) for name, value in metrics.items()})
 
     def history(self) -> list[dict[str, float]]:
-        """Return all rows that `log` recorded, those before a resume included."""
+        """Return all rows that `log` recorded, including those before a resume."""
         return [dict(row) for row in self._rows]
 
     def resume(self) -> Path | None:
-        """Return the folder of the last partial checkpoint of this very job, or None at a fresh start."""
+        """Return the folder of this job's last partial checkpoint, or None on a fresh start."""
         return self._resume / "stage" if self.resumed_from is not None else None
 
     def checkpoint(self, step: int, write: Callable[[Path], None]) -> None:
-        """Commit what `write` puts into an empty folder, the outputs so far and the logged rows, as one whole."""
+        """Commit what `write` puts into an empty folder, the outputs so far and the logged rows atomically."""
         with tempfile.TemporaryDirectory(dir=self.scratch.parent, prefix="partial-") as name:
             folder = Path(name) / "partial"
             (folder / "stage").mkdir(parents=True)
@@ -153,19 +153,19 @@ class RunningStage:
         self._progress.send("checkpoint", step=step)
 
     def finish_log(self) -> None:
-        """Hand the rows that no checkpoint has covered yet to the lineage spool."""
+        """Pass the rows that no checkpoint has covered yet to the lineage spool."""
         self._emit_chunks(self._next_chunks())
 
     def records(self) -> dict[str, dict[str, Any]]:
-        """Return all that `record` kept for this very job, earlier attempts included."""
+        """Return everything that `record` kept for this job, including earlier attempts."""
         return kept_answers(self._store, self._fingerprint)
 
     def record(self, key: str, value: dict[str, Any]) -> None:
-        """Keep a small JSON object at once, whatever becomes of this attempt."""
+        """Save a small JSON object at once, whatever the outcome of this attempt."""
         keep_answer(self._store, self._fingerprint, key, value)
 
     def _next_chunks(self) -> list[int]:
-        """Return where each chunk of rows ends, the rows logged since the last chunk being one more."""
+        """Return where each chunk of rows ends; the rows logged since the last chunk form a new one."""
         covered = self._chunks[-1] if self._chunks else 0
         return [*self._chunks, len(self._rows)] if len(self._rows) > covered else list(self._chunks)
 
@@ -183,7 +183,7 @@ class RunningStage:
         if found is None:
             return None
         step, folder = found
-        for part in ("stage", "outputs"):  # an artifact holds files only, so a folder that was empty is not in it
+        for part in ("stage", "outputs"):  # artifacts hold only files, so an empty folder is missing
             (self._resume / part).mkdir(parents=True)
         shutil.copytree(folder, self._resume, dirs_exist_ok=True)
         for path in self._resume.rglob("*"):
