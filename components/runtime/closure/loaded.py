@@ -1,7 +1,7 @@
-"""The source of modules that a fork server has loaded, as it was then.
+"""The source of modules that a fork server has loaded, as it was at load time.
 
-Its children run what it loaded, whatever the files say by now: a file that is edited while a run is on its way must not
-give its name to numbers that the code before the edit makes.
+Its children run what it loaded, whatever the files contain now: results of the code before an edit must not be
+recorded under the edited file's hash.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 
 TEXTS: dict[Path, bytes] = {}
-"""File -> what it said when this process, or the one that it was forked from, had loaded it; empty in others."""
+"""File -> its bytes when this process, or the one it was forked from, loaded it; empty in other processes."""
 LIBRARIES = ("site-packages", "dist-packages")
 
 
 def keep_loaded_source() -> None:
-    """Keep the source of all modules that are loaded and do not belong to the interpreter or to a library."""
+    """Keep the source of all loaded modules that do not belong to the interpreter or to a library."""
     for module in list(sys.modules.values()):
         path = Path(getattr(module, "__file__", None) or "")
         if path.suffix == ".py" and path.is_absolute() and not _is_library(path) and path.is_file():

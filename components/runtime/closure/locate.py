@@ -1,7 +1,7 @@
-"""Where a module's source lies, whatever way its package is installed; nothing that is looked for is imported.
+"""Location of a module's source, however its package is installed, without importing it.
 
-The finders of the running interpreter are asked, so what is found is what an import would run: single files, packages,
-namespace packages, regular installs, and editable ones by a path file, a finder of their own, or a folder of links.
+It uses the running interpreter's finders, so the result is what an import would run: single files, packages, namespace
+packages, regular installs, and editable ones by a path file, a custom finder, or a folder of links.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ PLANNING = ("pipelines", "dags")
 
 @dataclass(frozen=True)
 class ModulePlace:
-    """Where a module is: its source, or why there is none to read."""
+    """Location of a module: its source, or why it cannot be read."""
 
     module: str
     is_package: bool
     path: Path | None = None
     """Its file; None for a namespace package, which has none."""
     text: str | None = None
-    """Its source where no file holds it, as in a zip archive."""
+    """Its source if no file holds it, as in a zip archive."""
     trouble: str | None = None
-    """Why its source cannot be read; None where it can, or where there is nothing to read."""
+    """Why its source cannot be read; None if it can, or if there is nothing to read."""
 
     @property
     def label(self) -> str:
-        """Return its name in fingerprints: the same wherever and however its package is installed."""
+        """Return its name in fingerprints, independent of where and how its package is installed."""
         return self.module.replace(".", "/") + ("/__init__.py" if self.is_package else ".py")
 
 
 class Finder:
-    """Finds modules; what it has found it remembers, so one is made for each job or plan."""
+    """Finds modules and caches the results; one is made for each job or plan."""
 
     def __init__(self) -> None:
         self._specs: dict[str, ModuleSpec | None] = {}
         self._places: dict[str, ModulePlace | None] = {}
 
     def place(self, module: str) -> ModulePlace | None:
-        """Return where a module is, or None where there is no module of that name."""
+        """Return a module's location, or None if there is no module of that name."""
         if module not in self._places:
             spec = self.spec(module)
             self._places[module] = _place(module, spec) if spec else None
@@ -88,7 +88,7 @@ class Finder:
             try:
                 if (find := getattr(finder, "find_spec", None)) and (spec := find(module, path)):
                     return spec
-            except KeyError:  # a namespace package inside of a package that is not imported, says importlib
+            except KeyError:  # importlib's error for a namespace package inside a package that is not imported
                 return _namespace(module, path)
         return None
 
@@ -116,10 +116,10 @@ def _place(module: str, spec: ModuleSpec) -> ModulePlace:
 
 
 class Own:
-    """Tells which modules are followed from a root: this project's, and those of the packages that plug into it.
+    """Decides which modules are followed from a root: this project's, and those of packages that plug into it.
 
-    Followed are modules of the root's own distribution, of others that register something with posttrain, and those
-    that no distribution has installed as files of its own: editable ones, and loose files. The rest are libraries.
+    Followed are modules of the root's distribution, of others that register something with posttrain, and modules
+    that no distribution installed as its own files: editable ones and loose files. The rest are libraries.
     """
 
     def __init__(self, finder: Finder) -> None:
@@ -138,7 +138,7 @@ class Own:
         return self._answers[top, home]
 
     def near(self, module: str, root: str) -> bool:
-        """Return whether a module is this project's, or of the root's own package or distribution."""
+        """Return whether a module belongs to this project or to the root's package or distribution."""
         top, home = module.partition(".")[0], root.partition(".")[0]
         if home == OURS:
             return top == OURS
@@ -157,14 +157,14 @@ class Own:
 
 
 def packages_of(top: str) -> tuple[str, ...]:
-    """Return the distributions that say that they hold the top-level module `top`."""
+    """Return the distributions that declare the top-level module `top`."""
     return tuple(dict.fromkeys(_tops_to_packages().get(top, ())))
 
 
 def package_version(name: str) -> str | None:
-    """Return the version of an installed distribution; None where neither it nor the lock of stages is here.
+    """Return the version of an installed distribution, else of its pin in the stages' lock; None without either.
 
-    An environment that only plans or orders jobs has no libraries of stages: there the lock says what images install.
+    An environment that only plans or orders jobs lacks the stages' libraries; the lock has what images install.
     """
     try:
         return distribution(name).version
@@ -192,7 +192,7 @@ def _plugged_in() -> frozenset[str]:
 
 @cache
 def _required() -> frozenset[str]:
-    """Return the libraries that this project itself requires: they are never followed, wherever they lie."""
+    """Return the libraries that this project requires: they are never followed, wherever they are installed."""
     try:
         lines = distribution(PROJECT).requires or []
     except PackageNotFoundError:

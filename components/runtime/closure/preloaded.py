@@ -1,4 +1,4 @@
-"""To be imported by a fork server after all else that it preloads: keeps the source of that."""
+"""Imported by a fork server after all its other preloads: keeps their source."""
 
 from components.runtime.closure.loaded import keep_loaded_source
 

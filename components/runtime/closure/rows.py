@@ -1,4 +1,4 @@
-"""Which verifiers the rows of an artifact name: they are the ones that a stage with these rows may call."""
+"""Which verifiers the rows of an artifact name: those that a stage with these rows may call."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ MAX_NAME = 100
 
 
 def named_verifiers(place: Path) -> list[str] | None:
-    """Return the verifiers that the rows of a Dataset or Rollouts folder, or of one file, name; None: not known.
+    """Return the verifiers that the rows of a Dataset or Rollouts folder, or of one file, name; None if unknown.
 
     Rows choose a verifier by `verifier`, and its config by `data.settings`, which may name verifiers that it calls.
-    Not known are those of rows that cannot be read, and of rows with names beyond number or length.
+    They are unknown if rows cannot be read, or if names exceed the limits of number or length.
     """
     found: set[str] = set()
     settings: set[str] = set()
@@ -41,7 +41,7 @@ def named_verifiers(place: Path) -> list[str] | None:
 
 
 def union(parts: Iterable[list[str] | None]) -> list[str] | None:
-    """Return the names of several inputs, sorted; None where those of one are not known."""
+    """Return the names of several inputs, sorted; None if those of any are unknown."""
     known = list(parts)
     return None if None in known else sorted({name for part in known for name in part or ()})
 

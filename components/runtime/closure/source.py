@@ -1,4 +1,4 @@
-"""What one module's source says: a hash of what it does, what it may import, and the packages that it counts."""
+"""Analysis of one module's source: a hash of its code, what it may import, and the packages that it declares."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from components.contract.errors import InputError
 from components.runtime.closure import loaded
 
 DECLARATION = "VERSIONED_PACKAGES"
-"""A module's constant: a tuple with the names of installed packages whose version is part of its fingerprint."""
+"""A module's constant: a tuple of names of installed packages whose version is part of its fingerprint."""
 _TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+(:[A-Za-z_]\w*)?")
 """A string that may name a module, alone or as "module:object"."""
 _IMPORTERS = {"import_module", "__import__", "find_spec", "run_module", "load_target"}
@@ -23,20 +23,20 @@ _IMPORTERS = {"import_module", "__import__", "find_spec", "run_module", "load_ta
 
 @dataclass(frozen=True)
 class Source:
-    """A module's source, read."""
+    """Result of analysing a module's source."""
 
     digest: str
-    """SHA-256 of the syntax tree without comments, docstrings, layout and what only type checkers see."""
+    """SHA-256 of the syntax tree without comments, docstrings, layout and code only for type checkers."""
     names: tuple[str, ...]
-    """Modules that it may import, absolute: of `from a import b` both a and a.b."""
+    """Modules that it may import, absolute: for `from a import b` both a and a.b."""
     named: tuple[str, ...]
-    """Modules that its texts may name, which are of the form a.b or a.b:c."""
+    """Modules that its string constants may name, in the form a.b or a.b:c."""
     dynamic: bool
-    """Whether it imports a module whose name only running it would tell."""
+    """Whether it imports a module whose name is known only at run time."""
     strings: tuple[str, ...]
-    """Its text constants, where it reads files that lie beside it; else none."""
+    """Its string constants if it reads files beside it, else empty."""
     packages: tuple[str, ...]
-    """Installed packages that its constant VERSIONED_PACKAGES names."""
+    """Installed packages listed in its constant VERSIONED_PACKAGES."""
 
 
 _Stamp = tuple[int, int]
@@ -45,7 +45,7 @@ _hashed: dict[Path, tuple[_Stamp, str]] = {}
 
 
 def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file of data; it is read again when its time or size changes."""
+    """Return the SHA-256 of a data file; it is read again when its time or size changes."""
     stamp = _stamp(path)
     known = _hashed.get(path)
     if known is None or known[0] != stamp:
@@ -54,10 +54,10 @@ def file_digest(path: Path) -> str:
 
 
 def read_source(path: Path, module: str, is_package: bool, fields_of: str = "") -> Source:
-    """Return what a file says as `module`; it is read again when its time or size changes.
+    """Return the analysis of a file as `module`; it is read again when its time or size changes.
 
-    Of a file that this process runs as a fork server loaded it, that is what it said then.
-    Of the class `fields_of` the fields do not count: their values are in the fingerprint themselves.
+    For a file that a fork server loaded for this process, its content at load time is used.
+    The fields of the class `fields_of` do not count: their values are in the fingerprint.
     """
     stamp, key = _stamp(path), (path, module, fields_of)
     known = _read.get(key)
@@ -84,7 +84,7 @@ def _stamp(path: Path) -> _Stamp:
 
 
 def parse_source(text: bytes, module: str, is_package: bool, where: str, fields_of: str = "") -> Source:
-    """Return what source text says as `module`; raise InputError, with the place, for what is no Python."""
+    """Return the analysis of source text as `module`; raise InputError with `where` if it is not Python."""
     try:
         tree = ast.parse(text, filename=where)
     except (SyntaxError, ValueError, RecursionError) as error:
@@ -104,7 +104,7 @@ def parse_source(text: bytes, module: str, is_package: bool, where: str, fields_
 
 
 class _Reader:
-    """Walks a syntax tree once, in order; what never runs is left out."""
+    """Visits a syntax tree once, in order; code that never runs is left out."""
 
     def __init__(self, package: str, fields_of: str, *, documented: bool) -> None:
         self._package, self._fields_of, self._documented = package, fields_of, documented
@@ -115,7 +115,7 @@ class _Reader:
         self.dynamic = self.reads_files = False
 
     def visit(self, node: ast.AST) -> None:
-        """Write down a node and all below; the result is the same in every version of Python that parses it."""
+        """Record a node and everything below; the result is the same in every Python version that parses it."""
         kind = type(node).__name__
         self.shape.append(kind)
         match node:
@@ -181,7 +181,7 @@ class _Reader:
 
 
 def _is_plain_field(node: ast.AnnAssign) -> bool:
-    """Return whether a model's dump holds this field's value: class variables and excluded fields are not in it."""
+    """Return whether a model's dump includes this field: it omits class variables and excluded fields."""
     return "ClassVar" not in ast.unparse(node.annotation) and "exclude" not in ast.unparse(node)
 
 

@@ -1,4 +1,4 @@
-"""The closure of a root module: every module whose code its import, or a call of what it holds, may run."""
+"""The closure of a root module: every module whose code may run when it is imported or called."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from components.runtime.closure.locate import OURS, Finder, ModulePlace, Own, pa
 from components.runtime.closure.source import DECLARATION, Source, file_digest, parse_source, read_source
 
 WALLS = ("components.contract", "components.runtime")
-"""Not work: what they are to a stage is in the fingerprint's epoch."""
+"""Packages left out of closures: the fingerprint's epoch covers their effect on a stage."""
 WORK = ("components.runtime.sandbox",)
-"""Work behind a wall: it decides verdicts."""
+"""Packages inside WALLS that do count: they decide verdicts."""
 NOT_INSTALLED = "not installed"
 MAX_NAME = 200
 CODE_SUFFIXES = (".py", ".pyc", ".pyi")
@@ -20,21 +20,21 @@ CODE_SUFFIXES = (".py", ".pyc", ".pyi")
 
 @dataclass
 class Code:
-    """What a stage runs."""
+    """The code that a stage runs."""
 
     files: dict[str, str] = field(default_factory=dict)
-    """Name of a source file -> hash of what it does."""
+    """Name of a source file -> hash of its code."""
     packages: dict[str, str] = field(default_factory=dict)
     """Installed package that counts -> its version."""
 
     def add(self, other: Code) -> None:
-        """Take in what another root runs."""
+        """Add the code of another root."""
         self.files |= other.files
         self.packages |= other.packages
 
 
 class Closures:
-    """Closures of one plan or one job: within it every file is looked at once."""
+    """Closures of one plan or one job, in which every file is examined once."""
 
     def __init__(self) -> None:
         self._finder = Finder()
@@ -45,14 +45,14 @@ class Closures:
     def of(self, root: str, owner: str, fields_of: str = "") -> Code:
         """Return the closure of module `root`; the fields of its class `fields_of` do not count.
 
-        Raises InputError that begins with `owner` where the source of a module that counts cannot be read.
+        Raises an InputError that begins with `owner` if the source of a module that counts cannot be read.
         """
         if (root, fields_of) not in self._done:
             self._done[root, fields_of] = self._walk(root, owner, fields_of)
         return self._done[root, fields_of]
 
     def counts(self, module: str, root: str) -> bool:
-        """Return whether a module that `root` may import is part of its closure, and not of a library."""
+        """Return whether a module that `root` may import is part of its closure rather than a library."""
         return self._own.follows(module, root)
 
     def _walk(self, root: str, owner: str, fields_of: str) -> Code:
@@ -103,7 +103,7 @@ class Closures:
 
 
 def is_wall(module: str) -> bool:
-    """Return whether a module is outside of what counts as work."""
+    """Return whether a module is left out of closures."""
     if any(module == work or module.startswith(f"{work}.") for work in WORK):
         return False
     return any(module == wall or module.startswith(f"{wall}.") for wall in WALLS)
@@ -117,7 +117,7 @@ def _refusal(owner: str, module: str, why: str) -> str:
 
 
 def _files_beside(place: ModulePlace, source: Source) -> dict[str, str]:
-    """Return the files of data that a third-party module reads from its package, as far as its text names them."""
+    """Return the data files of its package that a third-party module's string constants name."""
     top = place.module.partition(".")[0]
     if place.path is None or not source.strings or top == OURS:
         return {}
@@ -135,7 +135,7 @@ def _files_beside(place: ModulePlace, source: Source) -> dict[str, str]:
 
 
 def _named(folder: Path, text: str, *, whole: bool) -> list[Path]:
-    """Return what a text names below a folder: a file, the files of a pattern, or of a folder if `whole`."""
+    """Return the paths that a text names below a folder: a file, or if `whole`, a pattern's or a folder's files."""
     if any(mark in text for mark in "*?["):
         try:
             return sorted(folder.glob(text)) if whole else []

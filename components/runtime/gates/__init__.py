@@ -1,4 +1,4 @@
-"""Data gates: Great Expectations on the rows of datasets and rollouts, in a helper process of its own."""
+"""Data gates: Great Expectations on the rows of datasets and rollouts, in a separate worker process."""
 
 from components.runtime.gates.known import check_expectation, known_expectations
 from components.runtime.gates.process import GateProcess, GateResult

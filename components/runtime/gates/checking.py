@@ -27,7 +27,7 @@ EXISTS = "expect_column_to_exist"
 
 
 def check_rows(port: str, folder: Path, kind: str, expectations: list[Expectation], report: Path) -> dict[str, Any]:
-    """Check the rows in `folder`, write results.json and index.html into `report`, and return the results.
+    """Check the rows in `folder`, write results.json and index.html to `report`, and return the results.
 
     Raises InputError for an expectation that Great Expectations does not know or that has wrong arguments.
     """
@@ -62,7 +62,7 @@ def check_rows(port: str, folder: Path, kind: str, expectations: list[Expectatio
 
 
 def describe_failure(entry: dict[str, Any], table: pd.DataFrame) -> str:
-    """Return one line for people: expectation, column, how many rows, a few of their values and where they are."""
+    """Return a readable line: expectation, column, number of rows, and a few of their values and positions."""
     kwargs = {name: value for name, value in entry["kwargs"].items() if name != "column"}
     shown = [entry["kwargs"]["column"]] if "column" in entry["kwargs"] else []
     shown += [f"{name}={_short(value)}" for name, value in sorted(kwargs.items())]
@@ -83,7 +83,7 @@ def describe_failure(entry: dict[str, Any], table: pd.DataFrame) -> str:
 
 
 def _asked(expectation: Expectation) -> GateCheck:
-    """Return a recipe's expectation as a check; raise InputError if Great Expectations would not take it."""
+    """Return a recipe's expectation as a check; raise InputError if Great Expectations rejects it."""
     check_expectation(expectation)
     try:
         get_expectation_impl(expectation.type)(**expectation.kwargs)
@@ -95,15 +95,15 @@ def _asked(expectation: Expectation) -> GateCheck:
 
 def _columns(check: GateCheck) -> list[str]:
     named = [check.kwargs[key] for key in COLUMN_KEYS if isinstance(check.kwargs.get(key), str)]
-    # the table-wide expectations on names judge the columns themselves and need none to exist
+    # table-wide expectations on names check the columns themselves and need none to exist
     listed = check.kwargs.get("column_list", []) if "_table_" not in check.type else []
     return [*named, *(name for name in listed if isinstance(name, str))]
 
 
 def _runnable(checks: list[GateCheck], table: pd.DataFrame) -> list[GateCheck]:
-    """Put the existence of its columns in the place of a check that would crash without them; drop repetitions.
+    """Replace a check whose columns are missing by a check for their existence; drop duplicates.
 
-    Without any row there are no columns either, and only checks of the table as a whole have a meaning.
+    Without rows there are no columns, and only checks of the whole table are meaningful.
     """
     found: dict[bytes, GateCheck] = {}
     for check in checks:
@@ -132,7 +132,7 @@ def _validate(port: str, kind: str, checks: list[GateCheck], table: pd.DataFrame
 
 
 def _entries(checks: list[GateCheck], outcome: ExpectationSuiteValidationResult) -> list[dict[str, Any]]:
-    """Return one plain record a check, in the order of the suite, without identifiers, times and traces."""
+    """Return one plain record per check, in suite order, without identifiers, times and traces."""
     by_number = {item.expectation_config.meta["number"]: item.to_json_dict() for item in outcome.results}
     return [_entry(check, by_number[number]) for number, check in enumerate(checks)]
 
@@ -156,7 +156,7 @@ def _entry(check: GateCheck, found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _error(info: dict[str, Any]) -> str | None:
-    """Return the message of an expectation that crashed; the information is nested by metric, or flat."""
+    """Return the error message of an expectation that crashed; `info` is nested by metric, or flat."""
     records = [info] if "raised_exception" in info else list(info.values())
     messages = sorted({str(item["exception_message"]) for item in records if item.get("raised_exception")})
     return "; ".join(messages) or None

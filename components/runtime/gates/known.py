@@ -1,6 +1,6 @@
 """The expectations that a recipe may use, with their arguments: a plain table, so that planning need not import them.
 
-A test holds it against Great Expectations itself.
+A test compares it with Great Expectations itself.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _ARGUMENTS = {
     "expect_table_row_count_to_be_between": "@range row_condition condition_parser",
     "expect_table_row_count_to_equal": "value! row_condition condition_parser",
 }
-"""Name -> its arguments; "!" marks those it cannot do without."""
+"""Name -> its arguments; "!" marks required ones."""
 
 NEEDS_A_DATABASE = frozenset(
     {
@@ -84,7 +84,7 @@ NEEDS_A_DATABASE = frozenset(
         "unexpected_rows_expectation",
     }
 )
-"""Expectations of Great Expectations that run on SQL only, and rows are no SQL table."""
+"""Expectations of Great Expectations that run only on SQL tables, not on rows."""
 
 
 def known_expectations() -> tuple[str, ...]:

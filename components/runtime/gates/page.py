@@ -1,6 +1,6 @@
-"""Data Docs of one validation as a page that stands alone: no network, no script, the same bytes every time.
+"""Data Docs of one validation as a self-contained page: no network, no script, deterministic bytes.
 
-Great Expectations renders the page; it names a dozen files on content networks, which a report must not need.
+Great Expectations renders the page; it links a dozen files on CDNs, which a report must not need.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DROPPED = {
 }  # fmt: skip
 SIDEBAR = "col-lg-2"
 RUN_INFORMATION = "section-1-content-block-3"
-"""Times and names of a run, which a report of content does not have."""
+"""Times and names of a run, which a deterministic report leaves out."""
 VOID = {"br", "hr", "img", "input", "link", "meta", "col", "wbr"}
 KEPT_ATTRIBUTES = {"class", "id", "colspan", "rowspan", "hidden"}
 UUID = re.compile(r"-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -40,14 +40,14 @@ REFERENCE = re.compile(r"""(?:src|href|action|poster|data)\s*=\s*["']?(?!#)[^"'\
 
 
 def write_page(report: Path, outcome: ExpectationSuiteValidationResult, *, port: str, kind: str) -> None:
-    """Write the Data Docs page of a validation as index.html into `report`."""
+    """Write the Data Docs page of a validation to index.html in `report`."""
     document = ValidationResultsPageRenderer().render(_plain(outcome, port))
     page = stand_alone(DefaultJinjaPageView().render(document), f"{port} ({kind})")
     (report / PAGE).write_text(page, encoding="utf-8")
 
 
 def stand_alone(page: str, title: str) -> str:
-    """Return the page's body with a style of its own; whatever it would load, run or link to elsewhere is left out."""
+    """Return the page's body with an inline style, without anything that it would load, run or link to elsewhere."""
     parser = _Body()
     parser.feed(page)
     parser.close()
@@ -77,12 +77,12 @@ class _Body(HTMLParser):
         self._ids: dict[str, str] = {}
 
     def body(self) -> str:
-        """Return what was kept, with random identifiers numbered in their order and empty lines removed."""
+        """Return the kept content, with random identifiers numbered in order and empty lines removed."""
         text = UUID.sub(lambda match: self._ids.setdefault(match.group(), f"-{len(self._ids)}"), "".join(self._out))
         return "\n".join(line.rstrip() for line in text.splitlines() if line.strip())
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Open an element, or begin to skip one."""
+        """Open an element, or start skipping one."""
         if tag == "body":
             self._in_body = True
             self._open.clear()
@@ -101,7 +101,7 @@ class _Body(HTMLParser):
             self._out.append(f"<{tag}{shown}>")
 
     def handle_endtag(self, tag: str) -> None:
-        """Close an element, and those inside it that were left open."""
+        """Close an element and any unclosed ones inside it."""
         if tag not in (name for name, _ in self._open):
             return
         while self._open:
@@ -112,7 +112,7 @@ class _Body(HTMLParser):
                 return
 
     def handle_data(self, data: str) -> None:
-        """Keep text, escaped anew."""
+        """Keep text, escaped again."""
         if self._keeping():
             self._out.append(html.escape(data, quote=False))
 
@@ -123,7 +123,7 @@ class _Body(HTMLParser):
 def _plain(outcome: ExpectationSuiteValidationResult, port: str) -> ExpectationSuiteValidationResult:
     """Return the result in plain numbers and escaped text, without identifiers, times and traces.
 
-    The renderer escapes arguments but not values, and rows are full of marks such as <think>.
+    The renderer escapes arguments but not values, and rows are full of tags such as <think>.
     """
     results = []
     for item in sorted(outcome.results, key=lambda item: item.expectation_config.meta["number"]):

@@ -1,4 +1,4 @@
-"""GateProcess: data gates in a helper process, which imports Great Expectations while the stage works."""
+"""GateProcess: data gates in a worker process, which imports Great Expectations while the stage runs."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ STDERR_LINES = 5
 
 @dataclass(frozen=True)
 class GateResult:
-    """What a data gate found on the rows of one output."""
+    """Result of a data gate on the rows of one output."""
 
     success: bool
     failures: list[str]
-    """One line each: expectation, column, how many rows, some of their values and where they are."""
+    """One line each: expectation, column, number of rows, some of their values and positions."""
     statistics: dict[str, int]
-    """rows, columns, checks and failed; empty when the rows could not be read."""
+    """rows, columns, checks and failed; empty if the rows could not be read."""
 
 
 class GateProcess:
-    """Checks rows in a worker process. As a context manager it starts the worker at once and ends it at the end.
+    """Checks rows in a worker process. As a context manager, it starts the worker on entry and ends it on exit.
 
-    With `needed=False` it starts nothing until `check` is called after all. With `here=True` there is no worker: a
-    process that was forked with the library imported (the local engine's jobs are) has no import to hide.
+    With `needed=False` the worker starts only when `check` is called. With `here=True` there is no worker: a process
+    that was forked with the library imported, like the local engine's jobs, has no import time to hide.
     """
 
     def __init__(self, *, needed: bool = True, here: bool = False, limit_seconds: float = LIMIT_SECONDS) -> None:
@@ -70,8 +70,8 @@ class GateProcess:
     def check(self, port: str, folder: Path, kind: str, expectations: list[Expectation], report: Path) -> GateResult:
         """Check the rows in `folder` by the suite of `kind` and further expectations; fill the folder `report`.
 
-        `report` gets results.json and index.html (Data Docs), the same bytes for the same rows. Raises InputError for
-        an expectation that does not exist or has wrong arguments, StageFailed if the worker ends or takes too long.
+        `report` gets results.json and index.html (Data Docs), deterministic for the same rows. Raises InputError for
+        an unknown expectation or wrong arguments, StageFailed if the worker ends or takes too long.
         """
         self.start()
         report.mkdir(parents=True, exist_ok=True)
@@ -89,7 +89,7 @@ class GateProcess:
         return GateResult(results["success"], results["failures"], results["statistics"])
 
     def close(self) -> None:
-        """End the worker, whatever it is doing."""
+        """Kill the worker, whatever it is doing."""
         if self._process is None or self._stderr is None:
             return
         self._process.kill()
@@ -123,7 +123,7 @@ class GateProcess:
         return json.loads(line)
 
     def _read_line(self, stream: IO[bytes]) -> bytes:
-        """Return the next line, or what came of it before the worker ended."""
+        """Return the next line, or the part of it that arrived before the worker ended."""
         deadline = time.monotonic() + self.limit_seconds
         line = b""
         with selectors.DefaultSelector() as selector:

@@ -1,4 +1,4 @@
-"""What the rows of every dataset must hold, by kind. A recipe's own expectations come on top."""
+"""Default expectations on the rows of every dataset, by kind. A recipe's own expectations are added."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_TEXT_CHARS = 20_000_000
 NOT_BLANK = r"\S"
 OUTCOMES = ("right", "wrong", "failed")
 SELF_CONTAINED_VERIFIERS = ("reasoning_gym",)
-"""They judge by the item's data; an answer may be empty."""
+"""Verifiers that judge by the item's data; an answer may be empty."""
 
 
 @dataclass(frozen=True)
@@ -25,13 +25,13 @@ class GateCheck:
     origin: str = "default"
     """Who asked for it: "default" or "recipe"."""
     reads: str | None = None
-    """A further column, which its row condition reads."""
+    """A further column that its row condition reads."""
 
 
 def default_suite(kind: str, columns: set[str]) -> list[GateCheck]:
-    """Return the checks for rows of `kind` that have these columns; a kind without a suite of its own needs rows.
+    """Return the checks for rows of `kind` with these columns; a kind without its own suite only needs rows.
 
-    A missing required column fails once, by its existence; nothing else is asked of it.
+    A missing required column fails only its existence check.
     """
     required, conditions = _SUITES.get(kind, _rows)()
     return [
@@ -63,7 +63,7 @@ def _rollouts() -> tuple[list[str], list[GateCheck]]:
     return [*required, "verifier", "answer"], [
         *_table(0),
         *_items("prompt_id"),
-        # a policy may say nothing at all: an empty response is a fact, not a fault
+        # a policy may write nothing: an empty response is valid
         *_present("response"),
         _check("expect_column_value_lengths_to_be_between", "response", max_value=MAX_RESPONSE_CHARS),
         _check("expect_column_values_to_be_in_set", "outcome", value_set=list(OUTCOMES)),
@@ -82,7 +82,7 @@ _SUITES = {"prompts": _prompts, "demonstrations": _demonstrations, "corpus": _co
 
 
 def _items(identifier: str) -> list[GateCheck]:
-    """What every verifiable item holds, whatever else its row has."""
+    """Return the checks that every verifiable item must pass, whatever its kind."""
     excepted = " and ".join(f'verifier != "{name}"' for name in SELF_CONTAINED_VERIFIERS)
     return [
         *_present(identifier),

@@ -14,7 +14,7 @@ from components.contract.artifacts import canonical_json
 ROWS = "rows.jsonl"
 SHARDS = "rows-*.jsonl"
 FIRST_ROW = 1
-"""Rows are counted as people count lines."""
+"""Rows are numbered from 1, like lines."""
 
 
 class BadRows(Exception):
@@ -22,15 +22,15 @@ class BadRows(Exception):
 
 
 def read_rows(folder: Path) -> list[dict[str, Any]]:
-    """Return all rows of a dataset; raise BadRows for the first line that is no JSON object."""
+    """Return all rows of a dataset; raise BadRows for the first line that is not a JSON object."""
     return list(_rows(folder))
 
 
 def to_table(rows: list[dict[str, Any]], wanted: Iterable[str] = ()) -> pd.DataFrame:
-    """Return rows as a table: one column a key, and row numbers from 1 as its index.
+    """Return rows as a table: one column per key, indexed by row numbers from 1.
 
-    Lists and objects become their canonical JSON text. `wanted` names like "data.depth" become columns of their own
-    where some row has them; a key that a row lacks is null.
+    Lists and objects become their canonical JSON text. `wanted` names like "data.depth" become separate columns if
+    any row has them; a key that a row lacks is null.
     """
     names = sorted({name for row in rows for name in row})
     inner = sorted({name for name in wanted if "." in name and name not in names})
@@ -74,7 +74,7 @@ def _inner(row: dict[str, Any], path: list[str]) -> Any:
 
 
 def _column(values: list[Any]) -> list[Any] | pd.Series:
-    """Keep values as they are (no null turns whole numbers into fractions), except for purely numeric columns."""
+    """Keep values unchanged (so that nulls do not turn integers into floats), except in purely numeric columns."""
     flat = [canonical_json(v).decode() if isinstance(v, dict | list) else v for v in values]
     numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in flat)
     return pd.Series(flat, dtype=None if numeric else object, index=pd.RangeIndex(FIRST_ROW, len(flat) + FIRST_ROW))

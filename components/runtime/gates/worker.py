@@ -1,7 +1,7 @@
-"""The gate's worker: imports Great Expectations once, then answers requests, one JSON object a line.
+"""The gate's worker: imports Great Expectations once, then answers requests, one JSON object per line.
 
-A request is {"port", "folder", "kind", "expectations", "report"}; its answer {"results": ...}, or {"refused": message}
-where the input is wrong. Whatever libraries print goes to stderr.
+A request is {"port", "folder", "kind", "expectations", "report"}; its answer is {"results": ...}, or {"refused":
+message} if the input is wrong. Output of libraries goes to stderr.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def main() -> None:
     _die_with(int(sys.argv[1]))
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    import great_expectations  # noqa: F401  now, while the stage works, and not at the first request
+    import great_expectations  # noqa: F401  now, while the stage runs, not at the first request
 
     for line in sys.stdin:
         print(json.dumps(answer(json.loads(line))), file=answers, flush=True)
@@ -42,8 +42,8 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _die_with(parent: int) -> None:
-    """End when the parent does, however it ends; stdin alone may be kept open by processes that it forked."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    """End when the parent does, however it ends; watching stdin is not enough, since forked processes may hold it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     die_with_parent()
     if os.getppid() != parent:
         sys.exit("the parent has ended")

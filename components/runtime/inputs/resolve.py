@@ -50,7 +50,7 @@ class Upstream:
         return any(not isinstance(ref, StageRef) and is_outside(ref.uri) for ref in refs)
 
     def chosen(self) -> dict[str, list[StageRef | UriRef]]:
-        """Return what each port takes, with fallbacks decided by the run's ledger; ports that take nothing are left out.
+        """Return what each port takes, fallbacks decided by the run's ledger; ports that take nothing are left out.
 
         Raises StageFailed if an earlier stage has not ended, InputError if one ran and made nothing for a port.
         """

@@ -1,1 +1,1 @@
-"""The run ledger: what jobs record, and how runs are read back."""
+"""The run ledger: the records of jobs, and reading runs back."""

@@ -1,16 +1,16 @@
 """Fingerprint of a job: what must be equal for an earlier result to be this job's result.
 
-It covers the component's name, its parameters after resolution, the operators that were chosen with their configs, the
-digests of its inputs, the seed, backends other than the defaults, and the code that does the work:
+It covers the component's name, its resolved parameters, the chosen operators with their configs, the digests of its
+inputs, the seed, backends other than the defaults, and the code that does the work:
 
-- the modules of `run` and of the parameters class, with all that they import at any depth;
+- the modules of `run` and of the parameters class, with everything they import, at any depth;
 - those of the chosen operators and of the operators that these use; those of the verifiers that the rows of the inputs
-  name (of all verifiers, where the rows are not known);
-- the versions of installed packages that any of these modules names in VERSIONED_PACKAGES.
+  name (of all verifiers, if the rows are not known);
+- the versions of installed packages that any of these modules lists in VERSIONED_PACKAGES.
 
-Comments, docstrings and layout do not count, nor do the fields of the parameters class, whose values are there
-themselves, nor the declaration: ports, advice, memory, headlines. The contract and the runtime are walls, not work:
-they are left out, and EPOCH is raised by hand on the rare change of theirs that alters what stages write.
+Comments, docstrings and layout do not count, nor do the fields of the parameters class, whose values are covered
+themselves, nor the declaration: ports, advice, memory, headlines. The contract and the runtime are left out: they do
+not compute results, and EPOCH is raised by hand for the rare change to them that alters what stages write.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from components.runtime.closure.walk import NOT_INSTALLED, Closures, Code
 EPOCH = 2
 """2: code is hashed by its syntax, operators by their configs, verifiers by what rows name."""
 ALL_VERIFIERS = None
-"""Stands for the names of verifiers where no rows tell them."""
+"""All verifiers, for when no rows name them."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Fingerprint:
 
     @property
     def incomplete(self) -> bool:
-        """Whether a package that counts is not installed here, so that another place may find another fingerprint."""
+        """Whether a package that counts is not installed here, so that the fingerprint may differ elsewhere."""
         return NOT_INSTALLED in self.parts.get("packages", {}).values()
 
 
@@ -58,11 +58,11 @@ def fingerprint(
     verifiers: Iterable[str] | None = ALL_VERIFIERS,
     closures: Closures | None = None,
 ) -> Fingerprint:
-    """Return the fingerprint of a component run on input digests per port; digests keep their order in a port.
+    """Return the fingerprint of a component run on input digests per port; digests keep their order within a port.
 
-    Of `resources` only the backends count, and only those that the component uses. `verifiers` are those that the rows
-    of the inputs name; they count where the component verifies. Raises InputError, in one line with what to do, where
-    the source of code that counts cannot be read: a change of it would go unseen.
+    Of `resources`, only the backends that the component uses count. `verifiers` are those that the rows of the inputs
+    name; they count if the component verifies. Raises a one-line InputError with what to do if the source of code that
+    counts cannot be read: a change to it would go unnoticed.
     """
     chosen = resources.backend_parts(component.backends) if resources else {}
     called = component.verifies is not None and any(port in inputs for port in component.verifies(params))
@@ -86,7 +86,7 @@ def fingerprint(
 
 
 class _Work:
-    """Collects what a component runs with its parameters."""
+    """Collects the code and operators that a component runs with its parameters."""
 
     def __init__(self, closures: Closures, component: Component, params: Params) -> None:
         self._closures = closures
@@ -107,7 +107,7 @@ class _Work:
             self._add_operator(bound)
 
     def add_verifiers(self, names: list[str] | None) -> None:
-        """Take in verifiers by their names, those that are registered; None: all of them."""
+        """Add the registered verifiers among `names`; None: all verifiers."""
         registry = operators("verifier")
         for name in registry.names() if names is None else [name for name in names if name in registry]:
             self._add_module(registry.entry(name).target.partition(":")[0], f"verifier operator {name!r}")

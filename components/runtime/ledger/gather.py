@@ -1,4 +1,4 @@
-"""What a walk through a bucket will ask for, read side by side before it asks; a directory answers at once anyway."""
+"""Parallel prefetch of records that a graph traversal will read from a bucket; a directory needs none."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 
 def gather_run(ledger: Ledger, run_id: str) -> None:
-    """Read the records of a run, and what its stages used and made."""
+    """Prefetch the records of a run, and of what its stages used and made."""
     if "://" in ledger.store.uri:
         records = ledger.read(ledger.keys_of(run_id))
         gather_entries(ledger, [record for key, record in records.items() if "/stages/" in key])
 
 
 def gather_entries(ledger: Ledger, entries: Iterable[dict[str, Any]]) -> None:
-    """Read the run and the action behind each ledger entry, and the manifests of what it used and made."""
+    """Prefetch each ledger entry's run and action, and the manifests of what it used and made."""
     if "://" not in ledger.store.uri:
         return
     entries = list(entries)

@@ -1,4 +1,4 @@
-"""Reading the run ledger: what runs used, made and measured. What the CLI and the report stand on."""
+"""Reading the run ledger: what runs used, made and measured. The basis of the CLI and the report."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 ROOT = "ledger"
 READERS = 32
-"""Requests to a bucket that are under way at once: each costs a round trip."""
+"""Concurrent requests to a bucket: each costs a round trip."""
 RUNNING = "unfinished"
-"""Status of a run without an end: it goes on, or its engine was killed."""
+"""Status of a run without an end: it is running, or its engine was killed."""
 UNREADABLE = "unreadable"
 """Status of a run or a stage whose record is damaged."""
 
@@ -31,29 +31,29 @@ class RunRecord:
 
     run_id: str
     entry: dict[str, Any]
-    """run.json: what was asked for."""
+    """run.json: what was requested."""
     stages: dict[str, dict[str, Any]]
     """Stage -> ledger entry, for stages that ended, in the order of the recipe."""
     failures: dict[str, dict[str, Any]]
-    """Stage -> last failure, for stages that have not ended well since."""
+    """Stage -> last failure, for stages that have not succeeded since."""
     end: dict[str, Any] | None
     """end.json, or None while the run has not ended."""
     damaged: dict[str, str] = field(default_factory=dict)
     """Stage -> what is wrong with its record; "" stands for the run itself."""
     approvals: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Stage -> {"message", "asked", "approved", "by", "decided"}, as far as a person was asked and has decided; times
-    are ISO 8601."""
+    """Stage -> {"message", "asked", "approved", "by", "decided"}, the fields that are known so far; times are
+    ISO 8601."""
 
     @property
     def status(self) -> str:
-        """Return succeeded, failed, stopped, waiting, unfinished, or unreadable where that record is damaged."""
+        """Return succeeded, failed, stopped, waiting, unfinished, or unreadable if a record of the run is damaged."""
         if self.end:
             return self.end["status"]
         return UNREADABLE if "" in self.damaged else RUNNING
 
     @property
     def planned(self) -> dict[str, dict[str, Any]]:
-        """Return what the run was to do, by stage, in the order of the recipe."""
+        """Return the planned stages by name, in recipe order."""
         return {stage["name"]: stage for stage in self.entry.get("stages", ())}
 
     @property
@@ -64,7 +64,7 @@ class RunRecord:
 
 
 class Ledger:
-    """The ledger of a store; every record is read once at most, since none that is read here changes."""
+    """The ledger of a store; every record is read at most once and then cached."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -81,11 +81,11 @@ class Ledger:
 
     @cached_property
     def newest(self) -> list[str]:
-        """Return all runs, the one that began last first."""
+        """Return all runs, newest first."""
         return in_order(self.store, self.run_ids)[::-1]
 
     def find_run(self, text: str) -> str:
-        """Return the run with this id, or the only one that starts so; raise UnknownName or InputError otherwise."""
+        """Return the run with this id or unique prefix; raise UnknownName or InputError otherwise."""
         found = self._runs_beginning(text)
         if text in found:
             return text
@@ -101,7 +101,7 @@ class Ledger:
         return [name for name in self.store.names(f"{ROOT}/{text}") if not name.endswith(".json")]
 
     def keys_of(self, run_id: str) -> list[str]:
-        """Return the keys of a run's records, listed once; those of its jobs are left out."""
+        """Return the keys of a run's records, listed once, without those of its jobs."""
         if run_id not in self._keys:
             self._keys[run_id] = [key for key in self.store.keys(f"{ROOT}/{run_id}/") if key.split("/")[2] != "jobs"]
         return self._keys[run_id]
@@ -115,11 +115,11 @@ class Ledger:
         return self.record(f"{ROOT}/{run_id}/stages/{stage}.json")
 
     def action(self, fingerprint: str) -> dict[str, Any] | None:
-        """Return what a fingerprint made, or None."""
+        """Return the action of a fingerprint, or None."""
         return self.record(action_key(fingerprint))
 
     def manifest(self, digest: str) -> Manifest | PosttrainError:
-        """Return an artifact's manifest, read once, or why there is none."""
+        """Return an artifact's manifest, read once, or the error that prevents it."""
         if digest not in self._manifests:
             try:
                 self._manifests[digest] = self.store.manifest(digest)
@@ -128,7 +128,7 @@ class Ledger:
         return self._manifests[digest]
 
     def run(self, text: str) -> RunRecord:
-        """Return everything that is on record of a run, given its id or a unique beginning of it.
+        """Return all records of a run, given its id or a unique prefix of it.
 
         Damaged records are left out and named.
         """
@@ -152,7 +152,7 @@ class Ledger:
         )
 
     def _approvals(self, run_id: str, entry: dict[str, Any]) -> dict[str, dict[str, Any]]:
-        """Return what persons were asked and have decided; only of stages that ask are there records to look for."""
+        """Return approval requests and decisions; only stages that need approval have such records."""
         found: dict[str, dict[str, Any]] = {}
         for name in (stage["name"] for stage in entry.get("stages", ()) if stage.get("needs_approval")):
             asked, decision = asked_key(run_id, name), approval_key(run_id, name)
@@ -172,9 +172,9 @@ class Ledger:
         return record
 
     def read(self, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """Return key -> record for records that exist, read side by side where each takes a round trip.
+        """Return key -> record for records that exist, read in parallel if each takes a round trip.
 
-        Those that are damaged are left out, and noted in `damaged`.
+        Damaged ones are left out and added to `damaged`.
         """
         keys = list(keys)
         new = [key for key in keys if key not in self._records]
@@ -193,11 +193,11 @@ class Ledger:
 
 
 def _stage_of(key: str) -> str:
-    """Return the stage that a ledger record is about, or nothing for one of the run itself."""
+    """Return the stage of a ledger record's key, or "" for a record of the run itself."""
     parts = key.split("/")
     return parts[3].removesuffix(".json") if len(parts) > 3 else ""
 
 
 def load_run(store: Store, run_id_or_prefix: str) -> RunRecord:
-    """Return a run by its id or a unique beginning of it; raise UnknownName with near misses."""
+    """Return a run by its id or a unique prefix of it; raise UnknownName with near misses."""
     return Ledger(store).run(run_id_or_prefix)

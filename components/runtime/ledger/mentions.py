@@ -1,4 +1,4 @@
-"""Which stages of which runs name an artifact: read from the ledger of a directory, from the index of a bucket."""
+"""Which stages of which runs name an artifact: read from a directory's ledger or a bucket's index."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _DIGEST = re.compile(rb'"digest":"([0-9a-f]{64})"')
 
 
 class Mentions:
-    """Finds the ledger entries that name an artifact; all stages of all runs are looked through once."""
+    """Finds the ledger entries that name an artifact; all stages of all runs are scanned once."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
     def entries(self, digest: str) -> list[dict[str, Any]]:
-        """Return the ledger entries of all stages, of any run, that name an artifact; the damaged ones left out."""
+        """Return the ledger entries of all stages, of any run, that name an artifact, without damaged ones."""
         entries = self._ledger.read(self._keys.get(digest[:SHORT], [])).values()
         return sorted(entries, key=lambda entry: (entry["started"], entry["run_id"], entry["stage"]))
 
     @cached_property
     def _keys(self) -> dict[str, list[str]]:
-        """Beginning of a digest -> the keys of the entries that may name it; reading these shows whether they do."""
+        """Prefix of a digest -> keys of the entries that may name it; reading them shows whether they do."""
         keys: dict[str, list[str]] = {}
         for key, digests in _named(self._ledger):
             for digest in dict.fromkeys(digests):
@@ -36,7 +36,7 @@ class Mentions:
 
 
 def _named(ledger: Ledger) -> Iterator[tuple[str, Iterable[str]]]:
-    """Yield the key of each stage's entry and the beginnings of the digests in it."""
+    """Yield the key of each stage's entry and the prefixes of the digests in it."""
     store = ledger.store
     if "://" not in store.uri:
         for key in store.keys("ledger/"):
@@ -49,5 +49,5 @@ def _named(ledger: Ledger) -> Iterator[tuple[str, Iterable[str]]]:
 
 
 def digests_in(data: bytes) -> list[str]:
-    """Return the beginnings of all digests that a sealed record names."""
+    """Return the prefixes of all digests that a sealed record names."""
     return [digest[:SHORT].decode() for digest in _DIGEST.findall(data)]

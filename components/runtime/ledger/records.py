@@ -1,4 +1,4 @@
-"""Keys and shapes of the records that a job leaves in the store."""
+"""Keys and shapes of the records that a job writes to the store."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ if TYPE_CHECKING:
 
 
 class Cause(StrEnum):
-    """What made a stage fail, as far as that tells whether the same work, tried again, may come to another end."""
+    """Why a stage failed, by whether a retry of the same work may end differently."""
 
     REFUSED = "refused"
-    """Bad input, or a gate that does not hold."""
+    """Bad input, or a failed gate."""
     REPEATED = "repeated"
-    """It raised what it had raised before, from the same inputs, parameters and code."""
+    """It raised the same error again, from the same inputs, parameters and code."""
     RAISED = "raised"
-    """It raised an error, for the first time."""
+    """It raised an error for the first time."""
     OUTSIDE = "outside"
     """It was killed, ran out of time, memory or disk, or could not reach or read what it needs."""
 
 
 def action_key(fingerprint: str) -> str:
-    """Return the key of what a fingerprint made."""
+    """Return the key of a fingerprint's action."""
     return f"actions/{fingerprint}.json"
 
 
 def run_key(run_id: str) -> str:
-    """Return the key of what a run was asked to do."""
+    """Return the key of the record of what a run was asked to do."""
     return f"ledger/{run_id}/run.json"
 
 
 def end_key(run_id: str) -> str:
-    """Return the key of how a run ended."""
+    """Return the key of the record of how a run ended."""
     return f"ledger/{run_id}/end.json"
 
 
@@ -50,7 +50,7 @@ def job_key(run_id: str, stage: str) -> str:
 
 
 def stage_key(run_id: str, stage: str) -> str:
-    """Return the key of what a stage of a run used and made."""
+    """Return the key of a stage's ledger entry: what it used and made."""
     return f"ledger/{run_id}/stages/{stage}.json"
 
 
@@ -70,7 +70,7 @@ def approval_key(run_id: str, stage: str) -> str:
 
 
 def asked_key(run_id: str, stage: str) -> str:
-    """Return the key of when a person was first asked for that decision, and what."""
+    """Return the key of the approval request: when a person was first asked, and what."""
     return approval_key(run_id, f"{stage}.asked")
 
 
@@ -91,9 +91,9 @@ def load_job(store: Store, run_id: str, stage: str) -> Job | None:
 
 
 def output_record(store: Store, manifest: Manifest, verifiers: list[str] | None = None) -> dict[str, Any]:
-    """Return how a ledger entry names an output artifact, with the verifiers that its rows name, where they are known.
+    """Return an output artifact as ledger entries name it, with the verifiers that its rows name, if known.
 
-    These stand beside the artifact, not in its metadata: they follow from its rows.
+    The verifiers are not part of the artifact's metadata, since they follow from its rows.
     """
     return {
         "type": str(manifest.type),
@@ -106,16 +106,16 @@ def output_record(store: Store, manifest: Manifest, verifiers: list[str] | None 
 
 
 def is_stored(store: Store, record: dict[str, Any]) -> bool:
-    """Return whether all outputs of an action or ledger entry are there; a damaged one may have been set aside."""
+    """Return whether all outputs of an action or ledger entry are stored; a damaged one may have been set aside."""
     return all(store.has(output["digest"]) for output in record["outputs"].values())
 
 
 def can_be_used(store: Store, record: dict[str, Any], tell: Callable[[str], None]) -> bool:
-    """Return whether all outputs of an action or ledger entry are there and whole, as far as a look tells.
+    """Return whether all outputs of an action or ledger entry are stored and pass a quick check.
 
-    Damaged ones are set aside, which is told; whole ones are spared by the collector from now on for long.
+    Damaged ones are set aside and reported to `tell`; intact ones are marked as used, which the collector respects.
     """
-    found = [store.use(output["digest"], tell) for output in record["outputs"].values()]  # all are told of at once
+    found = [store.use(output["digest"], tell) for output in record["outputs"].values()]  # check all
     return all(found)
 
 
@@ -159,5 +159,5 @@ def stage_entry(
 
 
 def expectations(job: Job) -> list[dict[str, Any]]:
-    """Return what a job expects of its rows, as an action records that it was met."""
+    """Return a job's expectations on its rows, in the form that an action records."""
     return [expectation.model_dump(mode="json") for expectation in job.expect]

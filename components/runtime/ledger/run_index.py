@@ -1,9 +1,9 @@
-"""An index of the runs of a bucket, where every record costs a round trip: what each run was, and what its stages name.
+"""An index of a bucket's runs, where every record costs a round trip: each run's row, and the digests its stages name.
 
-It holds runs that have succeeded, which nothing adds to any more. All others, and those that it does not know yet, are
-read from the ledger; once these are many, whoever read them writes the index anew. It is never a source of truth: a run
-that is gone from the ledger is gone from what is returned, an index that is damaged or missing is made again, and of
-two that write it at once the last one wins, which costs some reading later and nothing else.
+It holds succeeded runs, which no longer change. All others, and runs not indexed yet, are read from the ledger; once
+many of these have succeeded, the reader rewrites the index. It is never a source of truth: a run that is gone from the
+ledger is not returned, a damaged or missing index is made again, and of two concurrent writers the last wins, which
+costs only some reading later.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 KEY = "index/runs.json"
 FORMAT = 1
 SHORT = 16
-"""Characters of a digest that the index holds: enough to find, and what is found is read."""
+"""Characters of a digest that the index holds: enough for a lookup, whose results are then read."""
 WORTH_WRITING = 20
-"""Runs that have to be new before the index is written anew."""
+"""Number of new succeeded runs that triggers a rewrite of the index."""
 
 IndexedRun = dict[str, Any]
-"""{"row": what a list shows of the run, "stages": {stage: beginnings of the digests that its entry names}}."""
+"""{"row": the run's row in lists, "stages": {stage: prefixes of the digests that its entry names}}."""
 
 
 def indexed_runs(ledger: Ledger) -> dict[str, IndexedRun]:
@@ -52,7 +52,7 @@ def _load(store: Store) -> dict[str, IndexedRun]:
 def _save(store: Store, runs: dict[str, IndexedRun]) -> None:
     try:
         store.put(KEY, {"format": FORMAT, "runs": runs}, overwrite=True)
-    except StoreUnavailable:  # who may only read does without
+    except StoreUnavailable:  # a reader without write access does without
         return
 
 

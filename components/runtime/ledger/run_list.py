@@ -1,4 +1,4 @@
-"""Lists of a store's runs, the one that began last first."""
+"""Lists of a store's runs, newest first."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from components.runtime.store import Store
 
 SHOWN_AS_THEY_ARE = 20
-"""Newest runs of a list that are read from the ledger even where an index knows them."""
+"""Number of newest runs that a list reads from the ledger even if an index has them."""
 
 
 def list_runs(store: Store) -> list[dict[str, Any]]:
-    """Return all runs, the one that began last first, as `run_rows` describes them."""
+    """Return all runs, newest first, as `run_rows` describes them."""
     ledger = Ledger(store)
     if "://" not in store.uri:
         return run_rows(ledger, ledger.newest)
@@ -26,6 +26,6 @@ def list_runs(store: Store) -> list[dict[str, Any]]:
 
 
 def newest_runs(store: Store, most: int) -> tuple[list[dict[str, Any]], int]:
-    """Return the runs that began last, newest first and at most so many, and how many there are in all."""
+    """Return the newest runs, at most `most`, newest first, and the total number of runs."""
     ledger = Ledger(store)
     return run_rows(ledger, ledger.newest[:most]), len(ledger.newest)

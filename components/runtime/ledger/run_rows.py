@@ -1,4 +1,4 @@
-"""Runs as lists show them."""
+"""Rows of run lists."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def run_rows(ledger: Ledger, run_ids: list[str]) -> list[dict[str, Any]]:
 
 
 def run_row(ledger: Ledger, run_id: str, ended_stages: int) -> dict[str, Any]:
-    """Return one run as a list shows it."""
+    """Return one run's row."""
     records = ledger.read([run_key(run_id), end_key(run_id)])
     entry, end = records.get(run_key(run_id), {}), records.get(end_key(run_id))
     damaged = run_key(run_id) in ledger.damaged or end_key(run_id) in ledger.damaged

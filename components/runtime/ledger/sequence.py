@@ -1,10 +1,10 @@
-"""The order in which runs began on a store, whatever the clocks of their machines said.
+"""The order in which runs began on a store, independent of their machines' clocks.
 
     sequence/<number>-<run>.json      written before the run's first record
 
-A run takes the number after the highest that it sees, so a run that begins when another has begun comes after it; two
-that begin at the same moment may share a number, and then count in the order of their names. Runs of versions that gave
-no numbers come before all others, by the time in their name or, without one, in their record.
+A run takes the number after the highest that it sees, so it comes after every run that began before it; two that begin
+at the same moment may share a number and are then ordered by name. Runs of versions that gave no numbers come first,
+ordered by the time in their name or else in their record.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DATED = re.compile(r".+-(\d{8}-\d{6})-[0-9a-f]+")
 
 
 def number_run(store: Store, run_id: str) -> None:
-    """Give a run that begins its place after all that have begun; one that goes on keeps its own."""
+    """Give a new run the next number; a resumed one keeps its own."""
     known = run_numbers(store)
     if run_id in known or store.get(run_key(run_id)):
         return
@@ -34,7 +34,7 @@ def number_run(store: Store, run_id: str) -> None:
 
 
 def run_numbers(store: Store) -> dict[str, int]:
-    """Return run -> its number, for the runs that have one; the lowest where a race gave it two."""
+    """Return run -> its number, for the runs that have one; the lowest if a race gave it two."""
     found: dict[str, int] = {}
     for name in store.names(f"{ROOT}/"):
         if match := _NUMBERED.fullmatch(name):

@@ -1,4 +1,4 @@
-"""A run as scripts read it: `posttrain show --json`, and what `posttrain run --json` ends with."""
+"""A run as JSON for scripts: `posttrain show --json`, and the last output of `posttrain run --json`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from components.runtime.ledger.ledger import UNREADABLE, RunRecord
 
 
 def show_json(run: RunRecord) -> dict[str, Any]:
-    """Return a run with its stages in the order of the recipe.
+    """Return a run with its stages in recipe order.
 
-    A stage is `done`, `skipped` (its `reason` says why) or `failed` (its `error` does, with what it had measured);
-    `blocked` by one before it that failed, `waiting` for a person, or `pending`; `unreadable` if its record is damaged.
-    `seconds` of a run are those in which an engine was at it; of a stage those that its work took, with what it had
-    done before it was interrupted, and of a cached one those of looking it up.
+    A stage is `done`, `skipped` (with a `reason`) or `failed` (with its `error` and its metrics so far); `blocked` by
+    an earlier stage that failed, `waiting` for a person, or `pending`; `unreadable` if its record is damaged. A run's
+    `seconds` are those in which an engine worked on it; a stage's are those of its work, including work before an
+    interruption, and a cached stage's those of the lookup.
     """
     stages: dict[str, dict[str, Any]] = {}
     for name in run.stage_names:
@@ -70,7 +70,7 @@ def _after(run: RunRecord, name: str) -> list[str]:
 
 
 def _approval(run: RunRecord, name: str, planned: dict[str, Any]) -> dict[str, Any] | None:
-    """Return what a person was asked and has said, None for each that is not known; None where nobody is asked."""
+    """Return a stage's approval request and decision, unknown fields None; None if it needs no approval."""
     known = run.approvals.get(name, {})
     if not known and not planned.get("needs_approval"):
         return None

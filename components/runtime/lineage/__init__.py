@@ -1,4 +1,4 @@
-"""Lineage: events that a run leaves in the store, their delivery to MLflow, and the questions that the ledger answers.
+"""Lineage: events that a run writes to the store, their delivery to MLflow, and queries on the ledger.
 
-Nothing here imports MLflow, except the deliverer at work (run_writer.py, model_writer.py).
+Nothing here imports MLflow, except the deliverer while it delivers (run_writer.py, model_writer.py).
 """

@@ -1,6 +1,6 @@
-"""Lineage events: what a run tells the tracking server, kept in the store until it is delivered.
+"""Lineage events: what a run reports to the tracking server, kept in the store until delivered.
 
-An event is written once and never changed; it carries its own wall time, so delivering it again writes the same bytes.
+An event is written once and never changed; it carries its own wall time, so redelivery writes the same bytes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Producer(_Frozen):
 
 
 class PlannedStage(_Frozen):
-    """A stage that the run has, and the stages that it waits for; the rest is what the ledger says of it, too."""
+    """A stage of the run and the stages that it waits for; the other fields are as in the ledger."""
 
     name: str
     after: list[str] = Field(default_factory=list)
@@ -93,7 +93,7 @@ class RunStarted(_Event):
 
 
 class RunResumed(_Event):
-    """A run that had ended goes on."""
+    """An ended run resumes."""
 
     kind: Literal["run_resumed"] = "run_resumed"
 
@@ -120,7 +120,7 @@ class StageStarted(_Event):
     inputs: dict[str, list[UsedArtifact]] = Field(default_factory=dict)
     code: Code = Code()
     also_counted: dict[str, Any] = Field(default_factory=dict)
-    """What else went into the fingerprint: operators with their configs, verifiers, versions of packages, backends."""
+    """Other parts of the fingerprint: operators with their configs, verifiers, package versions, backends."""
 
 
 class MetricChunk(_Event):

@@ -1,8 +1,8 @@
-"""Records that heal: what a damaged record said is made again from its copies in the store, as far as there are any.
+"""Recovery of damaged records: rebuilt from copies elsewhere in the store, if there are any.
 
-The ledger and the spool tell the same twice: a run's beginning and end, each stage's entry, each registered version. An
-action is what the ledger entry of its stage says, and its parts are proven by the fingerprint that they hash to. What
-has no copy is set aside, and the next run makes it anew or asks for it again.
+The ledger and the spool both hold a run's start and end, each stage's entry, and each registered version. An action is
+rebuilt from its stage's ledger entry, and its parts are verified by the fingerprint that they hash to. A record without
+a copy is set aside, and the next run makes it anew or asks for it again.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ NOT_IN_A_RECORD = ("kind", "time")
 def read_or_heal(
     store: Store, key: str, tell: Tell = logger.warning, *, only_with_copies: bool = False
 ) -> Record | None:
-    """Return a record, or None if there is none; a damaged one is set aside and made again from its copies.
+    """Return a record, or None if there is none; a damaged one is set aside and rebuilt from its copies.
 
-    With `only_with_copies` one that has none is left where it is, and CorruptArtifact raised.
+    With `only_with_copies`, a damaged record without copies is left in place and CorruptArtifact raised.
     """
     try:
         return store.get(key)
@@ -43,7 +43,7 @@ def read_or_heal(
 
 
 def read_or_copy(store: Store, key: str, tell: Tell = logger.warning) -> Record | None:
-    """Return a record, or what its copies say where it is damaged, which is told; nothing is written."""
+    """Return a record, or one rebuilt from copies if it is damaged, which is reported; nothing is written."""
     try:
         return store.get(key)
     except CorruptArtifact as error:
@@ -52,7 +52,7 @@ def read_or_copy(store: Store, key: str, tell: Tell = logger.warning) -> Record 
 
 
 def heal(store: Store, key: str, reason: str, tell: Tell = logger.warning) -> Record | None:
-    """Set a damaged record aside and make it again from its copies; None if there are none, and it stays away."""
+    """Set a damaged record aside and rebuild it from its copies; None if there are none, and it stays missing."""
     store.set_aside(key, reason, tell)
     record = rebuilt(store, key)
     if record is not None:
@@ -61,7 +61,7 @@ def heal(store: Store, key: str, reason: str, tell: Tell = logger.warning) -> Re
 
 
 def rebuilt(store: Store, key: str) -> Record | None:
-    """Return what a record says by its copies, or None if there are none that can be read."""
+    """Return a record rebuilt from its copies, or None if no readable copy exists."""
     parts = key.removesuffix(".json").split("/")
     match parts:
         case ["ledger", run_id, "run"]:
@@ -88,7 +88,7 @@ def rebuilt(store: Store, key: str) -> Record | None:
 
 
 def _read(store: Store, key: str) -> Record | None:
-    """Return a record that serves as a copy; a damaged one serves nobody."""
+    """Return a record that serves as a copy; None if it is damaged."""
     try:
         return store.get(key)
     except CorruptArtifact:
@@ -113,7 +113,7 @@ def _run(store: Store, run_id: str) -> Record | None:
 def _end(store: Store, run_id: str) -> Record | None:
     for _, event in _all(store, f"spool/{run_id}/turns/"):
         if event["kind"] == "run_resumed":
-            return None  # it goes on
+            return None  # the run continues
         return {"status": event["status"], "ended": _utc(event["time"]), "seconds": event["seconds"]}
     return None
 
@@ -139,7 +139,7 @@ def _failure(store: Store, run_id: str, stage: str) -> Record | None:
 
 
 def _action(store: Store, fingerprint: str) -> Record | None:
-    """Return an action by the ledger entry of the stage that made it; its parts must hash to its fingerprint."""
+    """Return an action from the ledger entry of the stage that made it; its parts must hash to its fingerprint."""
     for key in store.keys("spool/"):
         if not key.endswith(f"/{fingerprint}/started.json"):
             continue
@@ -155,7 +155,7 @@ def _action(store: Store, fingerprint: str) -> Record | None:
 
 
 def _parts(event: Record, fingerprint: str) -> Record | None:
-    """Return the parts of a fingerprint as its stage's beginning told them, if they hash to it."""
+    """Return the parts of a fingerprint from its stage's start event, if they hash to it."""
     from components.runtime.ledger.fingerprint import EPOCH
 
     inputs = {port: [item["digest"] for item in items] for port, items in sorted(event["inputs"].items())}
@@ -179,7 +179,7 @@ def _version(store: Store, name: str, version: int) -> Record | None:
 
 
 def _alias(store: Store, name: str, alias: str) -> Record | None:
-    """Return where an alias points: to the newest version that asked for it, at once or later."""
+    """Return an alias's target: the newest version that requested it, at registration or later."""
     asked = [record for _, record in _all(store, f"models/{name}/") if alias in record.get("aliases", ())]
     told = (key for key in store.keys("spool/") if f"/models/{name}/" in key)
     asked += [event for key in told if (event := _read(store, key)) and alias in event["aliases"]]
@@ -193,7 +193,7 @@ def _plan(store: Store, plan_digest: str) -> Record | None:
 
 
 def _event(store: Store, run_id: str, rest: list[str]) -> Record | None:
-    """Return a lineage event by the ledger: the beginning of a run, its last end, the end of a stage."""
+    """Return a lineage event from the ledger: the start of a run, its last end, or the end of a stage."""
     from components.runtime.lineage.events import RunFinished, RunStarted, StageFinished, epoch_milliseconds
 
     def at(time: str) -> Record:

@@ -1,7 +1,7 @@
-"""Names and values as MLflow takes them.
+"""Names and values in the form that MLflow accepts.
 
-MLflow 3.17 refuses metric, parameter and tag names with other characters than letters, digits and "_-. :/", names that
-are no normal relative path, and names over 250 characters; dataset digests end at 36 characters.
+MLflow 3.17 refuses metric, parameter and tag names with characters other than letters, digits and "_-. :/", names that
+are not a normalised relative path, and names over 250 characters; dataset digests have at most 36 characters.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ FORBIDDEN = re.compile(r"[^A-Za-z0-9_\-. :/]")
 SPELLED = {"@": "_at_", "%": "_percent_"}
 MAX_NAME = 250
 MAX_VALUE = 6000
-"""MLflow's bound for parameters; tags may be longer."""
+"""MLflow's limit for parameters; tags may be longer."""
 DATASET_DIGEST = 36
 
 
 def mlflow_name(name: str) -> str:
-    """Return `name` as MLflow takes it, always the same for the same name.
+    """Return `name` in a form that MLflow accepts, deterministically.
 
-    "pass@1" becomes "pass_at_1"; any other foreign character becomes "_x", its code point in hexadecimal and "_", so
-    that two names hardly ever become one.
+    "pass@1" becomes "pass_at_1"; any other forbidden character becomes "_x", its hexadecimal code point and "_", so
+    that names hardly ever collide.
     """
     clean = FORBIDDEN.sub(lambda found: SPELLED.get(found[0], f"_x{ord(found[0]):02x}_"), name)
     if posixpath.normpath(clean) != clean or clean.startswith(("/", "..")) or clean == ".":
@@ -37,7 +37,7 @@ def mlflow_name(name: str) -> str:
 
 
 def mlflow_value(value: Any) -> str:
-    """Return a parameter's or tag's value as text: text as it is, all else as JSON, shortened beyond MLflow's bound."""
+    """Return a parameter's or tag's value as text: text unchanged, the rest as JSON, shortened to MLflow's limit."""
     text = value if isinstance(value, str) else json.dumps(value, sort_keys=True)
     if len(text) <= MAX_VALUE:
         return text
@@ -54,5 +54,5 @@ def flatten(params: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def dataset_digest(digest: str) -> str:
-    """Return as much of an artifact's digest as MLflow keeps of a dataset's."""
+    """Return an artifact's digest, cut to the length of MLflow's dataset digests."""
     return digest[:DATASET_DIGEST]

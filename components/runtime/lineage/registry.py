@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ROOT = "models"
 NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$")
 ALIAS = re.compile(r"^[A-Za-z][A-Za-z0-9._-]{0,63}$")
-"""An alias begins with a letter, so that it is never taken for a version."""
+"""An alias begins with a letter, so that it is never mistaken for a version."""
 VERSION = re.compile(r"(\d+)\.json")
 LOCK_WAIT_SECONDS = 60.0
 Read = Callable[["Store", str], dict[str, Any] | None]
@@ -41,10 +41,9 @@ def register_model(
 ) -> int:
     """Give a model the next version under `name`, point `aliases` to it, and return the version.
 
-    A run registers a model under a name once: calling it again returns the same version, which gets the aliases that it
-    lacks. So does a rerun whose stage was `reused` from the cache: the version of the recipe's earlier run stays the
-    one. An alias only moves forward, to the newest version that asked for it. Raises InputError for a name or alias
-    that no registry takes.
+    A run registers a model under a name once: another call returns the same version and adds missing aliases. So does
+    a rerun whose stage was `reused` from the cache: it keeps the version of the recipe's earlier run. An alias only
+    moves forward, to the newest version that requested it. Raises InputError for an invalid name or alias.
     """
     aliases = list(aliases)
     _check(name, aliases)
@@ -82,7 +81,7 @@ def register_model(
 
 
 def versions(store: Store, name: str, read: Read = read_or_copy) -> Iterator[dict[str, Any]]:
-    """Yield the versions of a registered model, oldest first; `read` says what becomes of a damaged one."""
+    """Yield the versions of a registered model, oldest first; `read` decides how a damaged one is handled."""
     for key in _version_keys(store, name).values():
         if record := read(store, key):
             yield record
@@ -111,9 +110,9 @@ def aliases_of(store: Store, name: str) -> dict[str, int]:
 
 
 def find_version(store: Store, reference: str) -> dict[str, Any] | None:
-    """Return the version that "name" (the newest), "name@alias" or "name/version" means; None for an unknown name.
+    """Return the version of "name" (the newest), "name@alias" or "name/version"; None for an unknown name.
 
-    Raises UnknownName when the name is registered, but not with that version or alias.
+    Raises UnknownName if the name is registered without that version or alias.
     """
     name = re.split(r"[@/]", reference, maxsplit=1)[0]
     selector = reference[len(name) :]

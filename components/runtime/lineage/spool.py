@@ -1,12 +1,12 @@
-"""Spool: lineage events on their way to the tracking server, kept in the store.
+"""Spool: a queue in the store of lineage events for the tracking server.
 
-Jobs and engines only write here: importing MLflow takes seconds, and its server may be away. Keys follow from what the
-event is about, and the first writer wins, so a job that is killed and run again emits each event once. A deliverer
-(deliver.py) brings them to MLflow.
+Jobs and engines only write here: importing MLflow takes seconds, and its server may be unreachable. Keys derive from
+the event's subject, and the first writer wins, so a job that is killed and rerun emits each event once. A deliverer
+(deliver.py) writes them to MLflow.
 
     spool/<run>/run-started.json
     spool/<run>/stages/<stage>/<fingerprint>/{started,rows-<first>-<end>,failed-<ms>,finished}.json
-    spool/<run>/models/<name>/<version>[-<alias>].json        with an alias: one that it got later
+    spool/<run>/models/<name>/<version>[-<alias>].json        with an alias: one that was added later
     spool/<run>/reports/<digest>.json
     spool/<run>/turns/<ms>-<status>.json        ends of the run, and resumptions
 """
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
 
 ROOT = "spool"
 NO_FINGERPRINT = "none"
-"""Stands for the fingerprint of a stage that was skipped or failed before it had one."""
+"""Replaces the fingerprint of a stage that was skipped or failed before it had one."""
 TOLD_PARTS = ("epoch", "component", "params", "inputs", "seed", "code")
-"""Parts of a fingerprint that a stage's beginning tells in fields of their own."""
+"""Parts of a fingerprint that are not repeated in `also_counted` of a stage's start event."""
 ROWS = re.compile(r"/rows-(\d+)-(\d+)\.json$")
 
 
@@ -59,24 +59,24 @@ class Spool:
         self._covered: dict[str, int] = {}
 
     def run_started(self, entry: Mapping[str, Any]) -> bool:
-        """Tell that the run of a ledger run entry (run.json) began."""
+        """Record that a run began, given its ledger entry (run.json)."""
         event = RunStarted.model_validate({**entry, "run_id": self._run_id, "time": moment(entry["started"])})
         return self._put(run_started_key(self._run_id), event)
 
     def run_resumed(self, at: float | None = None) -> bool:
-        """Tell that a run which had ended goes on; `at` is in seconds since the epoch, now by default."""
+        """Record that an ended run resumes; `at` is in seconds since the epoch, now by default."""
         event = RunResumed(run_id=self._run_id, time=moment(time.time() if at is None else at))
         return self._put(self._turn_key(event, "resumed"), event)
 
     def run_finished(self, status: str, *, ended: str | float, seconds: float | None = None) -> bool:
-        """Tell that the run ended with a status of end.json: succeeded, failed, stopped or waiting."""
+        """Record that the run ended with a status of end.json: succeeded, failed, stopped or waiting."""
         event = RunFinished.model_validate(
             {"run_id": self._run_id, "time": moment(ended), "status": status, "seconds": seconds}
         )
         return self._put(self._turn_key(event, status), event)
 
     def stage_started(self, job: Job, mark: Fingerprint, inputs: Mapping[str, Iterable[Input]]) -> bool:
-        """Tell that a stage begins, with the fingerprint and the inputs that it resolved."""
+        """Record that a stage begins, with its fingerprint and resolved inputs."""
         event = StageStarted(
             run_id=self._run_id,
             time=datetime.now(UTC),
@@ -97,10 +97,10 @@ class Spool:
         return self._put(f"{self._stage_folder(job.stage, mark.digest)}/started.json", event)
 
     def metrics(self, stage: str, fingerprint: str, start: int, rows: Sequence[Mapping[str, float]]) -> bool:
-        """Tell rows `start`, `start` + 1, ... of a stage's history: {"step": s, name: finite value, ...}.
+        """Record rows `start`, `start` + 1, ... of a stage's history: {"step": s, name: finite value, ...}.
 
-        Rows that are in the spool already are left out, however they were cut into chunks then. Raises ValueError when
-        rows between them and `start` were never told.
+        Rows that are already in the spool are left out, however they were chunked. Raises ValueError if rows between
+        them and `start` were never recorded.
         """
         folder = self._stage_folder(stage, fingerprint)
         if folder not in self._covered:
@@ -124,13 +124,13 @@ class Spool:
         return self._put(f"{folder}/rows-{covered:08d}-{end:08d}.json", event)
 
     def stage_failed(self, stage: str, fingerprint: str | None, error: str, *, at: float | None = None) -> bool:
-        """Tell that a try of a stage failed; `at` is in seconds since the epoch, now by default."""
+        """Record that an attempt at a stage failed; `at` is in seconds since the epoch, now by default."""
         happened = moment(time.time() if at is None else at)
         event = StageFailureEvent(run_id=self._run_id, time=happened, stage=stage, fingerprint=fingerprint, error=error)
         return self._put(f"{self._stage_folder(stage, fingerprint)}/failed-{event.milliseconds:014d}.json", event)
 
     def stage_finished(self, entry: Mapping[str, Any]) -> bool:
-        """Tell how a stage ended: its ledger entry."""
+        """Record how a stage ended, given its ledger entry."""
         event = StageFinished.model_validate({**entry, "run_id": self._run_id, "time": moment(entry["ended"])})
         return self._put(f"{self._stage_folder(event.stage, event.fingerprint)}/finished.json", event)
 
@@ -145,7 +145,7 @@ class Spool:
         metrics: Mapping[str, float] | None = None,
         registered: str | float,
     ) -> bool:
-        """Tell that the registry has a version; `register_model` calls it."""
+        """Record that the registry has a version; called by `register_model`."""
         event = ModelRegistered(
             run_id=self._run_id,
             time=moment(registered),
@@ -162,7 +162,7 @@ class Spool:
         return self._put(f"{folder}/{'-'.join([f'{version:06d}', *fresh])}.json", event)
 
     def report_ready(self, digest: str) -> bool:
-        """Tell that the Report artifact `digest`, which holds an index.html, is the run's report."""
+        """Record that the Report artifact `digest`, which holds an index.html, is the run's report."""
         event = ReportReady(
             run_id=self._run_id, time=datetime.now(UTC), digest=digest, uri=self._store.artifact_uri(digest)
         )
@@ -183,7 +183,7 @@ class Spool:
 
 
 def run_started_key(run_id: str) -> str:
-    """Return the key of a run's first event; nothing of a run is delivered before it."""
+    """Return the key of a run's first event; no other event of a run is delivered before it."""
     return f"{ROOT}/{run_id}/run-started.json"
 
 

@@ -1,9 +1,9 @@
-"""Who may read and write what posttrain keeps on a disk: one rule, the access of the top folder holds for all below it.
+"""File permissions of posttrain's data on disk: one rule, everything below a top folder follows its mode.
 
-A top folder (a store, the folder around it with logs and mlflow.db, the cache of a bucket) that posttrain makes is its
-owner's alone: 0700, files 0600, artifacts 0400. Whoever wants to share gives the top folder the access that everything
-is to have, for a team `chmod 2770 STORE`, and what is written from then on follows it, whatever the writer's umask is:
-here 2770, 0660 and 0440. What was there before keeps its own access.
+A top folder (a store, the folder around it with logs and mlflow.db, the cache of a bucket) that posttrain makes is
+private to its owner: 0700, files 0600, artifacts 0400. To share it, give the top folder the intended mode, for a team
+`chmod 2770 STORE`; everything written afterwards follows it, regardless of the writer's umask: here 2770, 0660 and
+0440. Existing files keep their mode.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PRIVATE = 0o700
 
 @dataclass(frozen=True)
 class Access:
-    """Modes of what lies below a top folder."""
+    """Modes of files and folders below a top folder."""
 
     folder: int
     file: int
@@ -36,7 +36,7 @@ class Access:
 
 
 def access_below(top: Path) -> Access:
-    """Return the modes that a top folder asks for; those of a private one where it is yet to be made."""
+    """Return the modes that a top folder implies; those of a private one if it does not exist yet."""
     try:
         mode = stat.S_IMODE(top.stat().st_mode)
     except OSError:
@@ -46,7 +46,7 @@ def access_below(top: Path) -> Access:
 
 
 def make_private(top: Path) -> Path:
-    """Make a top folder, and the folders above it that are missing, for this user alone; return it."""
+    """Make a top folder and its missing parents, private to this user; return it."""
     for folder in (*reversed(top.parents), top):
         if not folder.is_dir():
             folder.mkdir(mode=PRIVATE, exist_ok=True)
@@ -54,7 +54,7 @@ def make_private(top: Path) -> Path:
 
 
 def make_folder(folder: Path, top: Path) -> Path:
-    """Make a folder below a top folder, with those between them, as the rule says; return it."""
+    """Make a folder below a top folder, and those between them, with the top folder's access; return it."""
     make_private(top)
     access = access_below(top)
     for part in (*reversed(folder.parents), folder):
@@ -65,7 +65,7 @@ def make_folder(folder: Path, top: Path) -> Path:
 
 
 def open_up(path: Path | int, mode: int) -> None:
-    """Give a file or folder, or an open file, its mode; on a file system without modes it stays as it is."""
+    """Set the mode of a file, folder or open file; on a file system without modes, do nothing."""
     try:
         os.chmod(path, mode)  # noqa: PTH101 - an open file has no Path
     except OSError:
@@ -74,7 +74,7 @@ def open_up(path: Path | int, mode: int) -> None:
 
 @contextmanager
 def writing_below(top: Path) -> Iterator[None]:
-    """Let what libraries write in this process for a while follow the rule of a top folder."""
+    """Make files that libraries write inside this context follow a top folder's access, through the umask."""
     before = os.umask(access_below(top).umask)
     try:
         yield
@@ -83,9 +83,9 @@ def writing_below(top: Path) -> Iterator[None]:
 
 
 def temporary_top() -> Path:
-    """Return this user's own folder among the temporary files, for what belongs to a bucket.
+    """Return this user's private temporary folder, for local files of a bucket store.
 
-    Raises StoreUnavailable when another user took its name.
+    Raises StoreUnavailable if another user owns a folder of that name.
     """
     top = Path(tempfile.gettempdir()) / f"posttrain-{os.getuid()}"
     try:
@@ -100,11 +100,11 @@ def temporary_top() -> Path:
 
 
 def top_of(store_uri: str) -> Path:
-    """Return the top folder whose access holds for what lies beside a store."""
+    """Return the top folder whose access applies to files beside a store."""
     path = store_uri.removeprefix("file://")
     return temporary_top() if "://" in path else Path(path)
 
 
 def folder_beside(store_uri: str) -> Path:
-    """Return where logs lie, and mlflow.db: beside a directory store, else among this user's temporary files."""
+    """Return the folder of logs and mlflow.db: beside a directory store, else this user's temporary folder."""
     return temporary_top() if "://" in store_uri else Path(store_uri).parent

@@ -1,6 +1,6 @@
-"""What a job was told from outside, by what it asked: kept at once, so that a killed job asks nothing twice.
+"""Answers from outside that a job received, by request: saved at once, so that a killed job never repeats a request.
 
-answers/<fingerprint>/<request>.json are records of work under way, as partial checkpoints are, and go with them.
+answers/<fingerprint>/<request>.json are records of work in progress, like partial checkpoints, and deleted with them.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ READERS = 16
 
 
 def answers_prefix(fingerprint: str) -> str:
-    """Return where the answers of a job lie."""
+    """Return the key prefix of a job's answers."""
     return f"{ANSWERS}/{check_name(fingerprint, 'fingerprint')}/"
 
 
 def keep_answer(store: Store, fingerprint: str, request: str, value: dict[str, Any]) -> None:
-    """Keep the answer to a request, named by its SHA-256 hex; the first one stays."""
+    """Save the answer to a request, which is named by its SHA-256 hex; the first answer stays."""
     store.put(f"{answers_prefix(fingerprint)}{check_digest(request)}{RECORD_SUFFIX}", value)
 
 
 def kept_answers(store: Store, fingerprint: str) -> dict[str, dict[str, Any]]:
-    """Return all answers of a job by request; a damaged one is set aside, and has to be asked for again."""
+    """Return all answers of a job by request; a damaged one is set aside and must be requested again."""
     keys = list(store.keys(answers_prefix(fingerprint)))
     with ThreadPoolExecutor(READERS) as readers:
         values = readers.map(store.recover, keys)

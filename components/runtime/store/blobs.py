@@ -1,4 +1,4 @@
-"""Blobs: what the store needs of a storage backend, be it a directory or S3; nothing else knows which."""
+"""Blobs: the storage interface of the store, implemented by a directory and by S3; nothing else knows which."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MADE_ANEW = "posttrain verify --repair sets it aside; what is missing is made an
 
 
 class StoreLocked(StoreUnavailable):
-    """A lock of the store was not free within the time that the caller was willing to wait."""
+    """A lock of the store was not free within the caller's wait."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Blob:
     key: str
     size: int
     stored: float
-    """When it came here, or was touched."""
+    """When it was stored or touched."""
     modified: float
     """When its bytes last changed."""
 
@@ -35,7 +35,7 @@ class Blobs(Protocol):
 
     uri: str
     decays: bool
-    """Whether bytes may change without their times: a disk's may, a bucket checks its own."""
+    """Whether bytes may change while times do not: on a disk they may, a bucket checks its own."""
 
     def read(self, key: str) -> bytes | None:
         """Return the bytes of `key`, or None if there is no such blob."""
@@ -46,7 +46,7 @@ class Blobs(Protocol):
         ...
 
     def create(self, key: str, data: bytes) -> bool:
-        """Store `data` if `key` is free; of any number of racing writers exactly one gets True."""
+        """Store `data` if `key` is free; exactly one of any racing writers gets True."""
         ...
 
     def upload(self, prefix: str, folder: Path, entries: Sequence[FileEntry]) -> None:
@@ -54,18 +54,18 @@ class Blobs(Protocol):
         ...
 
     def holds(self, prefix: str, entries: Sequence[FileEntry]) -> bool:
-        """Return whether these files are all stored under `prefix` already."""
+        """Return whether all these files are already stored under `prefix`."""
         ...
 
     def fetch(self, prefix: str, entries: Sequence[FileEntry]) -> Path:
         """Return a local read-only folder with exactly these files, each verified.
 
-        Raises CorruptArtifact for the first file that is missing, additional or not what its entry says.
+        Raises CorruptArtifact for the first file that is missing, additional or does not match its entry.
         """
         ...
 
     def list(self, prefix: str) -> Iterator[Blob]:
-        """Yield every blob whose key starts with `prefix`, in the order of their keys."""
+        """Yield every blob whose key starts with `prefix`, sorted by key."""
         ...
 
     def keys(self, prefix: str) -> Iterator[str]:
@@ -73,11 +73,11 @@ class Blobs(Protocol):
         ...
 
     def names(self, prefix: str) -> Iterator[str]:
-        """Yield the names of files and folders directly below a prefix's folder that begin as it ends, sorted."""
+        """Yield the names of files and folders directly in the prefix's folder that match its last part, sorted."""
         ...
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Remove blobs; those that are not there are passed over."""
+        """Remove blobs; missing ones are ignored."""
         ...
 
     def hash(self, key: str) -> tuple[int, str] | None:
@@ -85,19 +85,19 @@ class Blobs(Protocol):
         ...
 
     def touch(self, key: str, *, changed: bool = False) -> bool:
-        """Date `key` now: `stored`, and with `changed` also `modified`. False if there is no such blob."""
+        """Set the time of `key` to now: `stored`, with `changed` also `modified`. False if there is no such blob."""
         ...
 
     def move(self, source: str, target: str) -> None:
-        """Move a blob, or all blobs of a tree (manifest.json first), to new keys; nothing there is passed over."""
+        """Move a blob, or all blobs of a tree (manifest.json first), to new keys; a missing one is ignored."""
         ...
 
     def address(self, key: str) -> str:
-        """Return where people find `key`: an absolute path or an s3:// URI."""
+        """Return the location of `key`: an absolute path or an s3:// URI."""
         ...
 
     def lock(self, name: str, wait_seconds: float) -> AbstractContextManager[None]:
-        """Hold `name` exclusively; free again when the holder ends, however it ends. Raises StoreLocked."""
+        """Hold `name` exclusively; freed when the holder ends, however it ends. Raises StoreLocked."""
         ...
 
     def locks(self) -> set[str]:
@@ -105,7 +105,7 @@ class Blobs(Protocol):
         ...
 
     def leftovers(self, older_than: float) -> list[Blob]:
-        """Return what killed writers and lock holders left of the backend's own before `older_than` (epoch)."""
+        """Return the backend's own files that killed writers and lock holders left before `older_than` (epoch)."""
         ...
 
     def drop_leftovers(self, found: Sequence[Blob]) -> None:
@@ -114,7 +114,7 @@ class Blobs(Protocol):
 
 
 def first_damage(folder: Path, entries: Sequence[FileEntry]) -> str | None:
-    """Return what is wrong with the files below `folder`, naming the first bad one, or None if nothing is."""
+    """Return the first problem with the files below `folder`, naming the file, or None."""
     expected = {entry.path for entry in entries}
     for path in sorted(folder.rglob("*")):
         if not path.is_dir() and path.relative_to(folder).as_posix() not in expected:
@@ -134,7 +134,7 @@ def first_damage(folder: Path, entries: Sequence[FileEntry]) -> str | None:
 
 @contextmanager
 def disk_errors(place: str, verb: str) -> Iterator[None]:
-    """Turn a failure of the file system into an error that says where and what to do."""
+    """Turn a file system failure into an error with the place and what to do."""
     try:
         yield
     except OSError as error:

@@ -1,9 +1,9 @@
-"""How the collector and those that use artifacts keep out of each other's way, without a lock for every commit.
+"""How the garbage collector and users of artifacts avoid conflicts without a lock for every commit.
 
-The collector marks a tree, then looks at its age, then deletes it, then removes the mark. Whoever uses a tree dates it
-anew (a commit does so by writing the manifest), then waits while there is a mark, then looks whether the tree is whole,
-and makes it again if it is not. Either the collector sees the new date and lets go, or the user sees the mark. All of
-it is by the storage's own clock, and a directory and S3 both show a write to every later read.
+The collector marks a tree, then checks its age, then deletes it, then removes the mark. A user of a tree touches it (a
+commit does so by writing the manifest), then waits while there is a mark, then checks that the tree is whole, and makes
+it again if it is not. Either the collector sees the new date and keeps the tree, or the user sees the mark. All times
+are by the storage's own clock, and a directory and S3 both show a write to every later read.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from components.runtime.store.blobs import Blob, Blobs, StoreLocked
 
 COLLECTING = "collecting"
 LOCK = "gc"
-"""Held by a collector as long as it works."""
+"""Held by a collector while it works."""
 WAIT_SECONDS = 0.05
 
 
 def wait_for_collector(blobs: Blobs, prefix: str) -> None:
-    """Return once no collector is deleting the tree at `prefix`; the mark of one that was killed is removed."""
+    """Return once no collector is deleting the tree at `prefix`; remove the mark of a killed collector."""
     mark = _mark(prefix)
     while blobs.read(mark) is not None:
         try:
@@ -38,12 +38,12 @@ def marked(blobs: Blobs, prefix: str) -> Iterator[float]:
     mark = _mark(prefix)
     blobs.write(mark, b"")
     yield next(blob.stored for blob in blobs.list(mark) if blob.key == mark)
-    # not in a `finally`: where deleting failed halfway the mark stays, for whoever uses the tree to see
+    # not in a `finally`: if deleting failed halfway, the mark stays, so that users of the tree see it
     blobs.delete([mark])
 
 
 def collect_tree(blobs: Blobs, prefix: str, grace_seconds: float, agreed: Callable[[list[Blob]], bool]) -> int | None:
-    """Delete a tree unless it was used within the grace, or `agreed` says no to its files; return the bytes freed."""
+    """Delete a tree and return the bytes freed; None if it was used within the grace or `agreed` refuses its files."""
     with marked(blobs, prefix) as now:
         found = list(blobs.list(f"{prefix}/"))
         young = any(now - blob.stored < grace_seconds for blob in found)
@@ -56,7 +56,7 @@ def collect_tree(blobs: Blobs, prefix: str, grace_seconds: float, agreed: Callab
 
 
 def drop_marks(blobs: Blobs) -> None:
-    """Remove the marks of a collector that was killed; the caller holds the lock."""
+    """Remove the marks of a killed collector; the caller holds the lock."""
     blobs.delete([blob.key for blob in blobs.list(f"{COLLECTING}/")])
 
 

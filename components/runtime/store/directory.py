@@ -22,12 +22,12 @@ T = TypeVar("T")
 TEMPORARY, LOCKS, SCRATCH = "tmp", "locks", "scratch"
 WRITE_BITS = 0o222
 NO_LINK = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP)
-"""Another file system, or one without hard links: the file is copied."""
+"""Errors of another file system or one without hard links: the file is copied."""
 RACES_WITH_DELETE = 100
 
 
 class DirectoryBlobs:
-    """Blobs as files below `root`, made at the first write. Needs a POSIX file system with hard links."""
+    """Blobs as files below `root`, created at the first write. Needs a POSIX file system with hard links."""
 
     def __init__(self, root: Path) -> None:
         self.decays = True
@@ -49,12 +49,12 @@ class DirectoryBlobs:
             self._place(key, temporary.replace)
 
     def create(self, key: str, data: bytes) -> bool:
-        """Store `data` if `key` is free. A hard link fails when its name exists, so one writer wins."""
+        """Store `data` if `key` is free. A hard link fails if its name exists, so one writer wins."""
         with self._told(f"write {key}"), self._temporary(data) as temporary:
             return self._place(key, lambda target: _link_if_free(temporary, target))
 
     def upload(self, prefix: str, folder: Path, entries: Sequence[FileEntry]) -> None:
-        """Link files of `folder` in, or copy them where a link is not possible, and make them read-only."""
+        """Link files of `folder`, or copy them if a link is not possible, and make them read-only."""
         with self._told(f"write {prefix}"):
             self._sync_names(self._make_folders(self.root / prefix))
         for entry in entries:
@@ -63,7 +63,7 @@ class DirectoryBlobs:
                 self._place(key, temporary.replace)
 
     def holds(self, prefix: str, entries: Sequence[FileEntry]) -> bool:
-        """Return whether these files are all stored under `prefix`, by their SHA-256."""
+        """Return whether all these files are stored under `prefix`, by their SHA-256."""
         return (self.root / prefix).is_dir() and first_damage(self.root / prefix, entries) is None
 
     def fetch(self, prefix: str, entries: Sequence[FileEntry]) -> Path:
@@ -76,11 +76,11 @@ class DirectoryBlobs:
         return folder
 
     def list(self, prefix: str) -> Iterator[Blob]:
-        """Yield every blob whose key starts with `prefix`, in the order of their keys."""
+        """Yield every blob whose key starts with `prefix`, sorted by key."""
         for key in self.keys(prefix):
             with suppress(FileNotFoundError):
                 found = (self.root / key).stat()
-                # a linked file keeps the mtime of its source; ctime is when it came here
+                # a linked file keeps the mtime of its source; ctime is when it was stored
                 yield Blob(key, found.st_size, found.st_ctime, found.st_mtime)
 
     def keys(self, prefix: str) -> Iterator[str]:
@@ -90,7 +90,7 @@ class DirectoryBlobs:
         return iter(found)
 
     def names(self, prefix: str) -> Iterator[str]:
-        """Yield the names of files and folders directly below a prefix's folder that begin as it ends, sorted."""
+        """Yield the names of files and folders directly in the prefix's folder that match its last part, sorted."""
         with self._told("list"):
             found = names_at(self.uri, prefix, without=TEMPORARY)
         return iter(found)
@@ -114,18 +114,18 @@ class DirectoryBlobs:
                 return None
 
     def touch(self, key: str, *, changed: bool = False) -> bool:
-        """Date a file now: its ctime, and with `changed` its mtime. False if there is none."""
+        """Set a file's ctime to now, and with `changed` its mtime. False if there is none."""
         path = self.root / key
         with self._told(f"touch {key}"):
             try:
-                # by the kernel's clock, as every write is; a change of mode, even to the same one, renews the ctime
+                # by the kernel's clock, as for every write; chmod renews the ctime even if the mode stays the same
                 os.utime(path) if changed else path.chmod(stat.S_IMODE(path.stat().st_mode))
             except (FileNotFoundError, NotADirectoryError):
                 return False
         return True
 
     def move(self, source: str, target: str) -> None:
-        """Move a file or a folder by one rename; what is not there is passed over."""
+        """Move a file or a folder by one rename; a missing one is ignored."""
         old, new = self.root / source, self.root / target
         with self._told(f"move {source}"):
             if self._place(target, lambda place: old.exists() and old.rename(place)):
@@ -153,7 +153,7 @@ class DirectoryBlobs:
         return {path.stem for path in (self.root / LOCKS).glob("*.lock") if is_held(path)}
 
     def leftovers(self, older_than: float) -> list[Blob]:
-        """Return temporary files and lock files that killed processes left, and scratch files of jobs that ended."""
+        """Return temporary and lock files that killed processes left, and scratch files of ended jobs."""
         held = self.locks()
         found = [*self.list(f"{TEMPORARY}/"), *self.list(f"{LOCKS}/")]
         found += [blob for blob in self.list(f"{SCRATCH}/") if f"job-{_mark(blob.key)}" not in held]
@@ -170,10 +170,10 @@ class DirectoryBlobs:
     def _make_folders(self, path: Path) -> list[Path]:
         """Make a folder with its parents and return those that were missing; their names are not durable yet."""
         for _ in range(RACES_WITH_DELETE):
-            # pruned meanwhile; mkdir says "exists" of a folder that was there when it looked first
+            # pruned meanwhile; mkdir may raise "exists" for a folder that has been pruned since
             with suppress(FileNotFoundError, FileExistsError):
                 return self._make_missing(path)
-        return self._make_missing(path)  # this time it says what is wrong
+        return self._make_missing(path)  # the last try raises its error
 
     def _make_missing(self, path: Path) -> list[Path]:
         missing = []
@@ -187,9 +187,9 @@ class DirectoryBlobs:
         return missing
 
     def _sync_names(self, paths: Iterable[Path]) -> None:
-        """Make the names of files and folders durable: a file is lost with the name of a folder above it."""
+        """Make the names of files and folders durable: a file is lost if a parent folder's name is."""
         for folder in {path.parent for path in paths}:
-            with suppress(FileNotFoundError):  # pruned meanwhile, so that nothing is in it
+            with suppress(FileNotFoundError):  # pruned meanwhile, so it was empty
                 sync_folder(folder)
 
     def _prune(self, folder: Path) -> None:
@@ -221,7 +221,7 @@ class DirectoryBlobs:
         """Give `source` a durable read-only temporary name in the store."""
         path = self._new_temporary()
         found = source.stat()
-        # a writable file with a second name could be changed through it later: such a one is copied
+        # a writable file with a second link could be changed through it later, so it is copied
         shared = found.st_nlink > 1 and bool(found.st_mode & WRITE_BITS)
         try:
             if shared or not _link(source, path):
@@ -230,7 +230,7 @@ class DirectoryBlobs:
             sync_folder(path)
             yield path
         finally:
-            path.unlink(missing_ok=True)  # still there when it was a second name of the target itself
+            path.unlink(missing_ok=True)  # still there if it was already a hard link to the target
 
     def _place(self, key: str, move: Callable[[Path], T]) -> T:
         """Make a temporary file visible as `key` and return what `move` returns."""
@@ -271,7 +271,7 @@ def _link(source: Path, target: Path) -> bool:
 
 
 def sync_folder(path: Path) -> None:
-    """Make the content of a file, or the names in a folder, survive a loss of power."""
+    """Make the content of a file, or the names in a folder, survive a power loss."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

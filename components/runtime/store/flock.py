@@ -15,7 +15,7 @@ POLL_SECONDS = 0.05
 
 
 def acquire(path: Path, wait_seconds: float) -> int:
-    """Lock `path` against all processes and threads, return its descriptor; raise StoreLocked after the wait."""
+    """Lock `path` against all processes and threads and return its descriptor; raise StoreLocked after the wait."""
     deadline = time.monotonic() + wait_seconds
     while (descriptor := _try(path)) is None:
         if time.monotonic() >= deadline:
@@ -29,13 +29,13 @@ def acquire(path: Path, wait_seconds: float) -> int:
 
 def release(path: Path, descriptor: int) -> None:
     """Free the lock and remove its file."""
-    # still locked here: whoever opened it meanwhile sees in _try that its name is gone
+    # still locked here: a process that opened it meanwhile sees in _try that its name is gone
     path.unlink(missing_ok=True)
     os.close(descriptor)
 
 
 def is_held(path: Path) -> bool:
-    """Return whether some process holds the lock at `path`; the lock is not taken from anyone, nor its file made."""
+    """Return whether any process holds the lock at `path`, without taking the lock or creating its file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -57,7 +57,7 @@ def _try(path: Path) -> int | None:
     locked = False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # the last holder may have removed the name between our open and our lock: that file nobody else sees
+        # the last holder may have removed the name between our open and our lock; nobody else sees that file
         locked = os.fstat(descriptor).st_ino == path.stat().st_ino
         if locked:
             os.ftruncate(descriptor, 0)

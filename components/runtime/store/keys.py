@@ -1,4 +1,4 @@
-"""Which keys and paths the store accepts: nothing that could leave it or mean two things."""
+"""Which keys and paths the store accepts: none that could escape it or be ambiguous."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ DIGEST = re.compile(r"^[0-9a-f]{64}$")
 RECORD_SUFFIX = ".json"
 RESERVED = ("objects", "partial", "locks", "tmp", "scratch", "quarantine", "collecting")
 MAX_KEY_LENGTH = 900
-"""S3 allows 1024 bytes, the store's prefix included."""
+"""S3 allows 1024 bytes, including the store's prefix."""
 
 
 def check_key(key: str) -> str:
-    """Return a record's key; raise InputError if it could leave the store, clash with it or shadow another one."""
+    """Return a record's key; raise InputError if it could escape the store, clash with it or shadow another key."""
     segments = key.split("/")
     if len(key) > MAX_KEY_LENGTH or not all(SEGMENT.match(segment) for segment in segments):
         raise InputError(f"store key {key!r}: takes printable ASCII between '/', and neither '.' nor '..'")
     if segments[0] in RESERVED:
         raise InputError(f"store key {key!r}: {segments[0]}/ belongs to the store itself")
-    # a record never lies below another one, so that every key is possible on a directory too
+    # a record is never below another one, so that every key is also possible in a directory
     endings = [segment.endswith(RECORD_SUFFIX) for segment in segments]
     if not endings[-1] or any(endings[:-1]):
         raise InputError(f"store key {key!r}: a record's key, and no folder in it, ends in {RECORD_SUFFIX}")
@@ -30,7 +30,7 @@ def check_key(key: str) -> str:
 
 
 def is_record(key: str) -> bool:
-    """Return whether a stored key is a record's, and not one of the store's own files."""
+    """Return whether a stored key is a record's, not one of the store's own files."""
     return key.endswith(RECORD_SUFFIX) and key.split("/")[0] not in RESERVED
 
 

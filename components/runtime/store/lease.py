@@ -1,8 +1,8 @@
-"""A lock on S3: a lease object that its holder renews, and that anyone may take over once it is not renewed.
+"""A lock on S3: a lease object that its holder renews, and that anyone may take over once it expires.
 
 Ages are measured by the server's clock alone (its Date header against the object's Last-Modified), so wrong
-clocks of clients do no harm. A holder that was cut off for longer than the lease may find it taken over; that
-costs work done twice and nothing else, because commits are idempotent and records are written once.
+client clocks do no harm. A holder that was cut off for longer than the lease may find it taken over; that
+costs only duplicate work, because commits are idempotent and records are written once.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Lease:
         self.etag = ""
 
     def take(self) -> Seen | None:
-        """Try once to take the lease: return None if it is ours now, else who holds it."""
+        """Try once to take the lease: return None if it is ours now, else its current holder."""
         if self._write(IfNoneMatch="*"):
             return None
         seen = self.look()
@@ -95,7 +95,7 @@ class Lease:
             raise
 
     def _write(self, **condition: str) -> bool:
-        """Write the lease object under a condition; True if it is ours, even where the answer was lost."""
+        """Write the lease object under a condition; True if it is ours, even if the response was lost."""
         from botocore.exceptions import ClientError
 
         holder = f"process {os.getpid()} on {socket.gethostname()}"
@@ -114,7 +114,7 @@ class Lease:
 
 
 def lease_is_held(calls: S3Calls, key: str, lease_seconds: float = LEASE_SECONDS) -> bool:
-    """Return whether the lease at `key` is young enough that its holder may live."""
+    """Return whether the lease at `key` is recent enough that its holder may be alive."""
     seen = Lease(calls, key, lease_seconds).look()
     return seen is not None and seen.age_seconds <= lease_seconds
 
@@ -147,7 +147,7 @@ def hold_lease(
 def _release(lease: Lease) -> None:
     try:
         lease.release()
-    except StoreUnavailable as error:  # the work is done, and the lease expires by itself
+    except StoreUnavailable as error:  # the work is done, and the lease will expire
         logger.warning("the lock %s could not be freed: %s", lease.key, error)
 
 

@@ -1,9 +1,9 @@
-"""A look at a tree: is it whole, as far as manifest, sizes and times tell? Bytes are read only where those raise doubt.
+"""A quick check of a tree by manifest, sizes and times. Bytes are read only if those raise doubt.
 
-The manifest is written after the files, and dated anew whenever all files were read and found right. So a file that
-changed since is younger than the manifest, and only such a file is read. A disk may also decay without changing a time:
-there, a tree that was not read for a week gets a few of its files read, in turn, few enough to cost next to nothing.
-A bucket checks its own bytes, so there the times are enough.
+The manifest is written after the files, and touched whenever its doubtful files were read and found intact. So a file
+that changed since is newer than the manifest, and only such a file is read. A disk may also decay without changing a
+time: there, a tree that was not read for a week gets a few of its files read, in turn, at almost no cost. A bucket
+checks its own bytes, so there the times are enough.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from components.runtime.store.trees import FILES, MANIFEST, read_manifest
 DAY_SECONDS = 86_400.0
 SAMPLE_AFTER_SECONDS = 7 * DAY_SECONDS
 SAMPLE_BYTES = 4 << 20
-"""Read of one tree that is due: 3 ms. Larger files are read when they are used, and by `posttrain verify`."""
+"""Bytes read of one tree that is due: 3 ms. Larger files are read when used, and by `posttrain verify`."""
 TOUCH_AFTER_SECONDS = 600.0
-"""A tree that is used again is dated anew, unless that was done a moment ago: what is young is not collected."""
+"""A tree in use is touched again only after this time: young trees are not collected."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """What a look at a tree found."""
+    """Result of a quick check of a tree."""
 
     manifest: Manifest | None
     """None if there is no whole tree."""
     damage: str | None = None
-    """What is wrong, naming the first bad file; None if nothing is seen to be."""
+    """The first problem, naming the file; None if none was found."""
     is_young: bool = False
-    """Whether the tree was dated so lately that nobody collects it soon."""
+    """Whether the tree was touched so recently that it will not be collected soon."""
 
 
 def look_at(blobs: Blobs, prefix: str, digest: str, *, sample: bool = False, every_byte: bool = False) -> Look:
-    """Return what a tree looks like; `sample` also reads what is due, `every_byte` reads everything."""
+    """Check a tree; `sample` also reads files that are due, `every_byte` reads everything."""
     try:
         manifest = read_manifest(blobs, prefix, digest)
     except CorruptArtifact as error:
@@ -47,7 +47,7 @@ def look_at(blobs: Blobs, prefix: str, digest: str, *, sample: bool = False, eve
         return Look(None)
     found = {blob.key.removeprefix(f"{prefix}/"): blob for blob in blobs.list(f"{prefix}/")}
     top = found.get(MANIFEST)
-    if top is None:  # it went between the two requests
+    if top is None:  # deleted between the two requests
         return Look(None)
     damage = wrong_size(manifest, found)
     if damage is None:
@@ -55,13 +55,13 @@ def look_at(blobs: Blobs, prefix: str, digest: str, *, sample: bool = False, eve
         due = _due(blobs, manifest, top) if sample else []
         doubtful = list(manifest.files) if every_byte else list(dict.fromkeys([*changed, *due]))
         damage = wrong_bytes(blobs, prefix, doubtful)
-        if damage is None and (changed or due):  # by itself a verification keeps nothing from the collector
+        if damage is None and (changed or due):  # verifying alone must not delay collection
             blobs.touch(top.key, changed=True)
     return Look(manifest, damage, abs(time.time() - top.stored) < TOUCH_AFTER_SECONDS)
 
 
 def wrong_size(manifest: Manifest, found: dict[str, Blob]) -> str | None:
-    """Return which file of a tree is missing, additional or of another size, in words; None if none is."""
+    """Return, as text, the first file of a tree that is missing, additional or of the wrong size, or None."""
     expected = {f"{FILES}/{entry.path}": entry for entry in manifest.files}
     for name in sorted(set(found) - set(expected) - {MANIFEST}):
         return f"{name.removeprefix(f'{FILES}/')} is there but not in the manifest"
@@ -74,7 +74,7 @@ def wrong_size(manifest: Manifest, found: dict[str, Blob]) -> str | None:
 
 
 def wrong_bytes(blobs: Blobs, prefix: str, entries: Iterable[FileEntry]) -> str | None:
-    """Return which of these files does not have its SHA-256, in words; None if none."""
+    """Return, as text, the first of these files that does not match its SHA-256, or None."""
     for entry in entries:
         found = blobs.hash(f"{prefix}/{FILES}/{entry.path}")
         if found is None:
@@ -85,7 +85,7 @@ def wrong_bytes(blobs: Blobs, prefix: str, entries: Iterable[FileEntry]) -> str 
 
 
 def _due(blobs: Blobs, manifest: Manifest, top: Blob) -> Sequence[FileEntry]:
-    """Return the files of a tree that are to be read now: from another one on each day, as many as fit."""
+    """Return the files of a tree to read now: starting at a different file each day, as many as fit."""
     if not blobs.decays or time.time() - top.modified < SAMPLE_AFTER_SECONDS or not manifest.files:
         return []
     start = int(time.time() // DAY_SECONDS) % len(manifest.files)
@@ -98,5 +98,5 @@ def _due(blobs: Blobs, manifest: Manifest, top: Blob) -> Sequence[FileEntry]:
 
 
 def _short(error: CorruptArtifact, address: str) -> str:
-    """Return what an error says without where, which whoever shows it says anyway, and without advice."""
+    """Return an error's message without the address, which callers add themselves, and without advice."""
     return str(error).removeprefix(f"{address}: ").partition(". ")[0]

@@ -1,4 +1,4 @@
-"""Opening a store: what an address means."""
+"""Opening a store by its address."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from components.runtime.store.store import Store
 
 
 def open_store(uri: str) -> Store:
-    """Open the store at a directory path, file:// or s3://bucket/prefix; nothing is read or made yet.
+    """Open the store at a directory path, file:// or s3://bucket/prefix; nothing is read or created yet.
 
     Raises InputError for what cannot be a store, such as a path to a file or through one.
     S3 takes endpoint and credentials from the usual AWS variables (AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, ...).
@@ -42,6 +42,6 @@ def _directory(uri: str, path: Path) -> DirectoryBlobs:
         there = next((folder for folder in (blobs.root, *blobs.root.parents) if folder.exists()), blobs.root)
         if not there.exists() or there.is_dir():
             return blobs
-    except OSError as error:  # a name that is too long, a folder that may not be looked into
+    except OSError as error:  # a name that is too long, a folder without permission
         raise InputError(f"store {uri!r}: {error.strerror}") from None
     raise InputError(f"store {uri!r}: {there} is a file; a store is a folder (a path, file:// or s3://bucket/prefix)")

@@ -1,6 +1,6 @@
-"""Quarantine: where damaged bytes are kept with the reason, out of everybody's way; nothing here is ever deleted.
+"""Quarantine: damaged bytes are moved here with the reason; nothing here is ever deleted.
 
-quarantine/<time>-<random>/reason.json and quarantine/<time>-<random>/<the key that it had>
+quarantine/<time>-<random>/reason.json and quarantine/<time>-<random>/<its former key>
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ Tell = Callable[[str], None]
 
 
 def set_aside(blobs: Blobs, key: str, reason: str, tell: Tell) -> bool:
-    """Move a record or a tree out of the way with the reason, and tell it in one line.
+    """Move a record or a tree to quarantine with the reason, and report it in one line.
 
-    Returns False, having told, where this process may read but not remove: what is made anew then replaces it in place.
+    Returns False, also reported, if this process may not remove it: its replacement then overwrites it in place.
     """
     place = f"{QUARANTINE}/{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}-{uuid.uuid4().hex[:8]}"
     try:

@@ -1,4 +1,4 @@
-"""Records: JSON objects that carry their own SHA-256, so that a flipped byte is seen and named."""
+"""Records: JSON objects that carry their own SHA-256, so that a flipped byte is detected."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from components.runtime.store.blobs import MADE_ANEW
 HEAD, MIDDLE, TAIL = b'{"sha256":"', b'","value":', b"}\n"
 DIGEST_LENGTH = 64
 VALUE_AT = len(HEAD) + DIGEST_LENGTH + len(MIDDLE)
-"""Where the value begins in what `seal` writes: its bytes are hashed as they lie, without writing them anew."""
+"""Offset of the value in what `seal` writes: its bytes are hashed in place, without re-encoding."""
 KEPT_ONCE = {"ledger", "models", "spool", "approvals"}
-"""First segments of the keys of records that no stage makes anew."""
+"""First key segments of records that no stage makes anew."""
 HEALED = "posttrain verify --repair sets it aside, and makes it again from its copies where there are any."
 
 

@@ -1,4 +1,4 @@
-"""Blobs on S3: conditional writes for exclusiveness, checksums both ways, a verified cache for reading."""
+"""Blobs on S3: conditional writes for exclusive creation, checksums both ways, a verified cache for reading."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DIGEST = "sha256"
 
 
 class S3Blobs:
-    """Blobs as objects of a bucket below a prefix; trees that are read are cached on this machine."""
+    """Blobs as objects below a prefix of a bucket; trees that are read are cached on this machine."""
 
     def __init__(self, bucket: str, prefix: str, calls: S3Calls | None = None) -> None:
         self.decays = False
@@ -62,7 +62,7 @@ class S3Blobs:
     def create(self, key: str, data: bytes) -> bool:
         """Store `data` if `key` is free (If-None-Match: *).
 
-        A retry after a lost answer finds the object that it wrote itself, so each writer signs its own.
+        A retry after a lost response finds the object that it wrote itself, so each writer tags its object.
         """
         from botocore.exceptions import ClientError
 
@@ -79,11 +79,11 @@ class S3Blobs:
         return True
 
     def upload(self, prefix: str, folder: Path, entries: Sequence[FileEntry]) -> None:
-        """Upload files of `folder`: small ones side by side, large ones in parallel parts."""
+        """Upload files of `folder`: small ones concurrently, large ones in parallel parts."""
         self._each(entries, lambda entry: self._upload(f"{prefix}/{entry.path}", folder / entry.path, entry))
 
     def holds(self, prefix: str, entries: Sequence[FileEntry]) -> bool:
-        """Return whether these files are all stored under `prefix`, by size and SHA-256 noted at upload."""
+        """Return whether all these files are stored under `prefix`, by size and the SHA-256 recorded at upload."""
 
         def held(entry: FileEntry) -> bool:
             head = self._head(f"{prefix}/{entry.path}")
@@ -94,7 +94,7 @@ class S3Blobs:
             return all(pool.map(held, entries))
 
     def fetch(self, prefix: str, entries: Sequence[FileEntry]) -> Path:
-        """Download into the cache unless it is there, verify, return the folder; a damaged cache is refilled."""
+        """Return the verified folder in the cache, downloaded if missing; a damaged cache is refilled."""
         folder = self.cache / prefix
         if folder.is_dir() and first_damage(folder, entries) is None:
             return folder
@@ -116,7 +116,7 @@ class S3Blobs:
         return folder
 
     def list(self, prefix: str) -> Iterator[Blob]:
-        """Yield every object whose key starts with `prefix`, in the order of their keys, page by page."""
+        """Yield every object whose key starts with `prefix`, sorted by key, page by page."""
         for page in list_pages(self.calls, self.prefix + prefix):
             for item in page.get("Contents", []):
                 stored = item["LastModified"].timestamp()
@@ -127,25 +127,25 @@ class S3Blobs:
         return (blob.key for blob in self.list(prefix))
 
     def names(self, prefix: str) -> Iterator[str]:
-        """Yield the names directly below a prefix's folder that begin as it ends, page by page."""
+        """Yield the names directly in the prefix's folder that match its last part, page by page."""
         return list_names(self.calls, self.prefix + prefix)
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Remove objects, a thousand a request, and their cached copies; raise StoreUnavailable if one is refused."""
+        """Remove objects, a thousand per request, and their cached copies; raise StoreUnavailable if one is refused."""
         waiting = list(keys)
         for start in range(0, len(waiting), KEYS_IN_A_DELETE):
             batch = waiting[start : start + KEYS_IN_A_DELETE]
             names = {"Objects": [{"Key": self.prefix + key} for key in batch], "Quiet": True}
             request = {"Bucket": self.bucket, "Delete": names}
             answer = self.calls.run(lambda client, request=request: client.delete_objects(**request))
-            if refused := answer.get("Errors"):  # the answer is a success all the same
+            if refused := answer.get("Errors"):  # although the response is a success
                 first = f"{refused[0].get('Code')}: s3://{self.bucket}/{refused[0].get('Key')}"
                 raise StoreUnavailable(f"store {self.uri}: {len(refused)} objects could not be removed ({first})")
             for key in batch:
                 (self.cache / key).unlink(missing_ok=True)
 
     def hash(self, key: str) -> tuple[int, str] | None:
-        """Return size and SHA-256 of an object's bytes as they are read now, or None if there is none."""
+        """Return size and SHA-256 of an object's bytes, read now, or None if there is none."""
         from botocore.exceptions import ClientError
 
         def read(client: Any) -> tuple[int, str]:
@@ -163,16 +163,16 @@ class S3Blobs:
             raise
 
     def touch(self, key: str, *, changed: bool = False) -> bool:
-        """Write a small object again, which dates it now; both times of an object are one. False if there is none."""
+        """Rewrite a small object, which updates its one time. False if there is none."""
         data = self.read(key)
         if data is not None:
             self.write(key, data)
         return data is not None
 
     def move(self, source: str, target: str) -> None:
-        """Copy objects on the server, all of them, then remove them at their old place."""
+        """Copy all objects on the server, then remove the originals."""
         found = [blob for blob in self.list(source) if blob.key == source or blob.key.startswith(f"{source}/")]
-        found.sort(key=lambda blob: not blob.key.endswith(f"/{MANIFEST}"))  # a tree without it is no longer seen
+        found.sort(key=lambda blob: not blob.key.endswith(f"/{MANIFEST}"))  # a tree without it is invisible
         for blob in found:
             place = self._at(target + blob.key.removeprefix(source))
             self.calls.run(lambda client, at=place, blob=blob: client.copy(self._at(blob.key), at["Bucket"], at["Key"]))
@@ -184,15 +184,15 @@ class S3Blobs:
         return f"{self.uri}/{key}"
 
     def lock(self, name: str, wait_seconds: float) -> AbstractContextManager[None]:
-        """Hold a lease that is renewed while this process lives and expires after it. Raises StoreLocked."""
+        """Hold a lease that is renewed while this process lives and expires afterwards. Raises StoreLocked."""
         return hold_lease(self.calls, f"{self.prefix}{LOCKS}/{name}.json", name, wait_seconds)
 
     def locks(self) -> set[str]:
-        """Return the names of the leases that are renewed, or so young that they may be."""
+        """Return the names of the leases that have not expired."""
         return {name for key, name in self._leases() if lease_is_held(self.calls, self.prefix + key)}
 
     def leftovers(self, older_than: float) -> list[Blob]:
-        """Return leases that nobody renews, and multipart uploads that were never completed."""
+        """Return expired leases, and multipart uploads that were never completed."""
         held = {f"{LOCKS}/{name}.json" for name in self.locks()}
         found = [*(blob for blob in self.list(f"{LOCKS}/") if blob.key not in held)]
         return [blob for blob in found + unfinished_uploads(self.calls, self.prefix) if blob.stored < older_than]
@@ -236,7 +236,7 @@ class S3Blobs:
         self.calls.run(put)
 
     def _download(self, prefix: str, folder: Path, entry: FileEntry) -> None:
-        """Download and verify one file; raise CorruptArtifact if it is missing or stays different."""
+        """Download and verify one file; raise CorruptArtifact if it is missing or remains wrong."""
         from botocore.exceptions import ClientError
 
         path = folder / entry.path
@@ -262,8 +262,8 @@ class S3Blobs:
         open_up(path, access_below(self.cache).read_only)
 
     def _each(self, entries: Sequence[FileEntry], transfer: Callable[[FileEntry], None]) -> None:
-        """Run `transfer` for every file: small ones side by side, large ones (threaded themselves) in turn."""
-        self.calls.client  # noqa: B018  made here once rather than by every thread
+        """Run `transfer` for every file: small ones concurrently, large ones (threaded themselves) in turn."""
+        self.calls.client  # noqa: B018  created here once rather than by every thread
         with ThreadPoolExecutor(THREADS) as pool:
             for _ in pool.map(transfer, [entry for entry in entries if entry.size <= PART_BYTES]):
                 pass

@@ -1,4 +1,4 @@
-"""What to do about an answer of S3 that is a refusal."""
+"""Advice on failed calls to S3."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def what_to_do(error: Exception) -> str:
 
 
 def _region(error: ClientError) -> str | None:
-    """Return the region that the server says the bucket lies in."""
+    """Return the bucket's region from the server's response."""
     headers = error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
     details = error.response.get("Error", {})
     return headers.get("x-amz-bucket-region") or details.get("Region")  # type: ignore[call-overload]

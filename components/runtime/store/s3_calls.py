@@ -1,4 +1,4 @@
-"""Calls to S3: one client per process, bounded retries, and errors that say what to do."""
+"""Calls to S3: one client per process, bounded retries, and errors with advice."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PATIENCE_SECONDS = 20.0
-"""How long one operation is tried, at least twice, before the store counts as away."""
+"""How long one operation is tried, at least twice, before the store counts as unavailable."""
 CONNECT_SECONDS = 5.0
 READ_SECONDS = 20.0
 ATTEMPTS_FOR_A_PART = 5
-"""botocore's own retries, for the parts of a large file; whole operations are tried again by `run`."""
+"""botocore's own retries, for the parts of a large file; `run` retries whole operations."""
 TRIES_OF_A_DAMAGED_BODY = 5
 POOL = 16
 ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
@@ -36,7 +36,7 @@ TRANSIENT = {
 
 
 class DamagedBody(Exception):
-    """A body arrived that is not what was asked for; asking again usually helps."""
+    """A response body is not what was requested; a retry usually helps."""
 
 
 class S3Calls:
@@ -51,7 +51,7 @@ class S3Calls:
         patience_seconds: float = PATIENCE_SECONDS,
         read_seconds: float = READ_SECONDS,
     ) -> None:
-        """`what` lies at `uri`, for messages."""
+        """`what` and `uri` name the target in messages."""
         self.bucket = bucket
         self.uri = uri
         self.what = what
@@ -65,12 +65,12 @@ class S3Calls:
         return self._client_with(attempts=1)
 
     def run(self, operation: Callable[[Any], T], *, in_parts: bool = False) -> T:
-        """Return operation(client), tried again after transient failures until patience ends.
+        """Return operation(client), retried after transient failures until patience ends.
 
-        `in_parts` is for transfers of many requests, each of which is then tried again by itself first.
+        `in_parts` is for transfers of many requests, each of which is then first retried individually.
 
-        Raises StoreUnavailable; lets ClientError pass for answers that are no failure (missing, taken), and
-        DamagedBody when the bytes stay wrong.
+        Raises StoreUnavailable; ClientError for responses that are not failures (missing, taken); and DamagedBody if
+        the bytes remain wrong.
         """
         client = self._client_with(attempts=ATTEMPTS_FOR_A_PART if in_parts else 1)
         deadline = time.monotonic() + self.patience_seconds
@@ -105,7 +105,7 @@ class S3Calls:
 
 
 def code_of(error: ClientError) -> str:
-    """Return the error code that S3 answered with, such as NoSuchKey; the HTTP status for an answer without body."""
+    """Return S3's error code, such as NoSuchKey; the HTTP status for a response without body."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
@@ -118,7 +118,7 @@ def _failures() -> tuple[type[Exception], ...]:
 
 
 def _kind(error: Exception) -> Literal["answer", "damage", "permanent", "transient"]:
-    """Tell an answer that the caller understands from failures that may or may not pass."""
+    """Distinguish responses that the caller handles from transient, permanent and damage failures."""
     from botocore.exceptions import ClientError, FlexibleChecksumError, NoCredentialsError, PartialCredentialsError
 
     if isinstance(error, DamagedBody | FlexibleChecksumError):
@@ -141,7 +141,7 @@ def _new_client(read_seconds: float, attempts: int) -> Any:
         connect_timeout=CONNECT_SECONDS,
         read_timeout=read_seconds,
         max_pool_connections=POOL,
-        # other servers than AWS's seldom serve bucket.host names
+        # servers other than AWS's seldom serve bucket.host names
         s3={"addressing_style": "path" if endpoint else "auto"},
     )
     try:

@@ -1,6 +1,6 @@
-"""Objects of a bucket that anyone may have written: listed, named and downloaded through the one client of S3Calls.
+"""Objects of a bucket that anyone may have written: listed, checked and downloaded through the client of S3Calls.
 
-The store, inputs and sources bring objects to files through here. Names of keys are a stranger's words.
+The store, inputs and sources download objects through this module. Keys are untrusted.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from boto3.s3.transfer import TransferConfig
 
 PART_BYTES = 64 << 20
-"""Larger files go in parts of this size, several at once; smaller ones in one request each."""
+"""Larger files are transferred in concurrent parts of this size; smaller ones in one request each."""
 MAX_NAME_BYTES = 255
-"""Of a file or folder, on the file systems in use."""
+"""Longest name of a file or folder on the file systems in use."""
 SHOWN_OF_A_KEY = 120
 MD5_DIGITS = 32
 NO_MD5 = ("aws:kms", "aws:kms:dsse")
-"""Encryptions under which an ETag looks like an MD5 and is none."""
+"""Encryptions under which an ETag looks like an MD5 but is not one."""
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\\]")
 
 
 def object_sizes(calls: S3Calls, prefix: str, *, first: bool = False) -> dict[str, int]:
-    """Return key -> size in bytes of all objects whose keys start with `prefix`, or of the first of them alone."""
+    """Return key -> size in bytes of all objects whose keys start with `prefix`, or of only the first."""
     pages = list_pages(calls, prefix, **({"MaxKeys": 1} if first else {}))
     found: dict[str, int] = {}
     for page in pages:
@@ -41,7 +41,7 @@ def object_sizes(calls: S3Calls, prefix: str, *, first: bool = False) -> dict[st
 
 
 def check_names(key: str, path: str) -> str:
-    """Return `path`, a part of `key`; raise ValueError if one of its names cannot be that of a file or folder."""
+    """Return `path`, a part of `key`; raise ValueError if one of its parts cannot name a file or folder."""
     for name in path.split("/"):
         if name in ("", ".", "..") or _FORBIDDEN.search(name):
             what = f"{shown_key(name)} is no name of a file or folder"
@@ -54,9 +54,9 @@ def check_names(key: str, path: str) -> str:
 
 
 def download(calls: S3Calls, key: str, target: Path, size: int | None = None) -> None:
-    """Bring an object to a file, checked by its size (`size`, if that is known) and by its MD5, if the server has one.
+    """Download an object to a file, checked by its size (`size`, if known) and by its MD5, if the server has one.
 
-    Raises DamagedBody when the bytes stay wrong, StoreUnavailable, and ClientError for what is missing or replaced.
+    Raises DamagedBody if the bytes remain wrong, StoreUnavailable, and ClientError for a missing or replaced object.
     """
     large = size is not None and size > PART_BYTES
 
@@ -72,9 +72,9 @@ def download(calls: S3Calls, key: str, target: Path, size: int | None = None) ->
 
 
 def fetch_object(client: Any, source: dict[str, str], target: Path, *, in_parts: bool) -> dict[str, Any]:
-    """Write the object at {"Bucket", "Key"} to a file, in parts side by side or in one request.
+    """Write the object at {"Bucket", "Key"} to a file, in concurrent parts or in one request.
 
-    Returns the answer to the one request; of parts there is none.
+    Returns the response to the one request; empty for parts.
     """
     if in_parts:
         client.download_file(**source, Filename=str(target), Config=transfer_config())
@@ -96,12 +96,12 @@ def _check_md5(key: str, target: Path, answer: dict[str, Any]) -> None:
 
 
 def transfer_config() -> TransferConfig:
-    """Return how large files travel."""
+    """Return the multipart settings for large files."""
     from boto3.s3.transfer import TransferConfig
 
     return TransferConfig(multipart_threshold=PART_BYTES, multipart_chunksize=PART_BYTES, max_concurrency=4)
 
 
 def shown_key(text: str) -> str:
-    """Return a key as it may stand in a message: ASCII, quoted and short."""
+    """Return a key in a form safe for messages: ASCII, quoted and short."""
     return ascii(text if len(text) <= SHOWN_OF_A_KEY else f"{text[:SHOWN_OF_A_KEY]}...")

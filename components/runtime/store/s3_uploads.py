@@ -1,4 +1,4 @@
-"""Multipart uploads that were begun and never completed: their parts cost money and are in no listing of objects."""
+"""Multipart uploads that were never completed: their parts cost money and appear in no object listing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MARK = "upload:"
 
 
 def unfinished_uploads(calls: S3Calls, prefix: str) -> list[Blob]:
-    """Return the uploads below a prefix of the bucket, each as a blob whose key tells upload and object."""
+    """Return the uploads below a prefix of the bucket, each as a blob whose key holds upload id and object key."""
     request: dict[str, Any] = {"Bucket": calls.bucket, "Prefix": prefix}
     found = []
     while True:
@@ -25,7 +25,7 @@ def unfinished_uploads(calls: S3Calls, prefix: str) -> list[Blob]:
 
 
 def is_upload(blob: Blob) -> bool:
-    """Return whether a blob stands for an unfinished upload."""
+    """Return whether a blob represents an unfinished upload."""
     return blob.key.startswith(MARK)
 
 

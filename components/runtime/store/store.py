@@ -2,9 +2,9 @@
 
 - objects/<digest>/: immutable artifacts
 - partial/<fingerprint>/<step>-<digest>/: checkpoints for resume
-- locks/<name>: who works on what
-- quarantine/<time>-<random>/: what was damaged, with the reason
-- collecting/<digest>: what the collector deletes at this moment
+- locks/<name>: locks
+- quarantine/<time>-<random>/: damaged data, with the reason
+- collecting/<digest>: marks of what the collector is deleting
 - <any other key>.json: records, written once
 """
 
@@ -62,7 +62,7 @@ class Store:
     # Artifacts
 
     def commit(self, type: ArtifactType, folder: Path, metadata: dict[str, Any] | None = None) -> Manifest:
-        """Make the files below `folder` an artifact: visible whole or not at all. Idempotent.
+        """Make the files below `folder` an artifact, atomically. Idempotent.
 
         On a directory the files are linked, not copied, and become read-only: treat `folder` as consumed.
         """
@@ -79,7 +79,7 @@ class Store:
         raise StoreUnavailable(f"{self.blobs.address(prefix)}: something else changes it all the time; run again")
 
     def has(self, digest: str) -> bool:
-        """Return whether the artifact is there; its files are not verified."""
+        """Return whether the artifact is stored; its files are not verified."""
         return self.blobs.read(f"{OBJECTS}/{check_digest(digest)}/{MANIFEST}") is not None
 
     def manifest(self, digest: str) -> Manifest:
@@ -90,13 +90,13 @@ class Store:
         return manifest
 
     def look(self, digest: str, *, every_byte: bool = False) -> Look:
-        """Return whether an artifact is whole as far as sizes and times tell, or as its every byte does."""
+        """Check an artifact by sizes and times, or by every byte."""
         return look_at(self.blobs, f"{OBJECTS}/{check_digest(digest)}", digest, every_byte=every_byte)
 
     def use(self, digest: str, tell: Tell = logger.warning) -> bool:
-        """Return whether an artifact is there and whole, as far as a look tells; the collector then spares it for long.
+        """Return whether an artifact is stored and passes a quick check; it is touched, which delays its collection.
 
-        One that is damaged is told of and set aside.
+        A damaged one is set aside, which is reported to `tell`.
         """
         prefix = f"{OBJECTS}/{check_digest(digest)}"
         seen = look_at(self.blobs, prefix, digest, sample=True)
@@ -111,7 +111,7 @@ class Store:
         return seen.manifest is not None and not seen.damage
 
     def fetch_or_set_aside(self, digest: str, tell: Tell = logger.warning) -> Path:
-        """Return an artifact's verified files as `fetch` does; one that is damaged is set aside before it raises."""
+        """Return an artifact's verified files as `fetch` does; a damaged artifact is set aside before raising."""
         try:
             return self.fetch(digest)
         except CorruptArtifact as error:
@@ -121,7 +121,7 @@ class Store:
             ) from error
 
     def set_aside(self, key: str, reason: str, tell: Tell = logger.warning) -> bool:
-        """Move a damaged record, artifact or partial into quarantine/ with the reason; tell of it in one line."""
+        """Move a damaged record, artifact or partial to quarantine/ with the reason; report it in one line."""
         return set_aside(self.blobs, key, reason, tell)
 
     def fetch(self, digest: str) -> Path:
@@ -151,7 +151,7 @@ class Store:
     def delete(self, digest: str, *, grace_seconds: float = 0.0) -> int | None:
         """Remove an artifact and return the bytes freed; None if it was stored or used within the grace.
 
-        Records that name it stay. Beside running jobs only the holder of the lock `gc` may do so, with a grace.
+        Records that name it stay. While jobs run, only the holder of the lock `gc` may call it, with a grace.
         """
         return collect_tree(self.blobs, f"{OBJECTS}/{check_digest(digest)}", grace_seconds, lambda found: True)
 
@@ -175,7 +175,7 @@ class Store:
     def get(self, key: str) -> dict[str, Any] | None:
         """Return the record, or None if there is none; raise CorruptArtifact if it is not what was stored."""
         check_key(key)
-        for _ in range(READS_OF_A_BAD_RECORD):  # a body that was cut on its way is right the next time
+        for _ in range(READS_OF_A_BAD_RECORD):  # a truncated body is right on a retry
             data = self.blobs.read(key)
             if data is None:
                 return None
@@ -185,7 +185,7 @@ class Store:
         raise corrupt(self.blobs.address(key), BAD_SEAL, advice(key))
 
     def recover(self, key: str, tell: Tell = logger.warning) -> dict[str, Any] | None:
-        """Return the record, or None if there is none; a damaged one is set aside, and then there is none."""
+        """Return the record, or None if there is none; a damaged one is set aside and counts as none."""
         try:
             return self.get(key)
         except CorruptArtifact:
@@ -197,18 +197,18 @@ class Store:
         return (key for key in self.blobs.keys(prefix) if is_record(key))
 
     def names(self, prefix: str) -> list[str]:
-        """Return what lies directly below a prefix's folder and begins as it ends, records and folders, sorted.
+        """Return the names of records and folders directly in the prefix's folder that match its last part, sorted.
 
-        "ledger/" has all runs, "ledger/quick" those that begin so; what lies below each is not listed.
+        "ledger/" gives all runs, "ledger/quick" those whose name begins with "quick"; deeper levels are not listed.
         """
         return list(self.blobs.names(prefix))
 
     # Partial checkpoints
 
     def save_partial(self, fingerprint: str, step: int, folder: Path) -> None:
-        """Keep `folder` as what a job resumes from at `step`, and the newest earlier one as a fallback.
+        """Save `folder` as the checkpoint of `step`, and keep the newest earlier one as a fallback.
 
-        Steps after this one were unreadable (else the job had resumed from them), so they go too.
+        Later steps were unreadable (else the job would have resumed from them), so they are deleted, too.
         """
         root = f"{PARTIAL}/{check_name(fingerprint, 'fingerprint')}"
         manifest = describe_folder(folder, ArtifactType.CHECKPOINTS, {"step": step})
@@ -222,7 +222,7 @@ class Store:
     def load_partial(self, fingerprint: str, tell: Tell = logger.warning) -> tuple[int, Path] | None:
         """Return step and read-only folder of the newest whole and verified partial, or None.
 
-        A damaged one is told of, set aside and passed over for the one before it.
+        A damaged one is reported, set aside and skipped for the one before it.
         """
         for tree in self._partials(fingerprint):
             step, _, digest = tree.rpartition("/")[2].partition("-")
@@ -254,16 +254,16 @@ class Store:
         return self.blobs.lock(check_name(name, "lock"), wait_seconds)
 
     def leftovers(self, min_age_seconds: float) -> tuple[dict[str, list[Blob]], list[Blob]]:
-        """Return what interrupted work left behind: the trees that never became whole, and the backend's own."""
+        """Return what interrupted work left behind: incomplete trees, and the backend's own files."""
         older_than = time.time() - min_age_seconds
         trees = orphans(self.blobs.list(f"{OBJECTS}/"), 2, older_than)
         trees |= orphans(self.blobs.list(f"{PARTIAL}/"), 3, older_than)
         return trees, self.blobs.leftovers(older_than)
 
     def sweep(self, *, min_age_seconds: float = DAY_SECONDS) -> int:
-        """Remove what interrupted work left behind, if old enough, and return the number of files removed.
+        """Remove what interrupted work left behind, if old enough; return the number of files removed.
 
-        Never touches an artifact, a record or a whole partial. Whoever sweeps beside running jobs holds the lock `gc`.
+        Never touches an artifact, a record or a whole partial. While jobs run, the caller must hold the lock `gc`.
         """
         trees, own = self.leftovers(min_age_seconds)
         count = len(own)

@@ -1,6 +1,6 @@
-"""Trees: files first, their manifest last, so that a tree is visible whole or not at all.
+"""Trees: files first, their manifest last, so that a tree appears atomically.
 
-A tree lies at a prefix that ends in its manifest's digest: <prefix>/files/... and <prefix>/manifest.json.
+A tree's prefix ends in its manifest's digest: <prefix>/files/... and <prefix>/manifest.json.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ FILES = "files"
 
 
 def write_tree(blobs: Blobs, prefix: str, folder: Path, manifest: Manifest) -> bool:
-    """Store `folder` at `prefix`, or date what is there whole already; return whether it was there.
+    """Store `folder` at `prefix`, or touch the tree if it is already whole; return whether it was.
 
-    What is there and damaged has to be set aside first: a file that does not belong would stay.
+    A damaged tree must be set aside first: a file that does not belong to it would stay.
     """
     data = manifest.canonical()
     key = f"{prefix}/{MANIFEST}"
@@ -81,5 +81,5 @@ def orphans(found: Iterable[Blob], depth: int, older_than: float) -> dict[str, l
 
 
 def has_manifest(prefix: str, members: Iterable[Blob]) -> bool:
-    """Return whether the blobs of a tree are a whole tree's."""
+    """Return whether the blobs of a tree include its manifest, which makes it whole."""
     return any(member.key == f"{prefix}/{MANIFEST}" for member in members)

@@ -1,4 +1,4 @@
-"""Names below a folder, with one call of the system for each folder and none for each file."""
+"""Names below a folder, with one scan per folder and no system call per file."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 
 def file_keys(root: str, prefix: str, *, without: str) -> list[str]:
-    """Return the keys of all files below `root` that start with `prefix`, sorted; `without` is a folder left out."""
+    """Return the keys of all files below `root` that start with `prefix`, sorted; the folder `without` is skipped."""
     folder = prefix.rpartition("/")[0]
     return sorted(key for key in _below(root, folder, without) if key.startswith(prefix))
 
 
 def names_at(root: str, prefix: str, *, without: str) -> list[str]:
-    """Return the names of files and folders directly below a prefix's folder that begin as it ends, sorted."""
+    """Return the names of files and folders directly in the prefix's folder that match its last part, sorted."""
     folder, _, start = prefix.rpartition("/")
     try:
         with os.scandir(f"{root}/{folder}") as found:

@@ -1,15 +1,15 @@
-"""How a process ended, in words for people."""
+"""How a process ended, as readable text."""
 
 from __future__ import annotations
 
 import signal
 
 MEMORY = "by the system when memory ran out"
-"""Part of the cause of a process that the system may have killed for want of memory."""
+"""Part of the cause if the system may have killed a process because memory ran out."""
 
 
 def cause_of_end(code: int) -> str:
-    """Return what an exit code says; a negative one is the signal that killed the process."""
+    """Return the meaning of an exit code; a negative one is the signal that killed the process."""
     if code >= 0:
         return f"ended with exit code {code} before the stage was done"
     name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"

@@ -1,4 +1,4 @@
-"""Ties a process to its parent, so that no orphan works on after a killed one."""
+"""Ties a process to its parent, so that no orphan keeps running after its parent was killed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def adopt_orphans() -> None:
 
 
 def children_of(pid: int) -> list[int]:
-    """Return the processes whose parent is `pid`; none where there is no /proc."""
+    """Return the processes whose parent is `pid`; none if there is no /proc."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -1,1 +1,1 @@
-"""Upkeep of a store: what nothing reaches any more is collected, what is damaged is found and set aside."""
+"""Upkeep of a store: unreachable data is collected, damaged data is found and set aside."""

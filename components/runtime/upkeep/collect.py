@@ -1,8 +1,8 @@
-"""The collector: deletes what no run, registered model, pin or running job reaches.
+"""The garbage collector: deletes what no run, registered model, pin or running job reaches.
 
-Order: records of runs that go, then actions, partial checkpoints and artifacts that nothing reaches, then leftovers of
-interrupted work. A kill between any two deletions leaves a whole store, and the next collection goes on: a run goes
-last with its run.json, an artifact first with its manifest.
+Order: records of selected runs, then unreachable actions, partial checkpoints and artifacts, then leftovers of
+interrupted work. A kill between any two deletions leaves an intact store, and the next collection continues: a run's
+run.json is deleted last, an artifact's manifest first.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 KINDS = ("runs", "actions", "partial checkpoints", "artifacts", "leftovers")
 THREADS = 8
 BATCH = 200
-"""Artifacts that are deleted between two looks at what was begun meanwhile."""
+"""Artifacts deleted between two checks for new uses."""
 LOCK_WAIT_SECONDS = 60.0
 SAYS_WHAT_IS_USED = ("ledger/", "spool/", "models/", "pins/")
 
 
 @dataclass
 class Heap:
-    """What of one kind goes: unit (a run, a fingerprint, a digest ...) -> its blobs."""
+    """Garbage of one kind: unit (a run, a fingerprint, a digest ...) -> its blobs."""
 
     units: dict[str, list[Blob]] = field(default_factory=dict)
 
@@ -54,21 +54,21 @@ class Collection:
     """What a collection would delete, or has deleted."""
 
     heaps: dict[str, Heap]
-    """Kind (KINDS) -> what goes."""
+    """Kind (KINDS) -> garbage."""
     selection: Selection
     known: set[str]
-    """Keys that say what is used, as they were when this was found."""
+    """Keys of records that define what is used, at the time of this search."""
     set_aside: int = 0
     """Bytes in quarantine, which no collection touches."""
     freed: dict[str, int] = field(default_factory=dict)
     """Kind -> bytes that were deleted."""
     spared: int = 0
-    """Units that came into use meanwhile."""
+    """Units that came into use in the meantime."""
 
 
 @contextmanager
 def only_collector(store: Store) -> Iterator[None]:
-    """Hold the store's collector lock; raise InputError when another process collects."""
+    """Hold the store's collector lock; raise InputError if another process is collecting."""
     lock = store.lock(LOCK, wait_seconds=LOCK_WAIT_SECONDS)
     try:
         lock.__enter__()
@@ -81,8 +81,8 @@ def only_collector(store: Store) -> Iterator[None]:
 
 
 def find_garbage(store: Store, rules: Rules, registered: Iterable[str] = ()) -> Collection:
-    """Return what nothing reaches, by kind; nothing is changed. `registered` as `registered_digests` gives it."""
-    known = _saying(store)  # before anything is read: what comes later is looked at again
+    """Return unreachable data by kind; nothing is changed. `registered` is from `registered_digests`."""
+    known = _saying(store)  # before anything is read: later records are checked again
     inventory = take_inventory(store)
     selection = select_runs(store, inventory, rules)
     reach = reached(store, inventory, selection.gone, registered)
@@ -98,9 +98,9 @@ def find_garbage(store: Store, rules: Rules, registered: Iterable[str] = ()) -> 
 
 
 def delete_garbage(store: Store, found: Collection, rules: Rules) -> None:
-    """Delete what `find_garbage` found, but what came into use since; notes in `found` what was freed and spared.
+    """Delete what `find_garbage` found, except what came into use since; record in `found` what was freed and spared.
 
-    The caller holds `only_collector`, since before the finding.
+    The caller holds `only_collector` since before the search.
     """
     drop_marks(store.blobs)
     for kind, delete in (("runs", _delete_run), ("actions", _delete_action), ("partial checkpoints", _delete_partial)):
@@ -120,17 +120,17 @@ def _saying(store: Store) -> set[str]:
 
 
 def _used_since(store: Store, known: set[str]) -> set[str]:
-    """Return the artifacts that records name which came since; `known` grows by them."""
+    """Return the artifacts that new records name; their keys are added to `known`."""
     fresh = _saying(store) - known
     known |= fresh
     found: set[str] = set()
     for key in fresh:
-        found.update(DIGEST.findall(f"{key} {read_or_copy(store, key)}"))  # more than its artifacts, which does no harm
+        found.update(DIGEST.findall(f"{key} {read_or_copy(store, key)}"))  # may find more than artifacts, which is harmless
     return found
 
 
 def _delete_run(store: Store, run_id: str, blobs: list[Blob], grace_seconds: float) -> bool:
-    """Delete a run's records, that of its beginning last; False if an engine goes on with it, or just did."""
+    """Delete a run's records, run.json last; False if an engine works on it, or just did."""
     try:
         with store.lock(f"run-{run_id}", wait_seconds=0):
             if _came_to_life(store, [f"ledger/{run_id}/", f"spool/{run_id}/"], grace_seconds):
@@ -146,7 +146,7 @@ def _delete_run(store: Store, run_id: str, blobs: list[Blob], grace_seconds: flo
 
 
 def _delete_action(store: Store, mark: str, blobs: list[Blob], grace_seconds: float) -> bool:
-    """Delete an action, then what leads to it; False if it was used since. What is lost at worst is a cached result."""
+    """Delete an action, then its producer links; False if it was used since. At worst a cached result is lost."""
     if _came_to_life(store, [f"actions/{mark}.json"], grace_seconds):
         return False
     store.blobs.delete(sorted(blob.key for blob in blobs))
@@ -172,7 +172,7 @@ def _came_to_life(store: Store, prefixes: Iterable[str], grace_seconds: float) -
 
 
 def _delete_artifacts(store: Store, found: Collection, grace_seconds: float) -> int:
-    """Delete artifacts side by side; return the bytes freed."""
+    """Delete artifacts in parallel; return the bytes freed."""
     digests, freed = list(found.heaps["artifacts"].units), 0
     for start in range(0, len(digests), BATCH):
         used = _used_since(store, found.known)

@@ -1,4 +1,4 @@
-"""What nothing reaches, kind by kind, as it lies in the store."""
+"""Unreachable data of a store, by kind."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Units = dict[str, list["Blob"]]
 
 
 def runs(store: Store, inventory: Inventory, chosen: Selection, reach: Reach, grace_seconds: float) -> Units:
-    """Return run -> its records that go: of runs that the rules name, and traces of runs that the ledger has lost."""
+    """Return run -> its records to delete: of selected runs, and traces of runs that the ledger has lost."""
     traces = [run_id for run_id in inventory.run_ids if not inventory.keys(run_id, "ledger")]
     lost = [run for run in traces if _is_old(inventory.blobs[run], grace_seconds) and not inventory.is_at_work(run)]
     found: Units = {}
@@ -33,7 +33,7 @@ def runs(store: Store, inventory: Inventory, chosen: Selection, reach: Reach, gr
 
 
 def actions(store: Store, reach: Reach, grace_seconds: float) -> Units:
-    """Return fingerprint -> its action and what leads to it."""
+    """Return fingerprint -> its action and producer links."""
     found = _by_segment(store, "actions/", 1)
     for mark, blobs in _by_segment(store, "producers/", 2).items():
         found.setdefault(mark, []).extend(blobs)
@@ -43,7 +43,7 @@ def actions(store: Store, reach: Reach, grace_seconds: float) -> Units:
 
 
 def partials(store: Store, inventory: Inventory, reach: Reach, grace_seconds: float) -> Units:
-    """Return fingerprint -> its partial checkpoints and answers: of work that is done, or that no run wants."""
+    """Return fingerprint -> its partial checkpoints and answers, for work that is done or that no run needs."""
     done = _by_segment(store, "actions/", 1)
     found = _by_segment(store, "partial/", 1)
     for mark, blobs in _by_segment(store, f"{ANSWERS}/", 1).items():

@@ -1,4 +1,4 @@
-"""Inventory: the ledger and the spool of a store as the collector reads them, each listed once and read once."""
+"""Inventory: the collector's view of a store's ledger and spool, each listed and read once."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ class Started:
 
 @dataclass
 class Inventory:
-    """What a store says of its runs."""
+    """What a store holds about its runs."""
 
     records: dict[str, Record]
     """Ledger key -> record, of runs, ends and stages."""
     blobs: dict[str, list[Blob]]
     """Run -> all of its blobs, under any first segment."""
     held: set[str]
-    """Names of the locks that are held."""
+    """Names of held locks."""
     started: list[Started] = field(default_factory=list)
 
     @property
     def run_ids(self) -> list[str]:
-        """Return the runs that the ledger has, and those of which other traces are left."""
+        """Return the runs in the ledger, and those that left only other traces."""
         return sorted(self.blobs)
 
     def entry(self, run_id: str) -> Record:
@@ -68,7 +68,7 @@ class Inventory:
         return [blob.key for blob in self.blobs[run_id] if blob.key.startswith(f"{prefix}/{run_id}/")]
 
     def last_activity(self, run_id: str) -> float:
-        """Return when anything of a run was last written, by the storage's clock (epoch seconds)."""
+        """Return the time of a run's last write, by the storage's clock (epoch seconds)."""
         return max(blob.stored for blob in self.blobs[run_id])
 
     def is_at_work(self, run_id: str) -> bool:
@@ -78,7 +78,7 @@ class Inventory:
 
 
 def take_inventory(store: Store) -> Inventory:
-    """Read what the store says of its runs; raise InputError where a record is damaged: who knows what it reaches."""
+    """Read the store's records of runs; raise InputError if one is damaged, since what it reaches is unknown."""
     ledger = Ledger(store)
     records = ledger.read(key for key in store.keys("ledger/") if "/jobs/" not in key and "/failures/" not in key)
     if ledger.damaged:

@@ -1,4 +1,4 @@
-"""Pins: runs and artifacts that the collector keeps whatever its rules say, until somebody takes the pin away.
+"""Pins: runs and artifacts that the collector keeps regardless of its rules, until somebody removes the pin.
 
 pins/runs/<run>.json
 pins/artifacts/<digest>.json
@@ -23,7 +23,7 @@ RUNS, ARTIFACTS = "runs", "artifacts"
 def pin(store: Store, kind: str, name: str, *, note: str = "") -> bool:
     """Pin a run or an artifact (`kind` is "runs" or "artifacts"); False if it was pinned before.
 
-    Raises InputError for an artifact that is not there, or damaged.
+    Raises InputError for a missing or damaged artifact.
     """
     if kind == ARTIFACTS and not store.use(name):
         raise InputError(f"artifact {name}: not whole in {store.uri}, so there is nothing to keep")
@@ -32,7 +32,7 @@ def pin(store: Store, kind: str, name: str, *, note: str = "") -> bool:
 
 
 def unpin(store: Store, kind: str, name: str) -> bool:
-    """Take a pin away; False if there was none."""
+    """Remove a pin; False if there was none."""
     key = pin_key(kind, name)
     there = any(blob.key == key for blob in store.blobs.list(key))
     store.blobs.delete([key])
@@ -40,7 +40,7 @@ def unpin(store: Store, kind: str, name: str) -> bool:
 
 
 def pins(store: Store) -> list[dict[str, Any]]:
-    """Return all pins: {"kind", "name", "note", "by", "time"}; of a damaged one, what its key says."""
+    """Return all pins: {"kind", "name", "note", "by", "time"}; for a damaged one, only kind and name from its key."""
     found = []
     for key in store.keys(f"{ROOT}/"):
         _, kind, name = key.removesuffix(".json").split("/")
@@ -50,7 +50,7 @@ def pins(store: Store) -> list[dict[str, Any]]:
 
 
 def pinned(store: Store, kind: str) -> set[str]:
-    """Return the names of what is pinned, by the keys alone: damage to a pin must not lose what it keeps."""
+    """Return the pinned names, from the keys alone: damage to a pin must not lose what it keeps."""
     prefix = f"{ROOT}/{kind}/"
     return {key.removeprefix(prefix).removesuffix(".json") for key in store.keys(prefix)}
 

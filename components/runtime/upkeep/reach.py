@@ -1,8 +1,8 @@
-"""What is reached: which artifacts, actions and records the runs that stay, registered models and pins need.
+"""Reachability: which artifacts, actions and records the kept runs, registered models and pins need.
 
 A run reaches what its stages used and made, the evidence of its gates, its reports, and what it has begun to use. A
 registered model and a pinned artifact reach themselves, and the records (not the artifacts) of their ancestry, so that
-`posttrain lineage` still tells how they came to be.
+`posttrain lineage` still shows how they were made.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ VERSION = re.compile(r"^models/[^/]+/\d+\.json$")
 
 @dataclass
 class Reach:
-    """What stays."""
+    """What is kept."""
 
     digests: set[str] = field(default_factory=set)
     fingerprints: set[str] = field(default_factory=set)
     records: set[str] = field(default_factory=set)
-    """Keys of records that stay although their run goes: the ancestry of what is registered or pinned."""
+    """Keys of records that are kept although their run is deleted: the ancestry of registered or pinned artifacts."""
 
 
 def reached(store: Store, inventory: Inventory, gone: Iterable[str], registered: Iterable[str]) -> Reach:
-    """Return what stays when the runs `gone` go; `registered` are the digests that a tracking server's registry names.
+    """Return what is kept if the runs `gone` are deleted; `registered` are digests from a tracking server's registry.
 
-    Raises InputError where a record that says what is needed is damaged and has no copy.
+    Raises InputError if a record that defines what is needed is damaged and has no copy.
     """
     reach, leaving = Reach(), set(gone)
     for run_id in inventory.run_ids:
@@ -54,7 +54,7 @@ def reached(store: Store, inventory: Inventory, gone: Iterable[str], registered:
 
 
 def certain(store: Store, key: str) -> Record:
-    """Return a record, or what its copies say; raise InputError if it is damaged and has none."""
+    """Return a record, or one rebuilt from its copies; raise InputError if it is damaged and has none."""
     record = read_or_copy(store, key)
     if record is None:
         raise InputError(
@@ -65,7 +65,7 @@ def certain(store: Store, key: str) -> Record:
 
 
 def digests_of(entry: Record) -> set[str]:
-    """Return the artifacts that a ledger entry, an action or a beginning names: used, made, evidence of gates."""
+    """Return the artifacts that a ledger entry, an action or a start event names: used, made, evidence of gates."""
     found = {output["digest"] for output in entry.get("outputs", {}).values()}
     found |= {gate["digest"] for gate in entry.get("gates", {}).values() if gate["digest"]}
     return found | {item["digest"] for items in entry.get("inputs", {}).values() for item in items}
@@ -91,7 +91,7 @@ def _add_run(store: Store, inventory: Inventory, run_id: str, reach: Reach) -> N
 
 
 def _asked_for(store: Store, inventory: Inventory, run_id: str) -> set[str]:
-    """Return the artifacts that a run which has not ended names in its recipe or in its jobs."""
+    """Return the artifacts that an unfinished run names in its recipe or its jobs."""
     entry: dict[str, Any] = inventory.entry(run_id)
     jobs = [stage["name"] for stage in entry.get("stages", ())]
     texts = [entry.get("recipe_text") or "", *map(str, entry.get("overrides") or ())]
@@ -100,7 +100,7 @@ def _asked_for(store: Store, inventory: Inventory, run_id: str) -> set[str]:
 
 
 def _brought_in(inventory: Inventory, leaving: set[str]) -> list[tuple[str, str | None, str | None]]:
-    """Return what the runs that stay took from outside of themselves: (digest, run, stage) to walk from."""
+    """Return what the kept runs took from outside themselves: (digest, run, stage) to start from."""
     found: dict[str, None] = {}
     for run_id in inventory.run_ids:
         if run_id in leaving:
@@ -114,7 +114,7 @@ def _brought_in(inventory: Inventory, leaving: set[str]) -> list[tuple[str, str 
 
 
 class _Ancestry:
-    """Walks from artifacts to the records of what made them, as `posttrain lineage` does."""
+    """Traverses from artifacts to the records of what made them, as `posttrain lineage` does."""
 
     def __init__(self, inventory: Inventory, reach: Reach) -> None:
         self._inventory, self._reach = inventory, reach
@@ -125,7 +125,7 @@ class _Ancestry:
                     self._makers.setdefault(output["digest"], entry)
 
     def walk(self, waiting: list[tuple[str, str | None, str | None]]) -> None:
-        """Keep the records of everything behind (digest, run, stage)."""
+        """Keep the records of all ancestors of each (digest, run, stage)."""
         done: set[tuple[str, str | None, str | None]] = set()
         while waiting:
             place = waiting.pop()

@@ -1,4 +1,4 @@
-"""What a tracking server's model registry names: people register versions in MLflow's own pages, too."""
+"""Artifacts named by a tracking server's model registry: people also register versions in MLflow's UI."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ PAGE = 200
 
 
 def registered_digests(uri: str) -> set[str]:
-    """Return the digests of ours behind all registered versions at a tracking URI; empty where no database is yet.
+    """Return our digests of all registered versions at a tracking URI; empty if there is no database yet.
 
-    Raises InputError when the server is away: what it names cannot be told then.
+    Raises InputError if the server is unreachable, since its registry is then unknown.
     """
     database = database_path(uri)
     if database is not None and not database.exists():

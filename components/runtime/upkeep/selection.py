@@ -1,4 +1,4 @@
-"""Which runs go: by age, and all but the last of each recipe; never one that works, is pinned or is still young."""
+"""Which runs to delete: by age, and all but the last of each recipe; never one that is active, pinned or young."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Rules:
-    """What of the ledger goes. Without a rule every run stays, and only what no run reaches goes."""
+    """Which runs to delete. Without a rule every run is kept, and only data that no run reaches is deleted."""
 
     older_than_seconds: float | None = None
-    """Runs that ended longer ago."""
+    """Delete runs that ended longer ago than this."""
     keep_last: int | None = None
-    """Runs of each recipe that stay, the newest ones, whatever their age."""
+    """Number of newest runs of each recipe to keep, whatever their age."""
     undelivered: bool = False
-    """Whether runs go whose lineage is not in MLflow yet."""
+    """Whether to delete runs whose lineage is not in MLflow yet."""
     grace_seconds: float = 86_400.0
-    """What was stored or used within this time stays in any case."""
+    """Anything stored or used within this time is kept."""
 
     @property
     def select_runs(self) -> bool:
-        """Return whether any run can go."""
+        """Return whether any run can be deleted."""
         return self.older_than_seconds is not None or self.keep_last is not None
 
 
 @dataclass
 class Selection:
-    """The runs of a store, divided."""
+    """The runs that the rules select, divided by what prevents deleting them."""
 
     gone: list[str] = field(default_factory=list)
     undelivered: list[str] = field(default_factory=list)
-    """Runs that the rules name, but whose lineage waits for MLflow."""
+    """Runs that the rules select, but whose lineage is not in MLflow yet."""
     working: list[str] = field(default_factory=list)
-    """Runs that the rules name, but that a process is at."""
+    """Runs that the rules select, but that a process works on or used within the grace."""
 
 
 def select_runs(store: Store, inventory: Inventory, rules: Rules) -> Selection:
-    """Return which runs the rules let go."""
+    """Return which runs the rules select."""
     chosen = Selection()
     if not rules.select_runs:
         return chosen
@@ -70,7 +70,7 @@ def select_runs(store: Store, inventory: Inventory, rules: Rules) -> Selection:
 
 
 def _newest(store: Store, inventory: Inventory, count: int) -> set[str]:
-    """Return the runs of each recipe that began last."""
+    """Return the newest `count` runs of each recipe."""
     by_recipe: dict[str, list[str]] = {}
     for run_id in in_order(store, inventory.run_ids) if count else ():
         if recipe := inventory.entry(run_id).get("recipe"):
@@ -79,13 +79,13 @@ def _newest(store: Store, inventory: Inventory, count: int) -> set[str]:
 
 
 def _ended(inventory: Inventory, run_id: str) -> float:
-    """Return when a run ended, or when it last did anything."""
+    """Return when a run ended, or its last activity."""
     end: Mapping[str, str] | None = inventory.end(run_id)
     return moment(end["ended"]).timestamp() if end else inventory.last_activity(run_id)
 
 
 def _is_delivered(store: Store, inventory: Inventory, run_id: str) -> bool:
-    """Return whether some tracking server has all of a run's lineage, but for what it refused."""
+    """Return whether any tracking server has all of a run's lineage, except what it refused."""
     waiting = set(inventory.keys(run_id, "spool"))
     cursors = [read_or_copy(store, key) or {} for key in inventory.keys(run_id, "delivered")]
     return not waiting or any(

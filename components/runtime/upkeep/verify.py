@@ -1,7 +1,7 @@
-"""Verification: every byte of a store, or of what one run stands on, is read and compared with what was stored.
+"""Verification: every byte of a store, or of what one run depends on, is read and compared with its digest.
 
-Repair moves what is damaged into quarantine/ with the reason. A record that has copies is made again from them; what a
-stage made is made again by the next run; what neither is true of is named.
+Repair moves damaged data to quarantine/ with the reason. A record that has copies is rebuilt from them; a stage's
+outputs are made again by the next run; anything else is reported.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class Damage:
     key: str
     reason: str
     outcome: str = ""
-    """What repair made of it."""
+    """Result of the repair."""
 
 
 @dataclass(frozen=True)
 class Verified:
-    """What a verification read and found."""
+    """Result of a verification."""
 
     artifacts: int
     partials: int
@@ -58,13 +58,13 @@ class Verified:
     """Bytes of artifacts and partial checkpoints."""
     damage: list[Damage]
     missing: list[str]
-    """Artifacts that a run names and that are not there: collected, or set aside before."""
+    """Missing artifacts that a run names: collected, or set aside before."""
 
 
 def verify(
     store: Store, run_id: str | None = None, *, repair: bool = False, progress: Progress = lambda done, total: None
 ) -> Verified:
-    """Read every byte of a store, or of what a run used and made; with `repair` set aside what is damaged."""
+    """Read every byte of a store, or of what a run used and made; with `repair`, set damaged data aside."""
     records = sorted(_records_of(store, run_id) if run_id else _all_records(store))
     with ThreadPoolExecutor(READERS) as readers:
         bad = [item for item in readers.map(lambda key: _check_record(store, key), records) if item]
@@ -94,14 +94,14 @@ def _check_record(store: Store, key: str) -> Damage | None:
 
 
 def _check_tree(store: Store, kind: str, prefix: str, digest: str) -> tuple[int | None, Damage | None]:
-    """Return the bytes that were read, None if there is no whole tree, and what is wrong with it."""
+    """Return the bytes that were read, None if there is no whole tree, and the damage."""
     seen = look_at(store.blobs, prefix, digest, every_byte=True)
     damage = Damage(kind, prefix, seen.damage) if seen.damage else None
     return (seen.manifest.size if seen.manifest else None), damage
 
 
 def _repair_record(store: Store, item: Damage) -> Damage:
-    quiet: Callable[[str], None] = lambda text: None  # noqa: E731 - the table says it
+    quiet: Callable[[str], None] = lambda text: None  # noqa: E731 - the table reports it
     healed = heal(store, item.key, item.reason, quiet)
     outcome = DROPPED.get(item.key.partition("/")[0], "set aside; the next run makes it anew")
     return Damage(item.kind, item.key, item.reason, "set aside, and made again from its copies" if healed else outcome)
@@ -117,7 +117,7 @@ def _repair_tree(store: Store, item: Damage) -> Damage:
 
 
 def _how_made(store: Store, digest: str) -> str:
-    """Return in words what makes an artifact again."""
+    """Return as text how an artifact is made again."""
     for key in store.keys(f"producers/{digest}/"):
         action = read_or_copy(store, action_key(key.rpartition("/")[2].removesuffix(".json")), lambda text: None)
         if action:
@@ -130,7 +130,7 @@ def _all_records(store: Store) -> Iterator[str]:
 
 
 def _records_of(store: Store, run_id: str) -> Iterator[str]:
-    """Yield the records of a run, and those of the actions that it stands on."""
+    """Yield the records of a run, and those of the actions that it depends on."""
     for first in OF_A_RUN:
         yield from store.keys(f"{first}/{run_id}/")
     for entry in _entries(store, run_id):

@@ -1,17 +1,17 @@
-"""Accounts of MLflow's server in a cluster: its settings file and its users, as the cluster's Secrets say.
+"""Accounts of MLflow's server in a cluster: its settings file and its users, from the cluster's Secrets.
 
     python -m components.runtime.lineage.delivery.accounts
 
-A container of its own runs it before the server's, on each start of the pod: a password that was changed in its Secret
-holds after a restart. Users are kept in MLflow's own database, beside its rows; others than these two are left alone.
-Nothing secret is on a command line or printed.
+An init container runs it before the server on each start of the pod: a password changed in its Secret takes effect
+after a restart. Users are kept in MLflow's own database; users other than these two are left alone. No secret is on a
+command line or printed.
 
 - MLFLOW_BACKEND_STORE_URI: the database
-- MLFLOW_AUTH_CONFIG_PATH: where the server's settings file is written, for its user alone
-- POSTTRAIN_MLFLOW_PERMISSION: what every user may do with what others made: READ, USE, EDIT or MANAGE; not less, since
+- MLFLOW_AUTH_CONFIG_PATH: where the server's settings file is written, readable only by its user
+- POSTTRAIN_MLFLOW_PERMISSION: every user's permission on what others made: READ, USE, EDIT or MANAGE; not less, since
   gc keeps what MLflow's registry names, and has to see all of it
-- MLFLOW_AUTH_ADMIN_USERNAME, MLFLOW_AUTH_ADMIN_PASSWORD: who makes accounts for people and may change everything
-- MLFLOW_TRACKING_USERNAME, MLFLOW_TRACKING_PASSWORD: as whom lineage is delivered; owns the experiments that it makes
+- MLFLOW_AUTH_ADMIN_USERNAME, MLFLOW_AUTH_ADMIN_PASSWORD: the admin, who creates people's accounts and may change all
+- MLFLOW_TRACKING_USERNAME, MLFLOW_TRACKING_PASSWORD: the user that delivers lineage and owns the experiments it makes
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 DATABASE, CONFIG = "MLFLOW_BACKEND_STORE_URI", "MLFLOW_AUTH_CONFIG_PATH"
 PERMISSION = "POSTTRAIN_MLFLOW_PERMISSION"
 ADMIN, STAGE = "MLFLOW_AUTH_ADMIN", "MLFLOW_TRACKING"
-"""Beginnings of the variables of an account: _USERNAME and _PASSWORD follow."""
+"""Prefixes of an account's variables: _USERNAME and _PASSWORD follow."""
 PERMISSIONS = ("READ", "USE", "EDIT", "MANAGE")
 MIN_PASSWORD_LENGTH = 12
-"""MLflow takes no shorter one."""
+"""MLflow rejects shorter ones."""
 SECTION = "mlflow"
 CACHE_SECONDS = 60
-"""How long the server takes a password that was right without looking again: each look costs a slow hash."""
+"""How long the server caches a successful login: each check costs a slow hash."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Account:
 
 @dataclass(frozen=True)
 class Accounts:
-    """What the server is to know: its database, where its settings lie, and its users."""
+    """Configuration of the server: its database, the path of its settings, and its users."""
 
     database: str
     config: Path
@@ -63,7 +63,7 @@ class Accounts:
 
     @classmethod
     def read(cls, environ: Mapping[str, str] = os.environ) -> Accounts:
-        """Return what the variables say; raise InputError with all that is missing or cannot be used."""
+        """Return the configuration from the variables; raise InputError with all that is missing or invalid."""
         names = [DATABASE, CONFIG, PERMISSION, *(f"{who}_{what}" for who in (ADMIN, STAGE) for what in _PARTS)]
         problems = [f"{name} is not set" for name in names if not environ.get(name)]
         given = {name: environ.get(name, "") for name in names}
@@ -76,22 +76,22 @@ class Accounts:
         )
 
     def write_config(self) -> None:
-        """Write MLflow's settings file, readable for this user alone: the database's address holds a password."""
+        """Write MLflow's settings file, readable only by this user: the database's address holds a password."""
         settings = {
             "default_permission": self.permission,
             "database_uri": self.database,
-            "admin_username": self.admin.name,  # the server asks for the name even where the admin exists
+            "admin_username": self.admin.name,  # the server needs the name even if the admin exists
             "auth_cache_ttl_seconds": str(CACHE_SECONDS),
         }
         parser = configparser.ConfigParser()
         parser[SECTION] = {name: value.replace("%", "%%") for name, value in settings.items()}
-        descriptor, draft = tempfile.mkstemp(dir=self.config.parent)  # which makes it for this user alone
+        descriptor, draft = tempfile.mkstemp(dir=self.config.parent)  # readable only by this user
         with os.fdopen(descriptor, "w") as stream:
             parser.write(stream)
         Path(draft).replace(self.config)
 
     def make(self) -> list[str]:
-        """Make the users, or set their passwords and rights right; return a line for each one that was changed."""
+        """Create the users or correct their passwords and rights; return a line for each one that was changed."""
         os.environ[CONFIG] = str(self.config)  # read when MLflow's module is imported
         from mlflow.server.auth.sqlalchemy_store import SqlAlchemyStore
 
@@ -104,7 +104,7 @@ _PARTS = ("USERNAME", "PASSWORD")
 
 
 def _refused(given: Mapping[str, str]) -> list[str]:
-    """Return what cannot be used of variables that are set, without their secrets."""
+    """Return the problems of variables that are set, without their secrets."""
     problems = []
     if given[PERMISSION] and given[PERMISSION] not in PERMISSIONS:
         problems.append(f"{PERMISSION}={given[PERMISSION]!r} (known: {', '.join(PERMISSIONS)})")
@@ -118,7 +118,7 @@ def _refused(given: Mapping[str, str]) -> list[str]:
 
 
 def _settle(store: SqlAlchemyStore, account: Account) -> str | None:
-    """Make a user as it should be; return what was done, or None where it was so already."""
+    """Create or update a user; return what was done, or None if nothing had to change."""
     kind = "admin" if account.is_admin else "user"
     if not store.has_user(account.name):
         store.create_user(account.name, account.password, is_admin=account.is_admin)
@@ -131,7 +131,7 @@ def _settle(store: SqlAlchemyStore, account: Account) -> str | None:
 
 
 def main() -> int:
-    """Write the settings and make the users; exits 1 with one line where the database cannot be used."""
+    """Write the settings and create the users; exit 1 with one line if the database cannot be used."""
     try:
         accounts = Accounts.read()
         accounts.write_config()

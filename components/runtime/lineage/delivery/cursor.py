@@ -1,6 +1,6 @@
 """Cursor: which events of a run a tracking server already has.
 
-Losing it does no harm, since every write to MLflow is idempotent: it only spares the writes.
+Losing it does no harm, since every write to MLflow is idempotent: it only saves repeated writes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Cursor:
-    """The delivered events of one run at one tracking server, and those that it refused."""
+    """The events of one run that one tracking server has, and those that it refused."""
 
     store: Store
     key: str
@@ -30,11 +30,11 @@ class Cursor:
     places: dict[str, str] = field(default_factory=dict)
     """Where the run is in MLflow: "experiment", "run" and "stage:<name>", each with MLflow's id."""
     problem: str | None = None
-    """Why the last delivery left events in the spool: the server was away or closed to us."""
+    """Why the last delivery left events in the spool: the server was unreachable or denied access."""
 
     @classmethod
     def load(cls, store: Store, run_id: str, tracking_uri: str) -> Cursor:
-        """Return what is recorded; nothing counts as delivered to a database file that is not there."""
+        """Return the recorded cursor; nothing counts as delivered to a database file that does not exist."""
         public = without_credentials(tracking_uri)
         target = hashlib.sha256(public.encode()).hexdigest()[:16]
         cursor = cls(store, f"delivered/{run_id}/{target}.json", public)
@@ -63,7 +63,7 @@ class Cursor:
 
 
 def _read(store: Store, key: str) -> dict[str, Any] | None:
-    """Return the record; a damaged one is as good as none, and the next one replaces it."""
+    """Return the record; a damaged one counts as none, and the next save replaces it."""
     try:
         return store.get(key)
     except CorruptArtifact:

@@ -1,10 +1,10 @@
-"""Deliverer: brings spooled lineage events to MLflow, exactly once.
+"""Deliverer: writes spooled lineage events to MLflow, exactly once.
 
     python -m components.runtime.lineage.delivery.deliver --store URI --run RUN [--follow] [--parent-pid N]
 
 Every write to MLflow is idempotent (run_writer.py), one deliverer at a time works on a run (a lock of the store), and a
-cursor in the store spares what is delivered. When the tracking server is away, events stay in the spool for later.
-MLflow is imported only when there is something to deliver and somebody to take it.
+cursor in the store skips what is delivered. If the tracking server is unreachable, events stay in the spool for later.
+MLflow is imported only when there is something to deliver and a server to receive it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from components.runtime.store import Store
 
 LOCK_WAIT_SECONDS = 20.0
-"""How long `sync` waits for the follower of a run that has ended: it is about to end, too."""
+"""How long `sync` waits for the follower of an ended run: it is about to end, too."""
 
 
 def deliver(
@@ -41,10 +41,10 @@ def deliver(
     parent_pid: int | None = None,
     wait_seconds: float = 0,
 ) -> Delivered:
-    """Bring a run's events to the MLflow at `uri`; with `follow`, until the run has ended or `parent_pid` is gone.
+    """Deliver a run's events to the MLflow at `uri`; with `follow`, until the run has ended or `parent_pid` is gone.
 
     Another process that delivers the same run gets `wait_seconds` to finish; a follower takes over whenever it does.
-    Never raises for a tracking server that is away or refuses: the result says so.
+    Never raises for an unreachable or refusing tracking server: the result reports it.
     """
     while True:
         try:
@@ -59,7 +59,7 @@ def deliver(
 
 
 def sync(store: Store, uri: str) -> dict[str, Delivered]:
-    """Deliver everything that is pending, of all runs, and return run -> result for runs that had something."""
+    """Deliver all pending events of all runs; return run -> result for the runs that had any."""
     results: dict[str, Delivered] = {}
     away: str | None = None
     for run_id, keys in spooled_runs(store).items():
@@ -73,7 +73,7 @@ def sync(store: Store, uri: str) -> dict[str, Delivered]:
 
 
 def delivery_state(store: Store, run_id: str, uri: str) -> Delivered:
-    """Return how many events of a run wait or were refused, and the last problem, without asking the server."""
+    """Return a run's pending and refused events and its last problem, without contacting the server."""
     cursor = Cursor.load(store, run_id, uri)
     pending = [key for key in cursor.pending(spooled_keys(store, run_id)) if key not in cursor.refused]
     return Delivered(run_id, pending=len(pending), refused=cursor.refused, problem=cursor.problem)
@@ -88,7 +88,7 @@ def main() -> int:
     parser.add_argument("--parent-pid", type=int, help="with --follow: stop when this process is gone")
     arguments = parser.parse_args()
     if arguments.follow:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C stops the engine; what it still says is delivered
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C stops the engine; its last events are delivered
     store = open_store(arguments.store)
     result = deliver(
         store, arguments.run, tracking_uri(store), follow=arguments.follow, parent_pid=arguments.parent_pid

@@ -1,4 +1,4 @@
-"""One process's delivery of one run's spooled events to MLflow: what is ready, in causal order, each once."""
+"""One process's delivery of one run's spooled events to MLflow: ready events, in causal order, each once."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from components.runtime.store import Store
 
 POLL_SECONDS = (0.3, 3.0)
-"""Pause of a follower after a poll that found something, and the longest one when nothing comes."""
+"""A follower's pause after a poll that found events, and its longest pause when there are none."""
 AWAY_POLL_SECONDS = 10.0
 SAVE_SECONDS = 1.0
 PARENT_SECONDS = 0.5
-"""How soon a follower that waits sees that its engine is gone."""
+"""How soon a waiting follower notices that its engine is gone."""
 TRIES = 2
 """How often an event is tried before it counts as refused."""
 TRIES_AT_THE_END = 2
-"""How often a follower asks a server that is away after the run has ended."""
+"""How often a follower tries an unreachable server after the run has ended."""
 
 
 @dataclass
@@ -48,17 +48,17 @@ class Delivered:
 
     run_id: str
     delivered: int = 0
-    """Events that this call brought to MLflow."""
+    """Events that this call wrote to MLflow."""
     pending: int = 0
     """Events that wait in the spool."""
     refused: dict[str, str] = field(default_factory=dict)
-    """Spool key -> why MLflow does not take the event; it is tried again by every later delivery."""
+    """Spool key -> why MLflow refused the event; every later delivery tries it again."""
     problem: str | None = None
-    """Why events wait: the server is away, or another process delivers this run."""
+    """Why events wait: the server is unreachable, or another process delivers this run."""
 
 
 class Delivery:
-    """One process's work on one run; its holder has the run's delivery lock."""
+    """One process's work on one run; the process holds the run's delivery lock."""
 
     def __init__(self, store: Store, run_id: str, uri: str) -> None:
         self._store, self._run_id, self._uri = store, run_id, uri
@@ -72,7 +72,7 @@ class Delivery:
         self._saved = time.monotonic()
 
     def result(self) -> Delivered:
-        """Return what was achieved so far."""
+        """Return the result so far."""
         return Delivered(self._run_id, self._count, self._waiting, dict(self._cursor.refused), self._cursor.problem)
 
     def drain(self) -> None:
@@ -81,7 +81,7 @@ class Delivery:
             pass
 
     def follow(self, parent_pid: int | None) -> None:
-        """Deliver what comes until the run has ended, or its engine has; a server that is away ends it then, too."""
+        """Deliver new events until the run or its engine has ended; an unreachable server does not delay that."""
         pause, failures = POLL_SECONDS[0], 0
         while True:
             orphaned = parent_pid is not None and not is_alive(parent_pid)
@@ -117,23 +117,23 @@ class Delivery:
         try:
             with database_errors(self._uri):
                 if self._open(first):
-                    pending = keys  # MLflow has lost the run, or has never had it
+                    pending = keys  # MLflow has lost the run, or never had it
                 return self._write(first, keys, pending)
         except (MlflowException, LineageBlocked) as error:
             refused = isinstance(error, MlflowException) and access_refused(self._uri, error.get_http_status_code())
             self._note(f"{self._cursor.tracking_uri}: {refused or error}")
-            self._writer = None  # what MLflow holds is looked up anew the next time
+            self._writer = None  # look up MLflow's state again next time
             return False
 
     def _listing(self) -> list[str]:
         keys = spooled_keys(self._store, self._run_id)
-        if is_closed(keys):  # what was written before the run's end may have been missed, but not by a later listing
+        if is_closed(keys):  # a second listing cannot miss what was written before the run's end
             keys = spooled_keys(self._store, self._run_id)
         self._closed = is_closed(keys)
         return keys
 
     def _event(self, key: str) -> Event | None:
-        """Return the event of a spool key; a damaged one is made again from the ledger, or counts as refused."""
+        """Return the event of a spool key; a damaged one is rebuilt from the ledger, or counts as refused."""
         try:
             record = read_or_heal(self._store, key, only_with_copies=True)
             return parse_event(record) if record else None
@@ -142,7 +142,7 @@ class Delivery:
             return None
 
     def _open(self, first: RunStarted) -> bool:
-        """Find the run in MLflow; return True if all its events have to be written, whatever the cursor says."""
+        """Find the run in MLflow; return True if all its events have to be written, regardless of the cursor."""
         if self._writer is not None:
             return False
         prepare_database(self._uri)
@@ -159,7 +159,7 @@ class Delivery:
         return True
 
     def _write(self, first: RunStarted, keys: list[str], pending: list[str]) -> bool:
-        """Write what is ready, in causal order; return whether an event was written or is worth another try."""
+        """Write ready events in causal order; return whether any was written or is worth another try."""
         events: Mapping[str, Event] = {key: event for key in pending if (event := self._event(key))}
         names = [stage.name for stage in first.stages] or [key.split("/")[3] for key in keys if "/stages/" in key]
         before, retry = self._count, False
@@ -199,14 +199,14 @@ class Delivery:
         return False
 
     def _note(self, problem: str | None) -> None:
-        """Record why events wait, or that nothing is in the way any more."""
+        """Record why events wait, or that nothing blocks them any more."""
         if problem != self._cursor.problem:
             self._cursor.problem = problem
             self._cursor.save()
 
 
 def _about_the_event(error: Exception) -> bool:
-    """Return whether this event cannot be delivered, rather than MLflow or the store being away or closed to us."""
+    """Return whether the event itself is at fault, rather than MLflow or the store being unreachable or closed."""
     from mlflow.exceptions import MlflowException
 
     if isinstance(error, MlflowException):
@@ -216,7 +216,7 @@ def _about_the_event(error: Exception) -> bool:
 
 
 def _sleep(seconds: float, parent_pid: int | None) -> None:
-    """Sleep, but not on when the engine is gone: whoever then asks for a delivery shall not wait for us."""
+    """Sleep, but stop when the engine is gone, so that a later delivery need not wait for this process."""
     deadline = time.monotonic() + seconds
     while (left := deadline - time.monotonic()) > 0 and (parent_pid is None or is_alive(parent_pid)):
         time.sleep(min(left, PARENT_SECONDS))

@@ -1,4 +1,4 @@
-"""Calls of MLflow's client that take pages, batches or a second try."""
+"""Calls of MLflow's client that need paging, batches or a second try."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def find_or_make_experiment(client: MlflowClient, first: RunStarted, artifact_root: str | None) -> str:
-    """Return the id of the recipe's experiment; raise LineageBlocked if somebody has deleted it."""
+    """Return the id of the recipe's experiment; raise LineageBlocked if it was deleted."""
     recipe = first.recipe
     found = client.get_experiment_by_name(recipe)
     if found and found.lifecycle_stage != "active":
@@ -45,7 +45,7 @@ def find_or_make_experiment(client: MlflowClient, first: RunStarted, artifact_ro
 
 
 def search_runs(client: MlflowClient, experiment: str, run_id: str) -> Iterable[Run]:
-    """Yield MLflow's runs that stand for a run of ours or for one of its stages."""
+    """Yield the MLflow runs of one of our runs and of its stages."""
     ours, token = f"tags.`{RUN_ID}` = '{run_id}'", None
     while True:
         page = client.search_runs([experiment], ours, ViewType.ACTIVE_ONLY, PAGE, page_token=token)

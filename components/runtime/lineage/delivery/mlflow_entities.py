@@ -1,4 +1,4 @@
-"""What MLflow is given for an event: metrics, tags and dataset inputs, with their names as MLflow takes them."""
+"""MLflow entities of an event: metrics, tags and dataset inputs, with names that MLflow accepts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from components.runtime.store import Store
 
 CURVES = "train/"
-"""Prefix of metrics by step, so that a headline metric of the same name stays one number."""
+"""Prefix of per-step metrics, so that a headline metric with the same name stays one number."""
 ROWS = (ArtifactType.DATASET, ArtifactType.ROLLOUTS)
 GIT_COMMIT = re.compile(r"^[0-9a-f]{40}$")
 
@@ -33,7 +33,7 @@ def curve_metrics(chunk: MetricChunk) -> list[Metric]:
 
 
 def headline_metrics(event: StageFinished, model: str | None) -> list[Metric]:
-    """Return the headline metrics, tied to the model that they speak of and to the data that it was shown."""
+    """Return the headline metrics, linked to the model that they describe and to its input data."""
     rows = [item for items in event.inputs.values() for item in items if item.type in ROWS]
     data = rows[0] if model and len(rows) == 1 else None
     return [
@@ -51,7 +51,7 @@ def headline_metrics(event: StageFinished, model: str | None) -> list[Metric]:
 
 
 def dataset_inputs(store: Store, inputs: Mapping[str, list[UsedArtifact]]) -> list[DatasetInput]:
-    """Return the rows that a stage reads as MLflow datasets: short digest, and the full one with the source."""
+    """Return the rows that a stage reads as MLflow datasets: short digest, full digest in the source."""
     contexts: dict[tuple[str, str], list[str]] = {}
     for port, items in inputs.items():
         for item in items:
@@ -103,13 +103,13 @@ def code_tags(code: Code) -> dict[str, Any]:
 
 
 def source_tags(code: Code, command: str | None = None) -> dict[str, str]:
-    """Return MLflow's own tags for what ran, which its pages show as the source: the command and the git commit."""
+    """Return MLflow's own tags for what ran, shown in its UI as the source: the command and the git commit."""
     tags = {"mlflow.source.type": "LOCAL", "mlflow.source.name": command} if command else {}
     return tags | ({"mlflow.source.git.commit": code.version} if GIT_COMMIT.match(code.version or "") else {})
 
 
 def results(event: StageFinished) -> list[Metric]:
-    """Return a last stage's metrics as results of the whole run, named after the stage."""
+    """Return a final stage's metrics as results of the whole run, prefixed with the stage's name."""
     return [
         Metric(mlflow_name(f"{event.stage}/{name}"), value, event.milliseconds, 0)
         for name, value in event.metrics.items()
@@ -122,5 +122,5 @@ def named(tags: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _dataset_name(source: str) -> str:
-    """Return what people call a dataset: "stage.port", or the last part of its path or URI."""
+    """Return the display name of a dataset: "stage.port", or the last part of its path or URI."""
     return Path(source.rstrip("/")).name[:200] or source[:200]

@@ -1,4 +1,4 @@
-"""Logged models and registered versions in MLflow, each found by our tags before it is made."""
+"""Logged models and registered versions in MLflow, each looked up by our tags before it is created."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EXTERNAL = "mlflow.model.isExternal"
 
 
 class ModelWriter:
-    """The models of one experiment, each an artifact of ours that MLflow knows by digest."""
+    """The models of one experiment, each one of our artifacts, identified in MLflow by its digest."""
 
     def __init__(self, client: MlflowClient, experiment: str) -> None:
         self._client, self._experiment = client, experiment
@@ -33,7 +33,7 @@ class ModelWriter:
         return found[0].model_id if found else None
 
     def find_or_import(self, item: UsedArtifact) -> str:
-        """Return the id of the logged model of an input; one that no run made is logged without a source run."""
+        """Return the id of an input's logged model; a model that no run made is logged without a source run."""
         found = self.find(item.digest)
         if found:
             return found
@@ -41,9 +41,9 @@ class ModelWriter:
         return self._create(item.source, item.type, tags, {}, None)
 
     def log(self, output: MadeArtifact, event: StageFinished, port: str, run_id: str) -> str:
-        """Return the id of the logged model that stands for an output of the MLflow run `run_id`."""
+        """Return the id of the logged model of an output of the MLflow run `run_id`."""
         own = [model for model in self._search(output.digest) if model.source_run_id == run_id]
-        for extra in own[1:]:  # an answer that was lost may have left a second one
+        for extra in own[1:]:  # a lost response may have left a second one
             self._client.delete_logged_model(extra.model_id)
         if own:
             return self._finalize(own[0])
@@ -60,7 +60,7 @@ class ModelWriter:
         return self._create(f"{event.stage}-{port}", output.type, tags, params, run_id)
 
     def link_outputs(self, run_id: str, models: Iterable[str]) -> None:
-        """Make models outputs of a run; those that are already stay as they are."""
+        """Make models outputs of a run; existing outputs stay unchanged."""
         wanted = set(models)
         if not wanted:
             return
@@ -93,9 +93,9 @@ class ModelWriter:
         return model.model_id
 
     def _version(self, event: ModelRegistered) -> ModelVersion | None:
-        """Return the version that this event stands for, or None: one run registers a model under a name once.
+        """Return the version of this event, or None: a run registers a model under a name once.
 
-        A run that reused another's model speaks of the version that the other one registered.
+        The event of a run that reused another run's model refers to the version that the other run registered.
         """
         try:
             self._client.create_registered_model(event.name)
@@ -137,7 +137,7 @@ class ModelWriter:
         )
 
     def _alias_time(self, name: str, alias: str) -> int | None:
-        """Return when the version that holds an alias was registered, or None if nobody holds it."""
+        """Return when the version that holds an alias was registered, or None if no version does."""
         try:
             version = self._client.get_model_version_by_alias(name, alias)
         except MlflowException as error:

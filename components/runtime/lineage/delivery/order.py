@@ -1,7 +1,7 @@
-"""Order of delivery: causes before effects, whatever the clocks of the machines say.
+"""Order of delivery: causes before effects, independent of machine clocks.
 
 A listing taken while jobs write may show an event and miss an earlier one. So while a run is open, a stage waits until
-every stage that it reads from is seen to have finished, and a registered model waits for its stage.
+every stage that it reads from is listed as finished, and a registered model waits for its stage.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PHASES = {RunStarted: 0, ModelRegistered: 2, ReportReady: 3, RunResumed: 4, RunF
 
 
 def is_closed(keys: Iterable[str]) -> bool:
-    """Return whether a run's last turn, by the keys of its events, is an end."""
+    """Return whether a run's last turn, judged by the keys of its events, is an end."""
     turns = sorted(key for key in keys if key.split("/")[2:3] == ["turns"])
     return bool(turns) and not turns[-1].endswith("-resumed.json")
 
@@ -37,7 +37,7 @@ def is_closed(keys: Iterable[str]) -> bool:
 def delivery_order(
     events: Mapping[str, Event], keys: Iterable[str], stage_names: Iterable[str], *, closed: bool
 ) -> list[str]:
-    """Return the keys of `events` in the order in which they can be delivered; those that must wait are left out.
+    """Return the keys of `events` in delivery order, without those that must wait.
 
     `keys` are all keys of the run, delivered or not; `stage_names` are the stages that the run has.
     """
@@ -75,7 +75,7 @@ def _upstream(events: Iterable[Event], stage_names: set[str]) -> dict[str, set[s
 
 
 def _waiting(upstream: Mapping[str, set[str]], finished: set[str]) -> set[str]:
-    """Return the stages of `upstream` that read, directly or not, from a stage that is not seen to have finished."""
+    """Return the stages of `upstream` that read, directly or not, from a stage that is not listed as finished."""
     waiting = {stage for stage, sources in upstream.items() if sources - finished}
     while more := {stage for stage, sources in upstream.items() if sources & waiting} - waiting:
         waiting |= more
@@ -88,7 +88,7 @@ def _group(key: str) -> str:
 
 
 def _begun(events: Mapping[str, Event]) -> dict[str, int]:
-    """Return the earliest time of each group of stage events, so that a superseded try comes before its successor."""
+    """Return the earliest time of each group of stage events, so that a superseded attempt precedes its successor."""
     begun: dict[str, int] = {}
     for key, event in events.items():
         if isinstance(event, StageEvent):

@@ -1,4 +1,4 @@
-"""Rollouts as a table that MLflow shows: samples of a run by step and reward, for people to read."""
+"""Rollouts as an MLflow table: samples of a run by step and reward, for people to read."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 TABLE = "rollouts.json"
-"""Where the table is in the MLflow run."""
+"""Path of the table in the MLflow run."""
 TABLE_TAG = {"mlflow.loggedArtifacts": json.dumps([{"path": TABLE, "type": "table"}])}
-"""What tells MLflow's pages that the file is a table."""
+"""Tag that marks the file as a table for MLflow's UI."""
 MAX_ROWS = 500
 COLUMNS = ("step", "reward", "outcome", "domain", "num_tokens", "prompt", "response", "answer", "prompt_id")
 
@@ -18,8 +18,8 @@ COLUMNS = ("step", "reward", "outcome", "domain", "num_tokens", "prompt", "respo
 def rollout_table(folder: Path) -> str:
     """Return the rows of a Rollouts folder in the format of MLflow's tables (pandas, orient "split").
 
-    They come by step, then from the worst to the best reward. Beyond 500 rows half of the table is for responses that
-    are not right, if there are so many, and each half is spread evenly over its rows.
+    Rows are sorted by step, then by reward, worst first. Beyond 500 rows, half of the table is for responses that are
+    not right, if there are that many, and each half is sampled evenly.
     """
     lines = [line for path in sorted(folder.glob("*.jsonl")) for line in path.read_text(encoding="utf-8").splitlines()]
     rows = [json.loads(line) for line in lines]
@@ -39,7 +39,7 @@ def _place(row: dict[str, Any]) -> tuple[float, float]:
 
 
 def _spread(rows: Sequence[dict[str, Any]], count: int) -> list[dict[str, Any]]:
-    """Return up to `count` rows, evenly, the first and the last included."""
+    """Return up to `count` evenly spaced rows, including the first and the last."""
     if len(rows) <= count:
         return list(rows)
     return [rows[place * (len(rows) - 1) // max(1, count - 1)] for place in range(count)]

@@ -1,8 +1,8 @@
 """Writes one run's lineage events to MLflow. Imports MLflow, so only the deliverer imports this module.
 
-Every write is idempotent: runs, logged models and versions are looked up by our tags before they are made; parameters,
-tags and inputs are the same when they are set again; metrics carry their event's own time, and MLflow's primary key
-makes equal rows one. A deliverer that is killed at any instant therefore only has to start over.
+Every write is idempotent: runs, logged models and versions are looked up by our tags before they are created;
+parameters, tags and inputs do not change when set again; metrics carry their event's time, and MLflow's primary key
+deduplicates equal rows. A deliverer that is killed at any point therefore only has to start over.
 """
 
 from __future__ import annotations
@@ -69,26 +69,26 @@ class Child:
 
 
 class RunWriter:
-    """One run of ours in MLflow: a parent run in the recipe's experiment, and a child run for each stage."""
+    """One of our runs in MLflow: a parent run in the recipe's experiment, and a child run for each stage."""
 
     def __init__(self, client: MlflowClient, store: Store, first: RunStarted, artifact_root: str | None) -> None:
-        """Find the run's MLflow runs, or make the parent."""
+        """Find the run's MLflow runs, or create the parent."""
         self._client, self._store, self._first = client, store, first
         self._experiment = find_or_make_experiment(client, first, artifact_root)
         self._children: dict[tuple[str, str], Child] = {}
         awaited = {name for stage in first.stages for name in stage.after}
         self._last = {stage.name for stage in first.stages} - awaited
-        """Stages that nothing waits for: what they measure are the results of the run."""
+        """Stages that no other stage waits for: their metrics are the results of the run."""
         self.complete = True
-        """False when MLflow had no such run, or had one twice: then every event has to be written again."""
+        """False if MLflow did not have the run, or had it twice: then every event has to be written again."""
         self._ended = 0
-        """When the run last ended, in milliseconds; turns from before that are history."""
+        """When the run last ended, in milliseconds; earlier turns are ignored."""
         self._parent = self._find_runs() or self._make_parent()
         self._models = ModelWriter(client, self._experiment)
 
     def places(self) -> dict[str, str]:
         """Return where the run is in MLflow: "experiment", "run" and "stage:<name>", each with MLflow's id."""
-        stages = sorted(self._children.values(), key=lambda child: child.started)  # of several, the newest counts
+        stages = sorted(self._children.values(), key=lambda child: child.started)  # of several, the newest wins
         found = {f"stage:{child.stage}": child.run_id for child in stages}
         return {"experiment": self._experiment, "run": self._parent, **found}
 
@@ -109,7 +109,7 @@ class RunWriter:
         return kept[None].info.run_id
 
     def _only(self, runs: list[Run]) -> Run:
-        """Keep one of the runs that stand for the same thing: an answer that was lost may have left a second one."""
+        """Keep one of several MLflow runs for the same thing: a lost response may have left a second one."""
         runs.sort(key=lambda run: run.info.run_id)
         for run in runs[1:]:
             self._client.delete_run(run.info.run_id)
@@ -124,7 +124,7 @@ class RunWriter:
 
     @singledispatchmethod
     def write(self, event: Event) -> None:
-        """Bring one event to MLflow. Raises MlflowException, or OSError when a file cannot be uploaded."""
+        """Write one event to MLflow. Raises MlflowException, or OSError if a file cannot be uploaded."""
         raise TypeError(f"no lineage event: {event!r}")
 
     @write.register
@@ -204,7 +204,7 @@ class RunWriter:
         self._log(self._parent, tags=named({"report": event.uri}))
 
     def _child(self, stage: str, fingerprint: str | None, started: int) -> Child:
-        """Return the child run of a stage with a fingerprint; make it if need be, and end an older one left open."""
+        """Return the child run of a stage with a fingerprint, created if needed; end an older one left open."""
         identity = (stage, fingerprint or NO_FINGERPRINT)
         child = self._children.get(identity)
         if child is None:
@@ -221,7 +221,7 @@ class RunWriter:
         return child
 
     def _end_children(self, at: int, *, stage: str | None = None, keep: Child | None = None) -> None:
-        """Mark children that are still open and began before `at` as killed: nothing will end them any more."""
+        """Mark open children that began by `at` as killed: nothing else will end them."""
         for child in self._children.values():
             late = child.status == "RUNNING" and child.started <= at
             if late and child is not keep and stage in (None, child.stage):
@@ -247,7 +247,7 @@ class RunWriter:
         return event.model_copy(update={"params": action["parts"]["params"]}) if action else event
 
     def _write_outputs(self, child: Child, event: StageFinished) -> dict[str, str]:
-        """Log the stage's models and rollouts, and return port -> id of the models that it made itself."""
+        """Log the stage's models and rollouts; return port -> id of the models that it made itself."""
         made: dict[str, str] = {}
         for port, output in event.outputs.items():
             if output.type in MODELS and event.cache != "hit":
@@ -261,7 +261,7 @@ class RunWriter:
         return made
 
     def _subject(self, event: StageFinished, made: Mapping[str, str]) -> str | None:
-        """Return the model that a stage's metrics are about: one that it made, or else the one that it was given."""
+        """Return the model that a stage's metrics describe: one that it made, or else its input model."""
         for port, output in event.outputs.items():
             if output.type == ArtifactType.MODEL:
                 return made[port]

@@ -1,4 +1,4 @@
-"""Where lineage goes: the tracking URI, and how its MLflow client behaves. Does not import MLflow."""
+"""Where lineage goes: the tracking URI and the settings of its MLflow client. Does not import MLflow."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ VARIABLE = "MLFLOW_TRACKING_URI"
 CREDENTIALS = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD")
 SQLITE = "sqlite:///"
 HERE = Path(".posttrain")
-"""Where the database lies when the store is a bucket."""
+"""Folder of the database if the store is a bucket."""
 DATABASE = "mlflow.db"
 ARTIFACTS = "mlflow-artifacts"
 PROBE_SECONDS = 3.0
 SCHEMES = ("", "file", "sqlite", "postgresql", "mysql", "mssql", "http", "https", "databricks", "databricks-uc", "uc")
-"""Of tracking URIs that MLflow understands by itself; a database's driver may follow after a plus sign."""
+"""Schemes of tracking URIs that MLflow supports itself; a database driver may follow after a plus sign."""
 SQLITE_HEAD = b"SQLite format 3\0"
 SECRET = re.compile(r"pass|pwd|secret|token|key", re.IGNORECASE)
-"""Names of settings of a database's address that hold a secret."""
+"""Matches names of settings in a database's address that hold a secret."""
 MOVE_AWAY = "move it away and run posttrain lineage sync"
 
-# A request that the server carried out, but whose answer was lost, must not be sent again by the HTTP layer: runs and
-# models would be made twice. So it never repeats; the deliverer does, after looking for what is already there.
+# The HTTP layer must not resend a request that the server carried out but whose response was lost: runs and models
+# would be made twice. So it never retries; the deliverer does, after looking for what already exists.
 FIXED = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
     "MLFLOW_ENABLE_ASYNC_LOGGING": "false",
@@ -50,7 +50,7 @@ DEFAULTS = {
 
 
 class LineageBlocked(PosttrainError):
-    """The tracking server answers, but its state does not let a run be recorded."""
+    """The tracking server responds, but its state prevents recording a run."""
 
 
 def tracking_uri(store: Store) -> str:
@@ -68,22 +68,22 @@ def database_path(uri: str) -> Path | None:
 
 
 def artifact_root(uri: str) -> str | None:
-    """Return where runs of a SQLite tracking URI keep their files; None leaves it to the server."""
+    """Return the artifact root for a SQLite tracking URI; None leaves it to the server."""
     database = database_path(uri)
     return (database.absolute().parent / ARTIFACTS).as_uri() if database else None
 
 
 def configure_client() -> None:
-    """Set MLflow's environment for bounded waits; call it before MLflow is imported."""
+    """Set MLflow's environment variables for bounded waits; call this before importing MLflow."""
     os.environ.update(FIXED)
     for name, value in DEFAULTS.items():
         os.environ.setdefault(name, value)
 
 
 def unreachable(uri: str, *, seconds: float = PROBE_SECONDS) -> str | None:
-    """Return why the tracking server cannot be used now, or None if nothing is seen to be in the way.
+    """Return why the tracking server cannot be used now, or None if no problem is found.
 
-    An HTTP server gets `seconds` to answer; of anything else it is checked what can be seen without MLflow.
+    An HTTP server gets `seconds` to respond; anything else is checked as far as possible without MLflow.
     """
     scheme, public = urlsplit(uri).scheme, without_credentials(uri)
     if scheme not in ("http", "https"):
@@ -91,16 +91,16 @@ def unreachable(uri: str, *, seconds: float = PROBE_SECONDS) -> str | None:
     try:
         with urllib.request.urlopen(f"{public.rstrip('/')}/health", timeout=seconds):
             return None
-    except urllib.error.HTTPError as error:  # it answers; a proxy may well not pass /health on
+    except urllib.error.HTTPError as error:  # it responds; a proxy may not forward /health
         return f"{public}: HTTP {error.code}" if error.code >= 500 else None
     except OSError as error:
         return f"{public}: {error}"
 
 
 def access_refused(uri: str, status: int) -> str | None:
-    """Return what to do where the tracking server asks for a user or refuses one; None for other answers than these.
+    """Return what to do if the tracking server requires or refuses a user (HTTP 401, 403); None for other statuses.
 
-    Takes MLflow's own settings, which it has read from its variables, from ~/.mlflow/credentials or from the address.
+    The user is MLflow's own setting, from its variables, ~/.mlflow/credentials or the address.
     """
     from mlflow.utils.credentials import read_mlflow_creds
 
@@ -136,7 +136,7 @@ def _not_a_database(uri: str) -> str | None:
 
 
 def without_credentials(uri: str) -> str:
-    """Return a URI without the user and password that it may hold, before the host or among its settings."""
+    """Return a URI without any user and password, before the host or in its query."""
     parts = urlsplit(uri)
     settings = parts.query.split("&")
     public = [setting for setting in settings if not SECRET.search(setting.partition("=")[0])]
@@ -147,8 +147,8 @@ def without_credentials(uri: str) -> str:
 
 @contextmanager
 def database_errors(uri: str) -> Iterator[None]:
-    """Turn what a damaged or unusable database makes SQLAlchemy raise into LineageBlocked, with what to do."""
-    if urlsplit(uri).scheme in ("http", "https"):  # MLflow's client for servers does without SQLAlchemy
+    """Turn SQLAlchemy's errors for a damaged or unusable database into LineageBlocked, with what to do."""
+    if urlsplit(uri).scheme in ("http", "https"):  # MLflow's client for servers does not use SQLAlchemy
         yield
         return
     from sqlalchemy.exc import DBAPIError, SQLAlchemyError
@@ -162,7 +162,7 @@ def database_errors(uri: str) -> Iterator[None]:
 
 
 def prepare_database(uri: str) -> None:
-    """Make a SQLite database whole, or not at all: a kill while MLflow makes its tables would leave it unusable."""
+    """Create a SQLite database atomically: a kill while MLflow creates its tables would leave it unusable."""
     path = database_path(uri)
     if path is None or path.exists():
         return

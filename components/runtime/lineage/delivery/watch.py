@@ -1,4 +1,4 @@
-"""Watcher: delivers the lineage of every run of a store as it comes, for engines that have no process of their own.
+"""Watcher: delivers the lineage of every run of a store as it is written, for engines without their own process.
 
 python -m components.runtime.lineage.delivery.watch [--store URI]      POSTTRAIN_STORE unless given
 """
@@ -28,14 +28,14 @@ BUCKET_POLL_SECONDS = 10.0
 
 
 class Watcher:
-    """Knows of which runs everything is delivered, so that a look at many old ones costs one listing."""
+    """Remembers which runs are fully delivered, so that a poll with many old runs costs one listing."""
 
     def __init__(self, store: Store, uri: str) -> None:
         self._store, self._uri = store, uri
         self._settled: dict[str, int] = {}
 
     def look(self) -> None:
-        """Deliver what is new, once; a server that is away is asked again at the next look."""
+        """Deliver new events once; the next poll tries an unreachable server again."""
         for run_id, keys in spooled_runs(self._store).items():
             if self._settled.get(run_id) == len(keys):
                 continue

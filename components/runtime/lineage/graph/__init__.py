@@ -1,1 +1,1 @@
-"""The lineage graph: what made an artifact, what was made of it, how two runs differ."""
+"""The lineage graph: what made an artifact, what was made from it, how two runs differ."""

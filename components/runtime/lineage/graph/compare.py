@@ -22,7 +22,7 @@ BOUNDS = ("low", "high", "n")
 
 @dataclass(frozen=True)
 class Comparison:
-    """What differs between two runs, as JSON-ready rows; null stands for "has none"."""
+    """Differences between two runs, as JSON-ready rows; null means "has none"."""
 
     run_a: str
     run_b: str
@@ -47,7 +47,7 @@ class Comparison:
 
 
 def compare_runs(store: Store, run_a: str, run_b: str) -> Comparison:
-    """Compare two runs, given by id or a unique beginning; raise UnknownName with near misses."""
+    """Compare two runs, given by id or a unique prefix; raise UnknownName with near misses."""
     ledger = Ledger(store)
     a, b = ledger.run(run_a), ledger.run(run_b)
     names = list(dict.fromkeys([*a.stage_names, *b.stage_names]))
@@ -70,7 +70,7 @@ def _params(ledger: Ledger, stage: str, a: dict[str, Any], b: dict[str, Any]) ->
 
 
 def _settings(ledger: Ledger, entry: dict[str, Any]) -> dict[str, Any]:
-    """Return all parameters that a stage ran with, defaults included, since code that changes may change them."""
+    """Return all parameters that a stage ran with, including defaults, since a code change may change those."""
     params = _parts(ledger, entry).get("params", entry["params"])
     return _leaves(params) | {"seed": entry["seed"], "component": entry["component"]}
 
@@ -78,19 +78,19 @@ def _settings(ledger: Ledger, entry: dict[str, Any]) -> dict[str, Any]:
 def _code(ledger: Ledger, stage: str, a: dict[str, Any], b: dict[str, Any]) -> Iterable[dict[str, Any]]:
     parts = [_parts(ledger, entry) for entry in (a, b)]
     facts = [{name: entry["code"].get(name) for name in CODE_FACTS} for entry in (a, b)]
-    if parts[0].get("epoch") == parts[1].get("epoch"):  # in another one files are named and hashed in another way
+    if parts[0].get("epoch") == parts[1].get("epoch"):  # other epochs name and hash files differently
         facts = [known | _worked(part) for known, part in zip(facts, parts, strict=True)]
     return _differences(stage, *facts)
 
 
 def _parts(ledger: Ledger, entry: dict[str, Any]) -> dict[str, Any]:
-    """Return the parts of a stage's fingerprint; empty where its action is gone."""
+    """Return the parts of a stage's fingerprint; empty if its action is gone."""
     action = ledger.action(entry["fingerprint"]) if entry["fingerprint"] else None
     return action["parts"] if action else {}
 
 
 def _worked(parts: dict[str, Any]) -> dict[str, Any]:
-    """Return what did the work: constants of operators, versions of packages, and files by their hashes."""
+    """Return what did the work: operator configs, package versions, and files with their hashes."""
     constants = _leaves({f"{one['slot']} {one['name']}": one["config"] for one in parts.get("operators", ())})
     packages = {f"package {name}": version for name, version in parts.get("packages", {}).items()}
     return constants | packages | parts.get("code", {})
@@ -113,7 +113,7 @@ def _metrics(
 
 
 def _measured(ledger: Ledger, entry: dict[str, Any] | None) -> dict[str, dict[str, Any]]:
-    """Return a stage's headline metrics, with intervals where its Metrics output holds them."""
+    """Return a stage's headline metrics, with intervals if its Metrics output has them."""
     if not entry or not entry["metrics"]:
         return {}
     intervals: dict[str, Any] = {}
@@ -129,7 +129,7 @@ def _measured(ledger: Ledger, entry: dict[str, Any] | None) -> dict[str, dict[st
 
 
 def _intervals(ledger: Ledger, digest: str) -> dict[str, Any]:
-    """Return what an artifact's metrics.json says; empty if it has none, was removed or is damaged."""
+    """Return an artifact's metrics.json; empty if it has none, was removed or is damaged."""
     try:
         path = ledger.store.fetch(digest) / METRICS_FILE
     except (InputError, CorruptArtifact):

@@ -1,8 +1,8 @@
-"""The lineage graph, read from the store alone: what made an artifact, and what was made of it.
+"""The lineage graph, read from the store alone: what made an artifact, and what was made from it.
 
-Nodes are artifacts, the stages between them, registered versions, and the URIs where data came in from outside. Edges
-point the way the data went. A stage that was reused from the cache appears once, as the work that really ran. What
-stages handed on as they got it (adopt) appears once for each of them: the id of the first is the digest, of the others
+Nodes are artifacts, the stages between them, registered versions, and the URIs of imported data. Edges point in the
+direction of data flow. A stage that was reused from the cache appears once, as the work that really ran. An artifact
+that stages pass on unchanged (adopt) appears once for each of them: the first node's id is the digest, the others' are
 "digest@run/stage".
 """
 
@@ -31,7 +31,7 @@ Node = dict[str, Any]
 
 @dataclass
 class Graph:
-    """A lineage graph; `nodes` by id, in the order in which they were reached from the root."""
+    """A lineage graph; `nodes` by id, in traversal order from the root."""
 
     root: str
     direction: str
@@ -40,12 +40,12 @@ class Graph:
     """(from, to, port), each once."""
 
     def add(self, node: Node) -> str:
-        """Add a node unless it is there, and return its id."""
+        """Add a node unless it exists; return its id."""
         self.nodes.setdefault(node["id"], node)
         return node["id"]
 
     def connect(self, source: str, target: str, port: str = "") -> None:
-        """Add an edge along which data went."""
+        """Add an edge in the direction of data flow."""
         self.edges[source, target, port] = None
 
     def of_kind(self, kind: str) -> list[Node]:
@@ -70,9 +70,9 @@ class Graph:
 
 
 def ancestors(store: Store, reference: str) -> Graph:
-    """Return which data, code, parents and parameters made an artifact, back to where data came in.
+    """Return which data, code, parents and parameters made an artifact, back to the imported data.
 
-    `reference` is a digest or a unique beginning of one, "run:stage.port", or a registered model: "name",
+    `reference` is a digest or a unique prefix of one, "run:stage.port", or a registered model: "name",
     "name@alias" or "name/version". Raises UnknownName or InputError for anything else.
     """
     ledger = Ledger(store)
@@ -81,21 +81,21 @@ def ancestors(store: Store, reference: str) -> Graph:
 
 
 def descendants(store: Store, reference: str) -> Graph:
-    """Return everything that was made of an artifact, in any run; `reference` as for `ancestors`."""
+    """Return everything that was made from an artifact, in any run; `reference` as for `ancestors`."""
     ledger = Ledger(store)
     start = resolve_reference(ledger, reference)
     return _Forward(ledger).walk(start)
 
 
 class _Occurrences:
-    """The artifacts of a graph: one node for each place that bytes came from, since a stage may hand on its input."""
+    """The artifacts of a graph: one node per stage that the bytes came from, since a stage may pass on its input."""
 
     def __init__(self, ledger: Ledger, graph: Graph) -> None:
         self._ledger, self._graph = ledger, graph
         self._ids: dict[tuple[str, str | None], str] = {}
 
     def add(self, digest: str, place: Entry | None, type: str | None = None) -> str:
-        """Return the node of an artifact from a stage; the first of a digest has that as its id."""
+        """Return the node of an artifact from a stage; the digest is the id of its first node."""
         key = digest, stage_id(place) if place else None
         if key not in self._ids:
             where = f"{place['run_id']}/{place['stage']}" if place else "outside"
@@ -107,7 +107,7 @@ class _Occurrences:
 
 
 class _Backward:
-    """Walks from an artifact to what it was made of, staying in the run that it was named in where it can."""
+    """Traverses from an artifact to its origins, staying in the run that it was named in where possible."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -116,7 +116,7 @@ class _Backward:
         self._artifacts = _Occurrences(ledger, self._graph)
 
     def walk(self, start: Reference) -> Graph:
-        """Return the graph of everything behind `start`."""
+        """Return the graph of all ancestors of `start`."""
         graph = self._graph
         if start.run_id:
             gather_run(self._ledger, start.run_id)
@@ -142,7 +142,7 @@ class _Backward:
         return graph
 
     def _add_inputs(self, node: str, entry: Entry) -> Iterator[tuple[str, str, Entry | None]]:
-        """Add the inputs of a stage; yield each as (node, digest, maker) to go on from."""
+        """Add the inputs of a stage; yield each as (node, digest, maker) to continue from."""
         for port, items in entry["inputs"].items():
             for item in items:
                 maker = self._producers.of_input(entry, item)
@@ -154,7 +154,7 @@ class _Backward:
 
 
 class _Forward:
-    """Walks from an artifact to all that was made of it, in every run."""
+    """Traverses from an artifact to everything made from it, in every run."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -166,7 +166,7 @@ class _Forward:
         self._versions = _registered_by_digest(ledger)
 
     def walk(self, start: Reference) -> Graph:
-        """Return the graph of everything that was made of `start`."""
+        """Return the graph of everything that was made from `start`."""
         graph = self._graph
         place = self._place(start.digest, self._producers.named(start.digest, start.run_id, start.stage))
         graph.root = self._artifacts.add(start.digest, place)
@@ -197,11 +197,11 @@ class _Forward:
         return any(digest in handed_on(entry) for entry in self._naming(digest))
 
     def _place(self, digest: str, maker: Entry | None) -> Entry | None:
-        """Return the stage that handed an artifact on, or None: who makes the same bytes makes the same artifact."""
+        """Return the stage if it passed the artifact on, else None: all makers of the same bytes share one node."""
         return maker if maker and digest in handed_on(maker) else None
 
     def _takes(self, entry: Entry, items: list[dict[str, Any]], digest: str, place: Entry | None) -> bool:
-        """Return whether one of a port's inputs is the artifact as it came from `place`."""
+        """Return whether one of a port's inputs is the artifact that came from `place`."""
         found = [item for item in items if item["digest"] == digest]
         if not found or not self._is_handed_on(digest):
             return bool(found)
@@ -220,7 +220,7 @@ def _place_id(place: Entry | None) -> str | None:
 
 
 def _artifact(ledger: Ledger, digest: str, type: str | None = None) -> Node:
-    """Return an artifact's node; one that was removed from the store keeps its place in the graph."""
+    """Return an artifact's node; one that was removed from the store stays in the graph."""
     node: Node = {"id": digest, "kind": "artifact", "type": type, "digest": digest, "stored": False}
     manifest = ledger.manifest(digest)
     if isinstance(manifest, InputError):

@@ -1,7 +1,7 @@
-"""Which stage made an artifact: as a run names it, as the registry has it, or the first that ever did.
+"""Which stage made an artifact: by the run's name for it, by the registry, or the first stage that ever made it.
 
-Most stages make new bytes, and whoever made the same bytes did the same work. A stage that hands on what it was given
-(adopt, or select where the input wins) is told apart by run and stage: the digest alone would lead back to itself.
+Most stages make new bytes, and stages that made the same bytes did the same work. A stage that passes on its input
+(adopt, or select if the input wins) is identified by run and stage: the digest alone would lead back to itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from components.runtime.lineage.registry import versions
 Entry = dict[str, Any]
 Item = dict[str, Any]
 IN_STORE = ("artifact:", "models:")
-"""How sources begin that name what the store has."""
+"""Prefixes of sources that name something in the store."""
 _REGISTERED = re.compile(r"models:/*(?P<name>[^@/]+)(?:@(?P<alias>.+)|/(?P<version>\d+))?")
 
 
@@ -28,13 +28,13 @@ def made(entry: Entry) -> dict[str, list[str]]:
 
 
 def handed_on(entry: Entry) -> set[str]:
-    """Return the digests that a stage was given and gave."""
+    """Return the digests that are both inputs and outputs of a stage."""
     given = {item["digest"] for items in entry["inputs"].values() for item in items}
     return given & {output["digest"] for output in entry["outputs"].values()}
 
 
 def stage_id(entry: Entry) -> str:
-    """Return the id of a stage in a lineage graph: its work, or which run it was where it only handed on."""
+    """Return the id of a stage in a lineage graph: its fingerprint, plus run and stage if it passed on an input."""
     place = f"{entry['run_id']}/{entry['stage']}"
     if not entry["fingerprint"]:
         return f"stage:{place}"
@@ -53,8 +53,8 @@ class Producers:
     ) -> Entry | None:
         """Return what made an artifact in the named stage of a run, or else the first stage ever that made it.
 
-        Among stages that only handed it on, those count that started before the time `before` (ISO 8601); with `strict`
-        among all, for bytes that came from outside and that some stage may have made later.
+        Of stages that only passed it on, only those that started before the time `before` (ISO 8601) count; with
+        `strict` that holds for all stages, for bytes from outside that some stage may have made later.
         """
         entry = self._ledger.stage(run_id, stage) if run_id and stage else None
         if entry and digest in made(entry):
@@ -70,7 +70,7 @@ class Producers:
         return min(chosen, key=lambda entry: (entry["started"], entry["fingerprint"]), default=None)
 
     def of_input(self, entry: Entry, item: Item) -> Entry | None:
-        """Return what made an input of a stage, as the stage named it; None for data from outside."""
+        """Return what made an input of a stage, resolved by its source; None for data from outside."""
         stage = self.upstream(entry, item)
         if stage is not None:
             return self.named(item["digest"], entry["run_id"], stage, entry["started"])
@@ -86,7 +86,7 @@ class Producers:
         return stage if stage in self._planned[run] else None
 
     def origin(self, entry: Entry) -> Entry:
-        """Return the entry of the work that really ran: for a cache hit, that of the run whose work it reuses."""
+        """Return the entry of the work that really ran: for a cache hit, that of the run that it reuses."""
         producer = entry.get("produced_by")
         if not producer or handed_on(entry):
             return entry

@@ -1,4 +1,4 @@
-"""How people name an artifact: digest or its beginning, run:stage.port, or a registered model."""
+"""How people name an artifact: a digest or its prefix, run:stage.port, or a registered model."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ DIGEST_LENGTH = 64
 
 @dataclass(frozen=True)
 class Reference:
-    """An artifact, and in which run it was named, where the name says so."""
+    """An artifact, and the run and stage that its name refers to, if any."""
 
     digest: str
     run_id: str | None = None
     stage: str | None = None
     registered: dict[str, Any] | None = None
-    """The registry's record, when a registered model was named."""
+    """The registry's record, if a registered model was named."""
 
 
 def without_scheme(text: str) -> str:
-    """Return models:/name@alias and artifact:digest, as recipes spell their inputs, in the words of this module."""
+    """Return recipe inputs models:/name@alias and artifact:digest without scheme, as this module expects."""
     scheme, _, rest = text.partition(":")
     is_uri = (scheme == "models" and rest.startswith("/")) or (scheme == "artifact" and PREFIX.match(rest))
-    return rest.lstrip("/") if is_uri else text  # a run, too, may be called "models"
+    return rest.lstrip("/") if is_uri else text  # a run may also be called "models"
 
 
 def resolve_reference(ledger: Ledger, text: str) -> Reference:
-    """Return what "name", "name@alias", "name/version", "run:stage.port", a digest or its beginning means.
+    """Resolve "name", "name@alias", "name/version", "run:stage.port", a digest or its prefix.
 
-    Raises UnknownName with near misses, or InputError when it means several things.
+    Raises UnknownName with near misses, or InputError if it is ambiguous.
     """
     if ":" in text:
         return _by_port(ledger, text)
@@ -68,7 +68,7 @@ def _by_port(ledger: Ledger, text: str) -> Reference:
 
 
 def _digests(ledger: Ledger, prefix: str) -> list[str]:
-    """Return the artifacts whose digest begins so: those that stages made, or else those that were brought in."""
+    """Return the artifacts whose digest has this prefix: those that stages made, or else imported ones."""
     if len(prefix) == DIGEST_LENGTH and ledger.store.has(prefix):
         return [prefix]
     made = ledger.store.names(f"producers/{prefix}")

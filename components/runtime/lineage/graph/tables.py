@@ -1,4 +1,4 @@
-"""A comparison of runs as tables for terminals; imported only when a person looks."""
+"""A comparison of runs as terminal tables; imported only for output to people."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from components.runtime.lineage.graph.compare import Comparison
 
 
 def comparison_tables(comparison: Comparison) -> Group:
-    """Return one table for each kind of difference; kinds without any are left out."""
+    """Return one table per kind of difference, without empty ones."""
     plain = {"Stages": comparison.stages, "Parameters": comparison.params, "Code": comparison.code}
     tables = [_table(title, rows, comparison, _text) for title, rows in plain.items() if rows]
     if measured := [row for row in comparison.metrics if row["a"] != row["b"]]:
@@ -44,7 +44,7 @@ def _text(value: Any) -> str:
 
 
 def _number(measured: dict[str, Any] | None) -> str:
-    """Return "0.61 (0.55 to 0.67)", or the bare value where no interval was measured."""
+    """Return "0.61 (0.55 to 0.67)", or the bare value if no interval was measured."""
     if measured is None:
         return ""
     text = f"{measured['value']:.4g}"

@@ -1,4 +1,4 @@
-"""The lineage graph as a tree for terminals; imported only when a person looks."""
+"""The lineage graph as a terminal tree; imported only for output to people."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHORT = 12
 
 
 def lineage_tree(graph: Graph) -> Tree:
-    """Return the graph as a rich tree from its root; what comes up again is named, and not unfolded again."""
+    """Return the graph as a rich tree from its root; repeated nodes are named, but not expanded again."""
     steps: dict[str, list[tuple[str, str]]] = {}
     for source, target, port in graph.edges:
         near, far = (target, source) if graph.direction == ANCESTORS else (source, target)
@@ -25,7 +25,7 @@ def lineage_tree(graph: Graph) -> Tree:
     tree = Tree(_label(graph.nodes[graph.root], ""))
     seen = {graph.root}
     stack = [(tree, *step) for step in reversed(steps.get(graph.root, ()))]
-    while stack:  # in the order of the page, so that "as above" is above
+    while stack:  # in display order, so that "as above" is above
         branch, node_id, port = stack.pop()
         if node_id in seen and steps.get(node_id):
             branch.add(f"{_name(graph.nodes[node_id], port)} [dim](as above)[/dim]")
@@ -65,7 +65,7 @@ def _stage_facts(node: Node) -> str:
 
 
 def _short(value: Any) -> str:
-    """Return a parameter's value as a person reads it at a glance."""
+    """Return a parameter's value shortened for display."""
     text = " ".join(str(value).split())
     if len(text) <= MAX_VALUE:
         return text
