@@ -1,4 +1,4 @@
-"""The sandbox: everything that evaluates what a model wrote does so in here. See README.md."""
+"""The sandbox: everything that evaluates model output runs in here. See README.md."""
 
 from components.runtime.sandbox.inside import programs
 from components.runtime.sandbox.reply import Limits, NoSandbox, Reply, Status

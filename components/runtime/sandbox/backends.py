@@ -1,4 +1,4 @@
-"""Which backend this machine allows: found out by starting one and running something in it."""
+"""Which backend this machine allows, determined by starting one and running something in it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ os.register_at_fork(after_in_child=_renew_lock)  # another thread may have held 
 
 
 def wanted_backends() -> tuple[str, ...]:
-    """Return the backends that may be tried, best first; InputError for a setting that names none."""
+    """Return the backends to try, best first; InputError for an invalid setting."""
     setting = os.environ.get(SETTING, "auto") or "auto"
     if setting == "auto":
         return BACKENDS
@@ -41,7 +41,7 @@ def wanted_backends() -> tuple[str, ...]:
 
 
 def usable_backend() -> str:
-    """Return the best backend that works here, tried once per process; NoSandbox where none does."""
+    """Return the best backend that works here, tried once per process; NoSandbox if none does."""
     wanted = wanted_backends()
     with _lock:
         key = ",".join(wanted)
@@ -51,7 +51,7 @@ def usable_backend() -> str:
 
 
 def start(backend: str, modules: Sequence[str], tools: Sequence[str]) -> ForkServer:
-    """Start a server; NoStart with the reason when the backend does not work."""
+    """Start a server; NoStart with the reason if the backend does not work."""
     try:
         return ForkServer(launch(backend, modules, tools))
     except MissingProgram as error:

@@ -1,7 +1,7 @@
-"""A control group around a sandbox, where this process may make one (version 1 or 2): memory and number of processes.
+"""A control group around a sandbox, if this process may create one (version 1 or 2): memory and number of processes.
 
-Never counted on: the limits of the processes themselves and the server's watch hold without it too. It closes the gap
-between two looks of the watch, and bounds root's processes, which have no limit of their own outside of namespaces.
+Never relied on: the limits of the processes themselves and the server's watch hold without it, too. It closes the gap
+between two checks of the watch, and bounds root's processes, which have no limit of their own outside namespaces.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ControlGroup:
         return ["/bin/sh", "-c", MOVE_LINE, "sh", *command]
 
     def add(self, pid: int) -> None:
-        """Move a process in; it stays where it is when that is refused."""
+        """Move a process into the group; ignore a refusal."""
         for folder in self._folders:
             with contextlib.suppress(OSError):
                 (folder / "cgroup.procs").write_text(str(pid))
@@ -54,12 +54,12 @@ class ControlGroup:
         self._base, self._set = int(self._read(USAGE_FILES) or 0), None
 
     def free(self) -> None:
-        """Lift the limit on memory, for imports; that of the next run is set again."""
+        """Lift the memory limit for imports; the next run sets it again."""
         self._write(MEMORY_FILES, UNLIMITED_BYTES)
         self._set = None
 
     def bound(self, memory: int, processes: int) -> None:
-        """Set the limits of the next run; what the idle server holds comes on top."""
+        """Set the limits of the next run, plus what the idle server holds."""
         if self._set == (memory, processes):
             return
         self._write(MEMORY_FILES, self._base + memory + SLACK_BYTES)
@@ -103,7 +103,7 @@ class ControlGroup:
 
 
 def make_group() -> ControlGroup | None:
-    """Return a new group, or None where none can be made."""
+    """Return a new group, or None if none can be created."""
     if not os.access("/bin/sh", os.X_OK):
         return None
     name = f"{PREFIX}{os.getpid()}-{next(_numbers)}"

@@ -24,15 +24,15 @@ class ChannelClosed(Exception):
 
 
 class ChannelSilent(Exception):
-    """The other side said nothing in time."""
+    """The other side did not reply in time."""
 
 
 class ProtocolError(Exception):
-    """The other side sent something that is no frame."""
+    """The other side sent an invalid frame."""
 
 
 def frame(body: dict[str, Any]) -> bytes:
-    """Return a request's bytes without its nonce; TypeError or ValueError for what is no JSON, or too much."""
+    """Return a request's bytes without its nonce; TypeError or ValueError if it is not JSON or too large."""
     try:
         raw = json.dumps(body).encode()
     except RecursionError:

@@ -1,4 +1,4 @@
-"""Our side of one fork server: started, asked, and ended as a whole."""
+"""Our side of one fork server: start it, send requests, end it as a whole."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ MAX_DETAIL = 4096
 
 
 class NoStart(Exception):
-    """A server that did not come up; the text says why."""
+    """A server did not start; the text gives the reason."""
 
 
 class OutOfMemory(Exception):
-    """The server ended with a run that used up the memory of both."""
+    """The server ended together with a run that exhausted their shared memory."""
 
 
 class ForkServer:
@@ -102,7 +102,7 @@ class ForkServer:
         return head, value, stdout
 
     def stop(self) -> None:
-        """End everything in the sandbox; after this returns nothing of it runs."""
+        """End everything in the sandbox; nothing of it runs after this returns."""
         if self._process.poll() is None:
             if self._inside is not None:
                 with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""A sandbox: runs trusted functions on what a model wrote, each in a process that sees and reaches nothing else."""
+"""A sandbox: runs trusted functions on model output, each in an isolated process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from components.runtime.sandbox.values import NotPlain, decode
 from components.runtime.sandbox.visible import package_paths
 
 TRIES = 2
-"""A server that is gone is made anew once: a run that ends two of them has ended itself."""
+"""A server that ended is restarted once: if a run ends two servers, the run is at fault."""
 
 _open: weakref.WeakSet[Sandbox] = weakref.WeakSet()
 
@@ -27,7 +27,7 @@ _open: weakref.WeakSet[Sandbox] = weakref.WeakSet()
 class Sandbox:
     """Warm fork servers with the same preloaded libraries; use from any thread, and after a fork.
 
-    Up to `servers` runs go on at once, each server is started when one more is needed.
+    Up to `servers` runs are concurrent; each server is started when it is first needed.
     """
 
     def __init__(self, preload: Sequence[str] = (), tools: Sequence[str] = (), servers: int | None = None) -> None:
@@ -42,7 +42,7 @@ class Sandbox:
         return backends.usable_backend()
 
     def call(self, function: str, argument: Any = None, limits: Limits | None = None) -> Reply:
-        """Run `module:function` on a JSON argument in a fresh confined process, and say what came of it.
+        """Run `module:function` on a JSON argument in a fresh confined process, and return the outcome.
 
         The function is trusted code of ours that may evaluate hostile text; its module is imported by the server
         before the clock runs. NoSandbox when this machine offers none; ValueError or TypeError for an argument that
@@ -69,7 +69,7 @@ class Sandbox:
                     return Reply(Status.MEMORY, detail="it used up the memory of its sandbox")
                 except (ChannelClosed, ProtocolError):
                     slot.drop()
-                except BaseException:  # interrupted half way: what comes next would be an answer to this
+                except BaseException:  # interrupted midway: the next reply would belong to this request
                     slot.drop()
                     raise
         return Reply(Status.DIED, detail="its sandbox ended with it, twice")

@@ -1,4 +1,4 @@
-"""Plain JSON values across the wall: encoded inside, decoded outside with bounds on depth, size and numbers."""
+"""Plain JSON values across the sandbox boundary: encoded inside, decoded outside with bounds on depth, size, numbers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def encode(value: Any) -> bytes:
 
 
 def decode(raw: bytes) -> Any:
-    """Return the value of bytes that nobody vouches for; NotPlain when they are no bounded JSON value.
+    """Return the value of untrusted bytes; NotPlain if they are not a bounded JSON value.
 
     The caller bounds the size. NaN, infinities, numbers too large for a float, nesting beyond MAX_DEPTH and text
-    that is no Unicode are refused, so that nothing downstream stumbles over them.
+    that is not Unicode are refused, so that they break nothing downstream.
     """
     try:
         value = json.loads(raw.decode(), parse_constant=_refuse)

@@ -1,4 +1,4 @@
-"""What of the file system a sandbox sees: Python, its libraries and this package's code; nothing else."""
+"""The part of the file system that a sandbox sees: Python, its libraries and this package's code; nothing else."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def search_path(modules: Iterable[str]) -> list[str]:
 
 
 def package_paths(modules: Iterable[str]) -> list[str]:
-    """Return the folders or files of the modules' top packages, where they lie outside of the site folders."""
+    """Return the folders or files of the modules' top packages that are outside the site folders."""
     found = []
     for name in dict.fromkeys(module.partition(".")[0] for module in modules):
         if name == "components":

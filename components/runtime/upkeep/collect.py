@@ -125,7 +125,7 @@ def _used_since(store: Store, known: set[str]) -> set[str]:
     known |= fresh
     found: set[str] = set()
     for key in fresh:
-        found.update(DIGEST.findall(f"{key} {read_or_copy(store, key)}"))  # may find more than artifacts, which is harmless
+        found.update(DIGEST.findall(f"{key} {read_or_copy(store, key)}"))  # also finds other digests, which is harmless
     return found
 
 

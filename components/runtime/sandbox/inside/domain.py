@@ -34,7 +34,7 @@ MAX_ENTRIES = 4096
 
 
 class NotEnded(Exception):
-    """Something that a run had started could not be ended: the whole sandbox has to."""
+    """Something that a run started could not be ended, so the whole sandbox must end."""
 
 
 class Domains(Cell):
@@ -91,7 +91,7 @@ class Domains(Cell):
         return said.decode("utf-8", "replace") or status
 
     def written(self, limits: dict[str, Any]) -> str:
-        """Return what is too much in the scratch folder: no kernel bounds it here."""
+        """Return which limit the scratch folder exceeds: the kernel does not bound it here."""
         size, entries = measure(self._scratch, MAX_ENTRIES)
         if entries > MAX_ENTRIES:
             return f"it made more than {MAX_ENTRIES} files"

@@ -1,4 +1,4 @@
-"""A folder that a hostile program has filled: measured and emptied whatever its depth, names and modes."""
+"""A folder filled by a hostile program: measured and emptied regardless of its depth, names and modes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The system calls that Python does not offer, by ctypes."""
+"""System calls that Python does not offer, through ctypes."""
 
 from __future__ import annotations
 
