@@ -1,4 +1,4 @@
-"""How a sandbox is started by each backend."""
+"""How each backend starts a sandbox."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "TOKENIZERS_PARALLELISM": "false",
-    "OPENSSL_CONF": "/dev/null",  # node stops where its own may not be read
+    "OPENSSL_CONF": "/dev/null",  # node exits if it cannot read its own config
 }
 CACHE_BYTES = 256 << 20
 SCRATCH = "posttrain-sandbox-"
@@ -106,7 +106,7 @@ def _parents(paths: Sequence[str]) -> list[str]:
 
 
 def _sweep() -> None:
-    """Remove the scratch folders of processes that were killed before anybody watched over them."""
+    """Remove the scratch folders of processes that were killed before a guard watched them."""
     for old in Path(tempfile.gettempdir()).glob(f"{SCRATCH}*"):
         pid = old.name[len(SCRATCH) :].partition("-")[0]
         with contextlib.suppress(OSError):

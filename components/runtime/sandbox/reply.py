@@ -1,4 +1,4 @@
-"""What a run may use and what came of it."""
+"""Limits and outcome of a run."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ MOST = 1 << 50
 
 
 class Status(StrEnum):
-    """What came of one run."""
+    """Outcome of one run."""
 
     VALUE = "value"
     """The function returned; `value` is its JSON value."""
     RAISED = "raised"
-    """The function raised, or returned what is no JSON value; `detail` is "Type: text"."""
+    """The function raised, or returned a value that is not JSON; `detail` is "Type: text"."""
     TIMEOUT = "timeout"
     """Its time ran out."""
     MEMORY = "memory"
-    """It wanted more memory than its limit."""
+    """It exceeded its memory limit."""
     OUTPUT = "output"
-    """It printed or returned more than it may."""
+    """It printed or returned more than allowed."""
     DIED = "died"
-    """Its process ended without an answer, or sent something that is no answer."""
+    """Its process ended without an answer, or sent an invalid one."""
     BROKE = "broke"
-    """The sandbox itself is at fault: it could not start, or what it was to load cannot be imported."""
+    """The sandbox itself is at fault: it could not start, or could not import a requested module."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one run may use."""
+    """Limits of one run."""
 
     seconds: float = 5.0
-    """Wall-clock time of the run; imports of what is preloaded do not count."""
+    """Wall-clock time of the run, without preloaded imports."""
     memory_bytes: int = 512 * MIB
     """Memory of all its processes together, beyond what the preloaded libraries hold."""
     output_bytes: int = 64 << 10
-    """What it may print, and as much again for its value."""
+    """Limit of its printed output, and separately of its value."""
     processes: int = 16
     """Processes and threads that it may have at once."""
     file_bytes: int = 16 * MIB
@@ -67,4 +67,4 @@ class Reply:
 
 
 class NoSandbox(InputError):
-    """This machine lets nobody confine a process; the one line names the package and the setting."""
+    """This machine does not allow confining a process; the one-line message names the package and the setting."""

@@ -1,4 +1,4 @@
-"""Landlock by ctypes: what a process may touch, where it has no namespaces of its own."""
+"""Landlock through ctypes: what a process may access if it has no namespaces of its own."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Domain:
 
 
 def version() -> int:
-    """Return Landlock's version in this kernel, 0 where there is none."""
+    """Return this kernel's Landlock version, 0 if it has none."""
     try:
         return kernel.check(kernel.syscall(CREATE_RULESET, None, 0, ASK_VERSION), "landlock_create_ruleset")
     except OSError as error:

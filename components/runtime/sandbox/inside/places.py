@@ -1,4 +1,4 @@
-"""Places that both backends, or both sides of a sandbox, speak of."""
+"""Paths shared by both backends, or by both sides of a sandbox."""
 
 from __future__ import annotations
 

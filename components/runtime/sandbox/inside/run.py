@@ -1,4 +1,4 @@
-"""One run: the process in which a trusted function works on what a model wrote."""
+"""One run: the process in which a trusted function works on model output."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def set_limits(limits: dict[str, Any], base: dict[str, int], processes: int) -> 
 
 
 def answer(function: Function, argument: Any, most: int) -> NoReturn:
-    """Call the function, send what came of it, and end at once: no exit handler of anybody runs."""
+    """Call the function, send the outcome, and end at once, without running exit handlers."""
     kind, payload = _outcome(function, argument)
     for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
         try:

@@ -1,4 +1,4 @@
-"""The fork server: imports libraries once, then forks one confined run for each request. It runs no model's text."""
+"""The fork server: imports libraries once, then forks one confined run per request. It never runs model output."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 class Server:
-    """Answers requests one after the other."""
+    """Answers requests one at a time."""
 
     def __init__(self, cell: Cell, control: int, replies: int) -> None:
         self._cell, self._control, self._replies = cell, control, replies

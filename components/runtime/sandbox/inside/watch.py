@@ -1,4 +1,4 @@
-"""Watching one run: its answer, what it prints, its time, its memory."""
+"""Watching one run: its answer, output, time and memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS = {run.VALUE: "value", run.RAISED: "raised", run.MEMORY: "memory", run.OUT
 
 @dataclass
 class Outcome:
-    """What came of a run, as it goes to the reply."""
+    """Outcome of a run, for the reply."""
 
     status: str
     detail: str = ""
@@ -31,7 +31,7 @@ class Outcome:
 
 
 class ParentGone(Exception):
-    """Nobody waits for the answer any more."""
+    """No one waits for the answer any more."""
 
 
 class Watch:
@@ -51,7 +51,7 @@ class Watch:
             self._poll.register(descriptor, select.POLLIN)
 
     def outcome(self) -> Outcome:
-        """Return what came of the run; it and all that it started have ended then."""
+        """Return the outcome of the run, after it and everything it started have ended."""
         stopped = self._follow()
         seconds = time.monotonic() - self._began
         status = self._cell.end(self._started)
@@ -141,7 +141,7 @@ class Watch:
         return Outcome("died", f"ended with exit code {os.waitstatus_to_exitcode(status)} before it answered")
 
     def _over(self) -> Outcome | None:
-        """Look at all processes of the run: what they hold together, how many they are, what they have written."""
+        """Check all processes of the run: their total memory, their number, what they have written."""
         held = threads = 0
         for pid in descendants():
             try:
