@@ -1,4 +1,4 @@
-"""Tables in READMEs, written from the declarations: `python -m pipelines.docs` (make docs) renews them."""
+"""Tables in READMEs, generated from the declarations: `python -m pipelines.docs` (make docs) renews them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""posttrain: the command line. Exit codes: 0 well, 1 failed, 2 bad input, 3 waits for approval, 130 interrupted."""
+"""posttrain: the command line. Exit codes: 0 success, 1 failed, 2 bad input, 3 needs approval, 130 interrupted."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             return _carry_out(argv)
         finally:
-            sys.stdout.flush()  # here, where a failure can still be told
-    except BrokenPipeError:  # `posttrain list | head`: whoever read has seen enough
+            sys.stdout.flush()  # here, where a failure can still be reported
+    except BrokenPipeError:  # `posttrain list | head`: the reader has closed the pipe
         _drop_output()
         return 0
     except OSError as error:
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _carry_out(argv: Sequence[str] | None) -> int:
     try:
         arguments = parse(argv)
-    except PosttrainError as error:  # a package that registers what cannot be
+    except PosttrainError as error:  # a package that registers something invalid
         print(f"posttrain: {error}", file=sys.stderr)
         return error.exit_code
     module, _, function = arguments.handler.partition(":")
@@ -50,9 +50,9 @@ def _carry_out(argv: Sequence[str] | None) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         raise
-    except Exception as error:  # the process boundary: people get one line, developers a traceback when they ask for it
+    except Exception as error:  # the process boundary: users get one line, developers a traceback on request
         if isinstance(error, OSError) and error.filename is None:
-            print(flush=True)  # raises again where it was the output that failed
+            print(flush=True)  # raises again if the output itself failed
         if os.environ.get(DEBUG):
             raise
         text = " ".join(str(error).split()) or "no message"
@@ -70,11 +70,11 @@ def _refuse(error: PosttrainError, arguments: argparse.Namespace) -> int:
     if vars(arguments).get("json"):
         print_json({"problems": problems_json(error)})
         return error.exit_code
-    # lines that begin with file:line:column are left as they are, so that editors can jump there
+    # lines that begin with file:line:column stay unchanged, so that editors can jump there
     print(str(error) if isinstance(error, RecipeErrors) else f"posttrain: {error}", file=sys.stderr)
     return error.exit_code
 
 
 def _drop_output() -> None:
-    """Let what is still to be written go nowhere, so that the interpreter's end does not fail on it again."""
+    """Discard unwritten output, so that the interpreter's exit does not fail on it again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""posttrain airflow: an Airflow of one's own, and the pools that recipes need in any."""
+"""posttrain airflow: a local Airflow, and the pools that recipes need in any Airflow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def up(arguments: argparse.Namespace) -> int:
 
 
 def init(arguments: argparse.Namespace) -> int:
-    """Create the pools that Airflow lacks; those that are there stay as they are."""
+    """Create the pools that Airflow lacks; existing ones stay unchanged."""
     from pipelines.engines.airflow.client import Account, Client
     from pipelines.engines.airflow.deployment import Deployment
     from pipelines.engines.airflow.pools import create_pools

@@ -1,4 +1,4 @@
-"""posttrain approve: a person's decision on a stage, for every engine."""
+"""posttrain approve: record a person's decision on a stage, for every engine."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def approve(arguments: argparse.Namespace) -> int:
 
 
 def _engine(entry: Mapping[str, Any]) -> Engine | None:
-    """Return the engine of a run; None where its package is no longer installed, or broken."""
+    """Return the engine of a run; None if its package is no longer installed, or is broken."""
     from pipelines.engines.registry import find_engine
 
     try:

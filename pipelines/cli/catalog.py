@@ -1,4 +1,4 @@
-"""Commands on what recipes can use: components and operators, shown from their own declarations."""
+"""Commands that list what recipes can use: components and operators, from their declarations."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def components(arguments: argparse.Namespace) -> int:
 
 
 def component_json(component: Component, origin: str) -> dict[str, Any]:
-    """Return a component as scripts read it; "params" is a JSON schema."""
+    """Return a component as JSON for scripts; "params" is a JSON schema."""
     return {
         "name": component.name,
         "summary": component.summary,
@@ -85,12 +85,12 @@ def _slot(name: str) -> Slot:
 
 
 def _all_slots() -> dict[str, Slot]:
-    """Return name -> slot: those of this tree, and those that stand in the parameters of components from elsewhere."""
+    """Return name -> slot: this tree's slots, and those in the parameters of components from other packages."""
     known, found = registry.components(), dict(registry.slots())
     for name in known.names():
         try:
             component: Component = known.get(name)
-        except InputError:  # `posttrain components` tells why
+        except InputError:  # `posttrain components` reports why
             continue
         for slot in _slots_in(component.params):
             found.setdefault(slot.name, slot)
@@ -109,7 +109,7 @@ def _slots_in(annotation: Any) -> Iterator[Slot]:
 
 
 def _print_slot(slot: Slot) -> None:
-    """Say what the operators of a slot are given and return."""
+    """Print what the operators of a slot take and return."""
     unsaid = f"; {slot.default} where nothing is said" if slot.default else ""
     print(f"slot {slot}: {slot.summary} ({'a list, in order' if slot.many else 'one operator'}{unsaid})")
     print(f"{slot.call}\n" if slot.call else "")
@@ -169,7 +169,7 @@ def _type_text(info: FieldInfo) -> str:
 def _annotation_text(annotation: Any) -> str:
     if annotation is type(None):
         return "null"
-    if get_origin(annotation) is Annotated:  # bounds are told by the documentation, not by the type
+    if get_origin(annotation) is Annotated:  # the documentation gives the bounds, not the type
         plain, *metadata = get_args(annotation)
         slot = next((f"{part} " for part in metadata if isinstance(part, Slot)), "")
         return _annotation_text(plain).replace("operator", f"{slot}operator")

@@ -1,4 +1,4 @@
-"""posttrain compile: a recipe as a file that another orchestrator takes."""
+"""posttrain compile: write a recipe as a file for another orchestrator."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def compile_file(arguments: argparse.Namespace) -> int:
 
 
 def compiled(arguments: argparse.Namespace, store: str | None) -> str:
-    """Return the pipeline that the arguments ask for; raise InputError where kfp is not installed."""
+    """Return the requested pipeline; raise InputError if kfp is not installed."""
     from pipelines.engines.kubeflow.engine import KubeflowEngine
     from pipelines.recipe.recipe import load_recipe
 
@@ -39,7 +39,7 @@ def compiled(arguments: argparse.Namespace, store: str | None) -> str:
 
 
 def store_default(arguments: argparse.Namespace) -> str | None:
-    """Return the store that runs use unless they name another: the one given, or a bucket of the environment."""
+    """Return the default store of the pipeline's runs: the given one, or a bucket from the environment."""
     given: str | None = arguments.store
     if given is not None:
         return given

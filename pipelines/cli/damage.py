@@ -1,4 +1,4 @@
-"""Damage that a command on finished runs meets: a line each, with what to do, and exit code 1."""
+"""Damage found by a command on finished runs: one line each, with what to do, and exit code 1."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 READERS = 8
 MOST = 500
-"""Artifacts of one command that are looked at; `posttrain verify` reads them all."""
+"""Most artifacts that one command checks; `posttrain verify` reads them all."""
 
 
 def damage_lines(store: Store, digests: Mapping[str, str]) -> list[str]:
-    """Return a line for each artifact (digest -> what it is to people) that a look finds damaged, and what to do."""
+    """Return a line for each damaged artifact (digest -> display name), found by a quick check, and what to do."""
 
     def look(item: tuple[str, str]) -> str | None:
         digest, what = item

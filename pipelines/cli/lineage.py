@@ -21,7 +21,7 @@ def lineage(arguments: argparse.Namespace) -> int:
 
     store, reference = store_of(arguments), without_scheme(arguments.reference)
     run, mark, output = reference.partition(":")
-    if mark:  # every command takes "latest" and a recipe's name for a run
+    if mark:  # every command accepts "latest" and a recipe's name as a run
         reference = f"{run_of(store, run)}:{output}"
     walk = descendants if arguments.descendants else ancestors
     graph = walk(store, reference)
@@ -39,7 +39,7 @@ def lineage(arguments: argparse.Namespace) -> int:
 
 
 def _sync(arguments: argparse.Namespace) -> int:
-    """Deliver what waits in the spool; the exit code is 1 if something still waits or was refused."""
+    """Deliver the spool's pending events; the exit code is 1 if an event is still pending or was refused."""
     from components.runtime.lineage.delivery.deliver import sync
     from components.runtime.lineage.delivery.target import tracking_uri, without_credentials
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def methods(arguments: argparse.Namespace) -> int:
-    """List all methods, or show one: where it comes from, what sets it apart, whether it runs and reproduces."""
+    """List all methods, or show one: its source, what distinguishes it, whether it runs and reproduces."""
     from pipelines.methods.methods import find_method, list_methods
 
     if arguments.slug is not None:
@@ -74,7 +74,7 @@ def cite(paper: str) -> str:
 
 
 def coordinates(slots: dict[str, Any]) -> str:
-    """Return a method's slots as names, those that most methods share left out."""
+    """Return the names of a method's slots, without the ones that most methods share."""
     from components.rl.slots import step_slots
 
     shown = []
@@ -117,7 +117,7 @@ def diff(arguments: argparse.Namespace) -> int:
 
 
 def reproduce(arguments: argparse.Namespace) -> int:
-    """Run a method's reproduction on some seeds and print the effect with its verdict; 0 whatever the verdict."""
+    """Run a method's reproduction on some seeds and print the effect with its verdict; exits 0 on any verdict."""
     from pipelines.engines.engine import RunOptions
     from pipelines.engines.start import start_run
     from pipelines.methods.methods import method_file
@@ -135,7 +135,7 @@ def reproduce(arguments: argparse.Namespace) -> int:
         raise InputError(f"recipe {recipe.name!r} has no 'hallmark', so there is nothing to reproduce")
     store = store_of(arguments)
     slug = Path(arguments.slug).stem
-    file = method_file(slug, recipe) if arguments.record else None  # before hours of work, not after
+    file = method_file(slug, recipe) if arguments.record else None  # check before hours of work, not after
     options = RunOptions(new=arguments.new, jobs=arguments.jobs)
     plan, result = start_run(recipe, store, engine="local", options=options, quiet_stdout=True)
     if result.exit_code:
@@ -154,7 +154,7 @@ def reproduce(arguments: argparse.Namespace) -> int:
 
 
 def _recipe(slug: str) -> str:
-    """Return the recipe of a method: its name below recipes/methods, or a path as it is."""
+    """Return the recipe of a method: its name below recipes/methods, or a path unchanged."""
     is_path = slug.endswith((".yaml", ".yml"))
     return slug if is_path or slug.startswith(METHODS) else f"{METHODS}{slug}"
 
@@ -188,7 +188,7 @@ def effect_text(entry: dict[str, Any]) -> str:
 
 
 def claim_text(entry: dict[str, Any]) -> str:
-    """Return what was claimed of an effect: "higher", "method / baseline - 1 lower by 0.1"."""
+    """Return the claim about an effect: "higher", "method / baseline - 1 lower by 0.1"."""
     effect = "" if entry["effect"] == "method - baseline" else f"{entry['effect']} "
     words = {"not_lower": "not lower", "not_higher": "not higher"}
     margin = f" by {entry['margin']:g}" if entry["margin"] else ""

@@ -18,7 +18,7 @@ def print_json(value: Any) -> None:
 
 
 def problems_json(error: PosttrainError) -> list[dict[str, Any]]:
-    """Return what is wrong as scripts read it; with its place, for each mistake of a recipe."""
+    """Return errors as JSON for scripts; each mistake of a recipe with its source location."""
     from pipelines.language.problems import RecipeErrors
 
     if not isinstance(error, RecipeErrors):
@@ -30,7 +30,7 @@ def problems_json(error: PosttrainError) -> list[dict[str, Any]]:
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "") -> None:
-    """Print rows under headers: drawn by rich in a terminal, as aligned plain columns otherwise."""
+    """Print rows under headers: with rich in a terminal, as aligned plain columns otherwise."""
     if sys.stdout.isatty():
         _draw(headers, rows, title)
         return
@@ -42,7 +42,7 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, title:
 
 
 def print_rich(renderable: Any) -> None:
-    """Print what rich draws; without colours, and as wide as it likes, when piped."""
+    """Print a rich renderable; without colours and at any width when piped."""
     from rich.console import Console
 
     Console(width=None if sys.stdout.isatty() else PIPED_WIDTH).print(renderable)

@@ -1,4 +1,4 @@
-"""The commands and their options. Imports nothing heavy: `posttrain --help` must come at once."""
+"""The commands and their options. Imports nothing heavy: `posttrain --help` must be instant."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ first steps:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Answers a misspelt command with the near miss, and every mistake with one line and exit code 2."""
+    """Reports a misspelt command with its nearest match, and every mistake in one line with exit code 2."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"posttrain: {message} (see {self.prog} --help)\n")
@@ -36,7 +36,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
-    """Return the command line's arguments; of those that nothing takes, the command's own parser tells."""
+    """Return the command line's arguments; the command's own parser reports unknown ones."""
     arguments, unknown = build_parser().parse_known_args(argv)
     if unknown:
         arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}{arguments.instead}")
@@ -44,7 +44,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Return the parser; each command sets `handler`, the "module:function" that carries it out."""
+    """Return the parser; each command sets `handler`, the "module:function" that runs it."""
     parser = _Parser(
         prog="posttrain",
         description=DESCRIPTION,
@@ -224,7 +224,7 @@ def _recipe(parser: argparse.ArgumentParser, nargs: str | None = None) -> None:
 
 
 def _engine(parser: argparse.ArgumentParser, default: str | None, text: str) -> None:
-    # the names of packages' engines are looked up when they are shown or checked, not for every command
+    # engine names from packages are looked up when shown or checked, not for every command
     parser.add_argument("--engine", metavar="ENGINE", choices=EngineNames(), default=default, help=text)
 
 

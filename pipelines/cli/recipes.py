@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def validate(arguments: argparse.Namespace) -> int:
-    """Check recipes; every mistake of every one is shown, and the exit code is 2 if there is any."""
+    """Check recipes; show every mistake of each; the exit code is 2 if there is any."""
     results = [_validate(name, arguments) for name in arguments.recipe]
     if arguments.json:
         print_json(results[0] if len(results) == 1 else results)
@@ -50,7 +50,7 @@ def _validate(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def plan(arguments: argparse.Namespace) -> int:
-    """Show what a run would do now; nothing is run and nothing is written."""
+    """Show what a run would do now, without running or writing anything."""
     from pipelines.plan.forecast import forecast
     from pipelines.plan.plan import build_plan
 
@@ -70,7 +70,7 @@ def plan(arguments: argparse.Namespace) -> int:
 
 
 def _checked_engine(name: str | None, planned: Plan, store: Store) -> Engine | None:
-    """Return the engine that was named, if any; raise InputError for what it cannot do of the plan."""
+    """Return the named engine, if any; raise InputError for what the plan needs and it cannot do."""
     if name is None:
         return None
     from pipelines.engines.engine import RunOptions
@@ -83,7 +83,7 @@ def _checked_engine(name: str | None, planned: Plan, store: Store) -> Engine | N
 
 
 def plan_json(planned: Plan, stages: Sequence[StageForecast]) -> dict[str, Any]:
-    """Return a plan as scripts read it."""
+    """Return a plan as JSON for scripts."""
     recipe = planned.recipe
     return {
         "recipe": recipe.name,
@@ -166,7 +166,7 @@ def _print_plan(planned: Plan, stages: Sequence[StageForecast]) -> None:
 
 
 def _print_memory(recipe: Recipe) -> None:
-    """Say what the stages are estimated to take, the largest of each pool."""
+    """Print the estimated memory of the stages, the largest of each pool."""
     largest: dict[tuple[str, str], Fit] = {}
     for fit in (fit for fits in memory_fits(recipe).values() for fit in fits):
         key = fit.pool, fit.where
@@ -193,7 +193,7 @@ def _conditions(stage: StageForecast) -> str:
 
 
 def _fallbacks(forecast: StageForecast, stage: Stage) -> list[str]:
-    """Return what a stage takes in the place of another, as far as that is known."""
+    """Return which inputs a stage takes instead of others, where known."""
     found = []
     for port, references in forecast.job.inputs.items():
         left = forecast.inputs.get(port, ())

@@ -21,7 +21,7 @@ DIGEST_LENGTH = 12
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run a recipe; the exit code says how it ended."""
+    """Run a recipe; the exit code is its outcome."""
     terminate_like_interrupt()
     from pipelines.engines.engine import RunOptions
     from pipelines.engines.start import start_run
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def list_all(arguments: argparse.Namespace) -> int:
-    """List recipes and runs, or only one kind."""
+    """List recipes and runs, or one of the two."""
     found: dict[str, list[dict[str, Any]]] = {}
     if arguments.what != "runs":
         found["recipes"] = _recipes()
@@ -82,7 +82,7 @@ def _recipes() -> list[dict[str, Any]]:
 
 
 def _print_recipes(recipes: list[dict[str, Any]]) -> None:
-    """Print recipes; those that reproduce a method are counted, since `posttrain methods` lists them."""
+    """Print recipes; method reproductions are only counted, since `posttrain methods` lists them."""
     from pipelines.language.find import METHODS
 
     shown = [recipe for recipe in recipes if not recipe["name"].startswith(METHODS)]
@@ -114,7 +114,7 @@ def _print_runs(runs: list[dict[str, Any]], total: int) -> None:
 
 
 def show(arguments: argparse.Namespace) -> int:
-    """Show one run: its stages, their metrics and where their outputs lie."""
+    """Show one run: its stages, their metrics and where their outputs are."""
     from components.runtime.ledger.ledger import load_run
     from components.runtime.ledger.shown import show_json
 
@@ -182,7 +182,7 @@ def compare(arguments: argparse.Namespace) -> int:
 
 
 def report(arguments: argparse.Namespace) -> int:
-    """Make a run's report from the store and say where it lies; copy it when asked to."""
+    """Make a run's report from the store and print its path; copy it on request."""
     from pipelines.report.page import build_report
 
     store = store_of(arguments)

@@ -1,4 +1,4 @@
-"""posttrain stage: one job from its description file, as a container runs it."""
+"""posttrain stage: run one job from its description file, as a container does."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 
 
 def stage(arguments: argparse.Namespace) -> int:
-    """Run the job and return its exit code; progress goes to stdout, one JSON object a line."""
+    """Run the job and return its exit code; progress goes to stdout, one JSON object per line."""
     from components.runtime.job.job_file import read_job
 
     job = read_job(arguments.file)

@@ -1,4 +1,4 @@
-"""SIGTERM, as service managers and time limits send it, ends a command like Ctrl-C: in order, and resumable."""
+"""SIGTERM, sent by service managers and time limits, ends a command like Ctrl-C: orderly and resumable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which store a command works on, and which run of it is meant."""
+"""Which store a command works on, and which run in it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ LATEST = "latest"
 
 
 def store_of(arguments: argparse.Namespace) -> Store:
-    """Return the store of --store, of the environment, or the one in the working directory."""
+    """Return the store named by --store or the environment, or the one in the working directory."""
     from components.runtime.store import open_store
 
     default = default_store()
-    # an empty --store is a script's unset variable: refused by open_store, never another place than was meant
+    # an empty --store is a script's unset variable: open_store refuses it rather than using another store
     return open_store(default if arguments.store is None else arguments.store)
 
 
@@ -41,7 +41,7 @@ def run_of(store: Store, text: str) -> str:
     if text in ids:
         return text
     found = [run_id for run_id in ids if text and run_id.startswith(text)]
-    # a run's id begins with its recipe; a look at the records of all is for ids that some other program gave
+    # a run's id begins with its recipe; all records are read only for ids from other programs
     newest = next((run_id for run_id in found if _recipe(ledger, run_id) == text), None)
     if newest is None and not found:
         newest = next((run["run_id"] for run in list_runs(store) if run["recipe"] == text), None)

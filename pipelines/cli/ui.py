@@ -24,7 +24,7 @@ POLL_SECONDS = 0.2
 
 
 def ui(arguments: argparse.Namespace) -> int:
-    """Start the MLflow server in the foreground, print its address when it answers, and end with it."""
+    """Run the MLflow server in the foreground, print its address once it answers, and exit with it."""
     terminate_like_interrupt()
     store = store_of(arguments)
     uri = tracking_uri(store)
@@ -45,9 +45,9 @@ def ui(arguments: argparse.Namespace) -> int:
 
 
 def server_process(uri: str, port: int) -> tuple[list[str], dict[str, str]]:
-    """Return the command of MLflow's server and the variables that it needs.
+    """Return the MLflow server's command and the variables that it needs.
 
-    Every user of the machine can read a command line, and the address of a database may hold its password.
+    Every user of the machine can read a command line, and a database address may contain its password.
     """
     command = [sys.executable, "-m", "mlflow", "server", "--host", HOST, "--port", str(port), "--workers", "1"]
     if root := artifact_root(uri):
@@ -56,9 +56,9 @@ def server_process(uri: str, port: int) -> tuple[list[str], dict[str, str]]:
 
 
 def newest_experiment(port: int) -> str:
-    """Return where in MLflow the runs of the recipe that ran last are; nothing if there is none yet.
+    """Return the MLflow page of the most recently run recipe; empty if there is none yet.
 
-    MLflow opens on a page for chat applications unless the address asks for that of model training.
+    MLflow opens a page for chat applications unless the address selects model training.
     """
     body = json.dumps({"max_results": 1, "order_by": ["last_update_time DESC"]}).encode()
     address = f"http://{HOST}:{port}/api/2.0/mlflow/experiments/search"
@@ -66,7 +66,7 @@ def newest_experiment(port: int) -> str:
     try:
         with urllib.request.urlopen(request, timeout=START_SECONDS) as answer:
             found = json.load(answer).get("experiments", [])
-    except (OSError, ValueError):  # the page is a courtesy
+    except (OSError, ValueError):  # the page is optional
         return ""
     return f"/#/experiments/{found[0]['experiment_id']}/runs?workflowType=machine_learning" if found else ""
 

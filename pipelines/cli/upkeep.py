@@ -1,4 +1,4 @@
-"""posttrain gc, pin, unpin and verify: what a store keeps, and whether it is whole."""
+"""posttrain gc, pin, unpin and verify: what a store keeps, and whether it is intact."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def gc(arguments: argparse.Namespace) -> int:
-    """Show what no run, registered model, pin or running job reaches; delete it with --delete."""
+    """Show data that no run, registered model, pin or running job reaches; delete it with --delete."""
     from components.runtime.lineage.delivery.target import tracking_uri
     from components.runtime.upkeep.collect import delete_garbage, find_garbage, only_collector
     from components.runtime.upkeep.registered import registered_digests
@@ -94,12 +94,12 @@ def pin(arguments: argparse.Namespace) -> int:
 
 
 def unpin(arguments: argparse.Namespace) -> int:
-    """Take a pin away; the exit code is 1 if there was none."""
+    """Remove a pin; the exit code is 1 if there was none."""
     from components.runtime.upkeep.pins import ARTIFACTS, RUNS, pinned
     from components.runtime.upkeep.pins import unpin as release
 
     store = store_of(arguments)
-    exact = [kind for kind in (RUNS, ARTIFACTS) if arguments.what in pinned(store, kind)]  # what is gone, too
+    exact = [kind for kind in (RUNS, ARTIFACTS) if arguments.what in pinned(store, kind)]  # deleted ones, too
     kind, name = (exact[0], arguments.what) if exact else _meant(store, arguments.what)
     there = release(store, kind, name)
     _tell_pin(arguments, kind, name, "no longer pinned" if there else "was not pinned")
@@ -114,7 +114,7 @@ def _tell_pin(arguments: argparse.Namespace, kind: str, name: str, what: str) ->
 
 
 def _meant(store: Store, text: str) -> tuple[str, str]:
-    """Return kind and name of what a person calls a run or an artifact; raise InputError with both near misses."""
+    """Return kind and name of a run or artifact reference; raise InputError with the near misses of both."""
     from components.runtime.ledger.ledger import Ledger
     from components.runtime.lineage.graph.references import resolve_reference, without_scheme
     from components.runtime.upkeep.pins import ARTIFACTS, RUNS
@@ -152,7 +152,7 @@ def verify(arguments: argparse.Namespace) -> int:
 
 
 def _run_to_verify(store: Store, text: str) -> str:
-    """Return the run that is meant, also where damage keeps runs from being listed."""
+    """Return the referenced run, even if damage keeps runs from being listed."""
     try:
         return run_of(store, text)
     except InputError:
@@ -180,7 +180,7 @@ def _progress(done: int, total: int) -> None:
 
 
 def size_text(size: float) -> str:
-    """Return bytes for people: 512 B, 1.5 MiB."""
+    """Return a readable size: 512 B, 1.5 MiB."""
     unit = 0
     while size >= 1024 and unit < len(UNITS) - 1:
         size, unit = size / 1024, unit + 1

@@ -1,1 +1,1 @@
-"""Text to a checked document: every value with its place, every mistake at its line."""
+"""Parses text to a checked document: every value with its source location, every mistake at its line."""

@@ -1,10 +1,10 @@
-"""YAML documents with a place for every value.
+"""YAML documents with a source location for every value.
 
-Built from the parser's events, not from its composer, so that depth and size are checked before memory is spent: a
-recipe may come from anyone. Scalars follow YAML 1.2 (`on`, `1:30` and dates are text, `1e-4` is a number).
+Built from the parser's events rather than its composer, so that depth and size are checked before memory is spent: a
+recipe may be untrusted. Scalars follow YAML 1.2 (`on`, `1:30` and dates are text, `1e-4` is a number).
 
-Not ruamel.yaml: it reads dates, hexadecimal, octal and infinite numbers, and notices duplicate keys in its composer, so
-scalars, bounds and messages would stay here all the same; its events alone take 5 times as long as `parse`.
+Not ruamel.yaml: it reads dates, hexadecimal, octal and infinite numbers, and detects duplicate keys in its composer, so
+scalars, bounds and messages would still be needed here; its events alone take 5 times as long as `parse`.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Document:
 
 
 def read_document(path: Path) -> Document:
-    """Read and parse a YAML file whose root is a mapping; raise RecipeErrors with the place of what is wrong."""
+    """Read and parse a YAML file whose root is a mapping; raise RecipeErrors with each mistake's location."""
     label = display_path(path)
     try:
         data = read_small_file(path, MAX_BYTES)
@@ -81,7 +81,7 @@ def display_path(path: Path) -> str:
 
 
 def parse(text: str, label: str, *, located: bool = True) -> Node:
-    """Parse one YAML document; with `located` false (a command-line value) places name `label` alone."""
+    """Parse one YAML document; with `located` false (a command-line value) locations name only `label`."""
     try:
         return _Builder(label, located).build(text)
     except yaml.reader.ReaderError as error:
@@ -121,7 +121,7 @@ def _reworded(error: yaml.MarkedYAMLError, text: str) -> str:
 
 
 class _Refused(Exception):
-    """Leaves the event loop with the one problem that stops parsing."""
+    """Exits the event loop with the problem that stops parsing."""
 
     def __init__(self, mark: Mark, message: str) -> None:
         self.problem = Problem(mark, message)
@@ -129,14 +129,14 @@ class _Refused(Exception):
 
 @dataclass(slots=True)
 class _Open:
-    """A mapping or list whose end was not seen yet."""
+    """A mapping or list whose end has not been read yet."""
 
     value: dict[str, Node] | list[Node]
     mark: Mark
     key: Mark | None
     anchor: str | None
     pending: tuple[str, Mark] | None = None
-    """In a mapping: the key that waits for its value."""
+    """In a mapping: the key whose value comes next."""
 
 
 class _Builder:

@@ -13,19 +13,19 @@ from pipelines.language.problems import meant, shown
 
 FOLDER = Path(__file__).parents[1] / "recipes"
 ORIGIN = "pipelines/recipes"
-"""How the folder above is called in tables."""
+"""Display name of the folder above in tables."""
 VARIABLE = "POSTTRAIN_RECIPES"
 GROUP = "posttrain.recipes"
-"""Entry points of packages that bring recipes: each names a Python package whose folder is searched."""
+"""Entry points of packages that provide recipes: each names a Python package whose folder is searched."""
 METHODS = "methods/"
-"""Names of the recipes that reproduce a method begin so."""
+"""Name prefix of the recipes that reproduce a method."""
 SUFFIXES = (".yaml", ".yml")
 MAX_NAME_LENGTH = 63
 """A recipe or stage name must fit into a DNS label: engines name pods and tasks after it."""
 
 
 def recipe_folders() -> list[Folder]:
-    """Return the folders that are searched, in order: the user's own, those of installed packages, the ones shipped."""
+    """Return the searched folders in order: the user's own, those of installed packages, the shipped ones."""
     own = [Folder(Path(folder), folder) for folder in os.environ.get(VARIABLE, "").split(os.pathsep) if folder]
     return [*own, *registered_folders(GROUP), Folder(FOLDER, ORIGIN)]
 
@@ -45,12 +45,12 @@ def recipe_files() -> dict[str, Path]:
 
 
 def recipe_origin(path: Path) -> str:
-    """Return which folder or package brings a recipe that is found by name."""
+    """Return which folder or package provides a recipe found by name."""
     return next((folder.origin for folder in recipe_folders() if path.is_relative_to(folder.folder)), str(path.parent))
 
 
 def recipe_name(path: Path) -> str | None:
-    """Return the name by which a recipe's file is found, or None if only its path leads there."""
+    """Return the name under which a recipe's file is found, or None if only its path finds it."""
     return next((name for name, found in recipe_files().items() if found == path), None)
 
 
@@ -77,7 +77,7 @@ def find_recipe(name_or_path: str) -> Path:
 def find_parent(reference: str, child: Path) -> Path:
     """Return the file that `extends: reference` means in `child`: a name, or a path below the child's folder.
 
-    Raises InputError; paths that leave the folder are refused, since a recipe may come from anyone.
+    Raises InputError; paths that leave the folder are refused, since a recipe may be untrusted.
     """
     if all(map(is_name, reference.split("/"))):
         return find_recipe(reference)

@@ -1,4 +1,4 @@
-"""Nodes: the values of a document, each with its place."""
+"""Nodes: the values of a document, each with its source location."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pipelines.language.problems import Mark
 
 
 class _Unknown:
-    """The one value that stands where a reference failed; checks pass over it, since its problem is noted."""
+    """Placeholder for the value of a failed reference; checks skip it, since its problem is noted."""
 
     def __repr__(self) -> str:
         return "<unknown>"
@@ -20,32 +20,32 @@ UNKNOWN = _Unknown()
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A value with its place; mappings and lists hold nodes again."""
+    """A value with its source location; mappings and lists contain nodes."""
 
     value: Any
     """A scalar, dict[str, Node], list[Node] or UNKNOWN."""
     mark: Mark
     key: Mark | None = None
-    """Place of the key under which the value stands."""
+    """Location of the value's key."""
     origin: str = ""
-    """The reference that gave the value, such as "${params.steps}"; empty when it was written here."""
+    """The reference that produced the value, such as "${params.steps}"; empty if written here."""
     size: int = field(default=1, compare=False)
     """Number of nodes below and including this one."""
     home: str = ""
-    """File in which a value that a reference gave was written; empty when it was written here."""
+    """File that defines a value produced by a reference; empty if written here."""
 
     @property
     def file(self) -> str:
-        """Return the label of the file in which the value was written, or of what set it from outside."""
+        """Return the label of the file that defines the value, or of what set it from outside."""
         return self.home or self.mark.file
 
     @property
     def where(self) -> Mark:
-        """Return the place of the key if there is one, else of the value."""
+        """Return the location of the key if there is one, else of the value."""
         return self.key or self.mark
 
     def plain(self) -> Any:
-        """Return the value without places."""
+        """Return the value without locations."""
         if isinstance(self.value, dict):
             return {name: node.plain() for name, node in self.value.items()}
         if isinstance(self.value, list):
@@ -53,7 +53,7 @@ class Node:
         return self.value
 
     def child(self, name: str) -> Node | None:
-        """Return the value under `name`, or None when this is no mapping or has no such key."""
+        """Return the value under `name`, or None if this is not a mapping or lacks the key."""
         return self.value.get(name) if isinstance(self.value, dict) else None
 
     def find(self, path: tuple[str | int, ...]) -> Node | None:

@@ -1,4 +1,4 @@
-"""Problems of a recipe: each has a place, and all of them are collected before anything is refused."""
+"""Problems of a recipe: each has a location, and all are collected before the recipe is refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STAGE = re.compile(r"^stage '[^']*', ")
 
 @dataclass(frozen=True, order=True, slots=True)
 class Mark:
-    """A place in a file, line and column counted from 1; or, with line 0, something outside of files."""
+    """A location in a file, line and column counted from 1; or, with line 0, something outside of files."""
 
     file: str
     line: int = 0
@@ -30,7 +30,7 @@ class Mark:
 
 @dataclass(frozen=True, order=True, slots=True)
 class Problem:
-    """One mistake: where it is, and what is wrong, what was expected and what was probably meant."""
+    """One mistake: its location, what is wrong, what was expected and what was probably meant."""
 
     mark: Mark
     message: str
@@ -40,7 +40,7 @@ class Problem:
 
 
 class RecipeErrors(InputError):
-    """All problems of a recipe in the order of its lines; the message has one line for each."""
+    """All problems of a recipe in line order; the message has one line for each."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(sorted(set(problems)))
@@ -48,17 +48,17 @@ class RecipeErrors(InputError):
 
 
 class Problems:
-    """Collects problems; one that several stages run into (through an alias, a matrix, the defaults) counts once."""
+    """Collects problems; one that affects several stages (through an alias, a matrix, the defaults) counts once."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[Mark, str], Problem] = {}
 
     def add(self, mark: Mark, message: str) -> None:
-        """Note a problem and go on."""
+        """Note a problem and continue."""
         self._found.setdefault((mark, _STAGE.sub("", message)), Problem(mark, message))
 
     def unknown(self, mark: Mark, kind: str, name: object, known: Iterable[str], hint: str = "") -> None:
-        """Note a name that is not known, with `hint` or else its near miss and the list of known ones."""
+        """Note an unknown name, with `hint` or else its near miss and the list of known names."""
         text = str(name)
         self.add(mark, f"unknown {kind} {shown(text)}{f'; {hint}' if hint else meant(text, known)}")
 
@@ -72,7 +72,7 @@ class Problems:
 
 
 def printable(text: str) -> str:
-    """Return a text whose characters can all be printed: control characters must not reach a terminal."""
+    """Return a text of printable characters only: control characters must not reach a terminal."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
@@ -90,6 +90,6 @@ def meant(name: str, known: Iterable[str]) -> str:
 
 
 def shown(value: Any) -> str:
-    """Return a value as it may stand in a message: one line, escaped, and short; true, false and null as in YAML."""
+    """Return a value for a message: one line, escaped, and short; true, false and null as in YAML."""
     text = _YAML[value] if value is None or isinstance(value, bool) else repr(value)
     return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 12]}...{text[-9:]}"

@@ -1,6 +1,6 @@
 """References `${...}` inside values: to parameters, the matrix cell, the round of a repeat and the seed.
 
-A reference that is a whole value keeps its type; inside text it is spelled out. References nest
+A reference that is a whole value keeps its type; inside text it becomes text. References nest
 (`${params.lr_${matrix.size}}`), parameters may refer to one another, and `$${` stands for a plain `${`.
 """
 
@@ -19,20 +19,20 @@ MAX_NESTING = 8
 
 
 class _Failed(Exception):
-    """A reference cannot be resolved; the message says why."""
+    """A reference cannot be resolved; the message gives the reason."""
 
 
 class _Noted(Exception):
-    """A reference leads to a value whose problem was noted where it stands."""
+    """A reference leads to a value whose problem is already noted."""
 
 
 @dataclass
 class Scope:
-    """What references may name: nested mappings of nodes and plain values."""
+    """What references can name: nested mappings of nodes and plain values."""
 
     names: Mapping[str, Any]
     missing: Mapping[str, str]
-    """Why some roots are not there: {"matrix": "this stage has no matrix"}."""
+    """Why some roots are missing: {"matrix": "this stage has no matrix"}."""
 
     def look_up(self, name: str) -> Any:
         """Return the value (a Node or a plain one) behind a dotted name."""
@@ -58,7 +58,7 @@ class Scope:
 
 
 class Resolver:
-    """Replaces the references of nodes; counts what it makes, so that no document can unfold without end."""
+    """Replaces the references of nodes; counts the nodes it makes, so that no document expands without bound."""
 
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
@@ -98,7 +98,7 @@ class Resolver:
         return replace(plain_node(value, node.mark, node.key, origin), home=home)
 
     def _expand(self, text: str, scope: Scope, depth: int) -> tuple[Any, str]:
-        """Return the value of a text and the reference that it was as a whole ("" if it was not)."""
+        """Return the value of a text, and the reference if the whole text is one (else "")."""
         if depth > MAX_NESTING:
             raise _Failed(f"references are nested more than {MAX_NESTING} deep")
         if text.startswith("${") and _end(text, 0) == len(text):
@@ -133,7 +133,7 @@ class Resolver:
 
 
 def plain_node(value: Any, mark: Mark, key: Mark | None = None, origin: str = "") -> Node:
-    """Return nodes for a plain value that all stand at one place."""
+    """Return nodes for a plain value, all at one location."""
     if isinstance(value, Mapping):
         children = {str(name): plain_node(child, mark, mark, origin) for name, child in value.items()}
         return replace(mapping(children, mark, key), origin=origin)
@@ -143,7 +143,7 @@ def plain_node(value: Any, mark: Mark, key: Mark | None = None, origin: str = ""
 
 
 def _moved(node: Node, mark: Mark, origin: str) -> Node:
-    """Return the value of a parameter as it stands where it is used."""
+    """Return the value of a parameter, located where it is used."""
     return plain_node(node.plain(), mark, node.key, origin)
 
 

@@ -29,14 +29,14 @@ _FORMS = {
 
 
 def is_uri(text: str) -> bool:
-    """Return whether a text of `in` is a URI or path, rather than stage.port."""
+    """Return whether a text of `in` is a URI or path rather than stage.port."""
     return "/" in text or text.startswith(("~", ".", "\\")) or _SCHEME.fullmatch(text) is not None
 
 
 def check_uri(text: str, folder: Path | None) -> str:
-    """Return the URI with a relative path made absolute; raise InputError for what no input can be.
+    """Return the URI with a relative path made absolute; raise InputError for an invalid input.
 
-    `folder` is that of the recipe's file that says it, None for what is set from outside: the working folder's.
+    `folder` is that of the recipe file with the URI; None if set from outside, relative to the working folder.
     """
     if len(text) > MAX_LENGTH:
         raise InputError(f"{shown(text)}: longer than {MAX_LENGTH} characters")
@@ -64,7 +64,7 @@ def _local(path: str, folder: Path | None, text: str) -> str:
         local = Path(path).expanduser()
     except RuntimeError:
         raise InputError(f"{shown(text)}: there is no such user's folder") from None
-    if local.is_absolute():  # may lie on the machines that run the stages, so it is not looked for here
+    if local.is_absolute():  # may be on the machines that run the stages, so it is not checked here
         return str(local)
     found = (folder or Path()).absolute() / local
     if not _exists(found):
@@ -76,5 +76,5 @@ def _local(path: str, folder: Path | None, text: str) -> str:
 def _exists(path: Path) -> bool:
     try:
         return path.exists()
-    except OSError:  # a name longer than the file system takes
+    except OSError:  # a name longer than the file system allows
         return False

@@ -1,4 +1,4 @@
-"""Files that people name: written whole, or left as they were."""
+"""Files at user-given paths: written whole, or left unchanged."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write UTF-8 text such that no reader, and no kill, ever sees half of it; raise OSError where it cannot be.
+    """Write UTF-8 text atomically, also under a kill; raise OSError if it cannot be written.
 
-    What is no regular file, such as /dev/stdout, is written to as it is.
+    A path that is not a regular file, such as /dev/stdout, is written to directly.
     """
     target = path.resolve()
     if target.exists() and not target.is_file():

@@ -1,4 +1,4 @@
-"""Errors of pydantic schemas, placed at the line of the very key and said in words for people."""
+"""Errors of pydantic schemas, at the exact key's line and in readable words."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def add_schema_errors(
             misspelt.add((*path[:-1], nearest(str(path[-1])[:99], fields_at(schema, path[:-1])) or ""))
     for group, found in groups.items():
         if not _follows(group, found, groups, misspelt):
-            # of the members of a union, the one that got furthest is the one that was meant
+            # the union member that validated furthest is the intended one
             depth = max(len(item.path) for item in found)
             _add(problems, node, [item for item in found if len(item.path) == depth], what, schema)
 
@@ -87,12 +87,12 @@ def _follows(group: _Path, found: list[_Found], groups: Collection[_Path], missp
     code = found[0].entry["type"]
     if code == "missing":
         return group in misspelt
-    # items that are wrong do not count for pydantic, so that their list seems too short as well
+    # pydantic does not count invalid items, so their list also seems too short
     return code == "too_short" and any(len(other) > len(group) and other[: len(group)] == group for other in groups)
 
 
 def fields_at(schema: type[BaseModel], path: _Path) -> list[str]:
-    """Return the keys that `schema` knows in the mapping at `path`, those of all members of a union."""
+    """Return the keys that `schema` allows in the mapping at `path`, of all members of a union."""
     models = [schema]
     for step in path:
         if isinstance(step, str):
@@ -132,7 +132,7 @@ def _add(problems: Problems, node: Node, found: list[_Found], what: str, schema:
 
 
 def _add_operator(problems: Problems, place: Node, error: Exception, field: str) -> bool:
-    """Note what a component says of an operator at its own line; return whether that could be found."""
+    """Note a component's error about an operator at the operator's line; return whether it was found."""
     if isinstance(error, UnknownName):
         for _, name in operators_in(place):
             if name.value == error.name:
@@ -172,7 +172,7 @@ def operators_in(node: Node, path: _Path = ()) -> Iterator[tuple[_Path, Node]]:
 
 
 def settings_of(operator: Node) -> Node:
-    """Return the settings of an operator as it is written: everything but its name."""
+    """Return an operator's settings as written: everything but its name."""
     entries = operator.value if isinstance(operator.value, dict) else {}
     return mapping({key: child for key, child in entries.items() if key != "name"}, operator.mark, operator.key)
 
@@ -216,7 +216,7 @@ def _path_in(node: Node, loc: _Path) -> _Path:
 
 
 def _group_of(entry: Any, path: _Path) -> _Path:
-    """Return what holds together the errors of one value: its path up to where a union's members part."""
+    """Return what groups the errors of one value: its path up to where a union's members differ."""
     if entry["type"] == "missing":
         return (*path, entry["loc"][-1])
     same = 0

@@ -1,1 +1,1 @@
-"""A document to a graph of stages, unrolled and checked."""
+"""Turns a document into a graph of stages, unrolled and checked."""

@@ -68,7 +68,7 @@ class Conditions:
             return True
 
     def _condition_name(self, name: str, node: Node, draft: StageDraft) -> str | None:
-        """Return what stands for a name of `when` at run time: a literal, or the metric of one stage of the graph."""
+        """Return the run-time meaning of a name in `when`: a literal, or the metric of one stage of the graph."""
         if name.partition(".")[0] in _SCOPE_ROOTS:
             return self._literal(name, node, draft)
         if "." not in name:

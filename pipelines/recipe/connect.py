@@ -1,7 +1,7 @@
-"""Connections: what `stage.port` means where it is written, through repeats and matrices.
+"""Connections: what `stage.port` refers to in its context, through repeats and matrices.
 
-A reference sees the stages beside it, then those around. Of a stage with a matrix it means the cells that agree with
-its own on the axes that both have; `rl[method=dapo].model` picks some by hand.
+A reference resolves to the stages beside it, then to those around. To a stage with a matrix, it means the cells that
+agree with its own on shared axes; `rl[method=dapo].model` selects cells explicitly.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pipelines.recipe.unroll import Cell, Group, Namespace, Template
 _REFERENCE = re.compile(r"(?P<stage>[^\s.\[\]]+)(?:\[(?P<cell>[^\[\]]*)\])?(?:\.(?P<port>[^\s.\[\]]+))?", re.ASCII)
 _SELECTOR = re.compile(r"\s*([a-z0-9_-]+)\s*=\s*([^,=]+?)\s*", re.ASCII)
 NONE = "none"
-"""The last word of a fallback that may come to nothing."""
+"""The last entry of a fallback that may yield nothing."""
 FILE_ENDINGS = ("jsonl", "json", "parquet", "csv", "txt", "safetensors")
 
 
@@ -36,11 +36,11 @@ class Source:
 
 @dataclass(frozen=True)
 class FirstFound:
-    """A fallback: what each of its references leads to, in the order in which they are tried."""
+    """A fallback: what each of its references resolves to, in the order they are tried."""
 
     alternatives: list[list[Source] | str]
     places: list[Node]
-    """Where each of them is written."""
+    """Source location of each reference."""
     or_none: bool = False
 
 
@@ -49,10 +49,10 @@ Found = list[Source] | str | FirstFound | None
 
 @dataclass(frozen=True)
 class _Wanted:
-    """A reference on its way through repeats."""
+    """A reference being followed through repeats."""
 
     node: Node
-    """Blamed for what is wrong."""
+    """Node to report errors at."""
     text: str
     stage: str
     port: str
@@ -60,7 +60,7 @@ class _Wanted:
 
 
 class Connector:
-    """Follows references of one recipe, noting those that lead nowhere."""
+    """Follows references of one recipe, noting unresolved ones."""
 
     def __init__(self, resolver: Resolver, problems: Problems, folders: Mapping[str, Path]) -> None:
         self._resolver = resolver
@@ -69,10 +69,10 @@ class Connector:
         self.outputs: dict[str, list[str]] = {}
         """Stage of the file -> its outputs, for hints."""
         self._handed: dict[tuple[int, str, int], Found] = {}
-        """What a carry or yield means to a cell: rounds that hand on fallbacks would ask for it again and again."""
+        """Cache of what a carry or yield means to a cell: rounds that pass on fallbacks look it up repeatedly."""
 
     def follow(self, node: Node, cell: Cell, namespace: Namespace | None = None) -> Found:
-        """Return what `node`, resolved, means to `cell`: sources, an absolute URI or a fallback; None if that is noted.
+        """Return what `node`, resolved, means to `cell`: sources, an absolute URI or a fallback; None if invalid.
 
         `namespace` is where the reference is written, by default beside the cell's own stage.
         """
@@ -94,7 +94,7 @@ class Connector:
         return self._find(wanted, cell, namespace or cell.template.namespace) if wanted else None
 
     def _first_of(self, node: Node, cell: Cell, namespace: Namespace | None) -> FirstFound | None:
-        """Return what a list of alternatives leads to; one of them may come to a fallback itself, which is put in."""
+        """Return what a list of alternatives resolves to; an alternative that is itself a fallback is inlined."""
         items = node.value
         or_none = bool(items) and items[-1].value == NONE
         items = items[:-1] if or_none else items
@@ -117,7 +117,7 @@ class Connector:
         return FirstFound(alternatives, places, or_none)
 
     def follow_stages(self, node: Node, cell: Cell) -> list[Cell]:
-        """Return the stages that `node`, the name of a stage or repeat, means to `cell`; none if that is noted."""
+        """Return the stages that `node`, the name of a stage or repeat, means to `cell`; none if invalid."""
         wanted = self._parse(node)
         if wanted is None:
             return []
@@ -134,7 +134,7 @@ class Connector:
         return [source.cell for source in (self._cells(wanted, cell, target) if target else None) or ()]
 
     def check_group(self, group: Group) -> None:
-        """Note what is wrong with the carry and yield of a repeat, also where nothing uses them."""
+        """Note problems in the carry and yield of a repeat, even if nothing uses them."""
         first, last = group.rounds[0], group.rounds[-1]
         cells = _cells_of(group)
         if cells and first.parent is not None:
@@ -204,7 +204,7 @@ class Connector:
         return self._through(group.yields[wanted.port], cell, group.rounds[int(text) - 1])
 
     def _through(self, node: Node, cell: Cell, namespace: Namespace) -> Found:
-        # cells of all rounds share what they may, so that a round need not look further back than the one before it
+        # cells of all rounds share their cached results, so that a round looks back one round at most
         own = cell.name if "${" in str(node.plain()) else repr(dict(cell.labels))
         key = id(node), own, id(namespace)
         if key not in self._handed:
@@ -244,17 +244,17 @@ class Connector:
 
 
 def cell_label(cell: Cell) -> str:
-    """Return a cell as a reference selects it: "method=dapo, seed=1"."""
+    """Return a cell as a reference writes it: "method=dapo, seed=1"."""
     return ", ".join(f"{axis}={value}" for axis, value in cell.labels.items())
 
 
 def agree(cell: Cell, other: Cell) -> bool:
-    """Return whether two cells have the same values on the axes that both have."""
+    """Return whether two cells have the same values on shared axes."""
     return all(slug(cell.labels[axis]) == slug(other.labels[axis]) for axis in cell.labels if axis in other.labels)
 
 
 def several(sources: list[Source], taker: str) -> str:
-    """Return what to do when a reference means several cells and only one can be taken."""
+    """Return advice for a reference to several cells where only one is allowed."""
     template = sources[0].cell.template
     shared = {axis: sources[0].cell.labels[axis] for axis in sources[0].cell.labels}
     axes = ", ".join(shared)

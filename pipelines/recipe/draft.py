@@ -1,4 +1,4 @@
-"""Drafts: what can be said of one stage without the others. Its component, its words and its parameters."""
+"""Drafts: one stage checked without the others. Its component, its keys and its parameters."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from pipelines.recipe.unroll import Cell
 
 @dataclass
 class StageDraft:
-    """A stage as far as it could be read; `component` is None where a problem was noted."""
+    """A stage as far as it was readable; `component` is None if a problem was noted."""
 
     cell: Cell
     node: Node
@@ -38,11 +38,11 @@ class StageDraft:
     when: str | None = None
     gate: list[str] = field(default_factory=list)
     needs: dict[str, Mark] = field(default_factory=dict)
-    """Stages that must have ended first, and where that is said."""
+    """Stages that must end first, and the location that requires it."""
     conditions: set[str] = field(default_factory=set)
     """Stages whose metrics `when` looks at."""
     included: bool = True
-    """False when a condition that is known before the run leaves the stage out."""
+    """False if a condition known before the run leaves the stage out."""
 
 
 class StageReader:
@@ -56,7 +56,7 @@ class StageReader:
         resolver: Resolver,
         problems: Problems,
     ) -> None:
-        """`folders` are those of the recipe's files, by their labels."""
+        """`folders` are those of the recipe's files, by label."""
         self._defaults = defaults
         self._pools = pools
         self._folders = folders
@@ -64,7 +64,7 @@ class StageReader:
         self._problems = problems
 
     def read(self, cell: Cell) -> StageDraft:
-        """Return everything about a stage that does not need the other stages."""
+        """Return the draft of a stage, without looking at the other stages."""
         node = self._resolver.resolve(_without(cell.template.node, "matrix"), cell.scope)
         defaults = self._defaults_for(cell)
         draft = StageDraft(cell, node, self._words(node, defaults, cell), self._component(node))
@@ -90,7 +90,7 @@ class StageReader:
         return None
 
     def _defaults_for(self, cell: Cell) -> Node:
-        """Return the recipe's defaults as this cell sees them, without those that are wrong."""
+        """Return the recipe's defaults for this cell, without invalid ones."""
         if self._defaults is None or not isinstance(self._defaults.value, dict):
             return mapping({}, cell.template.node.mark)
         defaults = self._resolver.resolve(self._defaults, cell.scope)
@@ -116,11 +116,11 @@ class StageReader:
         return pool.backends(words.backend).refusal(pool.gpus)
 
     def _check_optimizer(self, draft: StageDraft, node: Node) -> None:
-        """Note an optimiser that the trainer of the stage's pool cannot have: it would fail on the paid node."""
+        """Note an optimiser that the trainer of the stage's pool does not support: it would fail on the paid node."""
         pool = self._pools.get(draft.words.pool)
         if pool is None or draft.config is None or draft.component is None or "trainer" not in draft.component.backends:
             return
-        optimizer = getattr(draft.config, "optimizer", None)  # what trains in another way has no such parameter
+        optimizer = getattr(draft.config, "optimizer", None)  # other ways of training have no such parameter
         reason = optimizer and pool.backends(draft.words.backend).optimizer_refusal(optimizer.name)
         if reason:
             where = node.at(("optimizer", "name"))
@@ -128,7 +128,7 @@ class StageReader:
             self._problems.add(where.mark if where is not node else draft.node.where, what)
 
     def _valid(self, node: Node, what: str) -> Node:
-        """Return the words of a stage or of the defaults that are right, noting the others."""
+        """Return the valid keys of a stage or of the defaults, noting invalid ones."""
         node = _without(node, *(key for key, child in node.value.items() if child.holds_unknown()))
         try:
             StageWords.model_validate(node.plain())
@@ -138,7 +138,7 @@ class StageReader:
         return node
 
     def _params(self, draft: StageDraft, component: Component, defaults: Node) -> Node:
-        """Read the stage's parameters into its draft; return where they are written."""
+        """Read the stage's parameters into its draft; return the node that holds them."""
         schema = component.params
         what = f"stage {draft.cell.template.path!r}, with."
         node = draft.node.child("with") or mapping({}, draft.node.where)

@@ -1,6 +1,6 @@
 """Endpoints: servers that stand in for models, read from the section `endpoints` of the file of pools.
 
-A recipe names one as endpoint:<name>. Its key is never read here: the file holds the name of a variable at most.
+A recipe names one as endpoint:<name>. Its key is never read here: the file holds only the name of a variable.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Source = Callable[[], Mapping[str, Endpoint]]
 
 
 def load_endpoints(path: Path | None = None) -> dict[str, Endpoint]:
-    """Return all endpoints; raise RecipeErrors with file and line of everything that is wrong with them."""
+    """Return all endpoints; raise RecipeErrors with file and line of every mistake."""
     section = read_document(path or pools_file()).root.child(ENDPOINTS)
     if section is None or section.value is None:
         return {}
@@ -46,7 +46,7 @@ def _endpoint(name: str, node: Node, problems: Problems) -> Endpoint | None:
         return None
     key = node.child("key_env") if isinstance(node.value, dict) else None
     if key is not None and key.value is not None and not (isinstance(key.value, str) and VARIABLE.fullmatch(key.value)):
-        # somebody may have put the key itself here, so it is not repeated
+        # the value may be the key itself, so it is not repeated
         expected = "expected the name of an environment variable; a key is never written into a file"
         problems.add(key.mark, f"endpoint {name!r}, key_env: {expected}")
         return None
@@ -63,19 +63,19 @@ def _endpoint(name: str, node: Node, problems: Problems) -> Endpoint | None:
 
 
 class Endpoints:
-    """The endpoints that the stages of a recipe may name; the file is read when the first one does."""
+    """The endpoints that the stages of a recipe may name; the file is read on first use."""
 
     def __init__(self, source: Source, problems: Problems) -> None:
         self._source, self._problems = source, problems
         self.named: dict[str, Endpoint] = {}
-        """Those that stages name."""
+        """Endpoints that stages name."""
 
     @cached_property
     def _known(self) -> Mapping[str, Endpoint]:
         return self._source()
 
     def check(self, node: Node, uri: str, taker: str, port: Port, component: Component) -> None:
-        """Note what is wrong with a URI that a port is given, if it means an endpoint."""
+        """Note problems of a port's URI that names an endpoint."""
         endpoint = endpoint_name(uri)
         if endpoint is None:
             return
@@ -99,7 +99,7 @@ class Endpoints:
 def check_further(
     problems: Problems, node: Node, given: Mapping[str, Node], path: str, component: Component, config: Any
 ) -> None:
-    """Note further models that nothing reads, and those that an operator asks and that are not connected."""
+    """Note further models that nothing reads, and models that an operator needs but that are not connected."""
     asked = component.asks(config) if component.asks else {}
     for name, port in component.inputs.items():
         if not port.further:

@@ -1,7 +1,7 @@
 """The words of the recipe language: which keys exist where, and what their values are.
 
-Inputs, parameters and matrices refer to other things and are checked in modules of their own; everything that can be
-judged by itself is declared here.
+Inputs, parameters and matrices refer to other things and are checked in separate modules; everything that can be
+checked on its own is declared here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RECIPE_KEYS = (*_HEAD_KEYS, "stages", "hallmark", "system", "triggered_by")
 GROUP_KEYS = ("repeat", "carry", "stages", "yield", "matrix", "summary")
 DEFAULT_KEYS = ("pool", "backend", "retries", "backoff", "timeout", "with")
 RESERVED = ("params", "matrix", "round", "seed", "carry", "and", "or", "not", "true", "false", "null", "none", "in")
-"""Names that mean something in references and expressions, so no stage may have them."""
+"""Names reserved in references and expressions, so no stage may have them."""
 
 MAX_SEED = 2**32 - 1
 MAX_RETRIES = 20
@@ -83,7 +83,7 @@ def _alias(value: str) -> str:
 
 
 def trigger(value: Any) -> str:
-    """Return "model@alias"; raise ValueError for what no registered model's alias can be."""
+    """Return "model@alias"; raise ValueError for an invalid registered model's alias."""
     text = value if isinstance(value, str) else ""
     name, at, alias = text.partition("@")
     if not at or not _REGISTERED.fullmatch(name) or not _ALIAS.fullmatch(alias):
@@ -104,7 +104,7 @@ class _Words(BaseModel):
 
 
 class ApprovalWords(_Words):
-    """`approve: true`, or a mapping with a message and what happens when nobody answers."""
+    """`approve: true`, or a mapping with a message and the outcome if nobody answers."""
 
     message: str = Field(default="Continue?", min_length=1, max_length=MAX_SUMMARY_LENGTH)
     timeout: Timeout | None = None
@@ -112,7 +112,7 @@ class ApprovalWords(_Words):
 
 
 class RegistrationWords(_Words):
-    """`register: name`, or a mapping with the aliases that the registered version gets."""
+    """`register: name`, or a mapping with the aliases of the registered version."""
 
     name: Registered
     aliases: list[Alias] = Field(default_factory=lambda: ["candidate"])
@@ -127,11 +127,11 @@ class ExpectationWords(_Words):
 
 
 class StageWords(_Words):
-    """What a stage says besides its component, inputs, parameters and matrix."""
+    """Keys of a stage other than its component, inputs, parameters and matrix."""
 
     pool: str = "cpu"
     backend: Backends | None = None
-    """What generates and trains in the place of the pool's choice."""
+    """Sampler and trainer that override the pool's choice."""
     seed: Seed | None = None
     retries: int = Field(default=0, strict=True, ge=0, le=MAX_RETRIES)
     backoff: Seconds = 2.0
@@ -151,7 +151,7 @@ STAGE_KEYS = ("uses", "in", "with", "matrix", *(info.alias or name for name, inf
 
 
 def format_duration(seconds: float) -> str:
-    """Return a duration as people write it: 90s, 12m, 2h."""
+    """Return a readable duration: 90s, 12m, 2h."""
     for unit in ("d", "h", "m"):
         size = _UNITS[unit]
         if seconds >= size and seconds % size == 0:

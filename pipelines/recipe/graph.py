@@ -1,4 +1,4 @@
-"""The graph of drafts: cycles are refused, and stages that cannot run are left out."""
+"""The graph of drafts: refuses cycles and leaves out stages that cannot run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_SHOWN_CYCLE = 8
 
 
 def refuse_cycles(drafts: Mapping[str, StageDraft], problems: Problems) -> None:
-    """Note every cycle by the names that its stages have in the file."""
+    """Note every cycle, by the file's names of its stages."""
     graph = {name: set(draft.needs) for name, draft in drafts.items()}
     while True:
         try:
@@ -36,9 +36,9 @@ def refuse_cycles(drafts: Mapping[str, StageDraft], problems: Problems) -> None:
 
 
 def leave_out(drafts: Mapping[str, StageDraft]) -> dict[str, str]:
-    """Return stage -> reason for those whose condition is false before the run, and those that cannot do without.
+    """Return stage -> reason for stages whose condition is false before the run, and for stages that depend on them.
 
-    An input that a left-out stage would have given leaves the asking stage out, too, unless its fallback has another.
+    A stage whose input comes from a left-out stage is also left out, unless its fallback has another source.
     """
     left_out = {name: f"when is false: {draft.words.when}" for name, draft in drafts.items() if not draft.included}
     changed = bool(left_out)
@@ -55,7 +55,7 @@ def leave_out(drafts: Mapping[str, StageDraft]) -> dict[str, str]:
 
 
 def _reason(draft: StageDraft, component: Component, left_out: Mapping[str, str]) -> str | None:
-    """Return why a stage cannot run without those that are left out, or None if it can."""
+    """Return why a stage cannot run without the left-out stages, or None if it can."""
     if gone := draft.conditions & left_out.keys():
         return f"when: {min(gone)} is left out"
     skipped = choose(draft.inputs, component, _state(left_out)).skipped_by
@@ -66,13 +66,13 @@ def _reason(draft: StageDraft, component: Component, left_out: Mapping[str, str]
 
 
 def remaining(draft: StageDraft, left_out: Mapping[str, str]) -> dict[str, list[InputRef]]:
-    """Return the inputs of a stage that runs, without what those that are left out would have given."""
+    """Return the inputs of a running stage, without those from left-out stages."""
     assert draft.component is not None
     return choose(draft.inputs, draft.component, _state(left_out)).left
 
 
 def replaced(draft: StageDraft, left_out: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return port -> left-out stages whose place a fallback of it takes, or leaves empty."""
+    """Return port -> left-out stages that its fallback replaces or omits."""
     gone = {port: [stage for stage in stages_of(refs) if stage in left_out] for port, refs in draft.inputs.items()}
     return {port: stages for port, stages in gone.items() if stages}
 

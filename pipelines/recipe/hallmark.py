@@ -7,7 +7,7 @@
       also: {pass_at_1: evaluate.pass_at_1_sums}
 
 `value` is an expression over metrics of stages, calculated for every arm and seed of the matrix; `effect` one over the
-arms, calculated for every seed. Engines know nothing of it.
+arms, calculated for every seed. Engines ignore it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ARM, SEED = "arm", "seed"
 METHOD, BASELINE = "method", "baseline"
 DEFAULT_EFFECT = f"{METHOD} - {BASELINE}"
 ALWAYS = ("seconds",)
-"""What can be asked of every stage: the time that it took."""
+"""Metric that every stage has: the time it took."""
 
 Direction = Literal["higher", "lower", "same", "not_lower", "not_higher"]
 
@@ -50,7 +50,7 @@ class MeasureWords(_Words):
     effect: str = DEFAULT_EFFECT
     """Expression over arms, for one seed."""
     direction: Direction
-    """What the claim says of the effect."""
+    """Claimed direction of the effect."""
     margin: float = Field(default=0.0, ge=0)
     """How far from 0 the effect must lie, or may lie for same, not_lower and not_higher."""
 
@@ -59,25 +59,25 @@ class HallmarkWords(_Words):
     """The section `hallmark` of a recipe."""
 
     claim: str = Field(min_length=1, max_length=MAX_SUMMARY_LENGTH)
-    """One line: what is to be seen."""
+    """One line: the expected observation."""
     catalogue: int | None = None
     """Id of the method in the catalogue of methods."""
     measures: dict[str, MeasureWords] = Field(min_length=1)
-    """What decides: the claim is seen if each of these is."""
+    """Deciding measures: the claim is seen if each of these is."""
     also: dict[str, str] = Field(default_factory=dict)
-    """Values that are shown for every arm and decide nothing."""
+    """Values shown for every arm that do not affect the verdict."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """One quantity with where its metrics come from."""
+    """One quantity and the source of its metrics."""
 
     name: str
     value: Expression
     sources: Mapping[tuple[str, int], Mapping[str, tuple[str, str]]]
     """(arm, seed) -> name in `value` -> (stage of the graph, metric)."""
     words: MeasureWords | None = None
-    """None for a value that decides nothing, and has no effect."""
+    """None for a value that does not affect the verdict and has no effect."""
 
     @property
     def effect(self) -> Expression:
@@ -94,7 +94,7 @@ class Hallmark:
     arms: tuple[str, ...]
     seeds: tuple[int, ...]
     measures: tuple[Measure, ...]
-    """Those that decide, then those that are only shown."""
+    """Deciding measures, then measures that are only shown."""
 
 
 def read_hallmark(
@@ -125,7 +125,7 @@ def read_hallmark(
 
 
 def _cells(drafts: Mapping[str, StageDraft]) -> dict[tuple[str, int], Cell]:
-    """Return one cell of the graph for every arm and seed; it stands for its arm and seed in references."""
+    """Return one cell of the graph for every arm and seed, used to resolve references for that arm and seed."""
     found: dict[tuple[str, int], Cell] = {}
     for draft in drafts.values():
         labels = draft.cell.labels
@@ -189,7 +189,7 @@ class _Reader:
         return sources
 
     def _check_metric(self, metric: str, draft: StageDraft, node: Node) -> None:
-        """Note a metric that the component does not declare; only a run knows what its history (`@`) holds."""
+        """Note a metric that the component does not declare; history metrics (`@`) are only known from a run."""
         component = draft.component
         if component is None or not component.metrics or "@" in metric or metric in ALWAYS:
             return

@@ -13,7 +13,7 @@ from pipelines.recipe.grammar import DEFAULT_KEYS, MAX_SEED, MAX_SUMMARY_LENGTH,
 
 @dataclass(frozen=True)
 class Head:
-    """What a recipe says of itself; what was wrong has a stand-in, and is among the problems."""
+    """A recipe's own description; invalid parts have placeholders, and are among the problems."""
 
     name: str
     summary: str
@@ -39,7 +39,7 @@ def read_head(root: Node, problems: Problems) -> Head:
 def _name(root: Node, problems: Problems, *, ask: bool) -> str:
     node = root.child("name")
     if node is None:
-        if ask:  # else one of the strange keys is likely to be it
+        if ask:  # else one of the unknown keys is probably the misspelt name
             problems.add(root.mark, "'name' is missing: what is the recipe called?")
     elif not isinstance(node.value, str) or not is_name(node.value):
         expected = "expected a name (a-z first, then a-z, 0-9, '-', '_'; at most 63)"

@@ -1,4 +1,4 @@
-"""What a recipe consists of before it is read: the file over the parents that it extends, then --set overrides."""
+"""Layers of a recipe before it is read: the file over the parents that it extends, then --set overrides."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_OVERRIDE_LENGTH = 4096
 
 
 def read_layers(path: Path) -> list[Document]:
-    """Return the recipe file and then its parents; raise RecipeErrors for a missing parent or a circle."""
+    """Return the recipe file and then its parents; raise RecipeErrors for a missing parent or a cycle."""
     documents = [read_document(path)]
     while (parent := documents[-1].root.child("extends")) is not None:
         child = documents[-1]
@@ -39,7 +39,7 @@ def read_layers(path: Path) -> list[Document]:
 
 
 def merge_layers(documents: Sequence[Document]) -> Node:
-    """Return the child deep-merged over its parents; `extends` itself is gone."""
+    """Return the child deep-merged over its parents, without `extends` itself."""
     root = documents[-1].root
     for document in reversed(documents[:-1]):
         root = merge(root, document.root)
@@ -47,9 +47,9 @@ def merge_layers(documents: Sequence[Document]) -> Node:
 
 
 def merge(base: Node, over: Node, path: tuple[str, ...] = ()) -> Node:
-    """Return `over` laid on `base`: mappings merge, `null` removes a key that the base has, all else replaces.
+    """Return `over` merged onto `base`: mappings merge, `null` removes a key of the base, anything else replaces.
 
-    Two mappings with different `name` keys are different operators and replace one another; a plain value laid on a
+    Two mappings with different `name` keys are different operators and replace one another; a plain value over a
     typed parameter becomes its default.
     """
     if not isinstance(base.value, dict):
@@ -70,7 +70,7 @@ def merge(base: Node, over: Node, path: tuple[str, ...] = ()) -> Node:
 
 
 def apply_overrides(root: Node, overrides: Iterable[str], problems: Problems) -> Node:
-    """Return the recipe with every "key=value" applied in order; those with unknown paths are noted and left out."""
+    """Return the recipe with every "key=value" applied in order; unknown paths are noted and skipped."""
     for override in overrides:
         try:
             root = _apply(root, override)
@@ -106,7 +106,7 @@ def _apply(root: Node, override: str) -> Node:
 
 
 def _put(node: Node, path: list[str], value: Node, mark: Mark, above: tuple[str, ...]) -> Node:
-    """Return `node` with `value` laid on `path` as `extends` does; stages must exist, other mappings are made."""
+    """Return `node` with `value` merged at `path` as `extends` does; stages must exist, other mappings are created."""
     if not path:
         return merge(node, value, above)
     step, rest = path[0], path[1:]
@@ -123,7 +123,7 @@ def _put(node: Node, path: list[str], value: Node, mark: Mark, above: tuple[str,
     if node.value is not None and not isinstance(node.value, dict):
         raise _refuse(mark, f"{here} is {shown(node.plain())} and has no part {shown(step)}")
     if not rest and value.value is None and step in entries and above[:1] != ("params",):
-        del entries[step]  # a parameter of the recipe stays, with null as its value: others may refer to it
+        del entries[step]  # a parameter of the recipe stays with value null: others may refer to it
     else:
         child = entries.get(step, Node(None, mark, mark))
         entries[step] = _put(child, rest, value, mark, (*above, step))
@@ -131,7 +131,7 @@ def _put(node: Node, path: list[str], value: Node, mark: Mark, above: tuple[str,
 
 
 def override_text(key: str, value: object) -> str:
-    """Return the "key=value" override that sets `key` to a plain value, as --set would be given."""
+    """Return the "key=value" override that sets `key` to a plain value, in --set syntax."""
     return f"{key}={json.dumps(value)}"
 
 

@@ -25,11 +25,11 @@ class Axis:
 
 
 BROKEN = Axis("", {"": Node(UNKNOWN, Mark(""))})
-"""Stands for an axis whose problem is noted, so that nothing that uses it is reported as well."""
+"""Placeholder for an axis whose problem is noted, so that its uses are not reported as well."""
 
 
 def read_axes(node: Node, what: str, problems: Problems) -> tuple[Axis, ...]:
-    """Return the axes of a matrix without references; those that are wrong are noted and BROKEN."""
+    """Return the axes of a matrix without references; invalid ones are noted and BROKEN."""
     if not isinstance(node.value, dict) or not node.value:
         if node.value is not UNKNOWN:
             expected = "expected 'axis: [values]' lines or none"
@@ -41,9 +41,9 @@ def read_axes(node: Node, what: str, problems: Problems) -> tuple[Axis, ...]:
 def keep_axes(
     node: Node, around: tuple[Axis, ...], what: str, problems: Problems
 ) -> tuple[tuple[Axis, ...], Node | None]:
-    """Return the axes around that a stage's matrix keeps, and its own part, None if there is none.
+    """Return the enclosing axes that a stage's matrix keeps, and its own part, None if there is none.
 
-    `{arm: none}` leaves the axis `arm` out; one that is not around is noted.
+    `{arm: none}` leaves the axis `arm` out; an unknown axis is noted.
     """
     entries = node.value if isinstance(node.value, dict) else {}
     dropped = {axis: child for axis, child in entries.items() if is_none(child)}
@@ -108,7 +108,7 @@ def products(axes: tuple[Axis, ...]) -> Iterator[dict[str, Label]]:
 
 
 def slug(label: Label) -> str:
-    """Return what stands for a matrix value in stage names: 0.5 -> 0-5, -1 -> m1, True -> true."""
+    """Return a matrix value's form in stage names: 0.5 -> 0-5, -1 -> m1, True -> true."""
     text = str(label).lower()
     if isinstance(label, int | float) and not isinstance(label, bool) and label < 0:
         text = f"m{text[1:]}"

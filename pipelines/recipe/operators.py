@@ -20,16 +20,16 @@ from pipelines.language.wording import add_schema_errors, settings_of
 
 @dataclass(frozen=True)
 class Written:
-    """An operator as a recipe writes it, with settings that are right."""
+    """An operator as written in a recipe, with valid settings."""
 
     path: tuple[str | int, ...]
-    """Where it stands in the stage's parameters."""
+    """Its path in the stage's parameters."""
     place: Node
     schema: type[BaseModel]
 
 
 def check_operators(config: BaseModel, node: Node, what: str, problems: Problems) -> list[Written]:
-    """Note unknown names and wrong settings of all operators in validated parameters; return those that are right."""
+    """Note unknown names and invalid settings of all operators in validated parameters; return the valid operators."""
     right = []
     for path, spec, registry in _operators(config):
         if (place := node.find(path)) is None:

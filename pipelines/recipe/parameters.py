@@ -1,4 +1,4 @@
-"""Parameters of a recipe: what can be set at trigger time, on every engine.
+"""Parameters of a recipe: values that can be set at trigger time, on every engine.
 
 Written as `name: value`, or typed as `name: {default, title, doc, min, max, choices, type}`.
 """
@@ -45,7 +45,7 @@ class ParameterWords(BaseModel):
 
 @dataclass(frozen=True)
 class Parameter:
-    """One settable value of a recipe, as forms at trigger time show it."""
+    """One settable value of a recipe, as trigger forms show it."""
 
     name: str
     value: Any
@@ -111,7 +111,7 @@ class _Order:
 
 
 class _Lazy(Mapping[str, Node]):
-    """Parameters by name, each resolved when it is asked for."""
+    """Parameters by name, each resolved on first use."""
 
     def __init__(self, order: _Order) -> None:
         self._order = order
@@ -134,7 +134,7 @@ def _is_typed(node: Node) -> bool:
 
 
 def _misspelt_form(entries: Mapping[str, Node]) -> list[str] | None:
-    """Return the wrong keys of a mapping without a default that was meant as a typed form; None for other mappings."""
+    """Return the invalid keys of a mapping intended as a typed form without a default; None for other mappings."""
     known = [key for key in entries if key in _TYPED_FORM]
     strange = [key for key in entries if key not in _TYPED_FORM]
     return strange if known and all(nearest(key[:99], _TYPED_FORM) for key in strange) else None

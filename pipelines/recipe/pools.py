@@ -1,4 +1,4 @@
-"""Node pools: what machines stages run on, read from infra/pools.yaml or the file that POSTTRAIN_POOLS names."""
+"""Node pools: the machines that stages run on, read from infra/pools.yaml or the file that POSTTRAIN_POOLS names."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from pipelines.language.wording import add_schema_errors
 FILE = Path(__file__).parents[2] / "infra" / "pools.yaml"
 VARIABLE = "POSTTRAIN_POOLS"
 ENDPOINTS = "endpoints"
-"""The section of the file that holds no pool; see pipelines.recipe.endpoints."""
+"""The section of the file that is not a pool; see pipelines.recipe.endpoints."""
 RUNS_ON = "POSTTRAIN_RUNS_ON"
-"""Where the pools run that do not say it: `worker` or `pod`. An Airflow without the stages' libraries says `pod`."""
+"""Default of `runs_on`: `worker` or `pod`. An Airflow without the stages' libraries sets `pod`."""
 
 _LABEL = r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$"
 _LABEL_VALUE = r"^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$"
 _OBJECT_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 PLACEHOLDER = "@sha256:" + "0" * 64
-"""Digest of the images of ours in infra's files, until somebody has built and pushed them."""
+"""Placeholder digest of our images in infra's files until they are built and pushed."""
 _IMAGE = re.compile(r"[a-z0-9][A-Za-z0-9._:/-]*@sha256:[0-9a-f]{64}")
 
 
 def pinned_image(text: str) -> str:
-    """Return an image that is named by digest; raise ValueError for a tag, which may mean another image tomorrow."""
+    """Return an image that is named by digest; raise ValueError for a tag, which can move to another image."""
     if not _IMAGE.fullmatch(text):
         raise ValueError("expected an image by its digest: name@sha256:<64 hexadecimal digits>")
     if text.endswith(PLACEHOLDER):
@@ -43,7 +43,7 @@ def pinned_image(text: str) -> str:
 
 
 def object_name(text: str) -> str:
-    """Return the name of a Kubernetes object; raise ValueError for what cannot be one."""
+    """Return the name of a Kubernetes object; raise ValueError for an invalid name."""
     if not _OBJECT_NAME.fullmatch(text):
         raise ValueError("expected the name of a Kubernetes object: lower-case letters, digits, '-' and '.'")
     return text
@@ -124,9 +124,9 @@ class Pool(Backends, _Frozen):
         return self
 
     def backends(self, override: Backends | None = None) -> Backends:
-        """Return the pool's backends with those that a recipe names in their place.
+        """Return the pool's backends, overridden by those of a recipe.
 
-        A recipe that goes back to torch leaves what the pool says of DeepSpeed.
+        A recipe that selects torch drops the pool's DeepSpeed settings.
         """
         chosen = {} if override is None else override.model_dump(exclude_unset=True)
         own = given_backends(self)
@@ -135,7 +135,7 @@ class Pool(Backends, _Frozen):
         return Backends(**{**own, **chosen})
 
     def resources(self, name: str, override: Backends | None = None) -> Resources:
-        """Return what a job of this pool gets, `override` being its recipe's backends."""
+        """Return the resources of a job of this pool; `override` is its recipe's backends."""
         return Resources(
             pool=name,
             cpus=self.cpus,
@@ -154,7 +154,7 @@ class Pool(Backends, _Frozen):
 
 
 def pools_file(path: Path | None = None) -> Path:
-    """Return the file of pools and endpoints, `path` if one is given; raise InputError if it is not there."""
+    """Return the file of pools and endpoints, `path` if one is given; raise InputError if it does not exist."""
     path = path or Path(os.environ.get(VARIABLE) or FILE)
     if not path.is_file():
         raise InputError(f"pools file {path}: no such file (set {VARIABLE} to another)")
@@ -162,7 +162,7 @@ def pools_file(path: Path | None = None) -> Path:
 
 
 def load_pools(path: Path | None = None) -> dict[str, Pool]:
-    """Return all pools; raise RecipeErrors with file and line of everything that is wrong with them."""
+    """Return all pools; raise RecipeErrors with file and line of every mistake."""
     path = pools_file(path)
     default = os.environ.get(RUNS_ON) or "worker"
     if default not in ("worker", "pod"):

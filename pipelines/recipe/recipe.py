@@ -1,4 +1,4 @@
-"""Recipes: loaded, overridden, unrolled and checked. What comes out is right, or every mistake is named at its line."""
+"""Recipes: loaded, overridden, unrolled and checked. The result is valid, or every mistake is reported at its line."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ class Recipe:
     parameters: tuple[Parameter, ...]
     pools: Mapping[str, Pool] = field(repr=False)
     stages: tuple[Stage, ...]
-    """In topological order, else in the order of the file."""
+    """In topological order, ties in file order."""
     left_out: tuple[LeftOut, ...]
     hallmark: Hallmark | None = field(default=None, repr=False)
-    """What it claims of the arms of its matrix, for `posttrain reproduce`."""
+    """Its claim about the arms of its matrix, for `posttrain reproduce`."""
     system: SystemWords | None = field(default=None, repr=False)
-    """The published method that this recipe is, if it says so."""
+    """The published method that this recipe declares, if any."""
 
     triggered_by: tuple[str, ...] = ()
     """Aliases of registered models, as "model@alias"; Airflow starts the recipe when one of them moves."""
     endpoints: Mapping[str, Endpoint] = field(default_factory=dict, repr=False)
-    """Those that its stages name."""
+    """Endpoints that its stages name."""
 
     @property
     def params(self) -> dict[str, Any]:
@@ -68,7 +68,7 @@ class Recipe:
 
     @property
     def digest(self) -> str:
-        """Return the SHA-256 hex of all files that the recipe consists of, and of its overrides."""
+        """Return the SHA-256 hex of all the recipe's files and of its overrides."""
         return hash_parts(*(document.text for document in self.documents), *self.overrides)
 
 
@@ -85,7 +85,7 @@ def load_recipe(
 
     Raises InputError when it is not found, and RecipeErrors with all of its problems. `pools` and `endpoints`
     are those of infra/pools.yaml unless given. With `whole`, stages that `when` leaves out before the run are kept, for
-    an engine whose graph must hold all that some parameters may ask for.
+    an engine whose graph must hold every stage that any parameters can request.
     """
     if seed is not None:
         overrides = (*overrides, override_text("seed", seed))

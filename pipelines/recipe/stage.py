@@ -24,21 +24,21 @@ class Stage:
     name: str
     component: Component
     params: dict[str, Any]
-    """As written, without references; what the job is given."""
+    """As written, with references resolved; passed to the job."""
     config: Params
     """The same, validated, with the component's defaults."""
     inputs: dict[str, list[InputRef]]
     without: dict[str, list[str]]
-    """Port -> stages that it asks for and that are left out; a fallback stands in for them."""
+    """Port -> requested stages that are left out; a fallback replaces them."""
     seed: int
     pool: str
     backend: Backends | None
-    """What generates and trains in the place of the pool's choice."""
+    """Sampler and trainer that override the pool's choice."""
     retry: Retry
     timeout_seconds: float | None
     when: str | None
     conditional: bool
-    """Whether the recipe gives it a condition, be it one that is decided before the run."""
+    """Whether the recipe gives it a condition, even one decided before the run."""
     gate: list[str]
     expect: list[Expectation]
     approve: Approval | None
@@ -61,14 +61,14 @@ class Stage:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A stage that will not run, as is known before the run."""
+    """A stage known before the run not to run."""
 
     name: str
     reason: str
 
 
 def stage_of(draft: StageDraft, left_out: Mapping[str, str]) -> Stage:
-    """Return the stage of a draft without problems; what is left out is no input of it."""
+    """Return the stage of a draft without problems; left-out stages are not among its inputs."""
     assert draft.component is not None and draft.config is not None
     words, cell = draft.words, draft.cell
     labels: dict[str, Label] = {**cell.template.rounds, **cell.labels}
@@ -106,7 +106,7 @@ def stage_of(draft: StageDraft, left_out: Mapping[str, str]) -> Stage:
 
 
 def in_order(stages: Iterable[Stage]) -> tuple[Stage, ...]:
-    """Return stages topologically sorted; of those that are ready, the one that the file has first comes first."""
+    """Return stages topologically sorted; among ready stages, in file order."""
     listed = list(stages)
     position = {stage.name: index for index, stage in enumerate(listed)}
     sorter = TopologicalSorter({stage.name: stage.after for stage in listed})

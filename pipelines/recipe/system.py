@@ -45,7 +45,7 @@ class SystemWords(BaseModel):
     sources: dict[str, Text] = Field(default_factory=dict)
     """Place of a constant in this recipe, such as stages.rl.with.group_size -> where the constant comes from."""
     missing: list[Text] = Field(default_factory=list)
-    """What of the paper this recipe leaves out."""
+    """Parts of the paper that this recipe leaves out."""
 
     def source_of(self, place: str) -> str | None:
         """Return where the constant at `place` comes from: its own source, or that of the nearest mapping around it."""
@@ -57,7 +57,7 @@ class SystemWords(BaseModel):
 
 
 def read_system(own: Node, merged: Node, problems: Problems) -> SystemWords | None:
-    """Return the system that a recipe declares itself to be; None if it does not, or a problem was noted.
+    """Return the system that a recipe declares; None if it declares none, or a problem was noted.
 
     `own` is the file itself; `merged` has its parents below it, and is what `sources` and the claim are looked up in.
     """
@@ -80,7 +80,7 @@ def read_system(own: Node, merged: Node, problems: Problems) -> SystemWords | No
 
 
 def _check_claim(words: SystemWords, node: Node, hallmark: Node | None, problems: Problems) -> None:
-    """Note a system without a claim of its own, or with one that is about another entry of the catalogue."""
+    """Note a system without its own claim, or with a claim about another catalogue entry."""
     if hallmark is None or hallmark.value is None:
         problems.add(node.where, "system: the recipe has no 'hallmark'; a system says what is to be seen of it")
         return
@@ -93,9 +93,9 @@ def _check_claim(words: SystemWords, node: Node, hallmark: Node | None, problems
 
 
 def constant_at(root: Node, place: str) -> Node:
-    """Return what a recipe has at a place such as stages.rl.with.group_size; raise LookupError that says where it ends.
+    """Return the value at a path such as stages.rl.with.group_size; raise LookupError naming where the path ends.
 
-    Entries of lists are named by position, or by what `names_of` calls them.
+    Entries of lists are named by position, or by `names_of`.
     """
     steps = place.split(".")
     if steps[0] not in CITABLE:

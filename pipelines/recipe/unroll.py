@@ -37,7 +37,7 @@ class Cell:
 
 @dataclass
 class Template:
-    """A stage of the file in one round of its repeats, before its matrix."""
+    """A stage of the file in one round of its repeats, before its matrix is applied."""
 
     name: str
     path: str
@@ -60,11 +60,11 @@ class Group:
 
 @dataclass
 class Namespace:
-    """The stages that a reference can see: those beside it, then those around."""
+    """The stages that a reference can resolve to: those beside it, then those around."""
 
     parent: Namespace | None = None
     names: dict[str, Template | Group | None] = field(default_factory=dict)
-    """None stands for a stage whose own problems are noted."""
+    """None for a stage whose own problems are noted."""
     group: Group | None = None
     round: int = 0
 
@@ -83,7 +83,7 @@ class Namespace:
 
 @dataclass(frozen=True)
 class _Context:
-    """Where in the file unrolling is."""
+    """Current position of the unrolling in the file."""
 
     names: Mapping[str, Any]
     """What references can name here: params, seed, round."""
@@ -118,7 +118,7 @@ class Unroller:
             self._problems.add(stages.mark, f"stages: got {shown(stages.plain())}, expected 'name: {{uses: ...}}'")
             return
         for name, node in stages.value.items():
-            # known even if broken, so that references to it are not reported as well
+            # registered even if broken, so that references to it are not reported as well
             namespace.names[name] = None
             if self._is_stage(name, node):
                 if "repeat" in node.value:
@@ -127,7 +127,7 @@ class Unroller:
                     namespace.names[name] = self._template(name, node, context, namespace)
 
     def _is_stage(self, name: str, node: Node) -> bool:
-        """Return whether a stage is well formed; what is wrong with it is noted."""
+        """Return whether a stage is well formed, noting its problems."""
         if not is_name(name):
             expected = "not a name (a-z first, then a-z, 0-9, '-', '_'; at most 63)"
             self._problems.add(node.where, f"stage {shown(name)}: {expected}")

@@ -14,7 +14,7 @@ from pipelines.recipe.endpoints import Endpoints, check_further
 
 
 class Wiring:
-    """Ties the drafts of one recipe together."""
+    """Connects the drafts of one recipe."""
 
     def __init__(
         self, drafts: Mapping[str, StageDraft], connector: Connector, endpoints: Endpoints, problems: Problems
@@ -25,7 +25,7 @@ class Wiring:
         self._problems = problems
 
     def connect(self, draft: StageDraft) -> None:
-        """Fill in the inputs of a draft and the stages that it needs."""
+        """Fill in a draft's inputs and the stages that it needs."""
         self._after(draft)
         if draft.component is not None:
             self._inputs(draft, draft.component)
@@ -62,7 +62,7 @@ class Wiring:
         path = draft.cell.template.path
         taker = f"input {name!r} of stage {path!r}"
         items = node.value if isinstance(node.value, list) and port.many else [node]
-        if not items or node.value == []:  # of a port that takes one, the list is a fallback
+        if not items or node.value == []:  # on a port that takes one, the list is a fallback
             expected = "a list of at least one reference" if port.many else "a reference, or several to fall back on"
             self._problems.add(node.mark, f"{taker}: got [], expected {expected}")
             return []
@@ -108,7 +108,7 @@ class Wiring:
                     continue
                 sources = _beside(anchor, other, is_first=other is first)
                 if len(sources) != 1:
-                    if other:  # else what it names is broken, and that is noted
+                    if other:  # else the referenced stage is broken, which is noted
                         self._problems.add(place.mark, several(other, taker))
                     return []
                 plain.append(self._reference(draft, port, taker, place, sources[0]))
@@ -140,7 +140,7 @@ class Wiring:
 
 
 def _beside(anchor: Source | None, sources: list[Source], *, is_first: bool) -> list[Source]:
-    """Return those of a fallback's sources that may stand in for `anchor`, a cell of its first reference."""
+    """Return the sources of a fallback that may replace `anchor`, a cell of its first reference."""
     if anchor is None or len(sources) == 1:
         return sources
     return [anchor] if is_first else [source for source in sources if agree(source.cell, anchor.cell)]
