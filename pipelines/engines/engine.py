@@ -1,7 +1,7 @@
-"""What an engine is: what it can do, what it refuses of a plan, and how it runs one. The same for all engines.
+"""The engine interface: an engine's capabilities, what it refuses in a plan, and how it runs one.
 
-An outside package brings an engine by an entry point of group `posttrain.engines` that names an object of this class,
-or a class of it: `toy = my_package:ToyEngine`. Importing it must be cheap; what is heavy is imported when it runs.
+An outside package provides an engine by an entry point of group `posttrain.engines` that names an object of this class,
+or a class of it: `toy = my_package:ToyEngine`. Importing it must be cheap; import heavy packages only when it runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Capabilities:
-    """What an engine can do. What a run needs and its engine cannot do is refused before anything runs."""
+    """What an engine can do. A run that needs more is refused before anything runs."""
 
     approvals: bool = False
     """Waits for a person before a stage with `approve`."""
@@ -52,45 +52,45 @@ class Capabilities:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """How a run was asked for, beside its recipe."""
+    """Options of a run, beside its recipe."""
 
     new: bool = False
-    """Start a new run even if an unfinished one could go on."""
+    """Start a new run even if an unfinished one could resume."""
     jobs: int | None = None
-    """Cores for jobs side by side; all of the machine's if None."""
+    """Cores for concurrent jobs; all of the machine's if None."""
     containers: bool = False
     """Run each job in a container of this machine."""
 
 
 class Engine(ABC):
-    """Orders the jobs of a plan, retries and shows them. No data flows through it: jobs find all in the store."""
+    """Orders, retries and displays the jobs of a plan. No data flows through it: jobs read everything from the store."""
 
     name: ClassVar[str]
-    """As `posttrain run --engine` takes it."""
+    """Value of `posttrain run --engine`."""
     summary: ClassVar[str]
-    """One line for people: where the jobs run."""
+    """One line: where the jobs run."""
     capabilities: ClassVar[Capabilities]
     decides: ClassVar[str] = "it orders jobs in its own way"
-    """Who decides how many jobs run at once, and in what; for refusals of --containers and --jobs."""
+    """What decides how many jobs run at once, and in what; used when --containers or --jobs is refused."""
 
-    def check_machine(self) -> None:  # noqa: B027 - most engines need nothing of the machine
-        """Raise InputError, with the way out, if this machine or environment lacks what the engine needs."""
+    def check_machine(self) -> None:  # noqa: B027 - most engines need nothing from the machine
+        """Raise InputError, with a remedy, if this machine or environment lacks what the engine needs."""
 
     def refusals(self, plan: Plan) -> Iterator[str]:
-        """Yield what else of a plan the engine cannot do, one line each, as "engine NAME cannot ..." goes on."""
+        """Yield what else in a plan the engine cannot do, one line each, completing "engine NAME cannot ..."."""
         yield from ()
 
     @abstractmethod
     def run(self, plan: Plan, store: Store, view: RunView, options: RunOptions) -> RunResult:
-        """Run a plan to its end, or follow it until it waits for a person; return how it ended.
+        """Run a plan to its end, or follow it until it needs a person; return how it ended.
 
-        Raises InputError for what is refused, and PosttrainError when the engine cannot be reached.
+        Raises InputError for a refused plan, and PosttrainError if the engine cannot be reached.
         """
 
     def take_decision(self, store: Store, entry: Mapping[str, Any], stage: str, *, approved: bool) -> str | None:
-        """Take a person's decision on a stage of a run, which the store holds already.
+        """Handle a person's decision on a stage of a run, which the store already holds.
 
-        `entry` is the ledger's record of the run's beginning. Returns where the run goes on by itself ("at https://..."),
-        nothing where that needs no words, and None where a person must start it again.
+        `entry` is the ledger's record of the run's beginning. Returns where the run continues by itself ("at https://..."),
+        "" if that needs no words, and None if a person must start it again.
         """
         return None

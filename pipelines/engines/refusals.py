@@ -1,4 +1,4 @@
-"""What a run needs and its engine cannot do: refused by name, with the way out, before anything runs."""
+"""Refuses, by name and with a remedy, what a run needs and its engine cannot do, before anything runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BUCKET = "--store s3://bucket/prefix"
 
 
 def refuse(engine: Engine, plan: Plan, store: Store, options: RunOptions) -> None:
-    """Raise InputError with all that the engine cannot do of a run, one line each."""
+    """Raise InputError with everything in a run that the engine cannot do, one line each."""
     found = [*_of_options(engine, options), *_of_store(engine, store), *_of_stages(engine, plan, store)]
     lines = [f"engine {engine.name} cannot {text}" for text in (*found, *engine.refusals(plan))]
     if lines:
@@ -41,7 +41,7 @@ def _of_store(engine: Engine, store: Store) -> Iterator[str]:
 
 
 def _of_stages(engine: Engine, plan: Plan, store: Store) -> Iterator[str]:
-    """Yield what stages need that the engine cannot give; a stage that is cached needs nothing."""
+    """Yield what stages need and the engine cannot provide; a cached stage needs nothing."""
     needs = {job.stage: _needs(engine, job) for job in plan.jobs}
     if not any(needs.values()):
         return

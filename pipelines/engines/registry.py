@@ -24,7 +24,7 @@ OWN = {
 
 
 class EngineNames:
-    """The names of all engines as argparse takes choices; packages are looked through only when somebody asks."""
+    """The names of all engines as argparse choices; packages are searched only on demand."""
 
     def __iter__(self) -> Iterator[str]:
         return iter(engine_names())
@@ -35,7 +35,7 @@ class EngineNames:
 
 @cache
 def engines() -> Registry:
-    """Return the registry of all engines; importing none of them."""
+    """Return the registry of all engines, without importing any."""
     registry = Registry("engine")
     for name, target in OWN.items():
         registry.add(name, target, origin="pipelines/engines/registry.py")
@@ -51,7 +51,7 @@ def engine_names() -> list[str]:
 
 
 def find_engine(name: str) -> Engine:
-    """Return an engine; raise UnknownName with near misses, or InputError for a target that is no engine."""
+    """Return an engine; raise UnknownName with near misses, or InputError for a target that is not an engine."""
     from pipelines.engines.engine import Engine
 
     found = engines().get(name)
@@ -66,7 +66,7 @@ def find_engine(name: str) -> Engine:
 
 
 def engines_with(capability: str) -> list[str]:
-    """Return the names of the engines that have a capability; one that cannot be loaded has none."""
+    """Return the names of the engines with a capability; an engine that cannot be loaded has none."""
     able = []
     for name in engine_names():
         try:

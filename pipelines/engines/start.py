@@ -1,4 +1,4 @@
-"""Starts a run: from a recipe's name to an engine that has its plan. Every command that runs a recipe comes through."""
+"""Starts a run: from a recipe's name to an engine that has its plan. Used by every command that runs a recipe."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ def start_run(
 ) -> tuple[Plan, RunResult]:
     """Plan a recipe and run it on an engine; return the plan and how the run ended.
 
-    Raises InputError for what the engine cannot do, before anything runs. With `quiet_stdout` progress is shown on
-    stderr.
+    Raises InputError for what the engine cannot do, before anything runs. With `quiet_stdout` progress goes to stderr.
     """
     chosen = find_engine(engine)
     chosen.check_machine()

@@ -1,4 +1,4 @@
-"""How two methods differ: presets by their slots; where a system is among them, the stages of both recipes."""
+"""How two methods differ: presets by their slots; with a system among them, by the stages of both recipes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def diff_methods(slug_a: str, slug_b: str) -> list[Difference]:
     """Return what differs between two methods, with the source of each constant.
 
     Two presets are compared slot by slot. A system is a recipe, so its stages are compared with those of the other's
-    recipe: which there are, what goes into them, and their parameters; `rl` stages slot by slot.
+    recipe: their names, inputs and parameters; `rl` stages slot by slot.
 
     Raises UnknownName with near misses, and InputError for a method that cannot be read or has no recipe.
     """
@@ -45,7 +45,7 @@ def diff_methods(slug_a: str, slug_b: str) -> list[Difference]:
 
 @dataclass(frozen=True)
 class _Recipe:
-    """The stages of a method's recipe as its own arm has them."""
+    """The stages of a method's recipe in its own arm."""
 
     stages: Mapping[str, Stage]
     system: SystemWords | None
@@ -58,7 +58,7 @@ class _Recipe:
         return cls(outline(recipe), recipe.system)
 
     def inputs(self, name: str) -> dict[str, list[str]]:
-        """Return port -> what goes in, with stages as the file calls them."""
+        """Return port -> inputs, with the file's stage names."""
         called = {stage.name: own for own, stage in self.stages.items()}
 
         def renamed(ref: InputRef) -> InputRef:
@@ -71,13 +71,13 @@ class _Recipe:
         return {port: [reference_text(renamed(ref)) for ref in refs] for port, refs in self.stages[name].inputs.items()}
 
     def settings(self, name: str) -> dict[str, Any]:
-        """Return place -> value of a stage's parameters, defaults too, but for the slots of `rl`."""
+        """Return path -> value of a stage's parameters, defaults included, except the slots of `rl`."""
         config = self.stages[name].config
         slots = set(step_slots()) if isinstance(config, RLParams) else None
         return dict(_leaves(config.model_dump(mode="json", exclude=slots), ""))
 
     def source(self, name: str, place: str) -> str | None:
-        """Return where a parameter of a stage comes from, as the system says; None where it does not."""
+        """Return a stage parameter's source as declared by the system, or None."""
         stage = self.stages[name]
         if place.partition(".")[0] not in stage.params:
             return COMPONENT_DEFAULT
@@ -103,7 +103,7 @@ class _Recipe:
 
 
 def _diff_stages(name: str, first: _Recipe, second: _Recipe) -> Iterator[Difference]:
-    """Yield what differs between the stages that two recipes call by one name."""
+    """Yield the differences between stages with the same name in two recipes."""
     a, b = first.stages[name].component.name, second.stages[name].component.name
     if a != b:
         yield Difference(f"{name}.uses", Side(a, None), Side(b, None))
@@ -126,7 +126,7 @@ def _diff_stages(name: str, first: _Recipe, second: _Recipe) -> Iterator[Differe
 
 
 def _leaves(value: Any, place: str) -> Iterator[tuple[str, Any]]:
-    """Yield place and value of everything below; entries of a list that have a name go by it."""
+    """Yield path and value of every leaf; named list entries are addressed by name."""
     entries: Mapping[str, Any] = {}
     if isinstance(value, dict):
         entries = value

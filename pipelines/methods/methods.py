@@ -1,4 +1,4 @@
-"""Methods as data, presets of `rl` and systems alike: which there are, whether they run, how they reproduce."""
+"""Methods as data, presets of `rl` and systems alike: which exist, whether they run, how they reproduce."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ PRESET, SYSTEM = "preset", "system"
 
 @dataclass(frozen=True)
 class Method:
-    """One method as tables show it: a preset of `rl`, a system, or a preset within a longer recipe of its name."""
+    """One method as shown in tables: a preset of `rl`, a system, or a preset within a longer recipe of its name."""
 
     slug: str
     origin: str
-    """Folder or package that brings it."""
+    """Folder or package that provides it."""
     preset: Preset | None
     system: System | None
     status: str
@@ -39,12 +39,12 @@ class Method:
 
     @property
     def kind(self) -> str:
-        """Return `system` for what is a recipe, else `preset`."""
+        """Return `system` for a recipe, else `preset`."""
         return SYSTEM if self.system else PRESET
 
     @property
     def facts(self) -> Facts:
-        """Return what is said of the method, by its recipe if it is a system; nothing if its file cannot be read."""
+        """Return the method's facts, from its recipe if it is a system; None if its file cannot be read."""
         recipe = self.system.recipe if self.system else None
         words = recipe.system if recipe else self.preset if not self.system else None
         if words is None:
@@ -54,7 +54,7 @@ class Method:
 
     @property
     def constants(self) -> list[Constant]:
-        """Return the constants that the method's file cites, with their values there."""
+        """Return the constants that the method's file cites, with their values."""
         recipe = self.system.recipe if self.system else None
         if recipe is not None and recipe.system is not None:
             root = merge_layers(recipe.documents)
@@ -90,7 +90,7 @@ class Method:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a method's file says of it."""
+    """Facts that a method's file declares."""
 
     title: str | None = None
     catalogue: int | None = None
@@ -107,7 +107,7 @@ class Constant:
     """`objective.ppo_clip.clip_high` in a preset, `stages.rl.with.group_size` in a system."""
     value: Any
     source: str | None
-    """Where it comes from."""
+    """Its source."""
 
 
 def preset_constants(preset: Preset) -> Iterator[Constant]:
@@ -120,7 +120,7 @@ def preset_constants(preset: Preset) -> Iterator[Constant]:
 
 
 def list_methods() -> list[Method]:
-    """Return all methods by slug; one that is broken says so and hides no other."""
+    """Return all methods by slug; a broken one carries its error and does not hide others."""
     recipes, systems = recipe_files(), list_systems()
     return [_method(slug, systems.get(slug), recipes) for slug in sorted({*preset_files(), *systems})]
 
@@ -134,7 +134,7 @@ def find_method(slug: str) -> Method:
 
 
 def method_file(slug: str, recipe: Recipe) -> Path:
-    """Return the file beside which results of a method's recipe are kept: the preset's, else the system's.
+    """Return the file next to which results of a method's recipe are kept: the preset's, else the system's.
 
     Raises UnknownName for a recipe that is neither.
     """
@@ -154,7 +154,7 @@ def _method(slug: str, system: System | None, recipes: Mapping[str, Path]) -> Me
         except InputError as error:
             status = f"cannot run: {error}"
     brought = file or system
-    assert brought is not None  # a slug is that of a preset's file or of a system's
+    assert brought is not None  # a slug names a preset's file or a system's
     result = read_result(brought.path, slug)
     return Method(slug, brought.origin, preset, system, status, name if name in recipes else None, result)
 

@@ -23,13 +23,13 @@ DIGITS = 6
 
 @dataclass(frozen=True)
 class Finding:
-    """One quantity of a hallmark as it was measured."""
+    """One measured quantity of a hallmark."""
 
     measure: Measure
     arms: Mapping[str, tuple[float, ...]]
-    """Arm -> its value at each seed."""
+    """Arm -> value at each seed."""
     effects: tuple[float, ...] = ()
-    """At each seed; empty for a value that decides nothing."""
+    """At each seed; empty for a value that does not affect the verdict."""
     effect: Interval | None = None
     verdict: Verdict | None = None
 
@@ -55,7 +55,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A claim, what was measured, and the verdict."""
+    """A claim, its measurements and the verdict."""
 
     slug: str
     hallmark: Hallmark
@@ -71,7 +71,7 @@ class Reproduction:
         return overall(finding.verdict for finding in self.findings if finding.verdict is not None)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON, without what is known of the run only."""
+        """Return plain JSON, without facts specific to the run."""
         words = self.hallmark.words
         return {
             "slug": self.slug,
@@ -89,9 +89,9 @@ class Reproduction:
 
 
 def measure(slug: str, plan: Plan, measured: Measured) -> Reproduction:
-    """Return what a finished run of `plan` says of its recipe's hallmark.
+    """Return the measurement of the recipe's hallmark in a finished run of `plan`.
 
-    Raises InputError when a stage did not run or did not measure what the hallmark asks for.
+    Raises InputError if a stage did not run or did not measure what the hallmark needs.
     """
     hallmark = plan.recipe.hallmark
     if hallmark is None:
@@ -102,7 +102,7 @@ def measure(slug: str, plan: Plan, measured: Measured) -> Reproduction:
 
 
 def record_json(found: Reproduction, plan: Plan, run_seconds: float) -> dict[str, Any]:
-    """Return what is kept of a reproduction: what was measured, and what made it."""
+    """Return the record of a reproduction: its measurements and provenance."""
     recipe = plan.recipe
     return {
         **found.to_json(),
@@ -114,7 +114,7 @@ def record_json(found: Reproduction, plan: Plan, run_seconds: float) -> dict[str
 
 
 def setting_digest(plan: Plan) -> str:
-    """Return the SHA-256 hex of what a recipe asks for (work, seeds, hallmark), without comments, pools and retries."""
+    """Return the SHA-256 hex of what a recipe requests (work, seeds, hallmark), without comments, pools and retries."""
     decides = {"stage", "component", "params", "inputs", "seed", "when"}
     jobs = [job.model_dump(mode="json", include=decides) for job in plan.jobs]
     words = plan.recipe.hallmark.words.model_dump(mode="json") if plan.recipe.hallmark else None
@@ -140,7 +140,7 @@ def _value(found: Measure, arm: str, seed: int, measured: Measured) -> float:
 
 
 def _seconds(plan: Plan, hallmark: Hallmark, measured: Measured) -> tuple[dict[str, float], float]:
-    """Return the mean time of a seed in each arm, and the mean time of what the arms share."""
+    """Return the mean time per seed of each arm, and of the stages that all arms share."""
     jobs = [(job.labels, measured.seconds(job.stage)) for job in plan.jobs]
     count = len(hallmark.seeds)
     arms = {arm: sum(s for labels, s in jobs if labels.get(ARM) == arm) / count for arm in hallmark.arms}

@@ -12,7 +12,7 @@ FOLDER = "results"
 
 
 def result_path(method: Path, slug: str) -> Path:
-    """Return where the result of a method is kept that `method` declares, a preset's file or a system's."""
+    """Return the result path of the method that the file `method` declares, a preset or a system."""
     return method.parent / FOLDER / f"{slug}.json"
 
 
@@ -23,7 +23,7 @@ def read_result(method: Path, slug: str) -> dict[str, Any] | None:
 
 
 def record_result(method: Path, found: dict[str, Any]) -> None:
-    """Write what a reproduction found; the run's id means something in its own store only and is left out."""
+    """Write a reproduction's result, without the run's id, which is only valid in its own store."""
     path = result_path(method, found["slug"])
     path.parent.mkdir(exist_ok=True)
     kept = {key: value for key, value in found.items() if key != "run_id"}
@@ -31,7 +31,7 @@ def record_result(method: Path, found: dict[str, Any]) -> None:
 
 
 def verdict_json(result: dict[str, Any]) -> dict[str, Any]:
-    """Return the part of a result that says how a reproduction ended."""
+    """Return the verdict part of a result."""
     measures = {
         name: {key: entry[key] for key in ("effect", "direction", "margin", "verdict", "interval")}
         for name, entry in result["measures"].items()

@@ -14,11 +14,11 @@ OPERATOR_DEFAULT = "default of the operator"
 
 @dataclass(frozen=True)
 class Side:
-    """One method's part in a difference."""
+    """One method's side of a difference."""
 
     value: Any
     source: str | None
-    """Where the value comes from; None for an operator's name."""
+    """Source of the value; None for an operator's name."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Cited:
-    """The slots of a method, and where its constants come from."""
+    """The slots of a method, and the sources of its constants."""
 
     slots: SlotSpecs
     source: Callable[[str], str | None]
@@ -42,7 +42,7 @@ class Cited:
 
 
 def diff_slots(sides: tuple[Cited, Cited]) -> list[Difference]:
-    """Return exactly what differs: operators that only one has, and constants of shared ones."""
+    """Return the exact differences: operators that only one has, and constants of shared operators."""
     found: list[Difference] = []
     for slot in step_slots():
         operators = [_bound(cited, slot) for cited in sides]

@@ -1,4 +1,4 @@
-"""Systems: the recipes of folders `methods` that say by their block `system` which published method they are."""
+"""Systems: recipes in `methods` folders whose `system` block declares which published method they are."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class System:
     slug: str
     path: Path
     origin: str
-    """Folder or package that brings it."""
+    """Folder or package that provides it."""
     recipe: Recipe | None
-    """None for one that cannot be read."""
+    """None if it cannot be read."""
     error: str | None = None
     """Why it does not run, in one line; None if it does."""
 
 
 def list_systems() -> dict[str, System]:
-    """Return slug -> system of all recipe folders; one that is broken is among them, with the reason.
+    """Return slug -> system of all recipe folders; a broken one is included with the reason.
 
-    Other recipes of folders `methods` reproduce a preset or compare methods, and are no systems.
+    Other recipes in `methods` folders reproduce a preset or compare methods, and are not systems.
     """
     found = {}
     for name, path in sorted(recipe_files().items()):
@@ -48,7 +48,7 @@ def read_file(slug: str, path: Path) -> System | None:
     try:
         if read_document(path).root.child("system") is None:
             return None
-    except InputError as error:  # nobody can say what it was meant to be
+    except InputError as error:  # its intended kind is unknown
         return None if slug in preset_files() else System(slug, path, origin, None, _line(error))
     try:
         recipe = load_recipe(str(path))
@@ -58,7 +58,7 @@ def read_file(slug: str, path: Path) -> System | None:
 
 
 def outline(recipe: Recipe) -> dict[str, Stage]:
-    """Return the stages of a recipe's method by their names in the file, rounds apart; of several seeds the first.
+    """Return the stages of a recipe's method by their names in the file, rounds separate; of several seeds the first.
 
     Stages that all arms share are the method's too.
     """
@@ -72,7 +72,7 @@ def outline(recipe: Recipe) -> dict[str, Stage]:
 
 
 def _clash(slug: str, words: SystemWords) -> str | None:
-    """Return why a system may not be named as a preset is: it must be the same method, in a longer recipe."""
+    """Return why a system may not share a preset's name: it must be the same method, in a longer recipe."""
     if slug not in preset_files() or (number := load_preset(slug).catalogue) == words.catalogue:
         return None
     return f"the preset {slug!r} is another method: number {number} of the catalogue, not {words.catalogue}"

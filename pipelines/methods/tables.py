@@ -1,4 +1,4 @@
-"""Tables of components/rl/methods/README.md, written from presets, systems and the recorded results."""
+"""Tables of components/rl/methods/README.md, generated from presets, systems and the recorded results."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from pipelines.recipe.recipe import load_recipe
 from pipelines.recipe.system import SystemWords
 
 UP = "../../../pipelines/recipes/methods"
-"""Where the systems lie as seen from the README of the presets."""
+"""Path of the systems, relative to the README of the presets."""
 AGGREGATION = ("denominator", "constant")
-"""Settings of an objective that have a column of their own."""
+"""Settings of an objective that have their own column."""
 _ARXIV = re.compile(r"arXiv:(\d{4}\.\d{4,5})")
 
 
 def shipped() -> list[Preset]:
-    """Return the methods of components/rl/methods; those of installed packages are not in its tables."""
+    """Return the methods of components/rl/methods; methods of installed packages are not in its tables."""
     return [load_preset(slug) for slug in sorted(path.stem for path in FOLDER.glob("*.yaml"))]
 
 
 def shipped_systems() -> list[System]:
-    """Return the systems of pipelines/recipes/methods; those of other folders and packages are not in the tables."""
+    """Return the systems of pipelines/recipes/methods; systems elsewhere are not in the tables."""
     found = (read_file(path.stem, path) for path in sorted((RECIPES / METHODS).glob("*.yaml")))
     return [system for system in found if system is not None]
 
 
 def index_table(presets: Sequence[Preset], systems: Sequence[System]) -> str:
-    """Return method, catalogue id, paper, what it is, what sets it apart, and what it leaves out."""
+    """Return method, catalogue id, paper, kind, distinguishing feature, and what it leaves out."""
     rows = {}
     for preset in presets:
         rows[preset.slug] = _index_row(f"{preset.slug}.yaml", preset.slug, preset, "preset")
@@ -86,7 +86,7 @@ def result_table() -> str:
 
 
 def _stands(slug: str, found: dict[str, Any]) -> bool:
-    """Whether the recipe still asks for what was measured."""
+    """Return whether the recipe still requests what was measured."""
     recipe = load_recipe(f"{METHODS}{slug}", found["setting"]["overrides"])
     digest: str = found["setting"]["digest"]
     return setting_digest(build_plan(recipe, "store", "run")) == digest

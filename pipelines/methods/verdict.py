@@ -1,4 +1,4 @@
-"""Verdicts: whether an effect over seeds is what a claim says, from its interval alone."""
+"""Verdicts: whether an effect over seeds matches a claim, from its interval alone."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from components.measure.intervals import Bootstrap, Interval
 
 RESAMPLES = 10_000
 MIN_SEEDS = 3
-"""With fewer seeds an interval says nothing, and the verdict is `not seen`."""
+"""With fewer seeds an interval is meaningless, and the verdict is `not seen`."""
 ROUNDING = 1e-9
-"""An effect this close to a margin is at it: sums of floats that should cancel leave 1e-15."""
+"""An effect this close to a margin counts as at the margin: sums of floats that should cancel leave 1e-15."""
 
 
 class Verdict(StrEnum):
-    """How a measured effect stands to a claim."""
+    """How a measured effect relates to a claim."""
 
     SEEN = "seen"
     NOT_SEEN = "not seen"

@@ -1,1 +1,1 @@
-"""A graph to jobs: what would run, what is cached and why, what it takes."""
+"""Turns a graph into jobs: what would run, what is cached and why, and its cost."""

@@ -12,7 +12,7 @@ from pipelines.recipe.recipe import Recipe
 
 
 def advice(recipe: Recipe) -> list[str]:
-    """Return each remark once, with the stages that it is about: "rl-seed-0 and 2 more: ..."."""
+    """Return each remark once, with the stages it concerns: "rl-seed-0 and 2 more: ..."."""
     roles = {stage.name: stage.component.role for stage in recipe.stages}
     about: dict[str, list[str]] = {}
     for stage in recipe.stages:
@@ -34,7 +34,7 @@ def advice(recipe: Recipe) -> list[str]:
 
 
 def needless_fallbacks(recipe: Recipe) -> Iterator[tuple[str, str]]:
-    """Yield (stage, remark) for what stands in a fallback behind an input that is there in any case."""
+    """Yield (stage, remark) for fallback entries behind an input that always exists."""
     stages = {stage.name: stage for stage in recipe.stages}
     may_be_skipped: set[str] = set()
 

@@ -1,4 +1,4 @@
-"""Forecast: what a plan would do now. Which stages are cached, why the others are not, and what they may cost."""
+"""Forecast: what a plan would do now. Which stages are cached, why the others are not, and their likely cost."""
 
 from __future__ import annotations
 
@@ -46,26 +46,26 @@ class StageForecast:
     outlook: Outlook
     reason: str
     fingerprint: str | None = None
-    """None while the digest of some input is not known."""
+    """None while the digest of some input is unknown."""
     action: Mapping[str, Any] | None = None
     """The record that a cached stage reuses."""
     seconds: float | None = None
-    """How long it may run, from earlier runs; None where there is no basis."""
+    """Estimated run time, from earlier runs; None without a basis."""
     inputs: Mapping[str, Sequence[InputRef]] = field(default_factory=dict)
-    """Port -> what it will take, as far as that is known: fallbacks that the run will decide are left as they are."""
+    """Port -> its input, where known: fallbacks that the run decides are left unchanged."""
     may_be_skipped: bool = False
-    """Whether conditions that only the run decides may skip the stage."""
+    """Whether conditions decided only in the run may skip the stage."""
 
     @property
     def gpu_hours(self) -> float | None:
-        """Return the GPU-hours that the stage may take, or None where there is no basis."""
+        """Return the stage's estimated GPU-hours, or None without a basis."""
         if self.outlook is not Outlook.RUN or not self.pool.gpu_count:
             return 0.0
         return None if self.seconds is None else self.seconds / SECONDS_PER_HOUR * self.pool.gpu_count
 
     @property
     def price(self) -> float | None:
-        """Return what the stage may cost in the currency of pools.yaml, or None where there is no basis."""
+        """Return the stage's estimated cost in the currency of pools.yaml, or None without a basis."""
         if self.outlook is not Outlook.RUN:
             return 0.0
         if self.seconds is None or self.pool.price_per_hour is None:
@@ -124,13 +124,13 @@ class _Forecaster:
         )
 
     def _action(self, mark: Fingerprint) -> Mapping[str, Any] | None:
-        """Return what a fingerprint made; a damaged record is as good as none: the run sets it aside."""
+        """Return what a fingerprint made; a damaged record counts as none: the run sets it aside."""
         with suppress(CorruptArtifact):
             return self._store.get(action_key(mark.digest))
         return None
 
     def _skip_reason(self, job: Job, choice: Choice) -> str | None:
-        """Return why the stage will be skipped, as far as cached metrics tell already."""
+        """Return why the stage will be skipped, if cached metrics already decide that."""
         if choice.skipped_by:
             port, stages = choice.skipped_by
             return f"input {port}: {' and '.join(stages)} will be skipped"
@@ -154,7 +154,7 @@ class _Forecaster:
         return None if condition.holds(metric) else f"when {job.when} does not hold"
 
     def _is_open(self, job: Job) -> bool:
-        """Return whether metrics that are not there yet decide about the stage."""
+        """Return whether metrics that do not exist yet decide about the stage."""
         names = Expression(job.when).names if job.when else ()
         return any(self._done[name.partition(".")[0]].action is None for name in names)
 
@@ -169,7 +169,7 @@ class _Forecaster:
         return State.OPEN if upstream.may_be_skipped or may_be_absent else State.THERE
 
     def _digests(self, stage: Stage, left: Mapping[str, Sequence[InputRef]]) -> tuple[dict[str, list[str]], list[str]]:
-        """Return the digests of each port that are known, and in words those that are not."""
+        """Return each port's known digests, and the unknown ones described in words."""
         digests: dict[str, list[str]] = {}
         pending: list[str] = []
         for port, references in left.items():
@@ -192,9 +192,9 @@ class _Forecaster:
         return digests, pending
 
     def _verifiers(self, stage: Stage, left: Mapping[str, Sequence[InputRef]], *, pending: bool) -> list[str] | None:
-        """Return the verifiers that the rows of the inputs name; None where not all of them are known.
+        """Return the verifiers that the rows of the inputs name; None if not all are known.
 
-        Of inputs that are still to be made nobody knows: there they are taken to be those of the last time.
+        For inputs not made yet, those of the last run are assumed.
         """
         if stage.component.verifies is None:
             return None

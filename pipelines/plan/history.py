@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from components.runtime.store import Store
 
 MAX_RUNS = 5
-"""Runs that are looked at, newest first."""
+"""Runs examined, newest first."""
 MAX_NAMED = 3
 """Differences that a reason names; the others are counted."""
 MAX_VALUE = 40
 _DATA_FILE = re.compile(r"(.+) \([0-9a-f]{12}\)")
-"""How a fingerprint names a file of data: by its content, too."""
+"""A data file's name in a fingerprint: with the digest of its content."""
 
 
 class History:
-    """The newest runs of one recipe in a store; nothing is read before it is asked for."""
+    """The newest runs of one recipe in a store, read lazily."""
 
     def __init__(self, store: Store, recipe: str) -> None:
         self._store = store
@@ -42,7 +42,7 @@ class History:
         return None
 
     def seconds(self, stage: str, component: str) -> float | None:
-        """Return how long the stage took when it last ran, or else a stage of its component; None if none did."""
+        """Return the duration of the stage's last run, or else of a stage of its component; None if there is none."""
         action = self.last_action(stage)
         if action is not None:
             return float(action["seconds"])
@@ -74,12 +74,12 @@ class History:
     def _entry(self, run_id: str, stage: str) -> dict[str, Any] | None:
         try:
             return self._store.get(stage_key(run_id, stage))
-        except CorruptArtifact:  # history is advice: the run's own commands tell of the damage
+        except CorruptArtifact:  # history is advice: the run's own commands report the damage
             return None
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any], *, inputs: bool = True) -> list[str]:
-    """Return what differs between the parts of two fingerprints, in words; `inputs` says whether to compare those."""
+    """Return what differs between the parts of two fingerprints, in words; inputs too if `inputs`."""
     found: list[str] = []
     if before["component"] != now["component"]:
         found.append(f"component {before['component']} -> {now['component']}")
@@ -91,9 +91,9 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any], *, inputs: bo
         ports = sorted({*before["inputs"], *now["inputs"]})
         changed = [port for port in ports if before["inputs"].get(port) != now["inputs"].get(port)]
         found += [f"input {port} changed" for port in changed]
-    if before["epoch"] != now["epoch"]:  # code is named and hashed in another way: its differences say nothing
+    if before["epoch"] != now["epoch"]:  # code is named and hashed differently: its differences mean nothing
         return [*found, f"posttrain's own epoch {before['epoch']} -> {now['epoch']}"]
-    if not params:  # what parameters do not tell: a preset's constants, and defaults of an operator's config
+    if not params:  # not visible in parameters: a preset's constants, and defaults of an operator's config
         found += _named("operator", list(_changes("", _by_name(before), _by_name(now))))
     found += _files(before["code"], now["code"])
     found += _named("package", list(_changes("", before.get("packages", {}), now.get("packages", {}))))
@@ -109,7 +109,7 @@ def _named(kind: str, changes: Sequence[str]) -> list[str]:
 
 
 def _by_name(parts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configs of a stage's operators by slot and name, numbered where one is there several times."""
+    """Return the configs of a stage's operators by slot and name, numbered where one occurs several times."""
     found: dict[str, Any] = {}
     for operator in parts.get("operators", ()):
         name = f"{operator['slot']} {operator['name']}"
@@ -132,7 +132,7 @@ def _files(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 
 def _changes(name: str, before: Any, now: Any) -> Iterator[str]:
-    """Yield one line for each value in nested mappings and lists that is not what it was."""
+    """Yield one line for each changed value in nested mappings and lists."""
     if before == now:
         return
     mappings = [isinstance(value, Mapping) for value in (before, now)]
@@ -146,7 +146,7 @@ def _changes(name: str, before: Any, now: Any) -> Iterator[str]:
 
 
 def _list_changes(name: str, before: list[Any], now: list[Any]) -> Iterator[str]:
-    """Yield what came, what went, and what changed inside of items that stayed at their place."""
+    """Yield added, removed and changed items; changes inside items that kept their position."""
     old, new = ([canonical_json(item) for item in items] for items in (before, now))
     matcher = SequenceMatcher(None, old, new, autojunk=False)
     for kind, i, j, k, m in matcher.get_opcodes():

@@ -1,4 +1,4 @@
-"""Files of this machine that stages read beside their inputs, such as tables: where, and whether they are there."""
+"""Local files that stages read beside their inputs, such as tables: their paths, and whether they exist."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from pipelines.recipe.stage import Stage
 
 
 def local_files(stage: Stage) -> list[Path]:
-    """Return the files that its operators name. Raises InputError for what cannot be found."""
+    """Return the files that its operators name. Raises InputError for a file not found."""
     return [path for config in configs_with_paths(stage.config) for path in config.local_files()]
 
 
 def missing_files(recipe: Recipe) -> Iterator[tuple[Stage, str]]:
-    """Yield each stage that would not find a file on this machine, and what it would say."""
+    """Yield each stage that would not find a file on this machine, and its error."""
     for stage in recipe.stages:
         try:
             local_files(stage)
@@ -27,6 +27,6 @@ def missing_files(recipe: Recipe) -> Iterator[tuple[Stage, str]]:
 
 
 def need_files(recipe: Recipe) -> None:
-    """Raise RecipeErrors if a stage would not find a file on this machine, where all of them are to run."""
+    """Raise RecipeErrors if a stage would not find a file on this machine, where all stages run."""
     if missing := [Problem(stage.mark, f"stage {stage.name!r}: {text}") for stage, text in missing_files(recipe)]:
         raise RecipeErrors(missing)

@@ -1,4 +1,4 @@
-"""What the stages of a recipe will take in memory, before anything runs, and which do not fit their pools."""
+"""Estimated memory of a recipe's stages before anything runs, and which stages do not fit their pools."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ FITS = "memory fits"
 
 @dataclass(frozen=True)
 class Fit:
-    """A stage's memory beside its pool's."""
+    """A stage's memory compared with its pool's."""
 
     stage: str
     pool: str
     estimate: MemoryEstimate
     limit_gib: float | None
-    """None where the pool does not say it."""
+    """None if the pool does not set it."""
     where: MemoryKind
 
     @property
     def need_gib(self) -> float:
-        """Return what is needed at the worst moment, on one GPU or on a node."""
+        """Return the peak memory needed, on one GPU or on a node."""
         return self.estimate.bytes(self.where) / GIB
 
     @property
     def usable_gib(self) -> float | None:
-        """Return how much of the pool's memory an estimate may fill."""
+        """Return how much of the pool's memory an estimate may use."""
         return None if self.limit_gib is None else (1 - SPARED) * self.limit_gib
 
     @property
     def fits(self) -> bool:
-        """Return whether the estimate leaves some of the pool's memory free, or nobody knows."""
+        """Return whether the estimate leaves some of the pool's memory free, or the pool's memory is unknown."""
         return self.usable_gib is None or self.need_gib <= self.usable_gib
 
     @property
     def warning(self) -> str:
-        """Return what does not fit, in words, and what to turn."""
+        """Return what does not fit, in words, and which settings to change."""
         assert self.limit_gib is not None and self.usable_gib is not None
         close = f", of which {SPARED:.0%} should stay free" if self.need_gib <= self.limit_gib else ""
         return (
@@ -59,8 +59,8 @@ class Fit:
 
 
 def memory_fits(recipe: Recipe) -> dict[str, list[Fit]]:
-    """Return by stage what is known of its memory: one entry, or two where a host serves GPUs."""
-    known = vars(recipe)  # a plan asks several times, and hundreds of stages take their time
+    """Return stage -> memory estimates, where known: one entry, or two if a host serves GPUs."""
+    known = vars(recipe)  # cached: a plan calls this several times, and hundreds of stages are slow
     if FITS not in known:
         known[FITS] = _estimated(recipe)
     fits: dict[str, list[Fit]] = known[FITS]
@@ -117,7 +117,7 @@ def _input_models(stage: Stage, models: dict[str, Any]) -> Iterator[Any]:
 
 
 def _further_needs(stage: Stage, models: dict[str, Any], recipe: Recipe) -> Iterator[Need]:
-    """Yield what the models beside the stage's own take, as far as their sizes are known; endpoints take nothing."""
+    """Yield the memory of the models beside the stage's own, where their sizes are known; endpoints need none."""
     component, pool = stage.component, recipe.pools[stage.pool]
     if component.further_memory is None:
         return
@@ -130,14 +130,14 @@ def _further_needs(stage: Stage, models: dict[str, Any], recipe: Recipe) -> Iter
 
 
 def _sizes(stage: Stage, model: Any) -> Any:
-    """Return the sizes of a stage's model: those that the stage before it tells, or those in a config.json."""
+    """Return the sizes of a stage's model: from the stage before it, or from a config.json."""
     if not isinstance(model, Mapping):
         return model
     return stage.component.model_sizes(model) if stage.component.model_sizes else None
 
 
 def _outside(reference: UriRef) -> Mapping[str, Any] | None:
-    """Return the config.json of a model folder on this machine, or of a Hugging Face model that its cache holds."""
+    """Return the config.json of a local model folder, or of a cached Hugging Face model."""
     scheme, _, rest = reference.uri.partition(":")
     path = _cached_config(rest) if scheme == "hf" else Path(rest if scheme == "file" else reference.uri) / "config.json"
     if path is None or not path.is_file():

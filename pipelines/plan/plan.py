@@ -21,11 +21,11 @@ class Plan:
     store: str
     """Store URI."""
     jobs: tuple[Job, ...] = field(repr=False)
-    """In topological order; `job.after` names the stages that must have ended first."""
+    """In topological order; `job.after` names the stages that must end first."""
 
     @property
     def digest(self) -> str:
-        """Return the SHA-256 hex of all jobs without run and store: equal plans ask for the same work."""
+        """Return the SHA-256 hex of all jobs without run and store: equal plans request the same work."""
         plain = [job.model_dump(mode="json", exclude={"run_id", "store"}) for job in self.jobs]
         return hashlib.sha256(canonical_json(plain)).hexdigest()
 
@@ -34,13 +34,13 @@ class Plan:
         return next(stage for stage in self.recipe.stages if stage.name == name)
 
     def with_run_id(self, run_id: str) -> Plan:
-        """Return the same plan for another run, such as one that goes on."""
+        """Return the same plan for another run, such as a resumed one."""
         jobs = tuple(job.model_copy(update={"run_id": run_id}) for job in self.jobs)
         return replace(self, run_id=run_id, jobs=jobs)
 
 
 def build_plan(recipe: Recipe, store_uri: str, run_id: str) -> Plan:
-    """Return the plan of a recipe; the store is not touched."""
+    """Return the plan of a recipe, without touching the store."""
     jobs = tuple(stage_job(stage, recipe, store_uri, run_id) for stage in recipe.stages)
     return Plan(recipe=recipe, run_id=run_id, store=store_uri, jobs=jobs)
 

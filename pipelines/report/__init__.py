@@ -1,1 +1,1 @@
-"""The report: one self-contained HTML page per run, for a researcher to send to a colleague."""
+"""The report: one self-contained HTML page per run, to send to a colleague."""

@@ -34,7 +34,7 @@ class Stage:
     error: str | None = None
     files: dict[str, Path] = field(default_factory=dict)
     unreadable: list[str] = field(default_factory=list)
-    """What of the stage is damaged or gone, one line each: its record, or an output."""
+    """Damaged or missing parts of the stage, one line each: its record, or an output."""
 
     @property
     def status(self) -> str:
@@ -75,12 +75,12 @@ class RunData:
 
     @property
     def ended(self) -> list[Stage]:
-        """Return the stages that have something to show, in the order of the plan."""
+        """Return the stages with something to show, in plan order."""
         return [stage for stage in self.stages if stage.files or (stage.entry and stage.unreadable)]
 
     @property
     def repeated(self) -> list[str]:
-        """Return the runs whose work this one repeats with none of its own; empty if it did some or has not ended."""
+        """Return the runs whose work this one fully reuses; empty if it did work itself or has not ended."""
         succeeded = self.end is not None and self.end["status"] == "succeeded"
         if not succeeded or any(stage.status not in ("cached", "skipped") for stage in self.stages):
             return []
@@ -89,18 +89,18 @@ class RunData:
 
 
 def group_name(stage: Stage) -> str:
-    """Return the name that all seeds of a stage share: other labels stay visible."""
+    """Return the name shared by all seeds of a stage; other labels stay visible."""
     return stage.group + shared_labels(stage)
 
 
 def shared_labels(stage: Stage) -> str:
-    """Return the labels that tell a stage from others of its group, its seed left out: " [arm=x]"."""
+    """Return the labels that distinguish a stage within its group, without its seed: " [arm=x]"."""
     others = [f"{axis}={value}" for axis, value in stage.labels.items() if axis != "seed"]
     return f" [{', '.join(others)}]" if others else ""
 
 
 def declared(name: str) -> Component | None:
-    """Return a component's declaration; None for one that is not installed here, of which little can be shown."""
+    """Return a component's declaration; None if it is not installed here, so that little can be shown."""
     with suppress(PosttrainError):
         component: Component = components().get(name)
         return component
@@ -110,7 +110,7 @@ def declared(name: str) -> Component | None:
 def collect(store: Store, run_id: str) -> RunData:
     """Read a run's ledger and fetch the artifacts that the report shows.
 
-    What is damaged or gone is named in its stage's `unreadable`, so that the rest can be shown.
+    Damaged or missing parts are named in their stage's `unreadable`, so that the rest can be shown.
     """
     run = read_or_copy(store, run_key(run_id))
     if run is None:
@@ -150,7 +150,7 @@ def _wanted(component: str) -> set[str]:
 
 
 def _readable(unreadable: list[str], what: str, read: Callable[[str], T | None], key: str) -> T | None:
-    """Return what `read` does, or None after noting that it is damaged or gone."""
+    """Return the result of `read`, or None after noting that it is damaged or missing."""
     try:
         return read(key)
     except (CorruptArtifact, InputError) as error:

@@ -1,4 +1,4 @@
-"""What a page of the report consists of, as plain data: page.html draws each kind, and escapes all that it says."""
+"""Content of a report page as plain data: page.html renders each kind and escapes every value."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pipelines.report.evaluations import Estimate
 
 NOTHING = "\u2013"
-"""Stands where a table has no value."""
+"""Placeholder in a table without a value."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Strong:
 
 @dataclass(frozen=True)
 class Written:
-    """A cell with text as it was written, line by line."""
+    """A cell with text verbatim, line by line."""
 
     kind: ClassVar = "written"
     text: str
@@ -44,7 +44,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Digests:
-    """A cell with digests, each shown by its first characters and with a name before it where it has one."""
+    """A cell with digests, each shown by its first characters after its name, if it has one."""
 
     kind: ClassVar = "digests"
     named: tuple[tuple[str, str], ...]
@@ -66,7 +66,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Heading:
-    """A heading inside of a section, with the digest of what it is about where there is one."""
+    """A heading within a section, with the digest of its subject, if any."""
 
     kind: ClassVar = "heading"
     text: str
@@ -75,7 +75,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A paragraph: plain, a `lead`, or a `failure` of somebody."""
+    """A paragraph: plain, a `lead`, or a `failure`."""
 
     kind: ClassVar = "paragraph"
     text: str
@@ -85,7 +85,7 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Verbatim:
-    """Text as it is, behind its title where it has one."""
+    """Verbatim text, below its title if it has one."""
 
     kind: ClassVar = "verbatim"
     text: str
@@ -127,7 +127,7 @@ class Legend:
 
 @dataclass(frozen=True)
 class Card:
-    """Parts that belong together."""
+    """A group of related parts."""
 
     kind: ClassVar = "card"
     parts: Sequence[Part]
@@ -146,12 +146,12 @@ class PageSection:
 
     @property
     def anchor(self) -> str:
-        """Return the name by which a link finds it."""
+        """Return the section's link target."""
         return "".join(mark if mark.isalnum() else "-" for mark in self.title.lower())
 
 
 def legend(names: Sequence[str]) -> Legend:
-    """Return the legend of lines that have their colours in order."""
+    """Return the legend of lines, coloured in order."""
     return Legend([(name, index % NUM_COLOURS) for index, name in enumerate(names)])
 
 
@@ -171,7 +171,7 @@ def number(estimate: Estimate | None, *, digits: int, scale: float = 1) -> Cell:
 
 
 def duration(seconds: float) -> str:
-    """Return seconds as people say them."""
+    """Return a readable duration."""
     if seconds < 90:
         return f"{seconds:.1f} s"
     minutes = seconds / 60

@@ -1,4 +1,4 @@
-"""Lines: columns of a history by step, and profiles of the models that were measured."""
+"""Line charts: columns of a history by step, and profiles of the measured models."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipelines.report.svg import Axes, Series, line_chart
 
 
 def curves(section: Curves, stages: Sequence[Stage]) -> list[Part]:
-    """Return the curves of one group of stages, one line a seed."""
+    """Return the curves of one group of stages, one line per seed."""
     histories = [(stage, stage.lines(section.port, section.file)) for stage in stages]
     figures = []
     for column, caption in section.columns.items():
@@ -29,7 +29,7 @@ def curves(section: Curves, stages: Sequence[Stage]) -> list[Part]:
 
 
 def profiles(section: Profiles, evaluations: Sequence[Evaluation]) -> list[Part]:
-    """Return a chart for each entry of the file, one line for each model; of several seeds the first is shown."""
+    """Return a chart per entry of the file, one line per model; of several seeds the first is shown."""
     files = [item.stages[0].json(section.port, section.file) or {} for item in evaluations]
     axes = Axes(
         x_label=section.x_label,

@@ -1,4 +1,4 @@
-"""The run's graph as a picture: stages in columns by depth, edges by what a stage waits for."""
+"""The run's graph as a picture: stages in columns by depth, edges to the stages they wait for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_NAME = 13
 
 
 def draw_dag(stages: list[Stage]) -> Markup:
-    """Return the graph as inline SVG, each box with its time and whether its result was cached."""
+    """Return the graph as inline SVG; each box shows its time and whether its result was cached."""
     places = _places(stages)
     columns = max((column for column, _ in places.values()), default=0) + 1
     rows = max((row for _, row in places.values()), default=0) + 1

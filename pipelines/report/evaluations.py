@@ -1,4 +1,4 @@
-"""What was measured of which model: components that declare the same results share a table, seeds taken together."""
+"""Results per model: components that declare the same results share a table, with seeds combined."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from components.runtime.lineage.names import flatten
 from pipelines.report.collect import RunData, Stage, declared, group_name, shared_labels
 
 MAX_DIFFERING, MAX_LABEL = 2, 40
-"""Settings, and characters of them, that a row's label names."""
+"""Most settings, and characters of them, in a row's label."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,11 @@ class Estimate:
 
     @classmethod
     def read(cls, entry: Mapping[str, Any], over: str = "prompts") -> Estimate:
-        """Return what an entry of metrics.json says."""
+        """Return the estimate of an entry of metrics.json."""
         return cls(entry["value"], entry.get("low"), entry.get("high"), entry.get("n"), over)
 
     def cut(self, least: float, most: float) -> Estimate:
-        """Return the same with its interval cut at the ends of what is possible."""
+        """Return the estimate with its interval clipped to the possible range."""
         if self.low is None or self.high is None:
             return self
         return replace(self, low=max(self.low, least), high=min(self.high, most))
@@ -45,16 +45,16 @@ class Evaluation:
     stages: list[Stage]
     results: Results
     differs: str = ""
-    """What tells it from other evaluations of the same model."""
+    """What distinguishes it from other evaluations of the same model."""
 
     @property
     def model(self) -> str:
-        """Return which stage's model was evaluated, with the evaluation's labels but its seed, and what differs."""
+        """Return the stage whose model was evaluated, with the evaluation's labels but its seed, and what differs."""
         return self.measured + (f" ({self.differs})" if self.differs else "")
 
     @property
     def facts(self) -> dict[str, str]:
-        """Return what may differ between evaluations of a model: parameters as written, and the other inputs."""
+        """Return what can differ between evaluations of a model: parameters as written, and the other inputs."""
         entry = self.stages[0].entry or {"params": {}, "inputs": {}}
         inputs = {port: items for port, items in entry["inputs"].items() if port != self.results.subject}
         sources = {port: "+".join(item["source"] for item in items) for port, items in inputs.items()}
@@ -62,7 +62,7 @@ class Evaluation:
 
     @property
     def measured(self) -> str:
-        """Return which stage's model was evaluated, with the evaluation's labels but its seed."""
+        """Return the stage whose model was evaluated, with the evaluation's labels without its seed."""
         first = self.stages[0]
         given = first.entry["inputs"].get(self.results.subject) if first.entry else None
         source = given[0]["source"] if given else first.group
@@ -70,7 +70,7 @@ class Evaluation:
 
     @property
     def columns(self) -> dict[str, str]:
-        """Return the compared metrics that were measured, each with what stands in its place, such as the domain."""
+        """Return the measured compared metrics, each with its placeholder's value, such as the domain."""
         return in_places(self.results.metric, (name for stage in self.stages for name in metrics_of(stage)))
 
     def estimate(self, metric: str) -> Estimate | None:
@@ -103,13 +103,13 @@ class ResultTable:
         return {metric: place or self.results.name for metric, place in found.items()}
 
     def over(self) -> list[str]:
-        """Return what the intervals of the table are over: prompts, seeds, both or nothing."""
+        """Return what the table's intervals cover: prompts, seeds, both or nothing."""
         found = (item.estimate(metric) for item in self.evaluations for metric in self.columns)
         return sorted({estimate.over for estimate in found if estimate and estimate.low is not None})
 
 
 def result_tables(data: RunData) -> list[ResultTable]:
-    """Return what was measured in a run, a table for each kind of results, in the order of the plan."""
+    """Return the results of a run, a table per kind of results, in plan order."""
     tables: dict[tuple[str, str], ResultTable] = {}
     groups: dict[tuple[str, str, str], Evaluation] = {}
     for stage in data.ended:
@@ -148,7 +148,7 @@ def over_seeds(values: list[float]) -> Estimate:
 
 
 def _tell_apart(evaluations: list[Evaluation]) -> None:
-    """Say of evaluations of the same model in what they differ: settings where few do, else the stages' names."""
+    """Label evaluations of the same model by what differs: settings if few do, else the stages' names."""
     alike: dict[str, list[Evaluation]] = {}
     for item in evaluations:
         alike.setdefault(item.measured, []).append(item)
@@ -163,6 +163,6 @@ def _tell_apart(evaluations: list[Evaluation]) -> None:
 
 def _without_labels(name: str, labels: dict[str, Any]) -> str:
     ends = tuple(f"-{axis}-{value}" for axis, value in labels.items())
-    while name.endswith(ends):  # in whatever order the matrix has its axes
+    while name.endswith(ends):  # independent of the matrix's axis order
         name = min((name.removesuffix(end) for end in ends), key=len)
     return name

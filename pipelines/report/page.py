@@ -29,7 +29,7 @@ def build_report(store: Store, run_id: str) -> Manifest:
 def commit_report(store: Store, data: RunData) -> Manifest:
     """Store the page of a collected run.
 
-    Runs that took all from the cache have one page together: it says whose work it shows, and not which run looked.
+    Fully cached runs share one page: it names the runs whose work it shows, not the run that requested it.
     """
     page = render_page(data)
     about = {"repeats": data.repeated} if data.repeated else {"run_id": data.run["run_id"]}

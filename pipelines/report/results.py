@@ -1,4 +1,4 @@
-"""Sections on what came out: what was measured of each model, and what was lost and given back along the recipe."""
+"""Result sections: measurements of each model, and what was lost and recovered along the recipe."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pipelines.report.svg import Axes, Series, line_chart
 
 RECOVERY = "The deepest loss of each skill along the recipe, and the share of it that the last model has back (means)."
 LOST = 0.01
-"""Share below which nothing was lost that is worth a word."""
+"""Loss (a share) below which no loss is reported."""
 
 
 def measured(table: ResultTable) -> list[Part]:
-    """Return the compared metric over the evaluated models: what each stage taught, and what it cost."""
+    """Return the compared metric over the evaluated models: each stage's gains and losses."""
     results = table.results
     axes = Axes(
         y_label=f"{results.name}, %" if results.share else results.name,
@@ -41,7 +41,7 @@ def _series(table: ResultTable, metric: str, colour: int) -> Series:
 
 
 def lead(table: ResultTable) -> str:
-    """Return the sentences above what was measured."""
+    """Return the sentences above the results."""
     about = table.results.about or table.results.name
     many = any(len(item.stages) > 1 for item in table.evaluations)
     over = f", with 95 % intervals over {' and '.join(table.over())}" if table.over() else ""
@@ -51,7 +51,7 @@ def lead(table: ResultTable) -> str:
 
 
 def _seeds(evaluations: list[Evaluation], metric: str) -> list[tuple[float, float]]:
-    """Return one point a seed, beside the mean; none when there is one seed only."""
+    """Return one point per seed, beside the mean; none if there is only one seed."""
     return [
         (index, value)
         for index, item in enumerate(evaluations)
@@ -93,7 +93,7 @@ def _beside(item: Evaluation, columns: list[Column]) -> list[Cell]:
 
 
 def recovery(table: ResultTable) -> list[Part]:
-    """Return, by column, the largest loss along the recipe and how much of it the last model has back."""
+    """Return, by column, the largest loss along the recipe and how much of it the last model recovered."""
     rows = []
     for metric, title in table.columns.items():
         track = [(item.model, item.estimate(metric)) for item in table.evaluations]

@@ -1,4 +1,4 @@
-"""The sections that components declare, drawn by their kind; what cannot be drawn is said in its place."""
+"""The sections that components declare, rendered by kind; a message replaces a section that cannot be rendered."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pipelines.report.results import RECOVERY, lead, measured, recovery
 from pipelines.report.tables import bars, digest_of, samples, table
 
 UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
-"""What a file raises that is not what its component's declaration says."""
+"""Exceptions raised by a file that does not match its component's declaration."""
 Declared = list[tuple[Section, Stage]]
 
 
 def result_sections(tables: list[ResultTable]) -> Iterator[PageSection]:
-    """Yield what was measured, and what was lost and given back."""
+    """Yield the results, and what was lost and recovered."""
     for found in tables:
         yield PageSection(found.results.title, _guarded("", partial(measured, found)), lead(found))
         if found.results.recovery and found.results.share:
@@ -27,7 +27,7 @@ def result_sections(tables: list[ResultTable]) -> Iterator[PageSection]:
 
 
 def declared_sections(data: RunData, tables: list[ResultTable]) -> Iterator[PageSection]:
-    """Yield the sections of the components of a run by their roles; those of one kind and title are one section."""
+    """Yield the sections of a run's components by role; sections of the same kind and title are merged."""
     shared: dict[tuple[type[Section], str], Declared] = {}
     for role in Role:
         for stage in data.ended:
@@ -49,7 +49,7 @@ def _profiles(section: Profiles, found: Declared, tables: list[ResultTable]) -> 
 
 
 def _each(first: Section, found: Declared) -> PageSection:
-    """Return a section with a part for each stage, or for the stages of a group together: its seeds."""
+    """Return a section with a part per stage, or per group of stages (seeds)."""
     groups: dict[str, Declared] = {}
     for section, stage in found:
         name = stage.name if isinstance(section, Table | Samples) else group_name(stage)
@@ -72,7 +72,7 @@ def _parts(members: Declared, shown: set[str]) -> list[Part]:
 
 
 def _first_bars(members: Declared, shown: set[str]) -> list[Part]:
-    """Return the bars of the first of a group whose output no other stage has shown."""
+    """Return the bars of the first stage of a group whose output no other stage has shown."""
     for section, stage in members:
         assert isinstance(section, Bars)
         digest = digest_of(stage, section.port)

@@ -23,19 +23,19 @@ class Series:
     colour: int = 0
     marks: bool = False
     scatter: Sequence[tuple[float, float]] = ()
-    """Single observations behind the line, such as one point a seed."""
+    """Single observations behind the line, such as one point per seed."""
 
 
 @dataclass(frozen=True)
 class Axes:
-    """What a chart's axes show."""
+    """Labels, ranges and size of a chart's axes."""
 
     x_label: str = ""
     y_label: str = ""
     y_range: tuple[float, float] | None = None
     x_log2: bool = False
     x_names: Sequence[str] | None = None
-    """Names for x = 0, 1, 2, ... in place of numbers."""
+    """Names for x = 0, 1, 2, ... instead of numbers."""
     percent: bool = False
     width: int = WIDTH
     height: int = HEIGHT
@@ -53,7 +53,7 @@ class _Frame:
     parts: list[Markup] = field(default_factory=list)
 
     def add(self, shape: str, *values: object) -> None:
-        """Draw a shape, in which values are escaped."""
+        """Add a shape, with its values escaped."""
         self.parts.append(Markup(shape).format(*values))
 
     def x(self, value: float) -> float:
@@ -68,7 +68,7 @@ class _Frame:
 
 
 def line_chart(series: Sequence[Series], axes: Axes) -> Markup:
-    """Return a line chart; series without points are left out, and no series at all gives an empty text."""
+    """Return a line chart; series without points are left out, and no series gives an empty text."""
     shown = [item for item in series if item.points]
     if not shown:
         return Markup("")
@@ -80,7 +80,7 @@ def line_chart(series: Sequence[Series], axes: Axes) -> Markup:
 
 
 def histogram(groups: Sequence[tuple[str, Sequence[float], int]], edges: Sequence[str], axes: Axes) -> Markup:
-    """Return bars side by side: each group is (name, counts per bin, colour); `edges` names the bins."""
+    """Return grouped bars: each group is (name, counts per bin, colour); `edges` names the bins."""
     if not groups or not edges:
         return Markup("")
     top = max((max(counts, default=0) for _, counts, _ in groups), default=0) or 1

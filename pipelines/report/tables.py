@@ -1,4 +1,4 @@
-"""Rows of a file: as a table, as samples to read, and counts in bins as bars."""
+"""Rows of a file: as a table, as samples to read, and binned counts as bars."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from pipelines.report.svg import NUM_COLOURS, Axes, histogram
 
 
 def table(section: Table, stage: Stage) -> list[Part]:
-    """Return a table of a stage's file, with the sentence above it."""
+    """Return a table of a stage's file, with its introductory sentence."""
     found = _read(stage, section.port, section.file)
     if not found:
         return []
@@ -44,7 +44,7 @@ def table(section: Table, stage: Stage) -> list[Part]:
 
 
 def samples(section: Samples, stage: Stage) -> list[Part]:
-    """Return the first rows of a stage's file, a card each."""
+    """Return the first rows of a stage's file, one card per row."""
     rows = stage.lines(section.port, section.file)[: section.count]
     columns = _spread(section.columns, rows)
     facts = [[[column.title, _written(column.cell(row))] for column in columns] for row in rows]

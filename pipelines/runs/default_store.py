@@ -1,4 +1,4 @@
-"""The store that a command works on when none is named."""
+"""The store that a command uses by default."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def default_store() -> str:
 
 
 def store_option(store: Store) -> str:
-    """Return --store as commands on this run need it, or nothing where they find the store by themselves."""
+    """Return the --store option that commands on this run need; empty if they find the store themselves."""
     default = default_store()
     found = store.uri in (default, str(Path(default).absolute()))
     return "" if found else f" --store {shlex.quote(store.uri)}"

@@ -1,4 +1,4 @@
-"""Headline metrics in the order in which their component declares them: the telling ones first."""
+"""Headline metrics in the order their component declares them: the most informative first."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ SHOWN_METRICS = 3
 
 
 def in_order(component: str, metrics: Mapping[str, float]) -> dict[str, float]:
-    """Return `metrics` as the component declares them; the store keeps them by the alphabet, which tells nothing.
+    """Return `metrics` in the component's declared order; the store keeps them alphabetically.
 
-    A declared name with a place, such as share_<domain>, stands for all that fit. What is not declared, or is of a
-    component that is not installed here, comes last as it was given.
+    A declared name with a placeholder, such as share_<domain>, covers all matching names. Undeclared metrics, and those
+    of a component that is not installed, come last in their given order.
     """
     try:
         declared = list(components().get(component).metrics)
@@ -32,6 +32,6 @@ def in_order(component: str, metrics: Mapping[str, float]) -> dict[str, float]:
 
 
 def metrics_text(metrics: Mapping[str, float]) -> str:
-    """Return the first few metrics as short text."""
+    """Return the first metrics as short text."""
     shown = list(metrics.items())[:SHOWN_METRICS]
     return "  ".join(f"{name} {value:,.0f}" if abs(value) >= 1000 else f"{name} {value:.3g}" for name, value in shown)

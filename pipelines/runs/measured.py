@@ -1,4 +1,4 @@
-"""What the stages of a finished run measured: headline metrics, metrics.json, and the rows of their history."""
+"""Measurements of a finished run's stages: headline metrics, metrics.json, and the rows of their history."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _WHOLE: dict[str, Callable[[list[float]], float]] = {
 class Measured:
     """Metrics of one run by stage and name.
 
-    `entropy` is a headline metric or an entry of metrics.json; `seconds` the time that the stage took when it ran;
+    `entropy` is a headline metric or an entry of metrics.json; `seconds` the stage's duration when it ran;
     `entropy@20` the value of the training history at step 20 (or the last one before it), `entropy@10_20` the mean over
     these steps, and `entropy@mean`, `@std`, `@max`, `@min`, `@first`, `@last` over all.
     """
@@ -46,11 +46,11 @@ class Measured:
 
     @property
     def run_seconds(self) -> float:
-        """Return how long the run took, what came from the cache excluded."""
+        """Return how long the run took, without cached stages."""
         return float(self._run.end["seconds"]) if self._run.end else math.nan
 
     def value(self, stage: str, metric: str) -> float:
-        """Return one metric; raise InputError that names stage and metric when the run has no such number."""
+        """Return one metric; raise InputError with stage and metric if the run has no such number."""
         if at := _AT.fullmatch(metric):
             return self._in_history(stage, at["metric"], at["where"])
         values = self._values(stage)
@@ -59,7 +59,7 @@ class Measured:
         return values[metric]
 
     def seconds(self, stage: str) -> float:
-        """Return how long the stage took when it ran, in this run or in the one whose result was reused."""
+        """Return the stage's duration when it ran, in this run or in the run whose result was reused."""
         entry = self._entry(stage)
         action = self._ledger.action(entry["fingerprint"]) if entry["fingerprint"] else None
         return float((action or entry)["seconds"])

@@ -1,4 +1,4 @@
-"""Runs: what every engine records at the beginning and the end, and how a run that was cut short is found again."""
+"""Runs: what every engine records at the beginning and the end, and how an interrupted run is found again."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from pipelines.recipe.recipe import Recipe
 
 LEASE_PATIENCE_SECONDS = 45.0
 LOCK_PATIENCE_SECONDS = 0.5
-"""Whoever asks whether a lock of a directory is held, holds it for an instant."""
+"""Testing whether a directory's lock is held takes the lock for an instant."""
 DELIVERY_PATIENCE_SECONDS = 30.0
 QUICK_PROBE_SECONDS = 1.0
 LINEAGE = "POSTTRAIN_LINEAGE"
-"""`live` (the default) delivers to MLflow while the run goes on; `later` leaves it to `posttrain lineage sync`."""
+"""`live` (the default) delivers to MLflow during the run; `later` leaves it to `posttrain lineage sync`."""
 
 EXIT_CODES = {"succeeded": 0, "failed": 1, "waiting": 3, "stopped": 130}
 """Status of a run -> exit code of the command that followed it."""
@@ -54,11 +54,11 @@ class RunResult:
     page: Path | None
     """The run's report, a local file; None if it could not be made."""
     lineage_problem: str | None
-    """Why some lineage is not in MLflow yet; None when all of it is, or is on its way."""
+    """Why some lineage is not in MLflow yet; None if all is delivered or being delivered."""
     lineage_waiting: int = 0
-    """Events that are on their way to MLflow."""
+    """Events being delivered to MLflow."""
     report_problem: str | None = None
-    """Why there is no page."""
+    """Why there is no report page."""
     refused: frozenset[str] = frozenset()
     """Stages that fail again until the recipe or its data change: bad input, a gate that does not hold."""
 
@@ -74,7 +74,7 @@ def new_run_id(recipe: str) -> str:
 
 
 def unfinished_run(store: Store, plan_digest: str) -> str | None:
-    """Return the newest run of the very same plan if it has not succeeded: killed, stopped, failed or waiting."""
+    """Return the newest run of the same plan if it has not succeeded: killed, stopped, failed or waiting."""
     newest = read_or_heal(store, plan_key(plan_digest))
     if newest is None:
         return None
@@ -84,9 +84,9 @@ def unfinished_run(store: Store, plan_digest: str) -> str | None:
 
 @contextmanager
 def exclusive(store: Store, run_id: str) -> Iterator[None]:
-    """Hold a run for one engine; raise InputError when another process is at it.
+    """Lock a run for one engine; raise InputError if another process holds it.
 
-    A bucket cannot see that a holder was killed, only that its lease ran out, so there is some patience.
+    A bucket cannot detect a killed holder, only an expired lease, so this waits a while.
     """
     with ExitStack() as stack:
         lock = store.lock(
@@ -101,7 +101,7 @@ def exclusive(store: Store, run_id: str) -> Iterator[None]:
 
 
 def run_entry(plan: Plan, *, engine: str) -> dict[str, Any]:
-    """Return what the ledger keeps of a run's beginning, without times."""
+    """Return the ledger's record of a run's beginning, without times."""
     recipe = plan.recipe
     return {
         "recipe": recipe.name,
@@ -133,7 +133,7 @@ def run_entry(plan: Plan, *, engine: str) -> dict[str, Any]:
 
 
 def reproduce_command(recipe: Recipe, engine: str) -> str:
-    """Return the shell command that makes the same results again."""
+    """Return the shell command that reproduces the results."""
     name = recipe_name(recipe.path) or display_path(recipe.path)
     parts = ["posttrain", "run", name, *(part for text in recipe.overrides for part in ("--set", text))]
     return shlex.join([*parts, *([] if engine == "local" else ["--engine", engine])])
@@ -149,7 +149,7 @@ class RunWriter:
         self._started = time.time() if started is None else started
 
     def begin(self, entry: dict[str, Any]) -> None:
-        """Record the start of a run, or its resumption when it was started before."""
+        """Record the start of a run, or its resumption if it was started before."""
         entry = {
             **entry,
             "run_id": self.run_id,
@@ -171,7 +171,7 @@ class RunWriter:
             self._spool.run_resumed()
 
     def end(self, status: str) -> Path:
-        """Record how the run ended and make its report, whose page is returned; a resumed run ends anew."""
+        """Record how the run ended and make its report; return the report's page. A resumed run records a new end."""
         from pipelines.report.page import build_report
 
         ended = time.time()
@@ -181,20 +181,20 @@ class RunWriter:
         try:
             report = build_report(self.store, self.run_id)
             self._spool.report_ready(report.digest)
-        finally:  # a report that cannot be made, such as of a damaged artifact, leaves no run open in MLflow
+        finally:  # a failed report, such as for a damaged artifact, must not leave the run open in MLflow
             self._spool.run_finished(status, ended=ended, seconds=record["seconds"])
         return self.store.fetch(report.digest) / "index.html"
 
     def _earlier_seconds(self) -> float:
-        """Return how long the run had gone on before it went on with this beginning; pauses between do not count."""
+        """Return the run's duration before this resumption, without pauses."""
         last = self.store.get(end_key(self.run_id))
         return float(last["seconds"]) if last and last["ended"] <= utc(self._started) else 0.0
 
 
 def begin_run(store: Store, plan: Plan, *, engine: str, **facts: Any) -> None:
-    """Record a run and its jobs in the store, for an engine whose stages find their jobs there; go on with one.
+    """Record or resume a run and its jobs in the store, for an engine whose stages read their jobs there.
 
-    Raises InputError if the run began with another plan. `facts` say what the engine itself calls the run.
+    Raises InputError if the run began with another plan. `facts` hold the engine's own ids of the run.
     """
     known = read_or_heal(store, run_key(plan.run_id))
     if known is not None and known["plan_digest"] != plan.digest:
@@ -207,9 +207,9 @@ def begin_run(store: Store, plan: Plan, *, engine: str, **facts: Any) -> None:
 
 
 def start_deliverer(store: Store, run_id: str) -> subprocess.Popen[bytes] | None:
-    """Start the process that brings the run's lineage to MLflow as it comes; None when that is left for later.
+    """Start the process that delivers the run's lineage to MLflow as it appears; None if delivery is left for later.
 
-    It has a session of its own, so that Ctrl-C lets it finish, and a low priority.
+    It has its own session, so that Ctrl-C lets it finish, and a low priority.
     """
     mode = os.environ.get(LINEAGE, "live")
     if mode not in ("live", "later"):
@@ -237,9 +237,9 @@ def start_deliverer(store: Store, run_id: str) -> subprocess.Popen[bytes] | None
 def wait_delivered(
     deliverer: subprocess.Popen[bytes] | None, store: Store, run_id: str, *, patience: float = DELIVERY_PATIENCE_SECONDS
 ) -> tuple[str | None, int]:
-    """Wait for the deliverer to finish; return why lineage is still pending, if it is known, and how many events are.
+    """Wait for the deliverer to finish; return why lineage is still pending, if known, and how many events are.
 
-    A tracking server that is away does not hold a run up: what is spooled is delivered by `posttrain lineage sync`.
+    An unreachable tracking server does not block a run: `posttrain lineage sync` delivers the spool later.
     """
     if deliverer is None:
         return f"{LINEAGE}=later", 0
@@ -254,7 +254,7 @@ def wait_delivered(
                 if delivery_state(store, run_id, uri).problem:
                     break
         state = delivery_state(store, run_id, uri)
-        # without patience the deliverer has hardly begun, and what it is about to find is looked up here
+        # with no wait the deliverer has hardly begun, so pending events are read here
         away = None if patience or not state.pending else unreachable(uri, seconds=QUICK_PROBE_SECONDS)
     except PosttrainError as error:
         return str(error), 0

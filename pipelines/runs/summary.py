@@ -1,4 +1,4 @@
-"""The table at the end of a run: what each model can do, with intervals, and where to look further."""
+"""The table at the end of a run: each model's results with intervals, and where to find more."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 def print_ending(store: Store, result: RunResult) -> None:
-    """Print how a run ended: results, failures, and where report, MLflow and the next step are."""
+    """Print how a run ended: results, failures, report, MLflow page and next steps."""
     from rich.console import Console
     from rich.markup import escape
 
     console = Console(highlight=False, soft_wrap=True)
     console.print()
-    with suppress(PosttrainError):  # a damaged store: the rest is told all the same, and why by the report's line
+    with suppress(PosttrainError):  # a damaged store: the rest is still printed, and the report's line gives the reason
         data = collect(store, result.run_id)
         for found in result_tables(data):
             console.print(results_table(found))
@@ -50,7 +50,7 @@ def print_ending(store: Store, result: RunResult) -> None:
 
 
 def next_steps(store: Store, result: RunResult) -> list[str]:
-    """Return what to do after a run that has not come to a good end: a command each, or words."""
+    """Return what to do after an unsuccessful run: commands, or words."""
     if result.status == "succeeded" and result.page:
         return []
     try:
@@ -59,7 +59,7 @@ def next_steps(store: Store, result: RunResult) -> list[str]:
         decisions = {name: store.get(approval_key(result.run_id, name)) for name in asked}
         waiting = [name for name in asked if store.get(asked_key(result.run_id, name)) and not decisions[name]]
         failures = {name: store.get(failure_key(result.run_id, name)) or {} for name in result.failures}
-    except PosttrainError:  # a damaged record: the words below are right all the same
+    except PosttrainError:  # a damaged record: the words below still apply
         entry, decisions, waiting, failures = {}, {}, [], {}
     if any(decision and not decision["approved"] for decision in decisions.values()):
         return [f"{entry['command']}{store_option(store)} --new"]
@@ -79,7 +79,7 @@ def next_steps(store: Store, result: RunResult) -> list[str]:
 
 
 def results_table(found: ResultTable) -> Table:
-    """Return what was measured of each model, with intervals."""
+    """Return each model's measurements, with intervals."""
     from rich.markup import escape
     from rich.table import Table
 

@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a live tree in a terminal, plain lines when piped."""
+"""Progress of a run on screen: a live tree in a terminal, plain lines when piped."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ LIVELY = ("running", "waiting", "failed")
 
 
 class RunView(Protocol):
-    """Shows progress events of a run and asks a person where a stage needs approval."""
+    """Shows progress events of a run and asks a person to approve stages."""
 
     def event(self, event: dict[str, Any]) -> None:
-        """Take one progress event."""
+        """Handle one progress event."""
         ...
 
     def ask(self, job: Job) -> bool | None:
-        """Ask for approval; None when nobody can be asked here."""
+        """Ask for approval; None if nobody can be asked here."""
         ...
 
     def showing(self) -> Any:
@@ -52,7 +52,7 @@ class RunView(Protocol):
 
 @dataclass
 class StageState:
-    """What is known of one stage on screen."""
+    """State of one stage on screen."""
 
     name: str
     component: str
@@ -65,7 +65,7 @@ class StageState:
     seconds: float | None = None
 
     def take(self, event: dict[str, Any]) -> None:
-        """Change with one event."""
+        """Update from one event."""
         kind = event["event"]
         if kind == "started":
             self.state, self.started, self.seconds, self.note = "running", event["time"], None, ""
@@ -89,7 +89,7 @@ class StageState:
 
     @property
     def elapsed(self) -> float | None:
-        """Return the seconds that the stage took, or has taken so far."""
+        """Return the seconds the stage took, or has taken so far."""
         if self.seconds is not None:
             return self.seconds
         return time.time() - self.started if self.started else None
@@ -99,7 +99,7 @@ class PlainView:
     """One line for each change of state; progress at most every ten seconds. For logs and pipes."""
 
     def __init__(self, jobs: list[Job], stream: TextIO = sys.stdout, *, named: bool = True) -> None:
-        """With `named` each line begins with its stage; a log of one stage alone need not say it."""
+        """With `named` each line begins with its stage; a log of a single stage omits it."""
         self._states = {job.stage: StageState(job.stage, job.component) for job in jobs}
         self._stream, self._named = stream, named
         self._printed: dict[str, tuple[str, float]] = {}
@@ -110,7 +110,7 @@ class PlainView:
         yield
 
     def ask(self, job: Job) -> bool | None:
-        """Return None: nobody is at the other end of a pipe."""
+        """Return None: a pipe has nobody to ask."""
         return None
 
     def event(self, event: dict[str, Any]) -> None:
@@ -138,8 +138,8 @@ def plain_line(state: StageState, *, named: bool = True) -> str:
 class LiveView:
     """A tree of stages with progress bars and metrics that redraws in place.
 
-    Where the terminal has fewer rows than the run has stages, those that run, wait or failed are shown and the others
-    counted; the whole tree stays on screen when the run has ended.
+    If the terminal has fewer rows than the run has stages, only running, waiting and failed ones are shown and the
+    others counted; the whole tree stays on screen after the run.
     """
 
     def __init__(self, title: str, jobs: list[Job]) -> None:
@@ -154,7 +154,7 @@ class LiveView:
 
     @contextmanager
     def showing(self) -> Iterator[None]:
-        """Keep the tree on screen; its last state stays when the run has ended."""
+        """Keep the tree on screen; its last state remains after the run."""
         from rich.console import Console
         from rich.live import Live
 
@@ -170,13 +170,13 @@ class LiveView:
                         state.state, state.seconds = "stopped", state.elapsed
 
     def event(self, event: dict[str, Any]) -> None:
-        """Take one event; the next redraw shows it."""
+        """Handle one event; the next redraw shows it."""
         self._states[event["stage"]].take(event)
         if event["event"] == "warning" and event.get("kept") and self._console:
             self._console.print(f"{event['stage']}: {event['text']}", markup=False, highlight=False)
 
     def ask(self, job: Job) -> bool | None:
-        """Ask at the terminal, the tree standing still meanwhile."""
+        """Ask at the terminal, pausing the tree."""
         from rich.prompt import Confirm
 
         assert job.approve is not None and self._live is not None
@@ -204,7 +204,7 @@ class LiveView:
         table.add_column(no_wrap=True)
         table.add_column(no_wrap=True)
         table.add_column(no_wrap=True, justify="right", min_width=7)
-        table.add_column()  # the one that narrows; its texts are cut, not wrapped
+        table.add_column()  # the column that narrows; its texts are cut, not wrapped
         for branch, state in rows:
             if state is None and not folded:
                 table.add_row(Text(branch, style="bold"))
@@ -221,7 +221,7 @@ class LiveView:
 
 
 def stage_row(state: StageState, branch: str) -> list[RenderableType]:
-    """Return the cells of one stage in the tree: name, component, seconds, and what there is to tell."""
+    """Return the cells of one stage in the tree: name, component, seconds, and details."""
     from rich.text import Text
 
     mark, style = MARKS[state.state]
