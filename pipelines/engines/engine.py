@@ -63,7 +63,7 @@ class RunOptions:
 
 
 class Engine(ABC):
-    """Orders, retries and displays the jobs of a plan. No data flows through it: jobs read everything from the store."""
+    """Orders, retries and displays the jobs of a plan. No data flows through it: jobs use the store."""
 
     name: ClassVar[str]
     """Value of `posttrain run --engine`."""
@@ -90,7 +90,7 @@ class Engine(ABC):
     def take_decision(self, store: Store, entry: Mapping[str, Any], stage: str, *, approved: bool) -> str | None:
         """Handle a person's decision on a stage of a run, which the store already holds.
 
-        `entry` is the ledger's record of the run's beginning. Returns where the run continues by itself ("at https://..."),
-        "" if that needs no words, and None if a person must start it again.
+        `entry` is the ledger's record of the run's beginning. Returns where the run continues by itself ("at
+        https://..."), "" if that needs no words, and None if a person must start it again.
         """
         return None

@@ -44,7 +44,7 @@ class Method:
 
     @property
     def facts(self) -> Facts:
-        """Return the method's facts, from its recipe if it is a system; None if its file cannot be read."""
+        """Return the method's facts, from its recipe if it is a system; empty if its file cannot be read."""
         recipe = self.system.recipe if self.system else None
         words = recipe.system if recipe else self.preset if not self.system else None
         if words is None:

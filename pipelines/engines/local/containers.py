@@ -1,7 +1,7 @@
-"""The local engine with a container for each job: the image that pods run, closed in as they are.
+"""The local engine with a container per job: the image that pods run, equally restricted.
 
-Read-only root, no capabilities, not root, bounded memory and processes; no network at all where the store is a folder
-and the stage asks no endpoint.
+Read-only root, no capabilities, not root, bounded memory and processes; no network at all if the store is a folder
+and the stage uses no endpoint.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from pipelines.engines.shared.container import IMAGES, USER
 TOOLS = ("podman", "docker")
 NETWORK = "POSTTRAIN_CONTAINER_NETWORK"
 PASSED_ON = ("AWS_", "HF_", "SSL_CERT_")
-"""Beginnings of variables by which a stage reaches a bucket or a hub; a command line holds their names only."""
+"""Prefixes of variables by which a stage reaches a bucket or a hub; a command line holds only their names."""
 POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
 class Containers:
-    """Runs attempts at jobs in containers: what the scheduler calls in place of forking a process."""
+    """Runs attempts at jobs in containers: called by the scheduler instead of forking a process."""
 
     tool: str
     images: Mapping[str, str]
     """Kind (cpu, gpu) -> image."""
     network: str | None = None
-    """For stages whose store is not a folder; the tool's default if None."""
+    """Network for stages whose store is not a folder; the tool's default if None."""
 
     @classmethod
     def find(cls, store: str, environ: Mapping[str, str] = os.environ) -> Containers:
-        """Return what this machine has; raise InputError that says what is missing, or why it cannot work."""
+        """Return what this machine has; raise InputError naming what is missing, or why it cannot work."""
         tool = next((name for name in TOOLS if shutil.which(name)), None)
         if tool is None:
             raise InputError(f"--containers needs {' or '.join(TOOLS)}; neither is installed")
@@ -79,22 +79,22 @@ class Containers:
                 return timed_out(job.timeout_seconds or 0) if late else Ended(130, "stopped")
             time.sleep(POLL_SECONDS)
         reader.join()
-        # 137 is the tool's word for SIGKILL: a person, or the memory limit
+        # the tool reports SIGKILL as 137: a person, or the memory limit
         code = -9 if process.returncode == 137 else process.returncode
         return events.ended(code, last_line=last_line(log), log=str(log))
 
     def command(self, job: Job, name: str, environment: Mapping[str, str]) -> list[str]:
-        """Return the command that starts a job's container and gives it the job on its standard input."""
+        """Return the command that starts a job's container, which reads the job from its standard input."""
         resources = job.resources
         memory = f"{int(resources.memory_gib * 1024)}m"
         folder = None if "://" in job.store else job.store
-        # not by what the component says, as in a cluster: without GPUs the small image does, which this machine has
+        # not the component's choice, as in a cluster: without GPUs the small image suffices, and this machine has it
         kind = "gpu" if resources.gpus else "cpu"
         names = [key for key in os.environ if key.startswith(PASSED_ON) or key in job.key_variables]
         return [
             *(self.tool, "run", "--rm", "--interactive", "--name", name),
             *("--read-only", "--cap-drop", "all", "--security-opt", "no-new-privileges", "--pids-limit", "1024"),
-            # what lies in /dev/shm counts as memory; the tools' default of 64 MiB is too little for several processes
+            # /dev/shm counts as memory; the tools' default of 64 MiB is too little for several processes
             *("--memory", memory, "--memory-swap", memory, "--shm-size", memory, "--volume", "/tmp"),
             *self._user(folder),
             *self._network(folder, job),
@@ -107,7 +107,7 @@ class Containers:
         ]
 
     def _user(self, folder: str | None) -> list[str]:
-        """Return whom a container runs as: with a folder its owner, so that both can read what the other wrote."""
+        """Return the container's user: for a folder store the current user, so that each can read the other's files."""
         if folder is None:
             return ["--user", f"{USER}:{USER}"]
         keep = ["--userns", "keep-id"] if self.tool == "podman" else []
@@ -119,19 +119,19 @@ class Containers:
         return ["--network", self.network] if self.network else []
 
     def _end(self, name: str, process: subprocess.Popen[bytes]) -> None:
-        """End a container: a job is resumable at any instant, so there is nothing to wait for."""
+        """Kill a container: a job is resumable at any instant, so there is nothing to wait for."""
         subprocess.run([self.tool, "kill", name], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
         process.wait()
 
 
 def _read(stream: IO[bytes], events: Events) -> None:
-    """Take what a container's launcher says on its standard output until that ends."""
+    """Handle a container launcher's standard output until it ends."""
     for line in stream:
         events.take(json.loads(line))
 
 
 def _with_inputs_in_store(job: Job) -> Job:
-    """Bring files and downloads into the store first: a container sees nothing of this machine but the store."""
+    """Put files and downloads into the store first: a container sees only the store of this machine."""
     store = open_store(job.store)
     component = components().get(job.component)
     ports = component.inputs

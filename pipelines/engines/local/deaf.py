@@ -1,4 +1,4 @@
-"""The fork server's first import: Ctrl-C is the engine's to handle, also while the server still imports libraries."""
+"""The fork server's first import: the engine handles Ctrl-C, also while the server still imports libraries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The local engine: one process per job on this machine; it orders, retries and shows jobs, and moves no data."""
+"""The local engine: one process per job on this machine; it orders, retries and displays jobs, and moves no data."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from pipelines.runs.runs import (
 from pipelines.runs.view import RunView
 
 ROUNDS_AFTER_DAMAGE = 5
-"""How often a run goes back to a stage whose finished output was damaged."""
+"""How often a run reruns a stage whose finished output was damaged."""
 
 
 class LocalEngine(Engine):
-    """Jobs are processes of this machine, or with --containers containers of it."""
+    """Jobs are processes, or with --containers containers, on this machine."""
 
     name = "local"
     summary = "on this machine: processes, or containers with --containers"
@@ -58,7 +58,7 @@ class LocalEngine(Engine):
     )
 
     def run(self, plan: Plan, store: Store, view: RunView, options: RunOptions) -> RunResult:
-        """Run a plan here; goes on with an unfinished run of it unless a new one is asked for."""
+        """Run a plan here; resumes an unfinished run of it unless a new one is requested."""
         need_files(plan.recipe)
         containers = Containers.find(store.uri) if options.containers else None
         return run_plan(plan, view=view, jobs=options.jobs, new=options.new, containers=containers)
@@ -67,9 +67,9 @@ class LocalEngine(Engine):
 def run_plan(
     plan: Plan, *, view: RunView, jobs: int | None = None, new: bool = False, containers: Containers | None = None
 ) -> RunResult:
-    """Run a plan to its end; goes on with the newest unfinished run of the same plan unless `new`.
+    """Run a plan to its end; resumes the newest unfinished run of the same plan unless `new`.
 
-    `jobs` bounds the cores in use; with `containers` each job runs in one. Raises InputError when another process is at
+    `jobs` bounds the cores in use; with `containers` each job runs in one. Raises InputError if another process holds
     the same run.
     """
     store = open_store(plan.store)
@@ -96,7 +96,7 @@ def run_plan(
         with view.showing():
             ending = _run_whole(schedule, plan, store)
         page, trouble = end_with_report(writer, ending.status)
-        patience = DELIVERY_PATIENCE_SECONDS if ending.executed else 0.0  # what is cached comes at once
+        patience = DELIVERY_PATIENCE_SECONDS if ending.executed else 0.0  # a fully cached run returns at once
         problem, waiting = wait_delivered(deliverer, store, plan.run_id, patience=patience)
     return RunResult(
         run_id=plan.run_id,
@@ -112,7 +112,7 @@ def run_plan(
 
 
 def _run_whole(schedule: Callable[[], Scheduler], plan: Plan, store: Store) -> Ending:
-    """Run all jobs; again where one failed because an earlier stage's output turned out damaged and was set aside."""
+    """Run all jobs; rerun them if one failed because an earlier stage's output was damaged and set aside."""
     ending = schedule().run()
     executed = ending.executed
     for _ in range(ROUNDS_AFTER_DAMAGE):
@@ -124,13 +124,13 @@ def _run_whole(schedule: Callable[[], Scheduler], plan: Plan, store: Store) -> E
 
 
 def _lacks_input(store: Store, job: Job) -> bool:
-    """Return whether what an earlier stage made for a job is no longer in the store."""
+    """Return whether an earlier stage's output for a job is no longer in the store."""
     entries = [read_or_copy(store, stage_key(job.run_id, name)) for name in job.after]
     return any(entry is not None and not is_stored(store, entry) for entry in entries)
 
 
 def end_with_report(writer: RunWriter, status: str) -> tuple[Path | None, str | None]:
-    """Record how a run ended; return the page of its report, or None and why there is none."""
+    """Record how a run ended; return its report's page, or None and the reason."""
     try:
         return writer.end(status), None
     except PosttrainError as error:
@@ -138,12 +138,12 @@ def end_with_report(writer: RunWriter, status: str) -> tuple[Path | None, str | 
 
 
 def heavy_modules(plan: Plan) -> set[str]:
-    """Return what the jobs of a plan import that takes seconds: their libraries, and that of the data gates."""
+    """Return the slow imports of a plan's jobs: their libraries, and that of the data gates."""
     used = [components().get(job.component) for job in plan.jobs]
     modules = {module for component in used for module in component.preloads}
     return modules | ({GATE_LIBRARY} if any(map(needs_data_gates, used)) else set())
 
 
 def log_folder(store: Store, run_id: str) -> Path:
-    """Return the folder of a run's stage logs: beside a directory store, else in the user's temporary one."""
+    """Return the folder of a run's stage logs: beside a directory store, else in the user's temporary folder."""
     return make_folder(folder_beside(store.uri) / "logs" / run_id, top_of(store.uri))

@@ -23,12 +23,12 @@ GRACE_SECONDS = 5.0
 DEAF = "pipelines.engines.local.deaf"
 KEEPS_SOURCE = "components.runtime.closure.preloaded"
 _CHILDREN = Lock()
-"""Held to start and to reap: a start in one thread asks after all children, and of two that read how a process ended,
-one gets nothing and makes exit code 255 of it."""
+"""Held to start and to reap: starting in one thread polls all children, and if two threads read one exit status, one
+gets nothing and reports exit code 255."""
 
 
 def preload(modules: Iterable[str]) -> None:
-    """Name what the fork server imports before it forks; takes effect if no job has started yet."""
+    """Set what the fork server imports before it forks; effective only before the first job."""
     multiprocessing.get_context("forkserver").set_forkserver_preload([DEAF, *sorted(modules), KEEPS_SOURCE])
 
 
@@ -63,7 +63,7 @@ def run_attempt(job: Job, log: Path, environment: dict[str, str], on_event: OnEv
 
 
 def _end(process: BaseProcess) -> None:
-    """End a job: it is resumable at any instant, so the polite signal is only for its own children's sake."""
+    """End a job: it is resumable at any instant, so SIGTERM is only for the sake of its children."""
     process.terminate()
     with _CHILDREN:
         process.join(GRACE_SECONDS)

@@ -1,4 +1,4 @@
-"""The local scheduler: which job may start when, on how many cores, tried how often."""
+"""The local scheduler: when each job starts, on how many cores, with how many attempts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pipelines.engines.shared.attempt import Ended
 from pipelines.runs.view import RunView
 
 LOOK_AGAIN_SECONDS = 5.0
-"""How soon a person's decision is seen by a run that has other work."""
+"""How soon a run with other work sees a person's decision."""
 Attempt = Callable[[Job, Path, dict[str, str], Callable[[dict[str, Any]], None], Event], Ended]
 
 
@@ -36,7 +36,7 @@ class Ending:
     waiting: set[str] = field(default_factory=set)
     blocked: set[str] = field(default_factory=set)
     refused: set[str] = field(default_factory=set)
-    """Those of the failed ones that no further try can help."""
+    """Failed stages that no further attempt can help."""
     executed: int = 0
     stopped: bool = False
 
@@ -51,7 +51,7 @@ class Ending:
 
 
 class Scheduler:
-    """Runs the jobs of one run in dependency order, independent ones side by side within the machine's cores."""
+    """Runs the jobs of one run in dependency order, independent ones concurrently within the machine's cores."""
 
     def __init__(
         self,
@@ -71,14 +71,14 @@ class Scheduler:
         self.cores = cores
         self.stop = Event()
         self.ending = Ending()
-        self._free = cores  # a job of a pool with more cores than this machine gets what there is
+        self._free = cores  # a job of a pool with more cores than this machine gets all of them
         self._queued: set[str] = set()
         self._asking: list[Job] = []
         self._told: set[str] = set()
         self._running: dict[Future[Ended], Job] = {}
 
     def run(self) -> Ending:
-        """Run until nothing more can start; Ctrl-C ends the running jobs and leaves a resumable run."""
+        """Run until no more jobs can start; Ctrl-C ends the running jobs and leaves a resumable run."""
         order = TopologicalSorter({name: job.after for name, job in self.jobs.items()})
         order.prepare()
         ready: list[Job] = []
@@ -102,7 +102,7 @@ class Scheduler:
         return self.ending
 
     def _settle(self, job: Job) -> bool:
-        """Settle what needs no process: blocked, waiting for a person, refused, skipped or cached."""
+        """Settle jobs that need no process: blocked, waiting for a person, refused, skipped or cached."""
         if any(name in self.ending.failed or name in self.ending.blocked for name in job.after):
             return self._block(job)
         if any(name in self.ending.waiting for name in job.after):
@@ -125,19 +125,19 @@ class Scheduler:
             return False
         if decision is Decision.REJECTED:
             reason = "rejected by a person or by its time limit; that stands, and --new starts a run that asks again"
-            self._record_death(job, reason)  # the view hears of it too
+            self._record_death(job, reason)  # the view gets the event too
             self.ending.failed[job.stage] = reason
             return True
         self._queued.add(job.stage)
         return False
 
     def _answered(self) -> list[Job]:
-        """Return the jobs that wait for a person, to be looked at again: other work goes on, and answers may come."""
+        """Return the jobs that wait for a person, to be checked again: other work continues, and answers may arrive."""
         asking, self._asking = self._asking, []
         return asking
 
     def _unanswered(self) -> list[Job]:
-        """Give up on the jobs that a person has not decided on by the end of all other work; return them."""
+        """Give up on jobs still undecided after all other work; return them."""
         self.ending.waiting |= {job.stage for job in self._asking}
         return self._answered()
 
@@ -151,7 +151,7 @@ class Scheduler:
                 self._running[pool.submit(self._attempts, job)] = job
 
     def _finish(self) -> list[Job]:
-        """Wait for a running job to end, or for a question to be looked at again; return the jobs that ended."""
+        """Wait for a running job to end, or for the next check of an open question; return the jobs that ended."""
         ended, _ = wait(self._running, timeout=self._patience(), return_when=FIRST_COMPLETED)
         jobs = []
         for future in ended:
@@ -166,7 +166,7 @@ class Scheduler:
         return jobs
 
     def _patience(self) -> float | None:
-        """Return the seconds until a question that is open should be looked at again; None if none is."""
+        """Return the seconds until the next check of an open question; None if there is none."""
         if not self._asking:
             return None
         deadlines = [deadline for job in self._asking if (deadline := due(job, self.store)) is not None]
@@ -197,7 +197,7 @@ class Scheduler:
         raise AssertionError("unreachable: the last attempt returns")
 
     def _record_death(self, job: Job, error: str) -> None:
-        with suppress(PosttrainError):  # a full disk takes no record either; the ending tells, and a rerun goes on
+        with suppress(PosttrainError):  # a full disk takes no record either; the ending reports it, and a rerun resumes
             Launch(job, self.view.event, store=self.store).record_death(error)
 
     def _fail(self, job: Job, error: str, *, refused: bool) -> bool:

@@ -1,1 +1,1 @@
-"""What several engines share: approvals, pods, the environment of a job, the end of a run."""
+"""Code that several engines share: approvals, pods, the environment of a job, the end of a run."""

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from components.runtime.store import Store
 
 REJECTED = "rejected by a person or by its time limit; that stands, and a new run asks again"
-"""What a run that cannot wait here says of a question whose answer is no."""
+"""Message of a rejected approval in a run that cannot wait here."""
 
 
 class Decision(Enum):
-    """What is known of a stage's approval."""
+    """State of a stage's approval."""
 
     APPROVED = auto()
     REJECTED = auto()
@@ -27,13 +27,13 @@ class Decision(Enum):
 
 
 def record_decision(store: Store, run_id: str, stage: str, *, approved: bool, by: str | None = None) -> bool:
-    """Write a person's decision; returns False when one had been written before, which then stands."""
+    """Write a person's decision; returns False if an earlier decision exists, which stands."""
     record = {"approved": approved, "by": by or getpass.getuser(), "time": time.time()}
     return store.put(approval_key(run_id, stage), record)
 
 
 def decide(job: Job, store: Store, ask: Callable[[Job], bool | None]) -> Decision:
-    """Return the decision on `job`: recorded, asked for now, or made by its time limit."""
+    """Return the decision on `job`: recorded, obtained now, or made by its time limit."""
     if job.approve is None:
         return Decision.APPROVED
     store.put(asked_key(job.run_id, job.stage), {"message": job.approve.message, "time": time.time()})
@@ -51,7 +51,7 @@ def decide(job: Job, store: Store, ask: Callable[[Job], bool | None]) -> Decisio
 
 
 def due(job: Job, store: Store) -> float | None:
-    """Return when the time limit of a question that was asked decides, in seconds since the epoch; None without one."""
+    """Return when the time limit of an open question decides, in seconds since the epoch; None without one."""
     limit = job.approve.timeout_seconds if job.approve else None
     asked = store.recover(asked_key(job.run_id, job.stage))
     return None if limit is None or asked is None else asked["time"] + limit

@@ -1,4 +1,4 @@
-"""An attempt at a job as an engine watches it: its time limit, what its launcher says, how it ended."""
+"""An attempt at a job as its engine sees it: its time limit, its launcher's events, how it ended."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from components.runtime.job.process import FAILED, READY, REFUSED
 from components.runtime.system.ends import cause_of_end
 
 STARTUP_SECONDS = 1800
-"""What a process, a container or a pod has for starting, such as for pulling an image of many gigabytes onto a fresh
-node, beside the stage's own limit; what Airflow would allow is two minutes."""
+"""Time for starting a process, container or pod, such as for pulling an image of many gigabytes onto a fresh node,
+beside the stage's own limit; Airflow's default is two minutes."""
 SHOWN_OF_A_LOG = 300
 """Characters of a log's last line in a message."""
 READ_OF_A_LOG = 4 * SHOWN_OF_A_LOG
@@ -27,32 +27,32 @@ class Ended:
 
     code: int
     error: str | None = None
-    """One message for people; None on success."""
+    """Error message; None on success."""
     retryable: bool = False
     silent: bool = False
-    """Whether the process ended without recording its failure: it was killed, or ran out of time."""
+    """Whether the process ended without recording its failure: killed, or timed out."""
 
 
 class Limit:
-    """The time that a stage may take, from when its process is ready; starting one has its own, generous time."""
+    """Time limit of a stage, from when its process is ready; starting has its own, generous limit."""
 
     def __init__(self, seconds: float | None) -> None:
         self.seconds = seconds or 0.0
         self._end = time.monotonic() + STARTUP_SECONDS + seconds if seconds else None
 
     def begin(self) -> None:
-        """Count from now on: the process is there."""
+        """Start counting: the process is ready."""
         if self._end is not None:
             self._end = time.monotonic() + self.seconds
 
     @property
     def is_over(self) -> bool:
-        """Return whether the time is up; never, where there is no limit."""
+        """Return whether the time is up; always False without a limit."""
         return self._end is not None and time.monotonic() > self._end
 
 
 class Events:
-    """What a launcher says while its job runs: hands progress on, and keeps what matters for the job's end."""
+    """Events of a launcher while its job runs: forwards progress, and keeps what matters for the job's end."""
 
     def __init__(self, on_event: OnEvent, limit: Limit | None = None) -> None:
         """`limit` counts from when the launcher is ready."""
@@ -61,7 +61,7 @@ class Events:
         self.finished = False
 
     def take(self, event: dict[str, Any]) -> None:
-        """Take one event."""
+        """Handle one event."""
         if event["event"] == READY:
             if self._limit is not None:
                 self._limit.begin()
@@ -76,9 +76,9 @@ class Events:
 
 
 def ended(code: int, *, finished: bool, failure: str | None, last_line: str = "", log: str = "") -> Ended:
-    """Return how a process ended that told of a `failure`, or that the stage is `finished`.
+    """Return how a process ended that reported a `failure`, or that the stage is `finished`.
 
-    `last_line` of its output and the place of the whole `log` explain a process that told nothing.
+    `last_line` of its output and the location of the whole `log` explain a process that reported nothing.
     """
     if code == 0 and finished:  # a component may end its process with code 0 before it is done
         return Ended(0)
@@ -96,7 +96,7 @@ def timed_out(seconds: float) -> Ended:
 
 
 def last_line(log: Path) -> str:
-    """Return the last line of a log that holds something; nothing where the log could not be opened."""
+    """Return the last non-empty line of a log; empty if the log could not be opened."""
     if not log.exists():
         return ""
     with log.open("rb") as stream:
@@ -106,6 +106,6 @@ def last_line(log: Path) -> str:
 
 
 def _printable(line: str) -> str:
-    """Return a line of a log as it may stand in a message; a stage may have printed terminal codes, too."""
+    """Return a log line safe for a message; a stage may have printed terminal codes."""
     text = "".join(character if character.isprintable() else "?" for character in line.strip())
     return text if len(text) <= SHOWN_OF_A_LOG else f"{text[:SHOWN_OF_A_LOG]}..."

@@ -7,14 +7,14 @@ import math
 from components.contract.component import Component
 
 USER = 10001
-"""Of the images in infra/images; no container runs as root."""
+"""User of the images in infra/images; no container runs as root."""
 IMAGES = {"cpu": "POSTTRAIN_IMAGE_CPU", "gpu": "POSTTRAIN_IMAGE_GPU"}
 """Kind of image -> variable that names it."""
 MAX_LABEL = 63
 
 
 def image_kind(component: Component, gpus: int) -> str:
-    """Return which image a job needs: that for GPUs where its pool has some, else what its component says."""
+    """Return the image a job needs: the GPU image if its pool has GPUs, else the component's choice."""
     return "gpu" if gpus else component.image
 
 
@@ -24,6 +24,6 @@ def gib(size: float) -> str:
 
 
 def label_value(value: object) -> str:
-    """Return a value as Kubernetes takes one in a label; what it does not take becomes '-'."""
+    """Return a value valid in a Kubernetes label; invalid characters become '-'."""
     text = (letter if letter.isascii() and (letter.isalnum() or letter in "-_.") else "-" for letter in str(value))
     return "".join(text)[:MAX_LABEL].strip("-_.")

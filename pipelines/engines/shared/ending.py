@@ -1,6 +1,6 @@
-"""The end of a run that another orchestrator ordered: its record, its report, its lineage.
+"""The end of a run on another orchestrator: its record, its report, its lineage.
 
-Its process runs in the components' environment; `run_result` is for who followed the run.
+Its process runs in the components' environment; `run_result` is for the follower of the run.
 
 python -m pipelines.engines.shared.ending --store URI --run RUN
 """
@@ -21,11 +21,11 @@ from components.runtime.system.parent import die_with_parent
 from pipelines.runs.runs import EXIT_CODES, LINEAGE, RunResult, RunWriter
 
 DELIVERY_SECONDS = 60.0
-"""How long another process that delivers this run, such as a follower, gets to finish."""
+"""Time for another process that delivers this run, such as a follower, to finish."""
 
 
 def status_of(run: RunRecord, store: Store) -> str:
-    """Return how a run ended whose tasks have all ended: succeeded, failed, or stopped by a person."""
+    """Return the status of a run whose tasks have all ended: succeeded, failed, or stopped by a person."""
     missing = [name for name in run.stage_names if name not in run.stages]
     if not missing:
         return "succeeded"
@@ -35,7 +35,7 @@ def status_of(run: RunRecord, store: Store) -> str:
 
 
 def end_run(store: Store, run_id: str, *, started: float | None = None) -> None:
-    """Record how a run ended, make its report and bring its lineage to MLflow; `started` is in POSIX seconds."""
+    """Record how a run ended, make its report and deliver its lineage to MLflow; `started` is in POSIX seconds."""
     status = status_of(load_run(store, run_id), store)
     page = RunWriter(store, run_id, started=started).end(status)
     print(f"run {run_id}: {status}")
@@ -45,14 +45,14 @@ def end_run(store: Store, run_id: str, *, started: float | None = None) -> None:
 
 
 def run_result(store: Store, run: str, status: str) -> RunResult:
-    """Return how a run ended, with its failures, its report and what of its lineage still waits."""
+    """Return how a run ended, with its failures, its report and its pending lineage."""
     from pipelines.report.page import build_report
 
     record = load_run(store, run)
     failures = {name: failure["error"] for name, failure in record.failures.items()}
     try:
         page, trouble = store.fetch(build_report(store, run).digest) / "index.html", None
-    except PosttrainError as error:  # the ending says so, beside all else that there is to say
+    except PosttrainError as error:  # the ending reports it, beside everything else
         page, trouble = None, str(error)
     delivery = delivery_state(store, run, tracking_uri(store))
     code = EXIT_CODES[status] or int(page is None)

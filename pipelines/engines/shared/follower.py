@@ -1,7 +1,7 @@
-"""Follows a run that another orchestrator carries out: shows it, asks for approvals, stops it, says how it ended.
+"""Follows a run on another orchestrator: shows it, asks for approvals, stops it, returns how it ended.
 
-The ledger in the store is the truth about stages that have ended; what the orchestrator says of the others comes
-through a small port, the same for every orchestrator.
+The ledger in the store is the truth about ended stages; the state of the others comes from the orchestrator through
+a small interface, the same for every orchestrator.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from pipelines.runs.view import RunView
 
 POLL_SECONDS = 1.0
 AWAY_SECONDS = 120.0
-"""How long an orchestrator may be away, such as during a restart, before following ends; the run itself goes on."""
+"""How long an orchestrator may be unreachable, such as during a restart, before following ends; the run continues."""
 STOP_SECONDS = 120.0
-"""How long a run that was told to stop may take for it."""
+"""How long a run may take to stop."""
 RUNNING, RETRYING, FAILED, BLOCKED, ASKING = "running", "retrying", "failed", "blocked", "asking"
-"""What an orchestrator can say of a stage that is not done; EVENTS has the event that tells the view."""
+"""States that an orchestrator reports for an unfinished stage; EVENTS has the view's event for each."""
 DONE = "done"
 EVENTS = {RUNNING: "started", RETRYING: "retry", FAILED: "failed", BLOCKED: "blocked", ASKING: "approval"}
 
 
 class OrchestratorAway(PosttrainError):
-    """The orchestrator does not answer, or not as it should; it may be back in a moment."""
+    """The orchestrator does not answer properly; it may be back in a moment."""
 
 
 @dataclass(frozen=True)
 class StageState:
-    """What is known of a stage: one of the words above, and for a retry which attempt failed."""
+    """State of a stage: one of the words above, and for a retry the failed attempt."""
 
     word: str
     attempt: int = 0
@@ -49,11 +49,11 @@ class Snapshot:
     """A run at one moment, as its orchestrator sees it."""
 
     run_id: str | None
-    """In our ledger; None until the run's first task has written it there."""
+    """Run id in our ledger; None until the run's first task has written it."""
     stages: Mapping[str, StageState] = field(default_factory=dict)
-    """Those that there is something to say of; stages that wait for their turn are left out."""
+    """Stages with a state to report; stages that wait for their turn are left out."""
     ended: bool = False
-    """Whether the run, with all that it does at its end, is over."""
+    """Whether the run is over, including its final task."""
 
 
 class Orchestrator(Protocol):
@@ -61,12 +61,12 @@ class Orchestrator(Protocol):
 
     @property
     def name(self) -> str:
-        """Return what people call the orchestrator."""
+        """Return the orchestrator's display name."""
         ...
 
     @property
     def page(self) -> str:
-        """Return where people see the run there."""
+        """Return the run's page there."""
         ...
 
     @property
@@ -77,13 +77,13 @@ class Orchestrator(Protocol):
     def look(self) -> Snapshot:
         """Return the run now.
 
-        Raises OrchestratorAway while nothing answers, InputError if the run's first task refused what was asked for,
-        and PosttrainError for a run that ended before it began.
+        Raises OrchestratorAway while nothing answers, InputError if the run's first task refused the request, and
+        PosttrainError for a run that ended before it began.
         """
         ...
 
     def answer(self, stage: str, *, approved: bool) -> None:
-        """Hand on the answer of a person to the question before a stage."""
+        """Forward a person's approval or rejection of a stage."""
         ...
 
     def stop(self) -> None:
@@ -91,7 +91,7 @@ class Orchestrator(Protocol):
         ...
 
     def close(self) -> str:
-        """Return the status of a run that ended without its last task; record it where that task would have."""
+        """Return the status of a run that ended without its last task, and record it in that task's place."""
         ...
 
 
@@ -108,7 +108,7 @@ class Follower:
         ended_before: dict[str, Any] | None = None,
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
-        """`ended_before` is the record of the end of a run that goes on, from its last time."""
+        """`ended_before` is a resumed run's earlier record of its end."""
         self._orchestrator, self._plan, self._store, self._view = orchestrator, plan, store, view
         self._before, self._pause = ended_before, poll_seconds
         self._run_id: str | None = None
@@ -116,7 +116,7 @@ class Follower:
         self._asked: set[str] = set()
 
     def follow(self) -> tuple[str, str]:
-        """Return the run's id in the ledger, and how it ended: a status, or waiting for a person who is not here."""
+        """Return the run's id in the ledger, and how it ended: a status, or waiting for an absent person."""
         try:
             return self._follow(None)
         except KeyboardInterrupt:
@@ -127,7 +127,7 @@ class Follower:
             return self._follow(time.monotonic() + STOP_SECONDS)
 
     def _follow(self, deadline: float | None) -> tuple[str, str]:
-        """Follow until the run ends; after Ctrl-C nobody is asked any more, and `deadline` bounds the wait."""
+        """Follow until the run ends; after Ctrl-C nobody is asked, and `deadline` bounds the wait."""
         while True:
             run = self._look()
             self._run_id = run.run_id or self._run_id
@@ -142,7 +142,7 @@ class Follower:
             time.sleep(self._pause)
 
     def _look(self) -> Snapshot:
-        """Return the run now; wait for an orchestrator that is away for a moment."""
+        """Return the run now; wait for an orchestrator that is briefly unreachable."""
         away = time.monotonic()
         while True:
             try:
@@ -153,7 +153,7 @@ class Follower:
                 time.sleep(self._pause)
 
     def _show(self, run_id: str, run: Snapshot) -> None:
-        """Tell the view what is new of each stage."""
+        """Send the view what changed in each stage."""
         ended = set(self._store.keys(f"ledger/{run_id}/stages/"))
         for job in self._plan.jobs:
             if stage_key(run_id, job.stage) in ended:
@@ -167,7 +167,7 @@ class Follower:
             self._view.event({"event": EVENTS.get(state.word, "finished"), "stage": job.stage, **facts})
 
     def _facts(self, run_id: str, stage: str, state: StageState) -> dict[str, Any]:
-        """Return what the view is told beside a stage's event."""
+        """Return the view's extra fields of a stage's event."""
         now = {"time": time.time()}
         if state.word == DONE:
             entry = self._store.get(stage_key(run_id, stage)) or {}
@@ -185,7 +185,7 @@ class Follower:
         return failure["error"] if failure else f"its task failed; {self._orchestrator.name}'s log of it says more"
 
     def _waits(self) -> bool:
-        """Ask here, if somebody is here; return whether nothing goes on but the waiting for a person."""
+        """Ask a person if one is here; return whether the run only waits for a person."""
         asking = [job for job in self._plan.jobs if self._word(job) == ASKING]
         for job in asking:
             if job.stage not in self._asked:
@@ -194,9 +194,9 @@ class Follower:
                 if answer is not None:
                     self._orchestrator.answer(job.stage, approved=answer)
                     return False
-        # what stands behind a question, or behind what will not end well, cannot go on by itself
+        # stages behind an open question or a failed stage cannot proceed
         held: set[str] = set()
-        for job in self._plan.jobs:  # in the order of the graph
+        for job in self._plan.jobs:  # in graph order
             if self._word(job) in (ASKING, FAILED, BLOCKED) or held & set(job.after):
                 held.add(job.stage)
         return bool(asking) and all(job.stage in held or self._word(job) == DONE for job in self._plan.jobs)
@@ -206,7 +206,7 @@ class Follower:
         return state.word if state else None
 
     def _status(self, run_id: str) -> str:
-        """Return how the run ended by the ledger; one that was cut off with its last task is ended here."""
+        """Return how the run ended by the ledger; a run that lost its last task is ended here."""
         end = self._store.get(end_key(run_id))
         if end is None or end == self._before:
             return self._orchestrator.close()

@@ -1,4 +1,4 @@
-"""How every engine starts a job: the launcher's command, and the variables of its process or container."""
+"""How every engine starts a job: the launcher's command, and the environment of its process or container."""
 
 from __future__ import annotations
 
@@ -27,32 +27,31 @@ semaphores to Python's tracker, which cleans up and need not tell the user."""
 
 
 def process_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the variables of a job's process on this machine: those of `environ`, ours, and which code this is."""
+    """Return the variables of a job's process on this machine: those of `environ`, ours, and the code's identity."""
     return {**(environ or {}), **ENVIRONMENT, VARIABLE: json.dumps(code_version())}
 
 
 def container_environment() -> dict[str, str]:
     """Return the variables of a job's container or pod.
 
-    Its root file system is read-only, so that what is written for its lifetime goes to /tmp. The image knows which
-    code it holds.
+    Its root file system is read-only, so temporary files go to /tmp. The image identifies its own code.
     """
     return {**ENVIRONMENT, "HOME": "/tmp", "POSTTRAIN_CACHE": "/tmp/posttrain", "PYTHONUNBUFFERED": "1"}
 
 
 def stage_python(environ: Mapping[str, str] = os.environ) -> str:
-    """Return the interpreter that has the stages' libraries, for an engine with an environment of its own."""
+    """Return the interpreter with the stages' libraries, for an engine with its own environment."""
     own = ROOT / ".venv" / "bin" / "python"
     return environ.get(PYTHON) or (str(own) if own.exists() else sys.executable)
 
 
 def launcher_command(python: str, store: str, run_id: str, stage: str, *flags: str) -> list[str]:
-    """Return the command that runs a job which the store holds."""
+    """Return the command that runs a job from the store."""
     return [python, "-m", LAUNCHER, *launcher_arguments(store, run_id, stage, *flags)]
 
 
 def launcher_arguments(store: str, run_id: str, stage: str, *flags: str, run: str = "--run") -> list[str]:
-    """Return what the launcher is told; `run` is the option's name, since torchrun takes --run for one of its own."""
+    """Return the launcher's arguments; `run` is the option's name, since torchrun takes --run as its own."""
     return ["--store", store, run, run_id, "--stage", stage, *flags]
 
 

@@ -1,4 +1,4 @@
-"""Where people see a run, or a stage of it, in MLflow. For all engines."""
+"""The MLflow page of a run or stage, for all engines."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from components.runtime.store import Store
 
 URL = "POSTTRAIN_MLFLOW_URL"
-"""Variable that says where people see MLflow, where that is not the tracking server itself."""
+"""Variable with MLflow's address for people, if it is not the tracking server itself."""
 WAIT_SECONDS = 8.0
-"""How long a task that has ended waits for its run in MLflow to be there: lineage comes a moment after the work."""
+"""How long an ended task waits for its MLflow run to exist: lineage arrives shortly after the work."""
 POLL_SECONDS = 0.5
 
 
 def mlflow_address(store: Store | None, environ: Mapping[str, str] = os.environ) -> str | None:
-    """Return where people see MLflow: POSTTRAIN_MLFLOW_URL, else the tracking server if there is one."""
+    """Return MLflow's address for people: POSTTRAIN_MLFLOW_URL, else the tracking server if there is one."""
     given = environ.get(URL)
     if given or store is None:
         return given
@@ -31,7 +31,7 @@ def mlflow_address(store: Store | None, environ: Mapping[str, str] = os.environ)
 
 
 def run_address(store: Store, base: str, run_id: str, stage: str | None, *, wait_seconds: float = WAIT_SECONDS) -> str:
-    """Return the page of a stage, of its run, or of MLflow as a whole: the nearest that is known in time."""
+    """Return the page of a stage, of its run, or of MLflow as a whole: the most specific one known in time."""
     deadline = time.monotonic() + wait_seconds
     while True:
         places = _places(store, run_id)
@@ -48,5 +48,5 @@ def run_address(store: Store, base: str, run_id: str, stage: str | None, *, wait
 def _places(store: Store, run_id: str) -> dict[str, str]:
     try:
         return Cursor.load(store, run_id, tracking_uri(store)).places
-    except PosttrainError:  # a link is a courtesy
+    except PosttrainError:  # a link is optional
         return {}

@@ -1,7 +1,7 @@
-"""A stage as a pod: its manifest, and what stands in the way of running it.
+"""A stage as a pod: its manifest, and why it cannot run.
 
 The container runs the launcher that the local engine runs, with the same job from the store. Secrets are named, never
-read: their values reach the container from the cluster alone.
+read: only the cluster gives their values to the container.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Manifest = dict[str, Any]
 
 @dataclass(frozen=True)
 class PodSettings:
-    """What pods need to know of the cluster, as it was given; `refusals` says what of it cannot be used."""
+    """Cluster settings of pods, as given; `refusals` yields what in them cannot be used."""
 
     images: Mapping[str, str] = field(default_factory=dict)
     """Kind of image (cpu, gpu) -> name@sha256:..."""
@@ -46,7 +46,7 @@ class PodSettings:
 
     @classmethod
     def read(cls, environ: Mapping[str, str] = os.environ) -> PodSettings:
-        """Return what the variables POSTTRAIN_IMAGE_* and POSTTRAIN_POD_* say."""
+        """Return the settings in the variables POSTTRAIN_IMAGE_* and POSTTRAIN_POD_*."""
         return cls(
             images={kind: environ[variable] for kind, variable in IMAGES.items() if environ.get(variable)},
             namespace=environ.get(NAMESPACE) or cls.namespace,
@@ -56,12 +56,12 @@ class PodSettings:
         )
 
     def image(self, job: Job, pool: Pool) -> str | None:
-        """Return the pool's own image, or the one that holds what the component needs; GPUs need that for GPUs."""
+        """Return the pool's own image, or the one with what the component needs; GPUs need the GPU image."""
         return pool.image or self.images.get(_image_kind(job, pool))
 
 
 def refusals(job: Job, pool: Pool, settings: PodSettings) -> Iterator[str]:
-    """Yield why a job cannot run as a pod, one line each; nothing if it can."""
+    """Yield each reason why a job cannot run as a pod; nothing if it can."""
     if "://" not in job.store:
         yield f"a pod cannot see the folder {job.store or '(none)'}: set POSTTRAIN_STORE to a bucket, s3://bucket/prefix"
     if pool.nodes > 1:
@@ -119,7 +119,7 @@ def pod_manifest(job: Job, pool: Pool, settings: PodSettings) -> Manifest:
         spec["priorityClassName"] = pool.priority_class
     if (
         job.timeout_seconds
-    ):  # the container keeps it by itself; this is for one that cannot, and counts the image's pull
+    ):  # the container enforces it by itself; this is for one that cannot, and includes the image's pull
         spec["activeDeadlineSeconds"] = math.ceil(job.timeout_seconds) + STARTUP_SECONDS
     metadata = {
         "name": f"{job.recipe}-{job.stage}".replace("_", "-"),
@@ -162,7 +162,7 @@ def _container(job: Job, pool: Pool, settings: PodSettings) -> Manifest:
             "readOnlyRootFilesystem": True,
             "capabilities": {"drop": ["ALL"]},
         },
-        # the stage's last line becomes the reason that is shown, whatever ended the container
+        # the stage's last line becomes the displayed reason, whatever ended the container
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
 

@@ -1,4 +1,4 @@
-"""What a run of another orchestrator asks for: its configuration becomes overrides, checked against the recipe."""
+"""Requests of a run on another orchestrator: its configuration becomes overrides, checked against the recipe."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ SET = "--set"
 
 
 def requested_recipe(name_or_path: str, conf: Mapping[str, Any] | None) -> Recipe:
-    """Return the recipe with a run's configuration applied; raise InputError or RecipeErrors for what is wrong in it.
+    """Return the recipe with a run's configuration applied; raise InputError or RecipeErrors for mistakes in it.
 
-    Airflow takes keys that nobody declared, and its form silently clamps numbers: everything is checked here again.
+    Airflow accepts undeclared keys, and its form silently clamps numbers: everything is checked again here.
     """
     recipe = load_recipe(name_or_path)
     overrides = overrides_of(recipe, conf or {})
@@ -28,7 +28,7 @@ def requested_recipe(name_or_path: str, conf: Mapping[str, Any] | None) -> Recip
 
 
 def conf_of(recipe: Recipe) -> dict[str, Any]:
-    """Return the configuration of a DAG's run that asks for what the overrides of a recipe ask for."""
+    """Return the configuration of a DAG run equivalent to a recipe's overrides."""
     conf: dict[str, Any] = {}
     for override in recipe.overrides:
         key = override.partition("=")[0].strip()
@@ -43,7 +43,7 @@ def conf_of(recipe: Recipe) -> dict[str, Any]:
 
 
 def overrides_of(recipe: Recipe, conf: Mapping[str, Any]) -> list[str]:
-    """Return the "key=value" overrides of a configuration; what equals the recipe's own value is none."""
+    """Return the "key=value" overrides of a configuration, without values equal to the recipe's own."""
     known = {**recipe.params, SEED: recipe.seed}
     unknown = [key for key in conf if key not in known and key != SET]
     if unknown:
@@ -57,9 +57,9 @@ def overrides_of(recipe: Recipe, conf: Mapping[str, Any]) -> list[str]:
 
 
 def refuse_other_graph(drawn: Recipe, asked: Recipe) -> None:
-    """Raise InputError if a run would need another DAG than the one that was drawn from the recipe as it stands.
+    """Raise InputError if a run would need a DAG other than the one drawn from the unmodified recipe.
 
-    Stages may be left out by `when`; nothing else that an engine orders by may differ.
+    `when` may leave stages out; nothing else that orders the run may differ.
     """
     known = {stage.name: stage for stage in drawn.stages}
     problems = [f"stage {stage.name!r} is not in the DAG" for stage in asked.stages if stage.name not in known]

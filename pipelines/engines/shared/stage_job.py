@@ -1,4 +1,4 @@
-"""The job of a stage as the task of another orchestrator finds it, before and after the work itself."""
+"""The job of a stage for a task of another orchestrator, before and after the work itself."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ def find_job(store: Store, run_id: str, stage: str) -> Job | None:
 
 
 def is_settled(job: Job, store: Store, sink: Sink) -> bool:
-    """Return whether nothing has to run: the stage is done, cached, or its `when` does not hold."""
+    """Return whether nothing needs to run: the stage is done, cached, or its `when` does not hold."""
     return Launch(job, sink, store=store).reuse(here=False) is not None
 
 
 def record_death(store: Store, run_id: str, stage: str, message: str, sink: Sink) -> str:
-    """Record a failure of a stage that could not record it itself; return the words of the record.
+    """Record the failure of a stage that could not record it itself; return the record's message.
 
-    What a URI names may be large and far away, so it is not brought here for a fingerprint's sake.
+    A URI's content may be large and remote, so it is not fetched for a fingerprint.
     """
     job = load_job(store, run_id, stage)
     if job is not None:
-        with suppress(PosttrainError):  # what it stands on is not whole
+        with suppress(PosttrainError):  # what it depends on is incomplete or damaged
             launch = Launch(job, sink, store=store)
             if not launch.upstream.imports():
                 return launch.record_death(message)

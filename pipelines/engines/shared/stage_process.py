@@ -1,7 +1,7 @@
-"""A job as a process of an engine that runs beside it: its output is read, and it can be ended as a whole.
+"""A job as a subprocess of its engine, which reads its output and can kill it as a whole.
 
-It has a session of its own, so that all of it can be ended at once; with the launcher's flag --parent it also ends with
-the process that started it, however that ended.
+It has its own session, so that all of it can be killed at once; with the launcher's flag --parent it also ends with
+the process that started it, however that ends.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class StageProcess:
 
     @property
     def pid(self) -> int:
-        """Return the process's id, which is that of its session, too."""
+        """Return the process id, which is also the session id."""
         return self._process.pid
 
     def follow(self, on_event: OnEvent, on_line: OnLine) -> Ended:
-        """Hand on events and other lines until the process has ended; return how it did."""
+        """Forward events and other lines until the process ends; return how it ended."""
         events, last = Events(on_event), ""
         for line in self._lines():
             event = _event(line)
@@ -55,7 +55,7 @@ class StageProcess:
         return events.ended(self._process.wait(), last_line=last)
 
     def kill(self) -> None:
-        """End the whole session; a stage is resumable at any instant, so nobody needs a polite signal."""
+        """Kill the whole session; a stage is resumable at any instant, so no SIGTERM is needed."""
         try:
             os.killpg(self._process.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -63,7 +63,7 @@ class StageProcess:
         self._process.wait()
 
     def _lines(self) -> Any:
-        """Yield the lines of both outputs as they come; bytes that are no text are shown as such."""
+        """Yield the lines of both outputs as they arrive; undecodable bytes are escaped."""
         assert self._process.stdout is not None and self._process.stderr is not None
         rest = {self._process.stdout: b"", self._process.stderr: b""}
         with selectors.DefaultSelector() as selector:
@@ -82,7 +82,7 @@ class StageProcess:
 
 
 def _event(line: str) -> dict[str, Any] | None:
-    """Return the progress event that a line is, or None for what a stage or a library printed."""
+    """Return a line's progress event, or None for output of a stage or library."""
     if not line.startswith('{"'):
         return None
     try:
