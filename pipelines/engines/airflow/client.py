@@ -1,4 +1,4 @@
-"""Airflow's REST interface, as far as the command line needs it. Imports no Airflow."""
+"""The part of Airflow's REST interface that the command line needs. Imports no Airflow."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TIMEOUT_SECONDS = 30.0
 
 
 class AirflowUnavailable(OrchestratorAway):
-    """Airflow does not answer, or not as it should."""
+    """Airflow does not answer properly."""
 
 
 class NotFound(PosttrainError):
@@ -33,7 +33,7 @@ class NotFound(PosttrainError):
 
 @dataclass(frozen=True)
 class Account:
-    """Where Airflow answers, and who asks."""
+    """Airflow's address and the user's login."""
 
     url: str
     user: str
@@ -41,7 +41,7 @@ class Account:
 
     @classmethod
     def read(cls, deployment: Deployment, environ: Mapping[str, str] = os.environ) -> Account:
-        """Return what the variables POSTTRAIN_AIRFLOW_* say, else the Airflow that runs beside the store."""
+        """Return the account in the variables POSTTRAIN_AIRFLOW_*, else of the Airflow that runs beside the store."""
         own = deployment.read_address()
         url = environ.get(URL) or (own or {}).get("url")
         if not url:
@@ -70,23 +70,23 @@ def _password(deployment: Deployment, user: str, environ: Mapping[str, str]) -> 
 
 
 class Client:
-    """One session with Airflow; a token that has run out is renewed."""
+    """One session with Airflow; an expired token is renewed."""
 
     def __init__(self, account: Account) -> None:
         self.account = account
         self._token: str | None = None
 
     def get(self, path: str, **query: Any) -> Any:
-        """Return what lies at a path below /api/v2; raise NotFound for nothing."""
+        """Return the resource at a path below /api/v2; raise NotFound if there is none."""
         text = urllib.parse.urlencode(query, doseq=True)
         return self._ask("GET", f"/api/v2/{path}" + (f"?{text}" if text else ""))
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Send a new thing."""
+        """Create a resource."""
         return self._ask("POST", f"/api/v2/{path}", body)
 
     def patch(self, path: str, body: Mapping[str, Any]) -> Any:
-        """Change a thing."""
+        """Change a resource."""
         return self._ask("PATCH", f"/api/v2/{path}", body)
 
     def all(self, path: str, name: str, **query: Any) -> list[Any]:
@@ -99,7 +99,7 @@ class Client:
                 return found
 
     def health(self) -> dict[str, str]:
-        """Return component -> status; asks without a token."""
+        """Return component -> status; needs no token."""
         answer = self._send("GET", "/api/v2/monitor/health", None, {})
         return {name: (state or {}).get("status") or "missing" for name, state in answer.items()}
 
@@ -148,11 +148,11 @@ class Client:
 
 
 class _Refused(InputError):
-    """The token, or the password, is not taken."""
+    """The token or the password was refused."""
 
 
 def _detail(text: bytes) -> str:
-    """Return what an error's body says, in one line."""
+    """Return the message of an error's body, in one line."""
     try:
         detail = json.loads(text)["detail"]
     except (ValueError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""Recipes as DAGs. Parsing a recipe draws the whole graph; a run's own parameters are read when it begins."""
+"""Recipes as DAGs. Parsing a recipe builds the whole graph; a run's own parameters are read when it begins."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ from pipelines.recipe.stage import Stage
 
 TAG = "posttrain"
 RUN_MACRO = "posttrain_run_id"
-"""Makes our run id from Airflow's run, for a pod's manifest, which is drawn before there is a run."""
+"""Template of our run id from Airflow's run, for a pod's manifest, which is built before a run exists."""
 TRACKED = (ArtifactType.MODEL, ArtifactType.DATASET)
-"""Outputs that are assets of Airflow."""
+"""Output types that are Airflow assets."""
 _OWN_RETRIES: dict[str, Any] = {"retries": 3, "retry_delay": timedelta(seconds=5)}
 """Of the first and the last task and of questions, for what befalls Airflow itself; a refusal is never tried again.
 
@@ -52,7 +52,7 @@ for that of the task. A retry asks again."""
 
 
 class BrokenRecipes(DAG):
-    """Stands for the recipes that cannot be read: Airflow shows their problems as one import error."""
+    """Represents unreadable recipes: Airflow shows their problems as one import error."""
 
     def validate(self) -> None:
         """Refuse to be a DAG; the others of the file are not affected."""
@@ -60,7 +60,7 @@ class BrokenRecipes(DAG):
 
 
 def airflow_dags() -> dict[str, DAG]:
-    """Return a DAG for each recipe that can be read; a task's process gets the one that it belongs to."""
+    """Return a DAG for each readable recipe; a task's process gets only its own."""
     wanted = get_parsing_context().dag_id
     files = {name: str(path) for name, path in recipe_files().items()}
     if own := [name for name in files if dag_id(name) == wanted]:
@@ -105,7 +105,7 @@ def recipe_dag(recipe: Recipe, name: str) -> DAG:
                 _connect(tasks[name][-1], first, stage, name)
             if stage.name not in awaited:
                 tasks[stage.name][-1] >> report
-    # only now: every task copies the parameters that its DAG has, and Airflow checks each copy when it parses
+    # set last: every task copies its DAG's parameters, and Airflow checks each copy when parsing
     dag.params = ParamsDict(form_of(recipe))
     return dag
 
@@ -118,9 +118,9 @@ def _connect(before: BaseOperator, after: BaseOperator, stage: Stage, name: str)
 
 
 def _stage(stage: Stage, recipe: Recipe, groups: dict[str, TaskGroup]) -> list[BaseOperator]:
-    """Return the tasks of a stage in their order: the question to a person, if there is one, and the work."""
+    """Return the tasks of a stage in order: the approval, if there is one, and the work."""
     pool = recipe.pools[stage.pool]
-    # a skipped stage holds no other up; what stands right after the set-up task must have its success
+    # a skipped stage blocks no other; a stage right after the set-up task needs its success
     rule = TriggerRule.NONE_FAILED if stage.after else TriggerRule.ALL_SUCCESS
     with ExitStack() as stack:
         for group in _groups(stage, groups):
@@ -141,7 +141,7 @@ def _stage(stage: Stage, recipe: Recipe, groups: dict[str, TaskGroup]) -> list[B
             max_retry_delay=timedelta(seconds=stage.retry.max_backoff_seconds),
             on_failure_callback=stage_failed,
         )
-        work.custom_operator_name = stage.component.name  # what the graph shows below a stage's name
+        work.custom_operator_name = stage.component.name  # shown below a stage's name in the graph
         if stage.approve is None:
             return [work]
         question = ApprovalTask(
@@ -158,14 +158,14 @@ def _stage(stage: Stage, recipe: Recipe, groups: dict[str, TaskGroup]) -> list[B
 
 
 def _work(stage: Stage, recipe: Recipe, **operator: Any) -> BaseOperator:
-    """Return the task that runs a stage where its pool says: a process of the worker, or a pod."""
+    """Return the task that runs a stage as its pool's `runs_on` says: a process of the worker, or a pod."""
     pool = recipe.pools[stage.pool]
     if pool.runs_on == "worker":
-        # the process keeps the limit by itself, from when it is there; this is for one that cannot
+        # the process enforces the limit itself once it is ready; this is for one that cannot
         limit = _seconds(stage.timeout_seconds and stage.timeout_seconds + STARTUP_SECONDS)
         return StageTask(recipe=recipe.name, stage=stage.name, execution_timeout=limit, **operator)
     from pipelines.engines.airflow.tasks.pod_task import (
-        StagePod,  # takes a second that recipes without pods need not spend
+        StagePod,  # takes a second, which recipes without pods can save
     )
 
     run_id = f"{{{{ {RUN_MACRO}({recipe.name!r}, dag_run) }}}}"
@@ -174,7 +174,7 @@ def _work(stage: Stage, recipe: Recipe, **operator: Any) -> BaseOperator:
 
 
 def _groups(stage: Stage, groups: dict[str, TaskGroup]) -> list[TaskGroup]:
-    """Return the groups that a stage lies in, outermost first: its repeats with their rounds, then its own cells."""
+    """Return the groups that contain a stage, outermost first: its repeats with their rounds, then its own cells."""
     if stage.group is None:
         return []
     *repeats, own = stage.group.split(".")
@@ -200,7 +200,7 @@ def _group(group_id: str, label: str, groups: dict[str, TaskGroup]) -> TaskGroup
 
 
 def _schedule(recipe: Recipe) -> AssetAny | None:
-    """Return what starts the DAG by itself: any of the registered models that the recipe names, when it changes."""
+    """Return the DAG's schedule: a change of any registered model that the recipe names."""
     assets = [registered_model(*text.split("@")) for text in recipe.triggered_by]
     return AssetAny(*assets) if assets else None
 

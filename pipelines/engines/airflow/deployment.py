@@ -1,6 +1,6 @@
-"""An Airflow of one's own: its folder, its secrets and its settings. Imports no Airflow.
+"""A local Airflow: its folder, its secrets and its settings. Imports no Airflow.
 
-Everything lies in one folder beside the store; the files that hold secrets are the owner's alone to read.
+Everything is in one folder beside the store; only the owner can read the files with secrets.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ AIRFLOW_PYTHON = "POSTTRAIN_AIRFLOW_PYTHON"
 PRIVATE = 0o600
 PARSE_SECONDS = 300
 RECOVERY_SECONDS = 20
-"""After which silence a scheduler counts as gone: on one machine nothing needs Airflow's half minute and more."""
+"""Silence after which a scheduler counts as dead: on one machine Airflow's 30 s or more is not needed."""
 
 
 @dataclass(frozen=True)
 class Deployment:
-    """Where one Airflow keeps what it needs."""
+    """Files of one Airflow."""
 
     folder: Path
 
     @classmethod
     def beside(cls, store: Store) -> Deployment:
-        """Return the one that belongs to a store."""
+        """Return the deployment of a store."""
         base = HERE.absolute() if "://" in store.uri else Path(store.uri).parent
         return cls(base / "airflow")
 
@@ -51,7 +51,7 @@ class Deployment:
 
     @property
     def address(self) -> Path:
-        """Return the file that says where this Airflow answers while it runs."""
+        """Return the file with this Airflow's address while it runs."""
         return self.folder / "address.json"
 
     @property
@@ -60,7 +60,7 @@ class Deployment:
         return self.folder / "services"
 
     def prepare(self) -> dict[str, str]:
-        """Make the folder, the users and the secrets that are missing; return the users with their passwords."""
+        """Create the missing folder, users and secrets; return the users with their passwords."""
         self.logs.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o700)
         users = self._kept(self.passwords, {name: secrets.token_urlsafe(9) for name in _roles()})
@@ -73,7 +73,7 @@ class Deployment:
         settings = {
             "CORE__DAGS_FOLDER": ROOT / "dags",
             "CORE__LOAD_EXAMPLES": False,
-            # Airflow gives up on a file after half a minute, and so on all recipes, where other work uses the cores
+            # Airflow gives up on a file, and so on all recipes, after 30 s if other work uses the cores
             "CORE__DAGBAG_IMPORT_TIMEOUT": PARSE_SECONDS,
             "DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT": 2 * PARSE_SECONDS,
             "CORE__DAGS_ARE_PAUSED_AT_CREATION": False,
@@ -106,11 +106,11 @@ class Deployment:
         }
 
     def write_address(self, **facts: Any) -> None:
-        """Say where this Airflow answers, for the command line."""
+        """Write this Airflow's address, for the command line."""
         write_whole(self.address, json.dumps(facts, indent=2) + "\n")
 
     def read_address(self) -> dict[str, Any] | None:
-        """Return what the running Airflow has written, or None."""
+        """Return the address the running Airflow has written, or None."""
         try:
             address: dict[str, Any] = json.loads(self.address.read_text())
             return address
@@ -118,7 +118,7 @@ class Deployment:
             return None
 
     def _kept(self, path: Path, fresh: dict[str, str]) -> dict[str, str]:
-        """Return what a private file holds, completed by what it lacks."""
+        """Return a private file's content, with missing entries added."""
         try:
             found = {**fresh, **json.loads(path.read_text())}
         except FileNotFoundError:
@@ -133,7 +133,7 @@ class Deployment:
 
 
 def airflow_python(environ: Mapping[str, str] = os.environ) -> str:
-    """Return the interpreter that has Airflow; raise InputError with what to do if there is none."""
+    """Return the interpreter with Airflow; raise InputError with a remedy if there is none."""
     own = ROOT / ".venv-airflow" / "bin" / "python"
     python = environ.get(AIRFLOW_PYTHON) or str(own)
     if not Path(python).exists():
@@ -145,7 +145,7 @@ def person() -> str:
     """Return this machine's user, who is the administrator of a local Airflow."""
     try:
         name = getpass.getuser()
-    except (OSError, KeyError):  # a container may run under a number without a name
+    except (OSError, KeyError):  # a container may run under a user id without a name
         return "admin"
     return name if re.fullmatch(r"[A-Za-z0-9._-]{1,64}", name) else "admin"
 

@@ -1,4 +1,4 @@
-"""What Airflow shows of a recipe and its stages beside their names. Imports no Airflow."""
+"""Documentation that Airflow shows for a recipe and its stages. Imports no Airflow."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.stage import Stage
 
 MAX_TEXT = 20_000
-"""Characters of a recipe's text that are shown; the file has the rest."""
+"""Most characters of a recipe's text shown; the file has the rest."""
 
 
 def recipe_docs(recipe: Recipe) -> str:
-    """Return Markdown on a recipe: what it is for, and its text."""
+    """Return Markdown on a recipe: its purpose and its text."""
     text = recipe.text if len(recipe.text) <= MAX_TEXT else f"{recipe.text[:MAX_TEXT]}\n# ..."
     fence = "~~~~"
     return f"{recipe.summary}\n\n{fence}yaml\n{text.rstrip()}\n{fence}\n"
 
 
 def stage_docs(stage: Stage) -> str:
-    """Return Markdown on a stage: what it does, with what, and under which conditions."""
+    """Return Markdown on a stage: what it does, its inputs and parameters, and its conditions."""
     lines = [f"**{stage.component.name}**: {stage.summary or stage.component.summary}", ""]
     for port, references in stage.inputs.items():
         lines.append(f"- in `{port}`: {', '.join(f'`{reference_text(ref)}`' for ref in references)}")

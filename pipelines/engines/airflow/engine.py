@@ -26,21 +26,21 @@ class AirflowEngine(Engine):
     decides = "Airflow's pools and their slots decide"
 
     def run(self, plan: Plan, store: Store, view: RunView, options: RunOptions) -> RunResult:
-        """Start a run of the recipe's DAG and follow it; every run is a new one, and Ctrl-C ends the watching alone."""
+        """Start a run of the recipe's DAG and follow it; every run is a new one, and Ctrl-C only ends the following."""
         return run_on_airflow(plan, store, _client(store), view=view)
 
     def take_decision(self, store: Store, entry: Mapping[str, Any], stage: str, *, approved: bool) -> str | None:
-        """Answer the question that waits in Airflow, too; the run goes on there by itself."""
+        """Also answer the pending approval in Airflow; the run continues there by itself."""
         from pipelines.engines.airflow.client import NotFound
         from pipelines.engines.airflow.run import answer_approval, run_path
 
         where = entry.get("airflow")
-        if where is None:  # a record that does not say where
+        if where is None:  # a record without the address
             return None
         client = _client(store)
         try:
             answer_approval(client, run_path(where["dag_id"], where["run_id"]), stage, approved=approved)
-        except NotFound:  # it has not asked yet: its task looks into the store first
+        except NotFound:  # not asked yet: its task reads the store first
             return ""
         return f"at {client.account.url}"
 
@@ -48,7 +48,7 @@ class AirflowEngine(Engine):
 def run_on_airflow(plan: Plan, store: Store, client: Client, *, view: RunView) -> RunResult:
     """Start a run of the plan's recipe in Airflow and follow it to its end.
 
-    Raises InputError for what Airflow would refuse, and PosttrainError if it cannot be reached.
+    Raises InputError for what Airflow would refuse, and PosttrainError if Airflow cannot be reached.
     """
     from pipelines.engines.airflow.run import AirflowRun
     from pipelines.engines.shared.ending import run_result

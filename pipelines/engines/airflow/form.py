@@ -12,7 +12,7 @@ from pipelines.recipe.parameters import Parameter, ParameterWords
 from pipelines.recipe.recipe import Recipe
 
 MORE = "More"
-"""The form shows a section folded; parameters that most runs leave alone are there."""
+"""Title of the form's folded section, for parameters that most runs leave unchanged."""
 _TYPES = {"int": "integer", "float": "number", "bool": "boolean", "str": "string", "list": "array"}
 
 
@@ -56,7 +56,7 @@ def _field(parameter: Parameter) -> Param:
 
 
 def _hint(words: ParameterWords) -> str | None:
-    """Return what the form says below a field: the recipe's own line, and the bounds, which the form does not show."""
+    """Return the form's text below a field: the recipe's own line, and the bounds, which the form does not show."""
     bounds = {
         (False, False): None,
         (True, False): f"at least {words.min}",
@@ -68,7 +68,7 @@ def _hint(words: ParameterWords) -> str | None:
 
 
 def _type_of(value: Any) -> str | list[str] | None:
-    """Return the JSON type that values like this one have; a whole number may also become a fraction."""
+    """Return the JSON type of values like this one; a whole number may also become a fraction."""
     if value is None:
         return ["null", "string"]
     kinds = {bool: "boolean", int: "number", float: "number", str: "string", list: "array", dict: "object"}

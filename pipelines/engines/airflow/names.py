@@ -11,16 +11,16 @@ PLAN = "run.plan"
 REPORT = "run.report"
 """Ids of the first and the last task; a stage's name holds no dot."""
 REFUSED = "refused"
-"""Under this key the first task leaves why it refused the run."""
+"""Key under which the first task stores why it refused the run."""
 POOL_PREFIX = "posttrain-"
 MLFLOW_PORT = "POSTTRAIN_MLFLOW_PORT"
-"""Variable with the port on which an Airflow of one's own shows MLflow."""
+"""Variable with the port on which a local Airflow serves MLflow."""
 STORE = "POSTTRAIN_STORE"
 """Variable that names the store for the processes of Airflow."""
 
 
 class DagRun(Protocol):
-    """What is used of Airflow's run of a DAG."""
+    """The fields used of Airflow's DAG run."""
 
     dag_id: str
     run_id: str
@@ -34,7 +34,7 @@ def dag_id(recipe: str) -> str:
 
 
 def run_id_of(recipe: str, dag_run: DagRun) -> str:
-    """Return the run id in our ledger: a pure function of Airflow's run, so that every try of a task has the same."""
+    """Return the run id in our ledger: a pure function of Airflow's run, so that all tries of a task share it."""
     return run_id(recipe, dag_run.run_id, dag_run.run_after)
 
 
@@ -50,7 +50,7 @@ def approval_task(stage: str) -> str:
 
 
 def pool_name(pool: str) -> str:
-    """Return what a pool of pools.yaml is called among the pools of an Airflow that serves others, too."""
+    """Return the name of a pool of pools.yaml in an Airflow that may serve others, too."""
     return f"{POOL_PREFIX}{pool}"
 
 
@@ -60,5 +60,5 @@ def model_asset(name: str, alias: str) -> str:
 
 
 def output_asset(recipe: str, stage: str, port: str) -> str:
-    """Return the URI of the asset that an output of a stage is."""
+    """Return the asset URI of a stage's output."""
     return f"posttrain://recipes/{recipe}/{stage}/{port}"

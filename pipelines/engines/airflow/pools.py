@@ -14,17 +14,17 @@ POD_SLOTS = 128
 
 
 def slots(pool: Pool) -> int:
-    """Return how much of a pool there is: cores of this machine for the worker, jobs for pods."""
+    """Return a pool's slots: cores of this machine for the worker, jobs for pods."""
     return POD_SLOTS if pool.runs_on == "pod" else max(os.cpu_count() or 1, pool.cpus)
 
 
 def slots_of_a_job(pool: Pool) -> int:
-    """Return how much of its pool a job takes."""
+    """Return the pool slots that a job takes."""
     return 1 if pool.runs_on == "pod" else pool.cpus
 
 
 def create_pools(client: Client, pools: Mapping[str, Pool]) -> dict[str, bool]:
-    """Create the pools that Airflow lacks and return name -> whether it was; one that is there stays as it is."""
+    """Create the pools that Airflow lacks and return name -> whether created; existing ones stay unchanged."""
     known = {found["name"] for found in client.all("pools", "pools")}
     made: dict[str, bool] = {}
     for name, pool in pools.items():

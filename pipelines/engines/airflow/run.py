@@ -40,14 +40,14 @@ class AirflowRun:
 
     @classmethod
     def start(cls, recipe: Recipe, jobs: Sequence[Job], store: Store, client: Client) -> AirflowRun:
-        """Start a run of a recipe's DAG that asks for what the recipe's overrides ask for."""
+        """Start a run of a recipe's DAG with the recipe's overrides."""
         dag = dag_of(recipe, client)
         started = client.post(f"dags/{dag}/dagRuns", {"logical_date": None, "conf": conf_of(recipe)})
         return cls(jobs, store, client, dag, started)
 
     @property
     def page(self) -> str:
-        """Return where people see the run."""
+        """Return the run's page."""
         return f"{self._client.account.url}/{self._path.replace('dagRuns', 'runs')}"
 
     def look(self) -> Snapshot:
@@ -65,7 +65,7 @@ class AirflowRun:
         answer_approval(self._client, self._path, stage, approved=approved)
 
     def stop(self) -> None:
-        """Leave the run alone: it belongs to Airflow, where others see it and stop it."""
+        """Do nothing: the run belongs to Airflow, where it can be seen and stopped."""
 
     def close(self) -> str:
         """Return the status of a run whose last task did not record its end."""
@@ -113,7 +113,7 @@ def dag_of(recipe: Recipe, client: Client) -> str:
 
 
 def run_path(dag: str, airflow_run: str) -> str:
-    """Return where a run of a DAG is in the REST interface."""
+    """Return a DAG run's path in the REST interface."""
     return f"dags/{dag}/dagRuns/{quote(airflow_run, safe='')}"
 
 

@@ -17,7 +17,7 @@ POLL_SECONDS = 5.0
 
 
 def wait(run: StageRun, *, poll_seconds: float = POLL_SECONDS) -> bool:
-    """Return whether the stage may go on, once that is known; nobody is asked about a stage that does not run."""
+    """Return whether the stage may run, once decided; a stage that does not run needs no approval."""
     if run.settled():
         print("nobody need be asked: the stage does not run", flush=True)
         return True
@@ -33,7 +33,7 @@ def wait(run: StageRun, *, poll_seconds: float = POLL_SECONDS) -> bool:
 
 
 def main() -> int:
-    """Wait for one decision; the exit code is 1 if it is no."""
+    """Wait for one decision; the exit code is 1 for a rejection."""
     arguments = stage_parser("Wait for a person's decision on a stage.").parse_args()
     try:
         if wait(StageRun.find(arguments.store, arguments.run, arguments.stage)):

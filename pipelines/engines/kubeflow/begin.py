@@ -27,9 +27,9 @@ from pipelines.runs.runs import begin_run
 
 
 def begin(bundle: Bundle, values: Mapping[str, Any], kubeflow_run: str, folder: Path) -> str:
-    """Begin the run that `values` ask for, or go on with it, and return its id.
+    """Begin or resume the run that `values` request, and return its id.
 
-    A refusal is recorded where whoever submitted the run looks for its id. Raises InputError for a wrong request.
+    A refusal is recorded where the submitter looks for the run's id. Raises InputError for an invalid request.
     """
     store = open_store(str(values.get(STORE) or ""))
     bundle.unpack(folder)
@@ -40,14 +40,14 @@ def begin(bundle: Bundle, values: Mapping[str, Any], kubeflow_run: str, folder: 
         store.put(run_key(kubeflow_run), {"run_id": run_id}, overwrite=True)
         _record(store, bundle, recipe, run_id, kubeflow_run)
     except InputError as error:
-        said = str(error).replace(f"{folder}/", "")  # the recipe's file as people know it
+        said = str(error).replace(f"{folder}/", "")  # the recipe's file under its usual name
         store.put(run_key(kubeflow_run), {"refused": said}, overwrite=True)
         raise InputError(said) from error
     return run_id
 
 
 def requested(bundle: Bundle, values: Mapping[str, Any], folder: Path) -> Recipe:
-    """Return the recipe with a run's parameters applied; raise InputError or RecipeErrors for what is wrong in them."""
+    """Return the recipe with a run's parameters applied; raise InputError or RecipeErrors for mistakes in them."""
     own = bundle.load(folder)
     overrides = overrides_of(own, configuration(own, values))
     asked = bundle.load(folder, overrides) if overrides else own
@@ -65,7 +65,7 @@ def _record(store: Store, bundle: Bundle, recipe: Recipe, run_id: str, kubeflow_
 
 
 def main() -> int:
-    """Begin one run; the exit code is 2 for a wrong request."""
+    """Begin one run; the exit code is 2 for an invalid request."""
     parser = argparse.ArgumentParser(description="Begin a run.")
     parser.add_argument("--bundle", required=True, help="the recipe, as the compiler packed it")
     parser.add_argument("--kubeflow-run", required=True, help="id of Kubeflow's run")

@@ -1,4 +1,4 @@
-"""Kubeflow Pipelines as the command line sees it: kfp's own client, with bounded waits and errors for people."""
+"""Kubeflow Pipelines as the command line sees it: kfp's own client, with bounded waits and readable errors."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ TOKEN_FILE = "POSTTRAIN_KUBEFLOW_TOKEN_FILE"
 NAMESPACE = "POSTTRAIN_KUBEFLOW_NAMESPACE"
 SERVICE_ACCOUNT = "POSTTRAIN_KUBEFLOW_SERVICE_ACCOUNT"
 TIMEOUT_SECONDS = 30
-"""Of one request; the library's default is to wait for ever."""
+"""Timeout of one request; the library waits forever by default."""
 FINAL = ("SUCCEEDED", "SKIPPED", "FAILED", "CANCELED", "ERROR")
-"""States of a run that it does not leave by itself. kfp's own waiting knows nothing of CANCELED, and never ends."""
+"""Final states of a run. kfp's own wait does not handle CANCELED, and never ends."""
 
 
 class KubeflowUnavailable(OrchestratorAway):
-    """Kubeflow does not answer, or not as it should."""
+    """Kubeflow does not answer properly."""
 
 
 class NotFound(PosttrainError):
@@ -38,23 +38,23 @@ class NotFound(PosttrainError):
 
 
 class NotNow(PosttrainError):
-    """Kubeflow refuses to do this to the run in the state that it is in."""
+    """Kubeflow refuses this in the run's current state."""
 
 
 @dataclass(frozen=True)
 class Account:
-    """Where Kubeflow answers, and who asks."""
+    """Kubeflow's address and the user's login."""
 
     url: str
     token: str | None = None
     namespace: str | None = None
-    """Of a person, where Kubeflow serves several."""
+    """Namespace of a user, if Kubeflow serves several."""
     service_account: str | None = None
-    """What the pods of runs act as; Kubeflow's default if None."""
+    """Service account of the runs' pods; Kubeflow's default if None."""
 
     @classmethod
     def read(cls, environ: Mapping[str, str] = os.environ) -> Account:
-        """Return what the variables POSTTRAIN_KUBEFLOW_* say; raise InputError if no address is known."""
+        """Return the account in the variables POSTTRAIN_KUBEFLOW_*; raise InputError without an address."""
         url = environ.get(URL)
         if not url:
             raise InputError(f"no Kubeflow is known: set {URL}, and {TOKEN} or {TOKEN_FILE} where it asks for one")
@@ -69,11 +69,11 @@ class Account:
 
 @dataclass(frozen=True)
 class RunState:
-    """What Kubeflow says of a run."""
+    """A run's state as Kubeflow reports it."""
 
     state: str
     error: str
-    """What it says of a failure; often nothing."""
+    """Its error message; often empty."""
     running: frozenset[str]
     """Names of tasks whose containers are running."""
 
@@ -95,12 +95,12 @@ class Client:
         with _asking(account.url), warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
             self._kfp = kfp.Client(host=account.url, existing_token=account.token, **named)
-        self._runs = self._kfp._run_api  # the one way to give a request a time limit
+        self._runs = self._kfp._run_api  # the only way to give a request a time limit
 
     def submit(self, pipeline: str, arguments: Mapping[str, Any], *, name: str, experiment: str) -> str:
         """Start a run of a compiled pipeline and return its id.
 
-        Raises InputError for arguments that the pipeline does not have or lacks; Kubeflow would take them silently.
+        Raises InputError for arguments that the pipeline does not have or lacks; Kubeflow would accept them silently.
         """
         check_arguments(pipeline, arguments)
         with tempfile.TemporaryDirectory() as folder, _asking(self.account.url), redirect_stdout(sys.stderr):
@@ -118,7 +118,7 @@ class Client:
         return run_id
 
     def state(self, run: str) -> RunState:
-        """Return what Kubeflow says of a run; raise NotFound or KubeflowUnavailable."""
+        """Return a run's state; raise NotFound or KubeflowUnavailable."""
         with _asking(self.account.url):
             found = self._runs.run_service_get_run(run, _request_timeout=TIMEOUT_SECONDS)
         tasks = (found.run_details.task_details if found.run_details else None) or []
@@ -132,12 +132,12 @@ class Client:
             self._runs.run_service_terminate_run(run, _request_timeout=TIMEOUT_SECONDS)
 
     def retry(self, run: str) -> None:
-        """Let a run that failed or was stopped go on with the tasks that have not succeeded; raise NotNow otherwise."""
+        """Rerun the unsuccessful tasks of a failed or stopped run; raise NotNow otherwise."""
         with _asking(self.account.url):
             self._runs.run_service_retry_run(run, _request_timeout=TIMEOUT_SECONDS)
 
     def page(self, run: str) -> str:
-        """Return where people see a run."""
+        """Return a run's page."""
         return f"{self.account.url}/#/runs/details/{run}"
 
 
@@ -154,7 +154,7 @@ def check_arguments(pipeline: str, arguments: Mapping[str, Any]) -> None:
 
 @contextmanager
 def _asking(url: str) -> Iterator[None]:
-    """Turn what kfp raises into errors for people."""
+    """Turn kfp's exceptions into readable errors."""
     from kfp_server_api import ApiException
 
     try:

@@ -1,4 +1,4 @@
-"""Kubernetes' API as far as a stage on several nodes needs it, with the standard library: images have no client."""
+"""The part of Kubernetes' API that a multi-node stage needs, with the standard library: images have no client."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ JOBSETS = "apis/jobset.x-k8s.io/v1alpha2"
 
 
 class ClusterUnavailable(PosttrainError):
-    """Kubernetes does not answer, or not as it should."""
+    """Kubernetes does not answer properly."""
 
 
 class Conflict(PosttrainError):
-    """There is one of that name already."""
+    """The name already exists."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where Kubernetes answers, and as whom it is asked."""
+    """Kubernetes' address and this pod's login."""
 
     url: str
     account: Path | None = None
@@ -38,14 +38,14 @@ class Cluster:
 
     @classmethod
     def inside(cls, environ: Mapping[str, str] = os.environ) -> Cluster:
-        """Return the cluster that this process is a pod of; raise InputError if it is none."""
+        """Return the cluster that this process is a pod of; raise InputError outside a pod."""
         host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT", "443")
         if not host or not (ACCOUNT / "token").is_file():
             raise InputError("this is no pod with a service account: a stage on several nodes is started by one")
         return cls(f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}", ACCOUNT)
 
     def create_jobset(self, manifest: Mapping[str, Any]) -> None:
-        """Create a JobSet; raise Conflict if there is one of its name."""
+        """Create a JobSet; raise Conflict if its name exists."""
         namespace = manifest["metadata"]["namespace"]
         self._ask("POST", f"{JOBSETS}/namespaces/{namespace}/jobsets", manifest)
 

@@ -1,1 +1,1 @@
-"""An Airflow of one's own on this machine: its services, and what keeps them."""
+"""A local Airflow: its services and their supervisor."""

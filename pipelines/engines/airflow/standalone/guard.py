@@ -1,9 +1,9 @@
-"""Keeps the services of one's own Airflow: starts them, restarts one that dies, and ends them all. Imports no Airflow.
+"""Supervises a local Airflow's services: starts them, restarts one that dies, and ends them all. Imports no Airflow.
 
     python -m pipelines.engines.airflow.standalone.guard --airflow PYTHON --stages PYTHON --logs FOLDER --parent PID
 
-It leads a session of its own, so that Ctrl-C reaches it through its parent only, and in an order that lets running
-tasks say that they were stopped. Whatever its services leave behind becomes its child, and is ended with them.
+It leads its own session, so that Ctrl-C reaches it only through its parent, in an order that lets running tasks report
+that they were stopped. Orphans of its services become its children, and are ended with them.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ RESTART_SECONDS = 1.0
 LATE_RESTART_SECONDS = 30.0
 MAX_RESTARTS = 5
 WITHIN_SECONDS = 120.0
-"""A service that dies more often than that in this time is broken, and a restart does not mend it."""
+"""A service that dies more often than that in this time is broken, and restarting does not help."""
 TASKS_GRACE_SECONDS = 15.0
 SERVICE_GRACE_SECONDS = 10.0
 SCHEDULER = "scheduler"
 LATE = signal.SIGUSR1
-"""Starts what is only wanted when Airflow itself is there."""
+"""Starts services that need Airflow to be up."""
 
 
 @dataclass
 class Service:
-    """A process that shall always run."""
+    """A process that must always run."""
 
     name: str
     command: list[str]
     late: bool = False
-    """Whether it is a convenience: it starts when Airflow is there, and Airflow does without it."""
+    """Whether it is optional: it starts once Airflow is up, and Airflow works without it."""
     pid: int | None = None
     started: deque[float] = field(default_factory=deque)
     due: float = 0.0
@@ -60,7 +60,7 @@ class Guard:
         self._late = False
 
     def run(self) -> int:
-        """Keep the services until SIGTERM; the exit code is 1 if one of them cannot be kept."""
+        """Keep the services running until SIGTERM; the exit code is 1 if one keeps failing."""
         signal.signal(signal.SIGTERM, self._on_stop)
         signal.signal(signal.SIGINT, self._on_stop)
         signal.signal(LATE, self._on_late)
@@ -99,7 +99,7 @@ class Guard:
         service.started.append(time.monotonic())
 
     def _reap(self) -> None:
-        """Notice what has ended; a service is started anew, and what it leaves behind is ended."""
+        """Reap ended processes; restart a service and end its orphans."""
         with suppress(ChildProcessError):
             while True:
                 pid, _ = os.waitpid(-1, os.WNOHANG)
@@ -118,7 +118,7 @@ class Guard:
                 _signal(pid, signal.SIGKILL)
 
     def _end(self) -> None:
-        """End the tasks, then the scheduler, while the API still takes what they say; then all the rest."""
+        """End the tasks, then the scheduler, while the API still accepts their reports; then all the rest."""
         scheduler = self._services.get(SCHEDULER)
         if scheduler is not None and scheduler.pid is not None:
             for pid in children_of(scheduler.pid):
@@ -180,7 +180,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 
 def main() -> int:
-    """Keep the services that the command line names."""
+    """Supervise the services that the command line names."""
     parser = argparse.ArgumentParser(description="Keep the services of one's own Airflow.")
     parser.add_argument("--airflow", required=True, metavar="PYTHON")
     parser.add_argument("--stages", required=True, metavar="PYTHON")

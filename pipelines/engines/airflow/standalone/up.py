@@ -1,7 +1,7 @@
-"""An Airflow of one's own on this machine: `make airflow` and `posttrain airflow up`. Imports no Airflow.
+"""A local Airflow: `make airflow` and `posttrain airflow up`. Imports no Airflow.
 
 Airflow's own `standalone` starts the same services and does no more: one that dies stays dead, SIGTERM or a kill of it
-leaves all of them behind, and at Ctrl-C the API may be gone before running tasks have said that they were stopped.
+leaves all of them behind, and at Ctrl-C the API may be gone before running tasks have reported that they were stopped.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from pipelines.recipe.pools import load_pools
 from pipelines.runs.runs import LINEAGE
 
 PORT, MLFLOW = 8080, 5000
-"""Airflow's own and MLflow's; another one is taken where it is not free."""
+"""Airflow's own and MLflow's; another port is used if one is taken."""
 HEALTHY_SECONDS = 300.0
 POLL_SECONDS = 0.5
 
@@ -71,7 +71,7 @@ def up(store: Store, *, port: int | None = None) -> int:
 
 
 def migrate(python: str, environment: Mapping[str, str], deployment: Deployment) -> None:
-    """Bring the database to the form that this Airflow wants; costs nothing when it was done."""
+    """Migrate the database to this Airflow's schema; a no-op if already done."""
     lock = ROOT / "infra" / "requirements" / "airflow.lock"
     done = deployment.folder / "migrated.lock"
     wanted = lock.read_text() if lock.exists() else ""
@@ -100,7 +100,7 @@ def free_port(preferred: int) -> int:
 
 
 def _mlflow(store: Store) -> dict[str, str]:
-    """Return where MLflow will be shown: nothing where it has a server, or is left for later."""
+    """Return variables with MLflow's port and address; none if MLflow has a server, or lineage is left for later."""
     if tracking_uri(store).startswith(("http://", "https://")) or os.environ.get(LINEAGE, "live") == "later":
         return {}
     port = free_port(MLFLOW)
@@ -114,7 +114,7 @@ def _keep(python: str, environment: Mapping[str, str], deployment: Deployment) -
 
 
 def _wait_healthy(client: Client, keeper: subprocess.Popen[bytes], deployment: Deployment) -> None:
-    """Wait until every service answers for itself and the recipes are there."""
+    """Wait until every service is healthy and the recipes are parsed."""
     deadline = time.monotonic() + HEALTHY_SECONDS
     missing = "the API"
     while time.monotonic() < deadline:
@@ -135,7 +135,7 @@ def _wait_healthy(client: Client, keeper: subprocess.Popen[bytes], deployment: D
 
 
 def _knows_recipes(client: Client) -> bool:
-    """Return whether the recipes were read: those that can be are DAGs, and the others an import error."""
+    """Return whether the recipes were parsed: readable ones are DAGs, the others an import error."""
     wanted = {dag_id(name) for name in recipe_files()}
     known = {dag["dag_id"] for dag in client.all("dags", "dags", exclude_stale=True)}
     return wanted <= known or (bool(known) and bool(client.all("importErrors", "import_errors")))
@@ -152,7 +152,7 @@ def _tell(account: Account, deployment: Deployment, store: Store, seconds: float
 
 
 def _end(keeper: subprocess.Popen[bytes]) -> None:
-    """End the services in their order; a second Ctrl-C does not leave them behind."""
+    """End the services in order; a second Ctrl-C does not leave them behind."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     keeper.terminate()
@@ -165,7 +165,7 @@ def _interrupt(*_: object) -> None:
 
 @contextmanager
 def _only_one(deployment: Deployment) -> Iterator[None]:
-    """Hold the folder: two Airflows on one database would get in each other's way."""
+    """Lock the folder: two Airflows on one database would interfere."""
     path: Path = deployment.folder / "lock"
     with path.open("w") as stream:
         try:

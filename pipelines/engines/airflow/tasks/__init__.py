@@ -1,1 +1,1 @@
-"""What the tasks of a DAG do: the run's beginning and end, a stage as a process or a pod, a question to a person."""
+"""The tasks of a DAG: the run's beginning and end, a stage as a process or a pod, an approval."""

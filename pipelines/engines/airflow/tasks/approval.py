@@ -16,7 +16,7 @@ TIME_LIMIT = "time limit"
 
 
 class ApprovalTask(ApprovalOperator):
-    """Asks before a stage, unless it is cached or skipped; the answer is recorded in the store, too, and stands."""
+    """Asks before a stage, unless it is cached or skipped; the answer is also recorded in the store, and stands."""
 
     def __init__(self, *, recipe: str, stage: str, approval: Approval, **operator: Any) -> None:
         limit = approval.timeout_seconds
@@ -32,7 +32,7 @@ class ApprovalTask(ApprovalOperator):
         self.recipe, self.stage = recipe, stage
 
     def execute(self, context: Any) -> Any:
-        """Go on where nobody need be asked or somebody has answered; else wait for an answer in Airflow."""
+        """Continue if no answer is needed or one is recorded; else wait for an answer in Airflow."""
         run = StageRun(context, self.recipe, self.stage, self.log)
         if run.settled():
             self.log.info("nobody need be asked: the stage does not run")
@@ -43,7 +43,7 @@ class ApprovalTask(ApprovalOperator):
         return self._follow(run, approved=decision is Decision.APPROVED)
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
-        """Record the answer; of two, the first one stands."""
+        """Record the answer; the first one stands."""
         if "error" in event:
             self.process_trigger_event_error(event)
         run = StageRun(context, self.recipe, self.stage, self.log)

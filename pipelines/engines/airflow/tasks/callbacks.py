@@ -1,4 +1,4 @@
-"""What happens when a stage's task has failed for good, however it did: a killed one could not say anything itself."""
+"""Runs when a stage's task has finally failed, however it did: a killed one could not report anything itself."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ KILLED = "its task was killed before the stage was done"
 
 
 def stage_failed(context: Any) -> None:
-    """Say in one line why a stage failed, and see to it that the ledger says so, too.
+    """Report in one line why a stage failed, and make sure that the ledger records it.
 
-    Airflow calls it in the task, or in the DAG processor when the task is gone.
+    Airflow calls it in the task, or in the DAG processor if the task is gone.
     """
     task = context["task"]
     try:
@@ -27,7 +27,7 @@ def stage_failed(context: Any) -> None:
         if run.store.get(key) is None:
             run.record_death(KILLED)
         failure = run.store.get(key) or {"error": KILLED}
-    except (AirflowException, PosttrainError) as error:  # the store is away: Airflow's own log is all there is
+    except (AirflowException, PosttrainError) as error:  # the store is unreachable: only Airflow's own log remains
         log.error("stage %s failed, and the ledger cannot be asked why: %s", task.stage, error)
         return
     log.error("stage %s of run %s failed: %s", task.stage, run.run_id, failure["error"])

@@ -1,4 +1,4 @@
-"""Links from a task to what it did in MLflow. Airflow keeps them when the task ends."""
+"""Links from a task to its MLflow run. Airflow keeps them when the task ends."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from pipelines.engines.shared.mlflow_page import mlflow_address, run_address
 
 @attrs.define
 class MlflowRun(BaseOperatorLink):
-    """The MLflow run of a stage; of the whole run where the stage has none, such as a skipped one."""
+    """The MLflow run of a stage, or of the whole run if the stage has none, such as a skipped one."""
 
     @property
     def name(self) -> str:
-        """Return what the button says."""
+        """Return the button's label."""
         return "MLflow"
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
-        """Return the address, or nothing where MLflow has no page."""
+        """Return the address, or "" if MLflow has no page."""
         store = open_store(os.environ[STORE]) if os.environ.get(STORE) else None
         base = mlflow_address(store)
         if base is None or store is None:

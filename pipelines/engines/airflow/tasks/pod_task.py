@@ -27,7 +27,7 @@ from pipelines.recipe.pools import Pool
 LOG_SECONDS = 10
 """How often the log of a running pod is fetched into the task's log."""
 SPOKEN = "posttrain: "
-"""How the launcher begins the line that says why it failed."""
+"""Prefix of the launcher's line that reports why it failed."""
 _UNFINISHED = (PodPhase.PENDING, PodPhase.RUNNING)
 
 
@@ -56,19 +56,19 @@ class StagePod(KubernetesPodOperator):
             **operator,
         )
         self.job, self.node_pool, self.settings = job, node_pool, settings
-        self.recipe, self.stage = job.recipe, job.stage  # what the link to MLflow goes by
+        self.recipe, self.stage = job.recipe, job.stage  # identifies the stage for the MLflow link
 
     def execute(self, context: Any) -> dict[str, Any]:
-        """Start the pod and wait for it in the triggerer; nothing is paid for what is cached or cannot run."""
+        """Start the pod and wait for it in the triggerer; a cached or refused stage starts none."""
         run = self._run(context)
         if not run.settled():
             if problems := list(refusals(run.job, self.node_pool, self.settings)):
                 raise AirflowFailException("\n".join(problems))
-            super().execute(context)  # comes back only if the pod of an earlier try has ended
+            super().execute(context)  # returns only if the pod of an earlier try has ended
         return run.finish()
 
     def trigger_reentry(self, context: Any, event: dict[str, Any]) -> dict[str, Any]:
-        """Go on when the pod has ended."""
+        """Continue once the pod has ended."""
         super().trigger_reentry(context, event)
         return self._run(context).finish()
 
@@ -76,15 +76,15 @@ class StagePod(KubernetesPodOperator):
         return StageRun(context, self.job.recipe, self.job.stage, self.log)
 
     def build_pod_request_obj(self, context: Any = None, *, dry_run: bool = False) -> k8s.V1Pod:
-        """Return the pod; a label that was rendered from a template is cut to what Kubernetes takes."""
+        """Return the pod; labels rendered from templates are cut to valid Kubernetes values."""
         pod = super().build_pod_request_obj(context, dry_run=dry_run)
         pod.metadata.labels = {name: make_safe_label_value(text) for name, text in pod.metadata.labels.items()}
         return pod
 
     def process_pod_deletion(self, pod: k8s.V1Pod, *, reraise: bool = True) -> bool:
-        """Delete a pod that succeeded, and one that did not start: it might still start beside its retry.
+        """Delete a pod that succeeded, or that did not start: it could still start beside its retry.
 
-        A failed pod stays to be looked at.
+        A failed pod is kept for inspection.
         """
         if pod is not None and pod.status.phase in _UNFINISHED:
             self.log.info("Deleting pod %s, which is %s", pod.metadata.name, pod.status.phase)
@@ -94,7 +94,7 @@ class StagePod(KubernetesPodOperator):
         return deleted
 
     def cleanup(self, pod: k8s.V1Pod, remote_pod: k8s.V1Pod, xcom_result: Any = None, context: Any = None) -> None:
-        """Delete or keep the pod; a failure says what the stage said last, and a refused job is not tried again."""
+        """Delete or keep the pod; a failure carries the stage's last message, and a refused job is not retried."""
         try:
             super().cleanup(pod, remote_pod, xcom_result, context)
         except AirflowException:
@@ -104,7 +104,7 @@ class StagePod(KubernetesPodOperator):
 
 
 def pod_ended(pod: k8s.V1Pod) -> Ended:
-    """Return how the attempt ended that a failed pod was."""
+    """Return how a failed pod's attempt ended."""
     name, status = pod.metadata.name, pod.status
     states = [item.state for item in status.container_statuses or [] if item.name == CONTAINER]
     last = states[0].terminated if states else None

@@ -27,7 +27,7 @@ from pipelines.runs.runs import begin_run
 
 
 class PlanTask(BaseOperator):
-    """Checks what the run asks for, plans it, and writes run and jobs to the store, where the stages find them."""
+    """Checks the run's request, plans it, and writes run and jobs to the store, where the stages read them."""
 
     ui_color = "#e6eefa"
 
@@ -36,7 +36,7 @@ class PlanTask(BaseOperator):
         self.path = path
 
     def execute(self, context: Any) -> dict[str, Any]:
-        """Begin the run, or go on with it; raise AirflowFailException, without a retry, for a wrong request."""
+        """Begin or resume the run; raise AirflowFailException, which prevents a retry, for an invalid request."""
         dag_run = context["dag_run"]
         try:
             recipe = requested_recipe(self.path, dag_run.conf)
@@ -55,7 +55,7 @@ class PlanTask(BaseOperator):
 
 
 class ReportTask(BaseOperator):
-    """Ends the run in the ledger, makes its report and brings its lineage to MLflow."""
+    """Ends the run in the ledger, makes its report and delivers its lineage to MLflow."""
 
     ui_color = "#e6eefa"
     operator_extra_links = (MlflowRun(),)
@@ -65,7 +65,7 @@ class ReportTask(BaseOperator):
         self.recipe = recipe
 
     def execute(self, context: Any) -> None:
-        """Work in the components' environment, which has the libraries that a report and MLflow need."""
+        """Run in the components' environment, which has the libraries that a report and MLflow need."""
         dag_run = context["dag_run"]
         command = [stage_python(), "-m", "pipelines.engines.shared.ending", "--store", store_uri()]
         command += ["--run", run_id_of(self.recipe, dag_run)]

@@ -1,4 +1,4 @@
-"""A stage of a run, as its task sees it: the job in the store, and what is told of its end."""
+"""A stage of a run, as its task sees it: the job in the store, and the reporting of its end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pipelines.runs.view import PlainView
 
 
 def store_uri() -> str:
-    """Return the store of this worker; raise InputError if none is named."""
+    """Return this worker's store; raise InputError if none is set."""
     uri = os.environ.get(STORE)
     if not uri:
         raise InputError(f"set {STORE} in Airflow's environment to the store: a folder, or s3://bucket/prefix")
@@ -33,17 +33,17 @@ class LogStream:
         self._log = log
 
     def write(self, text: str) -> int:
-        """Write one line; a bare line end is dropped."""
+        """Write one line; a bare newline is dropped."""
         if text.strip():
             self._log.info("%s", text.rstrip())
         return len(text)
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: there is no buffer."""
 
 
 class StageRun:
-    """One stage of one run: what its task, on the worker or as a pod, does before and after the work itself."""
+    """One stage of one run: what its task does before and after the work itself, on the worker or as a pod."""
 
     def __init__(self, context: Any, recipe: str, stage: str, log: Any) -> None:
         """Find the job; raise AirflowSkipException if the run's parameters leave the stage out."""
@@ -60,26 +60,26 @@ class StageRun:
 
     @cached_property
     def sink(self) -> Callable[[dict[str, Any]], None]:
-        """Return what makes lines of the task's log from progress events."""
+        """Return a sink that turns progress events into lines of the task's log."""
         return PlainView([self.job], LogStream(self.log), named=False).event  # type: ignore[arg-type]
 
     def settled(self) -> bool:
-        """Return whether nothing has to run: the stage is done, cached, or its `when` does not hold."""
+        """Return whether nothing needs to run: the stage is done, cached, or its `when` does not hold."""
         try:
             return is_settled(self.job, self.store, self.sink)
         except InputError as error:
             raise AirflowFailException(str(error)) from None
 
     def record_death(self, message: str) -> str:
-        """Record a failure that the stage's process could not record itself; return the words of the record."""
+        """Record a failure that the stage's process could not record itself; return the record's message."""
         try:
             return record_death(self.store, self.run_id, self.job.stage, message, self.sink)
-        except PosttrainError as error:  # the store is away: the message stays in the task's log
+        except PosttrainError as error:  # the store is unreachable: the message stays in the task's log
             self.log.warning("not recorded in the ledger: %s", error)
             return message
 
     def finish(self) -> dict[str, Any]:
-        """Tell Airflow of the stage's end, and return the little that other tasks may want; the store has the rest."""
+        """Report the stage's end to Airflow, and return a short summary for other tasks; the store has the rest."""
         entry = self.store.get(stage_key(self.run_id, self.job.stage))
         if entry is None:
             raise AirflowFailException(f"{self.job.stage} ended without a ledger entry in {self.store.uri}")
@@ -91,7 +91,7 @@ class StageRun:
         return {"run_id": self.run_id, "cache": entry["cache"], "outputs": outputs, "metrics": entry["metrics"]}
 
     def _tell_log(self, entry: dict[str, Any]) -> None:
-        """End the log with what was made, and where it leads."""
+        """End the log with the stage's outputs and links."""
         if origin := entry.get("produced_by"):
             self.log.info("made by stage %s of run %s", origin["stage"], origin["run_id"])
         for port, output in entry["outputs"].items():
@@ -99,7 +99,7 @@ class StageRun:
         self.log.info("posttrain show %s", self.run_id)
 
     def _tell_assets(self, entry: dict[str, Any]) -> None:
-        """Give each asset what led to it, so that an event in Airflow leads to the artifact and its history."""
+        """Attach provenance to each asset, so that its Airflow event leads to the artifact and its history."""
         facts = {"run_id": self.run_id, "stage": self.job.stage, "fingerprint": entry["fingerprint"]}
         extras: dict[str, dict[str, Any]] = {}
         for port, output in entry["outputs"].items():

@@ -25,7 +25,7 @@ from pipelines.engines.shared.stage_process import StageProcess
 
 
 class StageTask(BaseOperator):
-    """One stage of a recipe on the worker; what it asks for is in the store, put there by the run's first task."""
+    """One stage of a recipe on the worker; its job is in the store, written by the run's first task."""
 
     ui_color = "#e8f4ea"
     operator_extra_links = (MlflowRun(),)
@@ -37,21 +37,21 @@ class StageTask(BaseOperator):
         self._stopped = False
 
     def execute(self, context: Any) -> dict[str, Any]:
-        """Run the stage; a refused one fails at once, any other failure is retried as the recipe says."""
+        """Run the stage; a refused one fails at once, any other failure is retried as set in the recipe."""
         run = StageRun(context, self.recipe, self.stage, self.log)
         if not run.settled():
             self._work(run)
         return run.finish()
 
     def on_kill(self) -> None:
-        """End the stage's process; a worker that is stopped is no failure of the stage, which is resumable."""
+        """End the stage's process; stopping a worker is not a failure of the stage, which is resumable."""
         self._stopped = True
         if self._process is not None:
             self._process.kill()
 
     def _work(self, run: StageRun) -> None:
         if isinstance(getattr(task_runner, "SUPERVISOR_COMMS", None), CommsDecoder):
-            die_with_parent()  # the supervisor: without it nobody hears of this task any more
+            die_with_parent()  # the supervisor: without it this task can no longer report
         job = run.job
         flags = ["--keep-timeout", *tied_to_this_process()]
         command = launcher_command(stage_python(), job.store, job.run_id, job.stage, *flags)
