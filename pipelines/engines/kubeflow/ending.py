@@ -23,11 +23,11 @@ from pipelines.engines.shared.stage_job import record_death
 from pipelines.runs.runs import RunWriter
 
 STATUS = "final_status"
-"""Input by which Kubeflow tells how the others ended."""
+"""Input with the outcome of the other tasks."""
 
 
 def end(store: Store, kubeflow_run: str, final: Mapping[str, Any]) -> None:
-    """End the run that Kubeflow's run was, if it had begun."""
+    """End the run behind Kubeflow's run, if it had begun."""
     known = store.get(run_key(kubeflow_run)) or {}
     if "run_id" not in known:
         print(f"no run had begun: {known.get('refused', 'its first task failed')}")
@@ -40,7 +40,7 @@ def end(store: Store, kubeflow_run: str, final: Mapping[str, Any]) -> None:
 def close(store: Store, run_id: str, state: str, message: str) -> str:
     """End a run whose last task did not: Kubeflow was told to stop it, or lost it. Return its status.
 
-    Whoever follows the run does this, maybe without MLflow's library: `posttrain lineage sync` delivers.
+    The run's follower calls this, possibly without MLflow's library: `posttrain lineage sync` delivers.
     """
     record = load_run(store, run_id)
     _record_deaths(store, record, state, message)

@@ -1,4 +1,4 @@
-"""What Kubeflow tells a container of its task, and how the container answers. Imports no kfp."""
+"""Kubeflow's message to a task's container, and the container's answer. Imports no kfp."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class ExecutorInput:
     artifacts: Mapping[str, Mapping[str, Any]]
     """Output -> how Kubeflow calls it: name, type, and a URI of its own."""
     answer: Path | None
-    """File for the answer; None where nobody reads one."""
+    """File for the answer; None if nothing reads one."""
 
     @classmethod
     def parse(cls, text: str) -> ExecutorInput:
-        """Return the message; raise InputError for text that is none."""
+        """Return the message; raise InputError for invalid text."""
         try:
             message = json.loads(text)
             outputs = message.get("outputs", {})
@@ -37,7 +37,7 @@ class ExecutorInput:
             raise InputError(f"--executor-input: not a message of Kubeflow ({error})") from None
 
     def reply(self, metadata: Mapping[str, Mapping[str, Any]], results: Mapping[str, str] | None = None) -> None:
-        """Tell what is known of each output artifact, and the results; folders are made, since not all runners do."""
+        """Write each output artifact's metadata, and the results; creates folders, since not all runners do."""
         if self.answer is None:
             return
         told = {

@@ -33,7 +33,7 @@ class KubeflowRun:
 
     @property
     def page(self) -> str:
-        """Return where people see the run."""
+        """Return the run's page."""
         return self._client.page(self._run)
 
     def look(self) -> Snapshot:
@@ -49,7 +49,7 @@ class KubeflowRun:
         return Snapshot(self._run_id, known, state.final)
 
     def answer(self, stage: str, *, approved: bool) -> None:
-        """Record the answer to the question before a stage, where its task looks for it."""
+        """Record the approval or rejection of a stage, where its task looks for it."""
         assert self._run_id is not None
         record_decision(self._store, self._run_id, stage, approved=approved)
 

@@ -20,7 +20,7 @@ from pipelines.engines.shared.launcher import launcher_command, tied_to_this_pro
 
 
 def launch(run: StageRun) -> int:
-    """Run the launcher in a process of its own, and record how it died if it could not say so itself."""
+    """Run the launcher in its own process, and record its death if it could not do so itself."""
     flags = ["--alone", *tied_to_this_process()]
     command = launcher_command(sys.executable, run.store.uri, run.run_id, run.stage, *flags)
     started = time.time()

@@ -1,4 +1,4 @@
-"""A stage of a run, as its task sees it: the job in the store, and what Kubeflow is told of its end."""
+"""A stage of a run, as its task sees it: the job in the store, and the report of its end to Kubeflow."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class StageRun:
         try:
             if os.environ.get(LINEAGE, "live") == "live":
                 deliver(self.store, self.run_id, tracking_uri(self.store), wait_seconds=DELIVERY_SECONDS)
-        except PosttrainError as error:  # a tracking server that is away fails no stage
+        except PosttrainError as error:  # an unreachable tracking server fails no stage
             print(f"lineage waits in the store: {error}", flush=True)
         return run_address(self.store, base, self.run_id, self.stage, wait_seconds=0)
 

@@ -1,4 +1,4 @@
-"""Submits a plan's recipe to Kubeflow as a pipeline, or goes on with a run of it; follows it to its end."""
+"""Submits a plan's recipe to Kubeflow as a pipeline, or resumes a run of it; follows it to its end."""
 
 from __future__ import annotations
 

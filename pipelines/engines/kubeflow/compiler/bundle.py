@@ -1,7 +1,7 @@
 """A recipe that travels inside its pipeline: files, overrides and pools, so that the first task can plan every run.
 
-The image of that task holds the recipes that are shipped, of its own version; a user's recipe is nowhere else. The
-text is plain JSON, so that whoever looks at the pipeline sees what it runs.
+The image of that task holds only its own version's shipped recipes; a user's recipe is nowhere else. The text is
+plain JSON, so that the pipeline shows what it runs.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from pipelines.recipe.pools import ENDPOINTS, load_pools
 from pipelines.recipe.recipe import Recipe, load_recipe
 
 MAX_BYTES = 100_000
-"""Linux takes arguments of 128 KiB; escapes and the rest of the argument need some."""
+"""Linux allows arguments of 128 KiB; escapes and the rest of the argument need some of it."""
 POOLS_FILE = "pools.json"
 
 
 @dataclass(frozen=True)
 class Bundle:
-    """All that a recipe is read from."""
+    """Everything that a recipe is read from."""
 
     name: str
     """What people call it: the name by which `posttrain run` finds it, or its file's, the same wherever that lies."""
@@ -69,7 +69,7 @@ class Bundle:
         return text.replace("$", "\\u0024").replace("{{", "\\u007b\\u007b")
 
     def unpack(self, folder: Path) -> None:
-        """Write the files, and let this process find parents by name there before anywhere else."""
+        """Write the files, and make this process look up parents by name there first."""
         for path, text in self.files.items():
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What kfp does not check of a pipeline: circles, names and counts. Imports no kfp."""
+"""Checks of a pipeline that kfp omits: cycles, names and counts. Imports no kfp."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_NAME_LENGTH = 128
 
 
 def check(recipe: Recipe) -> None:
-    """Raise InputError with everything that would be no pipeline, one line each."""
+    """Raise InputError with everything that is invalid in a pipeline, one line each."""
     problems = [*_circles(recipe), *_names(recipe), *_counts(recipe)]
     if problems:
         raise InputError("\n".join(f"recipe {recipe.name!r}: {problem}" for problem in problems))

@@ -1,6 +1,6 @@
 """A recipe as a pipeline of Kubeflow: a task that begins the run, one for each stage, one that ends it.
 
-Tasks hand on pointers: what stages make lies in the store, and what they ask for is written there by the first task.
+Tasks pass pointers: stage outputs are in the store, and the first task writes the jobs there.
 Kubeflow's own cache is off. It knows the pipeline's text, not the code behind it; the fingerprint of the store's action
 cache has parameters, inputs, seed and code, and a stage that it knows ends in seconds.
 """
@@ -53,8 +53,8 @@ _TEXT: tuple[type, Any] = (str, REQUIRED)
 def compile_recipe(recipe: Recipe, settings: Settings, *, store: str | None = None) -> str:
     """Return the pipeline of a whole recipe as YAML; the same recipe gives the same bytes.
 
-    `store` is the default of the pipeline's parameter; without it, every run names one. Raises InputError with all
-    that keeps the recipe from being a pipeline.
+    `store` is the default of the pipeline's parameter; without it, every run names one. Raises InputError with
+    everything that prevents the recipe from being a pipeline.
     """
     check(recipe)
     refuse(recipe, settings)
@@ -65,7 +65,7 @@ def compile_recipe(recipe: Recipe, settings: Settings, *, store: str | None = No
 
 
 class _Drawing:
-    """Draws the tasks of one recipe into the pipeline that is being put together."""
+    """Adds the tasks of one recipe to the pipeline under construction."""
 
     def __init__(self, recipe: Recipe, settings: Settings, form: Form, bundle: str) -> None:
         self._recipe, self._settings, self._form, self._bundle = recipe, settings, form, bundle
@@ -73,7 +73,7 @@ class _Drawing:
         self._tasks: dict[str, Any] = {}
 
     def draw(self, **channels: Any) -> None:
-        """Draw everything; `channels` are the pipeline's parameters."""
+        """Add all tasks; `channels` are the pipeline's parameters."""
         self._store = channels[STORE]
         end = self._end()
         with dsl.ExitHandler(end, name="run"):
@@ -133,7 +133,7 @@ class _Drawing:
         return Container(name, self._image, command, arguments, parameters, env=container_environment(), **more)
 
     def _wired(self, stage: Stage) -> dict[str, Any]:
-        """Return input -> the output of an earlier task; what lies outside of the run is in the job alone."""
+        """Return input -> the output of an earlier task; inputs from outside the run are only in the job."""
         wired: dict[str, Any] = {}
         for port, references in stage.inputs.items():
             numbered = stage.component.inputs[port].many or any(isinstance(ref, FirstOf) for ref in references)

@@ -12,7 +12,7 @@ from pipelines.recipe.parameters import Parameter
 from pipelines.recipe.recipe import Recipe
 
 REQUIRED = object()
-"""Stands for a parameter without a default."""
+"""Placeholder for a parameter without a default."""
 _DECLARED = {"int": int, "float": float, "bool": bool, "str": str, "list": list}
 
 Form = dict[str, tuple[type, Any]]
@@ -37,7 +37,7 @@ def form_of(recipe: Recipe, store: str | None) -> Form:
 
 
 def configuration(recipe: Recipe, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a run asks for, by the names of the recipe, from the values of a pipeline's parameters.
+    """Return a run's configuration, by the recipe's names, from the values of a pipeline's parameters.
 
     Numbers come as JSON has them, so that 80.0 may stand for 80.
     """
@@ -53,7 +53,7 @@ def configuration(recipe: Recipe, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def arguments_of(recipe: Recipe, conf: Mapping[str, Any], form: Form) -> dict[str, Any]:
-    """Return the arguments of a run of the pipeline that ask for `conf`; raise InputError for what it does not take.
+    """Return the pipeline arguments equivalent to `conf`; raise InputError for what the pipeline does not take.
 
     A value of another type than the pipeline's parameter travels as text among the other changes.
     """

@@ -1,6 +1,6 @@
-"""Pipelines of Kubeflow made from data. The one file that uses what kfp does not document: its version is pinned.
+"""Kubeflow pipelines built from data. The only file that uses undocumented parts of kfp, whose version is pinned.
 
-A container component is a ComponentSpec of its own, and a pipeline a function whose signature is put together.
+A container component is its own ComponentSpec, and a pipeline a function with a generated signature.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Argument: TypeAlias = str | placeholders.Placeholder
 
 @dataclass(frozen=True)
 class Container:
-    """A container of a pipeline: what it runs, and what goes in and comes out."""
+    """A container of a pipeline: its command, inputs and outputs."""
 
     name: str
     image: str
@@ -49,7 +49,7 @@ class Container:
     """Names of texts that other tasks may take as inputs."""
     env: Mapping[str, str] = field(default_factory=dict)
     status_input: str | None = None
-    """Name of the input that tells the last task how the others ended."""
+    """Name of the input with the other tasks' outcome, for the last task."""
 
     def component(self) -> Any:
         """Return it as a component that can be called in a pipeline's body."""

@@ -23,7 +23,7 @@ SMALL = {"cpu": "1", "memory": "2Gi"}
 OWN_RETRY = Retry(retries=3, backoff_seconds=5)
 """Of tasks that are no stages, for what befalls the cluster; asking again does no harm."""
 LONGEST_SECONDS = 366 * 86_400
-"""For attempts without a timeout."""
+"""Assumed duration of attempts without a timeout."""
 
 
 def place_stage(task: PipelineTask, stage: Stage, recipe: Recipe, settings: Settings) -> None:
@@ -39,7 +39,7 @@ def place_stage(task: PipelineTask, stage: Stage, recipe: Recipe, settings: Sett
     if pool.shared_memory_gib:
         size = gib(pool.shared_memory_gib)
         kubernetes.empty_dir_mount(task, "shared-memory", "/dev/shm", medium="Memory", size_limit=size)
-    if stage.timeout_seconds:  # the container keeps it by itself; this is for one that cannot
+    if stage.timeout_seconds:  # the container enforces it by itself; this is for one that cannot
         kubernetes.set_timeout(task, math.ceil(stage.timeout_seconds) + STARTUP_SECONDS)
     _every(task, recipe, settings, role="stage")
     _stage_labels(task, stage)
@@ -47,7 +47,7 @@ def place_stage(task: PipelineTask, stage: Stage, recipe: Recipe, settings: Sett
 
 
 def place_driver(task: PipelineTask, stage: Stage, recipe: Recipe, settings: Settings) -> None:
-    """Put what starts and watches a stage on several nodes onto any node."""
+    """Put the driver of a multi-node stage onto any node."""
     _resources(task, **SMALL)
     _every(task, recipe, settings, role="engine")
     _stage_labels(task, stage)
@@ -55,13 +55,13 @@ def place_driver(task: PipelineTask, stage: Stage, recipe: Recipe, settings: Set
 
 
 def place_small(task: PipelineTask, recipe: Recipe, settings: Settings) -> None:
-    """Put a task that is no stage onto any node."""
+    """Put a task that is not a stage onto any node."""
     _resources(task, **SMALL)
-    _every(task, recipe, settings, role="stage")  # what it may reach is what a stage may: the store, and MLflow
+    _every(task, recipe, settings, role="stage")  # it may reach what a stage may: the store and MLflow
 
 
 def retry(task: PipelineTask, wanted: Retry, *, attempt_seconds: float | None = None) -> None:
-    """Let a task be tried again, after pauses that double.
+    """Set a task's retries, with pauses that double.
 
     What Kubeflow calls the longest backoff is, in Argo, the time from the first attempt's start after which nothing is
     tried or even goes on: so it is set to what all attempts may take. A single pause has no bound there.

@@ -1,4 +1,4 @@
-"""What pipelines need to know of the cluster, as it was given, and what of it cannot be used. Imports no kfp."""
+"""Cluster settings of pipelines, as given, and why some cannot be used. Imports no kfp."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Settings:
 
     @classmethod
     def read(cls, environ: Mapping[str, str] = os.environ) -> Settings:
-        """Return what the variables POSTTRAIN_IMAGE_*, POSTTRAIN_POD_* and POSTTRAIN_KUBEFLOW_* say."""
+        """Return the settings in the variables POSTTRAIN_IMAGE_*, POSTTRAIN_POD_* and POSTTRAIN_KUBEFLOW_*."""
         secrets, config_maps = (_sources(name, environ.get(name, "")) for name in (SECRETS, CONFIG_MAPS))
         pods = PodSettings.read(environ)
         pods = replace(
@@ -52,7 +52,7 @@ class Settings:
         return cls(pods.images, secrets, config_maps, pods)
 
     def image(self, component: Component, pool: Pool) -> str:
-        """Return the pool's own image, or the one that holds what the component needs."""
+        """Return the pool's own image, or the one with what the component needs."""
         return pool.image or self.images.get(image_kind(component, pool.gpus), "")
 
 

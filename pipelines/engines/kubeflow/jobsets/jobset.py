@@ -2,7 +2,7 @@
 
 python -m pipelines.engines.kubeflow.jobsets.jobset --store URI --run RUN --stage STAGE --pool JSON --cluster JSON ...
 
-It runs on a small node. What is cached or skipped starts nothing; a JobSet that goes on is found again.
+It runs on a small node. A cached or skipped stage starts nothing; a running JobSet is found again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pipelines.recipe.pools import Pool
 
 POLL_SECONDS = 5.0
 AWAY_SECONDS = 600.0
-"""How long Kubernetes may be away; the nodes work on meanwhile."""
+"""How long Kubernetes may be unreachable; the nodes keep working meanwhile."""
 MAX_ATTEMPTS = 1000
 
 
@@ -53,7 +53,7 @@ class JobSet:
         self.name = ""
 
     def start(self) -> None:
-        """Create the JobSet, or find the one that goes on; those that ended are attempts of the past."""
+        """Create the JobSet, or find the running one; ended ones are past attempts."""
         for number in range(MAX_ATTEMPTS):
             name = jobset_name(self._job, number)
             known = self._cluster.jobset(self._namespace, name)

@@ -1,4 +1,4 @@
-"""The logs of a JobSet's pods, side by side as they come, each line with the number of its node."""
+"""The logs of a JobSet's pods, interleaved as they arrive, each line with its node's number."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ AGAIN_SECONDS = 2.0
 REST_SECONDS = 20.0
 """How long the last lines may take to come after the JobSet has ended."""
 _REFUSED = re.compile(r"exitcode\s*:\s*2 \(pid")
-"""How torchrun tells that a rank refused its input; its own exit code is 1, whatever a rank's was."""
+"""torchrun's message that a rank refused its input; its own exit code is 1, whatever a rank's was."""
 
 
 class Logs:
-    """Follows each pod in a thread of its own; a broken connection goes on where it was."""
+    """Follows each pod in its own thread; a broken connection resumes where it was."""
 
     def __init__(self, cluster: Cluster, namespace: str) -> None:
         self._cluster, self._namespace = cluster, namespace
@@ -29,7 +29,7 @@ class Logs:
         self._closed = Event()
         self._print = Lock()
         self.last = ""
-        """The last line that holds something, of any node."""
+        """The last non-empty line of any node."""
         self.refused = False
         """Whether a rank refused the job."""
 
@@ -42,7 +42,7 @@ class Logs:
             self._threads[name].start()
 
     def finish(self) -> None:
-        """Wait a moment for what is still on its way."""
+        """Wait briefly for the last lines."""
         deadline = time.monotonic() + REST_SECONDS
         for thread in self._threads.values():
             thread.join(max(0.0, deadline - time.monotonic()))

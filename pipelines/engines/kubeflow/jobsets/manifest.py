@@ -15,7 +15,7 @@ PORT = 29_500
 NODES = "node"
 """Name of the JobSet's one group of pods; theirs are <jobset>-node-0-<number of the node>."""
 KEPT_SECONDS = 3 * 86_400
-"""How long a JobSet that failed is kept to be looked at."""
+"""How long a failed JobSet is kept for inspection."""
 LABEL = "jobset.sigs.k8s.io/jobset-name"
 """By which JobSet labels the pods of one."""
 MAX_STAGE = 24
@@ -41,7 +41,7 @@ def jobset_manifest(job: Job, pool: Pool, settings: PodSettings, name: str) -> d
         "parallelism": pool.nodes,
         "completions": pool.nodes,
         "completionMode": "Indexed",
-        "backoffLimit": 0,  # ranks that are left alone cannot go on: the attempt ends as a whole
+        "backoffLimit": 0,  # the remaining ranks cannot continue: the attempt ends as a whole
         "template": {
             "metadata": {"labels": labels, "annotations": pod["metadata"]["annotations"]},
             "spec": pod["spec"],
@@ -63,7 +63,7 @@ def jobset_manifest(job: Job, pool: Pool, settings: PodSettings, name: str) -> d
 
 
 def torchrun(job: Job, pool: Pool, name: str) -> list[str]:
-    """Return what every node starts: the processes that train there, which meet at the first node."""
+    """Return every node's command: its training processes, with the rendezvous at the first node."""
     return [
         "torchrun",
         f"--nnodes={pool.nodes}",

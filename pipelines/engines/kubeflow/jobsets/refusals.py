@@ -1,4 +1,4 @@
-"""Refused stages: Kubeflow tries every failed task again, and a gate that does not hold would be worked for once more.
+"""Refused stages: Kubeflow retries every failed task, and would repeat the work of a stage whose gate does not hold.
 
 So the retries of a refused attempt end at once. A retry of the whole run by a person comes after them, and works.
 """
@@ -19,7 +19,7 @@ class Refusals:
         self._attempts = run.job.retry.retries + 1
 
     def standing(self) -> str | None:
-        """Return why this attempt, a retry of a refused one, has no sense; None if it has."""
+        """Return why this attempt, a retry of a refused one, is pointless; None if it is not."""
         count = self._count()
         if count % self._attempts == 0:
             return None
