@@ -1,4 +1,4 @@
-"""Plain JSON values across the sandbox boundary: encoded inside, decoded outside with bounds on depth, size, numbers."""
+"""Plain JSON values across the sandbox boundary: encoded inside, decoded outside with bounds on depth and size."""
 
 from __future__ import annotations
 
