@@ -10,95 +10,17 @@ setting.
 
 from __future__ import annotations
 
-import random
-import statistics
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
-from components.modeling.loading.load import load_policy, new_policy
-from components.modeling.models.model_config import ModelConfig
-from components.modeling.models.policy import Policy
-from components.modeling.native.ops import matmul_transposed
-from components.modeling.supervised.examples import Example, examples_from_rows
-from components.modeling.supervised.trainer import fit
-from components.modeling.text.tokenizer import train_tokenizer
-from components.modeling.training.optimizer import OptimizerConfig
-from components.modeling.training.training_config import SupervisedConfig
-from tests.benchmarks.bench_generation import Clock
-from tests.benchmarks.script import best_of, run_script
-
-BATCH = 64
-LEARNING_RATE = 1e-3
-WORDS = ("stone", "river", "tiger", "cat", "moon", "planet", "sun", "garden", "ox", "silver", "window", "tree")
-
-
-@dataclass(frozen=True)
-class Timing:
-    """One timed training."""
-
-    seconds: float
-    cpu_seconds: float
-    first_loss: float
-    last_loss: float
-
-
-class Quiet:
-    """Hooks that keep the losses."""
-
-    def __init__(self) -> None:
-        self.losses: list[float] = []
-
-    def progress(self, done: int, total: int, **metrics: float) -> None:
-        """Show nothing."""
-
-    def log(self, step: int, **metrics: float) -> None:
-        """Keep the loss."""
-        self.losses.append(metrics["loss"])
-
-    def checkpoint(self, step: int, write: Callable[[Path], None]) -> None:
-        """Keep nothing."""
-
-
-def demonstrations(count: int, seed: int = 0) -> list[dict[str, Any]]:
-    """Two domains of the testbed's shape: worked sums of 2 to 4 terms, and words to be spelled backward."""
-    rng = random.Random(seed)
-    rows = []
-    for index in range(count):
-        if index % 3 == 2:
-            word = rng.choice(WORDS)
-            prompt, response = f"Spell this word backward: {word}", f"<answer>{word[::-1]}"
-        else:
-            terms = [rng.randint(1, 9) for _ in range(rng.randint(2, 4))]
-            prompt = f"State the final answer to the following problem: {' + '.join(map(str, terms))} ="
-            steps = [f"{sum(terms[:i])}+{terms[i]}={sum(terms[: i + 1])}" for i in range(1, len(terms))]
-            response = f"<think>{' '.join(steps)}<answer>{sum(terms)}"
-        rows.append({"prompt": prompt, "response": response, "domain": str(index % 3 == 2)})
-    return rows
-
-
-def make_base(folder: Path, rows: Sequence[dict[str, Any]]) -> Policy:
-    """Write the testbed's model (440,000 parameters), untrained."""
-    prompts = {name: [row["prompt"] for row in rows if row["domain"] == name] for name in ("True", "False")}
-    policy = new_policy(ModelConfig(), tokenizer=train_tokenizer([], prompts), seed=0)
-    policy.save(folder)
-    return policy
-
-
-def time_ours(base: Path, examples: Sequence[Example], steps: int) -> Timing:
-    """Train with the trainer of the sft stage."""
-    policy, hooks = load_policy(base), Quiet()
-    optimizer = OptimizerConfig(peak_learning_rate=LEARNING_RATE, betas=(0.9, 0.999), clip_norm=1.0)
-    config = SupervisedConfig(steps=steps, batch_size=BATCH, optimizer=optimizer, checkpoint_every=0)
-    clock = Clock()
-    fit(policy, examples, config, hooks, seed=0)
-    return Timing(*clock.stop(), hooks.losses[0], hooks.losses[-1])
+from components.modeling.supervised.examples import Example
+from tests.benchmarks.script import run_script
+from tests.benchmarks.training import Timing, assert_twice_as_fast, compare_with, labels, settings, timed
 
 
 def time_trl(base: Path, examples: Sequence[Example], steps: int) -> Timing:
@@ -109,106 +31,31 @@ def time_trl(base: Path, examples: Sequence[Example], steps: int) -> Timing:
 
     rows = {
         "input_ids": [list(example.tokens) for example in examples],
-        "labels": [
-            [token if target else -100 for token, target in zip(example.tokens, example.loss_mask, strict=True)]
-            for example in examples
-        ],
+        "labels": [labels(example) for example in examples],
     }
     with tempfile.TemporaryDirectory() as folder:
-        settings = SFTConfig(
-            output_dir=folder,
-            max_steps=steps,
-            per_device_train_batch_size=BATCH,
-            learning_rate=LEARNING_RATE,
-            lr_scheduler_type="constant",
-            optim="adamw_torch_fused",
-            max_grad_norm=1.0,
-            use_cpu=True,
+        config = SFTConfig(
+            **settings(folder, steps),
             bf16=False,
             activation_checkpointing=False,
             max_length=None,
-            logging_steps=1,
-            report_to="none",
-            save_strategy="no",
-            disable_tqdm=True,
             dataset_kwargs={"skip_prepare_dataset": True},
-            seed=0,
         )
         trainer = SFTTrainer(
             model=AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32),
             processing_class=AutoTokenizer.from_pretrained(base),
-            args=settings,
+            args=config,
             train_dataset=Dataset.from_dict(rows),
         )
-        clock = Clock()
-        trainer.train()
-        spent = clock.stop()
-    losses = [row["loss"] for row in trainer.state.log_history if "loss" in row]
-    return Timing(*spent, losses[0], losses[-1])
+        return timed(trainer)
 
 
-def matmul_floor(policy: Policy, tokens_per_step: float, targets_per_step: float, steps: int) -> float:
-    """Return the seconds that the step's matrix products alone take: forward, and two backward, of each
-    weight."""
-    seconds = 0.0
-    for name, weight in policy.trainable():
-        if weight.ndim != 2:
-            continue
-        rows = int(targets_per_step if name == "embedding" else tokens_per_step)
-        out, inner = weight.shape
-        grad, x, w = torch.randn(rows, out), torch.randn(rows, inner), weight.detach()
-        grad_t, x_t, w_t = grad.t().contiguous(), x.t().contiguous(), w.t().contiguous()
-        work = partial(_products, x, w, w_t, grad, grad_t, x_t)
-        seconds += best_of(work) * steps
-    return seconds
-
-
-def _products(x: Any, w: Any, w_t: Any, grad: Any, grad_t: Any, x_t: Any) -> None:
-    matmul_transposed(x, w)
-    matmul_transposed(grad, w_t)
-    matmul_transposed(grad_t, x_t)
-
-
-def compare(*, steps: int, repeats: int) -> dict[str, Any]:
-    """Time both, interleaved, after a short warm-up of each; return the figures."""
-    torch.set_num_threads(1)
-    rows = demonstrations(BATCH * steps)
-    with tempfile.TemporaryDirectory() as folder:
-        base = Path(folder)
-        policy = make_base(base, rows)
-        examples = examples_from_rows(policy.tokenizer, rows)
-        num_tokens = sum(len(example.tokens) for example in examples)
-        num_targets = sum(example.num_targets for example in examples)
-        time_ours(base, examples[: 2 * BATCH], 2)
-        time_trl(base, examples[: 2 * BATCH], 2)
-        pairs = [(time_ours(base, examples, steps), time_trl(base, examples, steps)) for _ in range(repeats)]
-        floor = matmul_floor(policy, num_tokens / steps, num_targets / steps, steps)
-    ratios = [theirs.seconds / ours.seconds for ours, theirs in pairs]
-    ours, theirs = ([pair[side] for pair in pairs] for side in (0, 1))
-    return {
-        "steps": steps,
-        "batch": BATCH,
-        "tokens": num_tokens,
-        "targets": num_targets,
-        "ours_tokens_per_second": [round(num_tokens / timing.seconds) for timing in ours],
-        "trl_tokens_per_second": [round(num_tokens / timing.seconds) for timing in theirs],
-        "ratio": [round(ratio, 3) for ratio in ratios],
-        "ratio_median": round(statistics.median(ratios), 3),
-        "cpu_ratio_median": round(statistics.median(b.cpu_seconds / a.cpu_seconds for a, b in pairs), 3),
-        "matmul_floor_tokens_per_second": round(num_tokens / floor),
-        "share_of_floor": round(floor / statistics.median(timing.cpu_seconds for timing in ours), 3),
-        "first_loss": [ours[0].first_loss, theirs[0].first_loss],
-        "last_loss": [ours[0].last_loss, theirs[0].last_loss],
-    }
+compare = partial(compare_with, "trl", time_trl)
 
 
 @pytest.mark.benchmark
 def test_sft_is_at_least_twice_as_fast_as_trl() -> None:
-    """The bar, with both trainers starting from one loss and ending near each other."""
-    result = compare(steps=20, repeats=3)
-    assert result["first_loss"][0] == pytest.approx(result["first_loss"][1], rel=0.02)
-    assert result["last_loss"][0] == pytest.approx(result["last_loss"][1], rel=0.2)
-    assert result["cpu_ratio_median"] >= 2.0, result
+    assert_twice_as_fast(compare)
 
 
 if __name__ == "__main__":

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import Field
 
-from components.contract.artifacts import ArtifactType
-from components.contract.component import Component, Params, Port
 from components.contract.context import StageContext
+from components.contract.params import Params
+from tests.support import counting_stage
+from tests.support.counting_stage import count
 
 
 class CountParams(Params):
@@ -23,35 +24,21 @@ class CountParams(Params):
 
 
 def run(context: StageContext[CountParams]) -> None:
-    """Sum 1 ... steps, plus the inputs' sums."""
-    params, halts = context.params, Path(context.params.halts)
-    resumed = context.resume()
-    step, total = json.loads((resumed / "state.json").read_text()) if resumed else (0, 0)
-    while step < params.steps:
-        step, total = step + 1, total + step + 1
-        context.log(step, total=total)
-        state = json.dumps([step, total])
-        context.checkpoint(step, lambda folder, state=state: (folder / "state.json").write_text(state) and None)
+    """Count, and wait after each step that the folder names."""
+    halts = Path(context.params.halts)
+
+    def wait(step: int) -> None:
         if (halts / f"{context.job.stage}-{step}").exists():
             (halts / "reached").touch()
             signal.pause()
-    total += sum(json.loads((item.path / "sum.json").read_text()) for item in context.inputs("before"))
-    (context.output("model") / "sum.json").write_text(json.dumps(total))
-    (context.output("model") / "weights").write_bytes(bytes(range(256)) * 40)
-    (context.output("metrics") / "history.jsonl").write_text("\n".join(map(json.dumps, context.history())))
-    context.headline(total=total)
+
+    count(context, context.params.steps, after=wait)
 
 
-COMPONENT = Component(
+COMPONENT = replace(
+    counting_stage.COMPONENT,
     name="chaos-count",
-    summary="Count",
-    inputs={"before": Port(type=ArtifactType.MODEL, doc="sums", optional=True)},
-    outputs={
-        "model": Port(type=ArtifactType.MODEL, doc="the sum"),
-        "metrics": Port(type=ArtifactType.METRICS, doc="the history"),
-    },
     params=CountParams,
     run="tests.chaos.counting:run",
     preloads=("tests.chaos.registered",),
-    metrics={"total": "the sum"},
 )

@@ -8,9 +8,43 @@ Reads {"dags": FOLDER, "runs": [[dag, conf], ...]} from standard input and write
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+ROOT = Path(__file__).parents[2]
+
+
+def dag_environment(folder: Path, recipes: Path) -> dict[str, str]:
+    """Return the variables of an Airflow and a store below `folder`, with the toy package and these recipes."""
+    return {
+        **os.environ,
+        "AIRFLOW_HOME": str(folder / "home"),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "POSTTRAIN_STORE": str(folder / "store"),
+        "POSTTRAIN_RECIPES": str(recipes),
+        "POSTTRAIN_LINEAGE": "later",
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "tests" / "pipelines" / "plugin"), str(ROOT)]),
+        "PYTHONWARNINGS": "ignore",
+    }
+
+
+def run_dags(environment: dict[str, str], runs: list[tuple[str, dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Run DAGs with their configurations in one process of its own; return what became of each."""
+    process = subprocess.run(
+        [sys.executable, "-m", "tests.support.dag_runs"],
+        cwd=ROOT,
+        env=environment,
+        input=json.dumps({"dags": environment["AIRFLOW__CORE__DAGS_FOLDER"], "runs": runs}),
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert process.returncode == 0, process.stderr[-4000:]
+    return [json.loads(line) for line in process.stdout.splitlines()]
 
 
 def main() -> None:

@@ -6,6 +6,7 @@ Shapes: R rows still running, V vocabulary.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TypedDict, Unpack
 
 import torch
 from torch import Tensor
@@ -21,28 +22,33 @@ from components.modeling.models.session import Session
 Progress = Callable[[int, int], None]
 
 
+class DrawOptions(TypedDict, total=False):
+    """The options of `generate`, which every sampler takes."""
+
+    progress: Progress | None
+    """Called with (rows done, all rows)."""
+    prefixes: Sequence[Sequence[int]] | None
+    """One per row; their tokens open the response and are not sampled."""
+    processor: LogitsProcessor | None
+    """Changes logits before temperature and truncation."""
+
+
 def generate(
     policy: Policy,
     prompts: Sequence[Sequence[int]],
     config: SamplingConfig,
     *,
     generator: torch.Generator,
-    progress: Progress | None = None,
-    prefixes: Sequence[Sequence[int]] | None = None,
-    processor: LogitsProcessor | None = None,
+    **options: Unpack[DrawOptions],
 ) -> Samples:
     """Sample `num_samples` responses for every prompt.
 
     One uniform per row and position is drawn up front from `generator` (a CPU generator), so what a row emits
     does not depend on chunks, on compaction or on the other rows.
-
-    Args:
-        progress: called with (rows done, all rows).
-        prefixes: one per row; their tokens open the response and are not sampled.
-        processor: changes logits before temperature and truncation.
     """
+    progress, prefixes = options.get("progress"), options.get("prefixes")
     check_request(policy, prompts, config, prefixes)
-    emitter = Emitter(policy, len(prompts), config, generator, prefixes, processor)
+    emitter = Emitter(policy, len(prompts), config, generator, prefixes, options.get("processor"))
     done = 0
     with torch.inference_mode():
         for chunk in _chunks(prompts, config):

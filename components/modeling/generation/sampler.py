@@ -9,12 +9,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import ClassVar, Self
+from typing import ClassVar, Self, Unpack
 
 import torch
 
-from components.modeling.generation.generate import Progress, Samples, generate
-from components.modeling.generation.sampling import LogitsProcessor
+from components.modeling.generation.generate import DrawOptions, Samples, generate
 from components.modeling.generation.sampling_config import SamplingConfig
 from components.modeling.generation.scoring import scored
 from components.modeling.models.policy import Policy
@@ -56,13 +55,12 @@ class Sampler(ABC):
         config: SamplingConfig,
         *,
         generator: torch.Generator,
-        progress: Progress | None = None,
-        prefixes: Sequence[Sequence[int]] | None = None,
-        processor: LogitsProcessor | None = None,
+        **options: Unpack[DrawOptions],
     ) -> Samples:
         """Draw `num_samples` responses to every prompt; the same generator state and weights give the same ones.
 
-        Arguments as of `generate`. Raises InputError for what does not fit the model, or what an engine cannot do.
+        `options` are those of `generate`. Raises InputError for what does not fit the model, or what an engine cannot
+        do.
         """
 
     def begin(self, prompts: Sequence[Sequence[int]], config: SamplingConfig, *, generator: torch.Generator) -> Drawing:
@@ -106,20 +104,10 @@ class NativeSampler(Sampler):
         config: SamplingConfig,
         *,
         generator: torch.Generator,
-        progress: Progress | None = None,
-        prefixes: Sequence[Sequence[int]] | None = None,
-        processor: LogitsProcessor | None = None,
+        **options: Unpack[DrawOptions],
     ) -> Samples:
         """Draw by `generate`."""
-        return generate(
-            self.policy,
-            prompts,
-            config,
-            generator=generator,
-            progress=progress,
-            prefixes=prefixes,
-            processor=processor,
-        )
+        return generate(self.policy, prompts, config, generator=generator, **options)
 
     def rest(self) -> None:
         """Do nothing: no memory is held between draws."""

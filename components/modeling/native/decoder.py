@@ -6,11 +6,13 @@ Shapes: N tokens, D model width, H query heads, G key-value heads, C head width,
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from components.modeling.models.model_sizes import ModelSizes
 from components.modeling.native.attention import attend
 from components.modeling.native.ops import linear, rms_norm, rotate, swiglu
 from components.modeling.packing.packed import Packed
@@ -37,6 +39,21 @@ class DecoderConfig:
     head_norm: bool = False
     """Whether queries and keys are RMS-normalised per head (Qwen3)."""
     initializer_range: float = 0.02
+
+    @classmethod
+    def sized(cls, sizes: ModelSizes, **variants: Any) -> DecoderConfig:
+        """Return a config of these sizes; `variants` are the other fields."""
+        return cls(
+            vocab_size=sizes.vocab,
+            width=sizes.width,
+            layers=sizes.layers,
+            heads=sizes.heads,
+            kv_heads=sizes.kv_heads,
+            head_width=sizes.head_width,
+            mlp_width=sizes.mlp_width,
+            tie_embeddings=sizes.tied,
+            **variants,
+        )
 
 
 class Layer(nn.Module):

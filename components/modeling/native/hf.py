@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from components.contract.errors import InputError
+from components.modeling.models.model_sizes import ModelSizes
 from components.modeling.native.decoder import Decoder, DecoderConfig
 
 ARCHITECTURES = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}
@@ -39,20 +40,15 @@ def why_not_native(config: Mapping[str, Any]) -> str | None:
 
 
 def decoder_config(config: Mapping[str, Any]) -> DecoderConfig:
-    """Translate a transformers config of a Llama-family model."""
+    """Translate a transformers config of a Llama-family model; raise InputError if it lacks a size."""
     rope = config.get("rope_parameters") or {}
-    heads = config["num_attention_heads"]
-    return DecoderConfig(
-        vocab_size=config["vocab_size"],
-        width=config["hidden_size"],
-        layers=config["num_hidden_layers"],
-        heads=heads,
-        kv_heads=config.get("num_key_value_heads") or heads,
-        head_width=config.get("head_dim") or config["hidden_size"] // heads,
-        mlp_width=config["intermediate_size"],
+    sizes = ModelSizes.from_config(config)
+    if sizes is None:
+        raise InputError("config.json lacks sizes of the model, such as hidden_size or num_attention_heads")
+    return DecoderConfig.sized(
+        sizes,
         rope_theta=float(rope.get("rope_theta", config.get("rope_theta", 10000.0))),
         norm_eps=config.get("rms_norm_eps", 1e-6),
-        tie_embeddings=bool(config.get("tie_word_embeddings", False)),
         max_positions=config.get("max_position_embeddings", 2048),
         attention_bias=config["model_type"] == "qwen2",
         head_norm=config["model_type"] == "qwen3",

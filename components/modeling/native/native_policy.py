@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from torch import Tensor
 from components.contract.errors import InputError
 from components.modeling.models.folder import read_generation_config, write_json
 from components.modeling.models.model_config import ModelConfig
+from components.modeling.models.model_sizes import ModelSizes
 from components.modeling.models.policy import Policy, load_tokenizer, padding_id
 from components.modeling.native import hf
 from components.modeling.native.allocator import keep_freed_blocks
@@ -130,16 +132,9 @@ def _new_decoder_config(config: ModelConfig, tokenizer: PreTrainedTokenizerFast 
     vocab_size = config.vocab_size if config.vocab_size is not None else len(tokenizer or ())
     if tokenizer is not None and vocab_size < len(tokenizer):
         raise InputError(f"vocab_size {vocab_size} is smaller than the tokenizer's {len(tokenizer)} tokens")
-    return DecoderConfig(
-        vocab_size=vocab_size,
-        width=config.width,
-        layers=config.layers,
-        heads=config.heads,
-        kv_heads=config.kv_heads or config.heads,
-        head_width=config.width // config.heads,
-        mlp_width=config.mlp_width,
+    return DecoderConfig.sized(
+        replace(ModelSizes.new(config), vocab=vocab_size),
         rope_theta=config.rope_theta,
         norm_eps=1e-6,
-        tie_embeddings=config.tie_embeddings,
         max_positions=config.max_positions,
     )

@@ -28,6 +28,7 @@ from components.contract.job import Job
 from components.contract.registry import components
 from components.runtime.inputs.resolve import Upstream
 from components.runtime.job.following import FollowingStage
+from components.runtime.job.progress import Progress
 from components.runtime.job.rendezvous import OWN, RankPlace, Rendezvous
 from components.runtime.store import open_store
 from components.runtime.system.ends import cause_of_end
@@ -223,7 +224,14 @@ def _take_part(job: Job, component: Component, order: dict[str, Any], rendezvous
     params: Params = component.params.model_validate(order["params"])
     with tempfile.TemporaryDirectory(prefix="posttrain-rank-") as scratch:
         stage = FollowingStage(
-            job, component, params, fingerprint=order["fingerprint"], inputs=inputs, store=store, scratch=Path(scratch)
+            job,
+            component,
+            params,
+            fingerprint=order["fingerprint"],
+            inputs=inputs,
+            store=store,
+            progress=Progress(job.stage, lambda event: None),
+            scratch=Path(scratch),
         )
         if not rendezvous.place.local_rank:
             rendezvous.report_node_ready()

@@ -43,9 +43,9 @@ class RunningStage:
         fingerprint: str,
         inputs: dict[str, list[Input]],
         store: Store,
-        spool: Spool | None,
         progress: Progress,
         scratch: Path,
+        spool: Spool | None = None,
     ) -> None:
         self.job, self.component, self.params, self.seed = job, component, params, job.seed
         self.scratch = scratch / "scratch"

@@ -7,7 +7,7 @@ import os
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 
@@ -15,9 +15,8 @@ from components.contract.errors import InputError
 from components.modeling.generation.engine.engine_process import EngineFailed, EngineProcess
 from components.modeling.generation.engine.frames import Arrays
 from components.modeling.generation.engine.requests import NOTHING, Request, plan_requests, to_arrays, to_samples
-from components.modeling.generation.generate import Progress, Samples, check_request
+from components.modeling.generation.generate import DrawOptions, Samples, check_request
 from components.modeling.generation.sampler import Drawing, Sampler
-from components.modeling.generation.sampling import LogitsProcessor
 from components.modeling.generation.sampling_config import SamplingConfig
 from components.modeling.generation.scoring import scored
 from components.modeling.models.gpus import MEMORY_SHARE
@@ -86,19 +85,17 @@ class EngineSampler(Sampler):
         config: SamplingConfig,
         *,
         generator: torch.Generator,
-        progress: Progress | None = None,
-        prefixes: Sequence[Sequence[int]] | None = None,
-        processor: LogitsProcessor | None = None,
+        **options: Unpack[DrawOptions],
     ) -> Samples:
         """Draw with the engine, then score with the policy: entropies and `policy_logprobs`.
 
         A forced token's log-probability is the policy's. One seed per request is drawn from `generator`.
         """
-        if processor is not None:
+        if options.get("processor") is not None:
             raise InputError("logits cannot be changed on the way in another process; set `sampler: native`")
-        drawing = self._begin_draw(prompts, config, generator, prefixes)
+        drawing = self._begin_draw(prompts, config, generator, options.get("prefixes"))
         samples = scored(self.policy, prompts, drawing.samples(), temperature=config.temperature)
-        if progress is not None:
+        if (progress := options.get("progress")) is not None:
             progress(len(samples.lengths), len(samples.lengths))
         return samples
 

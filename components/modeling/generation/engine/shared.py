@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
-from components.modeling.generation.generate import Progress, Samples, check_request
+from components.modeling.generation.generate import DrawOptions, Samples, check_request
 from components.modeling.generation.sampler import Drawing, Sampler
 from components.modeling.generation.sampling import LogitsProcessor, Step
 from components.modeling.generation.sampling_config import SamplingConfig
@@ -45,11 +46,10 @@ class SharedSampler(Sampler):
         config: SamplingConfig,
         *,
         generator: torch.Generator,
-        progress: Progress | None = None,
-        prefixes: Sequence[Sequence[int]] | None = None,
-        processor: LogitsProcessor | None = None,
+        **options: Unpack[DrawOptions],
     ) -> Samples:
         """Draw `num_samples` responses to every prompt."""
+        prefixes, processor = options.get("prefixes"), options.get("processor")
         check_request(self.policy, prompts, config, prefixes)  # before the ranks part
         start, end = self._own_run(len(prompts))
         n, own = config.num_samples, None
@@ -62,7 +62,7 @@ class SharedSampler(Sampler):
                 prompts[start:end],
                 config,
                 generator=own_generator,
-                progress=progress,
+                progress=options.get("progress"),
                 prefixes=None if prefixes is None else prefixes[start * n : end * n],
                 processor=None if processor is None else _shifted(processor, start, n),
             )

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +11,8 @@ import pytest
 
 from pipelines.engines.shared.launcher import stage_python
 from tests.support.command_line import digests
+from tests.support.dag_runs import ROOT, dag_environment, run_dags
 
-ROOT = Path(__file__).parents[4]
 RECIPES = Path(__file__).parent / "recipes"
 RUNS: dict[str, dict[str, Any]] = {
     "first": {},
@@ -31,36 +29,13 @@ Done = dict[str, dict[str, Any]]
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Variables of a folder with a store of the tests' own, the toy package and the recipes beside this file."""
-    folder = tmp_path_factory.mktemp("airflow")
-    plugin = Path(__file__).parents[2] / "plugin"
-    return {
-        **os.environ,
-        "AIRFLOW_HOME": str(folder / "home"),
-        "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
-        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "POSTTRAIN_STORE": str(folder / "store"),
-        "POSTTRAIN_RECIPES": str(RECIPES),
-        "POSTTRAIN_LINEAGE": "later",
-        "PYTHONPATH": os.pathsep.join([str(plugin), str(ROOT)]),
-        "PYTHONWARNINGS": "ignore",
-    }
+    return dag_environment(tmp_path_factory.mktemp("airflow"), RECIPES)
 
 
 @pytest.fixture(scope="module")
 def done(environment: dict[str, str]) -> Done:
     """What became of each run, by its name."""
-    asked = {"dags": environment["AIRFLOW__CORE__DAGS_FOLDER"], "runs": [["numbers", conf] for conf in RUNS.values()]}
-    process = subprocess.run(
-        [sys.executable, "-m", "tests.support.dag_runs"],
-        cwd=ROOT,
-        env=environment,
-        input=json.dumps(asked),
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert process.returncode == 0, process.stderr[-4000:]
-    return dict(zip(RUNS, map(json.loads, process.stdout.splitlines()), strict=True))
+    return dict(zip(RUNS, run_dags(environment, [("numbers", conf) for conf in RUNS.values()]), strict=True))
 
 
 def posttrain(environment: dict[str, str], *arguments: str, store: Path | None = None) -> Any:
