@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from components.contract.component import Params
+from components.contract.params import Params
 
 
 class AdoptParams(Params):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -72,10 +72,16 @@ def canonical_json(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()
 
 
-def write_metrics_file(folder: Path, entries: Mapping[str, Mapping[str, float]], *, allow_nan: bool = True) -> None:
-    """Write a Metrics artifact's metrics.json, sorted by name; raise ValueError for NaN unless `allow_nan`."""
-    text = json.dumps(entries, indent=1, sort_keys=True, allow_nan=allow_nan)
+def write_metrics_file(folder: Path, metrics: Mapping[str, float | Mapping[str, float]]) -> None:
+    """Write a Metrics artifact's metrics.json, sorted by name, from values or whole entries; NaN is a ValueError."""
+    entries = {name: found if isinstance(found, Mapping) else {"value": found} for name, found in metrics.items()}
+    text = json.dumps(entries, indent=1, sort_keys=True, allow_nan=False)
     (folder / METRICS_FILE).write_text(f"{text}\n", encoding="utf-8")
+
+
+def write_json_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write rows as JSON Lines with sorted keys."""
+    path.write_text("".join(json.dumps(dict(row), sort_keys=True) + "\n" for row in rows))
 
 
 def hash_file(path: Path) -> str:

@@ -18,8 +18,6 @@ from components.contract.memory import MemoryEstimate, Need
 from components.contract.operators import Bound
 from components.contract.params import Params
 
-__all__ = ["Component", "Params", "Port"]
-
 NAME = re.compile(r"^[a-z][a-z0-9]*([-_][a-z0-9]+)*$")
 
 

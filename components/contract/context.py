@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from components.contract.artifacts import ArtifactType
-from components.contract.component import Params
 from components.contract.job import Job
+from components.contract.params import Params
 
 P = TypeVar("P", bound=Params)
 

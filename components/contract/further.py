@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from components.contract.artifacts import ArtifactType
-from components.contract.component import Params, Port
+from components.contract.component import Port
 from components.contract.endpoints import Api
 from components.contract.operators import Bound
+from components.contract.params import Params
 
 TEACHERS, SCORERS, JUDGES = "teachers", "scorers", "judges"
 FURTHER = (TEACHERS, SCORERS, JUDGES)

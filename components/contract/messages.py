@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_serializer
+from pydantic import BaseModel, ConfigDict, ValidationError, model_serializer
 
-from components.contract.errors import InputError
+from components.contract.errors import InputError, schema_problems
 
 ROLES = ("system", "user", "assistant")
 
@@ -35,17 +35,16 @@ class Message(BaseModel):
         return self.role == "assistant" and self.content is None
 
 
-_MESSAGES = TypeAdapter(tuple[Message, ...])
+class _Row(BaseModel):
+    messages: tuple[Message, ...]
 
 
 def read_messages(value: Any) -> tuple[Message, ...]:
     """Return messages from plain JSON, such as a row's; raise a one-line InputError if they are malformed."""
     try:
-        return _MESSAGES.validate_python(value)
+        return _Row.model_validate({"messages": value}).messages
     except ValidationError as error:
-        first = error.errors()[0]
-        place = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in first["loc"])
-        raise InputError(f"messages{place}: {first['msg']}") from error
+        raise InputError(schema_problems(error, most=1)) from error
 
 
 def check_messages(messages: Sequence[Message]) -> None:

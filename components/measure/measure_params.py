@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from components.contract.component import Params
 from components.contract.errors import InputError, did_you_mean
+from components.contract.params import Params
 from components.modeling.generation.sampling_config import SamplingConfig
 
 if TYPE_CHECKING:

@@ -34,12 +34,12 @@ def check_domains(domains: Iterable[str]) -> None:
 
 def write_metrics(folder: Path, metrics: Mapping[str, Interval | float]) -> None:
     """Write metrics.json, sorted by name."""
-    _write_entries(folder, {name: _entry(value) for name, value in metrics.items()})
+    write_metrics_file(folder, _entries(metrics))
 
 
 def add_metrics(folder: Path, metrics: Mapping[str, Interval | float]) -> None:
     """Add entries to a folder's metrics.json; entries of the same name are replaced."""
-    _write_entries(folder, {**read_metrics(folder), **{name: _entry(value) for name, value in metrics.items()}})
+    write_metrics_file(folder, {**read_metrics(folder), **_entries(metrics)})
 
 
 def read_metrics(folder: Path) -> dict[str, dict[str, float | int]]:
@@ -55,9 +55,5 @@ def write_json(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def _entry(value: Interval | float) -> dict[str, float | int]:
-    return value.to_json() if isinstance(value, Interval) else {"value": value}
-
-
-def _write_entries(folder: Path, entries: Mapping[str, Mapping[str, float | int]]) -> None:
-    write_metrics_file(folder, entries, allow_nan=False)
+def _entries(metrics: Mapping[str, Interval | float]) -> dict[str, float | dict[str, float | int]]:
+    return {name: value.to_json() if isinstance(value, Interval) else value for name, value in metrics.items()}

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from components.contract.component import Params
+from components.contract.params import Params
 from components.modeling.generation.sampling_config import SamplingConfig
 from components.modeling.models.lora import LoraConfig
 from components.modeling.training.training_config import OptimizerConfig, SupervisedConfig

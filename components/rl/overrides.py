@@ -1,6 +1,6 @@
 """Parameters of the rl stage that override slots of its method, one for each slot.
 
-They are apart from the other parameters because this module reads a docstring, which makes its own count as code.
+They are apart from the other parameters because the docstrings of a module that reads one count as code.
 """
 
 from __future__ import annotations

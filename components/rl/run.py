@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from components.contract.artifacts import write_metrics_file
+from components.contract.artifacts import HISTORY_FILE, write_json_lines, write_metrics_file
 from components.contract.backends import Backends
 from components.contract.context import StageContext
 from components.contract.errors import InputError
@@ -212,11 +211,7 @@ def _write_outputs(ctx: StageContext[RLParams], loop: Loop, shelf: ModelShelf | 
     }
     ctx.headline(**headline)
     metrics = ctx.output("metrics")
-    write_metrics_file(metrics, {name: {"value": value} for name, value in headline.items()})
-    _write_lines(metrics / "history.jsonl", history)
-    _write_lines(metrics / TOTALS, state.ledger.rows())
-    _write_lines(metrics / VISITS, state.ledger.visit_rows())
-
-
-def _write_lines(path: Path, rows: list[dict[str, float]] | list[Mapping[str, object]]) -> None:
-    path.write_text("".join(json.dumps(row, sort_keys=True) + "\n" for row in rows))
+    write_metrics_file(metrics, headline)
+    write_json_lines(metrics / HISTORY_FILE, history)
+    write_json_lines(metrics / TOTALS, state.ledger.rows())
+    write_json_lines(metrics / VISITS, state.ledger.visit_rows())

@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from components.contract.component import Params
+from components.contract.params import Params
 from components.measure.measure_params import MeasureParams
 
 METRIC = r"^(pass|maj)_at_[1-9][0-9]*$"

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from components.contract.component import Params
 from components.contract.messages import Message, transcript
+from components.contract.params import Params
 from components.tasks.item import Item, item_id
 
 

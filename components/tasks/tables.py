@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from components.contract.artifacts import hash_file, hash_parts
-from components.contract.component import Params
 from components.contract.errors import InputError, did_you_mean
 from components.contract.operators import OperatorSpec
+from components.contract.params import Params
 from components.tasks.answers import extract_answer
 from components.tasks.conversations import read_conversation
 from components.tasks.rows import iter_lines, parse_line

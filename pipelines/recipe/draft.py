@@ -9,9 +9,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from components.contract.component import Component, Params
+from components.contract.component import Component
 from components.contract.errors import InputError, UnknownName
 from components.contract.job import InputRef
+from components.contract.params import Params
 from components.contract.registry import components
 from pipelines.language.nodes import UNKNOWN, Node, mapping
 from pipelines.language.problems import Mark, Problems, shown

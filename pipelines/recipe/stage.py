@@ -9,8 +9,9 @@ from graphlib import TopologicalSorter
 from typing import Any
 
 from components.contract.backends import Backends
-from components.contract.component import Component, Params
+from components.contract.component import Component
 from components.contract.job import Approval, Expectation, InputRef, Retry
+from components.contract.params import Params
 from pipelines.language.problems import Mark
 from pipelines.recipe.draft import StageDraft
 from pipelines.recipe.graph import remaining, replaced

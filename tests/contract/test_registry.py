@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from components.contract.component import Params
 from components.contract.errors import InputError, UnknownName
 from components.contract.names import Registry
 from components.contract.operators import OperatorSpec
+from components.contract.params import Params
 from components.contract.registry import components, operators
 from tests.support.small_project import write_pyproject
 
@@ -83,7 +83,7 @@ def test_an_operator_is_called_with_its_validated_config(monkeypatch: pytest.Mon
 
 
 PLUGIN = """
-from components.contract.component import Params
+from components.contract.params import Params
 class Config(Params):
     pass
 def verify(item, response, *, config: Config):

@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from components.contract.artifacts import ArtifactType
-from components.contract.component import Component, Params, Port
+from components.contract.component import Component, Port
 from components.contract.operators import OperatorSpec
+from components.contract.params import Params
 from components.contract.slots import Slot
 
 DATASET, MODEL, METRICS = ArtifactType.DATASET, ArtifactType.MODEL, ArtifactType.METRICS

@@ -12,8 +12,9 @@ from typing import Any
 from pydantic import Field
 
 from components.contract.artifacts import ArtifactType
-from components.contract.component import Component, Params, Port
+from components.contract.component import Component, Port
 from components.contract.context import StageContext
+from components.contract.params import Params
 
 
 class CountParams(Params):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pydantic import Field
 
 from components.contract.artifacts import ArtifactType
-from components.contract.component import Component, Params, Port
+from components.contract.component import Component, Port
 from components.contract.context import StageContext
 from components.contract.job import Resources
 from components.contract.memory import GIB, Knob, MemoryEstimate, Need
+from components.contract.params import Params
 
 
 class HungryParams(Params):

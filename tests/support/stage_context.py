@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from components.contract.artifacts import Manifest, describe_folder
-from components.contract.component import Component, Params
+from components.contract.component import Component
 from components.contract.context import Input
 from components.contract.job import Job, UriRef
 from components.contract.names import load_target
+from components.contract.params import Params
 
 
 class Interrupted(Exception):

@@ -9,8 +9,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from components.contract.component import Params
 from components.contract.errors import InputError
+from components.contract.params import Params
 from components.curate.candidate import Candidate
 from components.curate.operators.dedup import normalised
 from components.curate.similarity.neighbours import NeighbourIndex

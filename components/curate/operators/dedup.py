@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 
-from components.contract.component import Params
+from components.contract.params import Params
 from components.curate.candidate import Candidate
 from components.curate.similarity.neighbours import NeighbourIndex
 from components.curate.similarity.shingles import NearConfig, NearSwitch

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field, model_validator
 
 from components.contract.artifacts import canonical_json
-from components.contract.component import Params
 from components.contract.errors import InputError
+from components.contract.params import Params
 from components.curate.candidate import Candidate
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from components.contract.component import Params
+from components.contract.params import Params
 from components.curate.candidate import Candidate
 from components.tasks.item import Item
 from components.tasks.mutations import mutate

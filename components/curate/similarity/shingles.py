@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from components.contract.component import Params
+from components.contract.params import Params
 from components.curate.switch import SWITCH
 
 TOKEN = re.compile(r"\w+|[^\w\s]")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from components.contract.component import Params
+from components.contract.params import Params
 
 
 class SamplingConfig(Params):

@@ -6,8 +6,8 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from components.contract.component import Params
 from components.contract.errors import InputError
+from components.contract.params import Params
 
 
 class ModelConfig(Params):

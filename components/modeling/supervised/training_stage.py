@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from components.contract.artifacts import write_metrics_file
+from components.contract.artifacts import HISTORY_FILE, write_json_lines, write_metrics_file
 from components.contract.context import StageContext
 from components.modeling.models.policy import Policy
 from components.modeling.supervised.examples import Example
@@ -66,12 +65,6 @@ def train_and_save(
         headline["validation_loss"] = held_out.loss
         headline.update(domain_losses(held_out, "validation_loss"))
     ctx.headline(**headline)
-    write_metrics(ctx.output("metrics"), headline, history)
+    write_metrics_file(ctx.output("metrics"), headline)
+    write_json_lines(ctx.output("metrics") / HISTORY_FILE, history)
     return summary
-
-
-def write_metrics(folder: Path, headline: Mapping[str, float], history: Sequence[Mapping[str, float]]) -> None:
-    """Write a Metrics artifact: metrics.json with each value, history.jsonl with a row per logged step."""
-    write_metrics_file(folder, {name: {"value": value} for name, value in headline.items()})
-    rows = (json.dumps(dict(row), sort_keys=True) for row in history)
-    (folder / "history.jsonl").write_text("".join(f"{row}\n" for row in rows))

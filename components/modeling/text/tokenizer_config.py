@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from components.contract.component import Params
+from components.contract.params import Params
 
 
 class TokenizerConfig(Params):

@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from components.contract.component import Params
+from components.contract.params import Params
 
 
 class ScheduleConfig(Params):

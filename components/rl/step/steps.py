@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from components.contract.component import Params
+from components.contract.params import Params
 from components.contract.regular import RegularExpression
 
 if TYPE_CHECKING:

@@ -15,9 +15,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from components.contract.artifacts import canonical_json
-from components.contract.component import Component, Params
+from components.contract.component import Component
 from components.contract.errors import InputError, PosttrainError, StageFailed, schema_problems
 from components.contract.job import Job
+from components.contract.params import Params
 from components.contract.registry import components
 from components.runtime.gates import GateProcess
 from components.runtime.inputs.resolve import Resolved, Upstream

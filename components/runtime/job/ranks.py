@@ -22,9 +22,10 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
-from components.contract.component import Component, Params
+from components.contract.component import Component
 from components.contract.errors import InputError, PosttrainError, StageFailed
 from components.contract.job import Job
+from components.contract.params import Params
 from components.contract.registry import components
 from components.runtime.inputs.resolve import Upstream
 from components.runtime.job.following import FollowingStage

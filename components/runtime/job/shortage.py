@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from components.contract.artifacts import ArtifactType
-from components.contract.component import Component, Params
+from components.contract.component import Component
 from components.contract.errors import GateFailed, InputError, PosttrainError
 from components.contract.job import Job
 from components.contract.memory import place_of_shortage
+from components.contract.params import Params
 from components.runtime.inputs.resolve import Resolved
 from components.runtime.store import Store
 from components.runtime.system.ends import MEMORY

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.contract.artifacts import canonical_json
-from components.contract.component import Component, Params
+from components.contract.component import Component
 from components.contract.context import Input
 from components.contract.errors import StageFailed
 from components.contract.job import Job
+from components.contract.params import Params
 from components.runtime.store.answers import keep_answer, kept_answers
 
 if TYPE_CHECKING:

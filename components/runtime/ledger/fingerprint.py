@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from components.contract.artifacts import canonical_json
-from components.contract.component import Component, Params
+from components.contract.component import Component
 from components.contract.job import Resources
 from components.contract.operators import Bound, operators_of, with_used
+from components.contract.params import Params
 from components.contract.registry import operators
 from components.runtime.closure.source import file_digest
 from components.runtime.closure.walk import NOT_INSTALLED, Closures, Code

@@ -9,6 +9,7 @@ import stat
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -56,7 +57,9 @@ class DirectoryBlobs:
     def upload(self, prefix: str, folder: Path, entries: Sequence[FileEntry]) -> None:
         """Link files of `folder`, or copy them if a link is not possible, and make them read-only."""
         with self._told(f"write {prefix}"):
-            self._sync_names(self._make_folders(self.root / prefix))
+            made: list[Path] = []
+            _despite_pruning(partial(self._make_folders, self.root / prefix, made))
+            self._sync_names(made)
         for entry in entries:
             key = f"{prefix}/{entry.path}"
             with self._told(f"write {key}"), self._linked(folder / entry.path) as temporary:
@@ -167,24 +170,17 @@ class DirectoryBlobs:
                     release(self.root / blob.key, acquire(self.root / blob.key, 0))
         self.delete(blob.key for blob in found if not blob.key.startswith(f"{LOCKS}/"))
 
-    def _make_folders(self, path: Path) -> list[Path]:
-        """Make a folder with its parents and return those that were missing; their names are not durable yet."""
-        for _ in range(RACES_WITH_DELETE):
-            # pruned meanwhile; mkdir may raise "exists" for a folder that has been pruned since
-            with suppress(FileNotFoundError, FileExistsError):
-                return self._make_missing(path)
-        return self._make_missing(path)  # the last try raises its error
-
-    def _make_missing(self, path: Path) -> list[Path]:
+    def _make_folders(self, path: Path, made: list[Path]) -> None:
+        """Make a folder with its parents; add to `made` those that were missing, whose names are not durable yet."""
         missing = []
         while not path.is_dir():
             missing.append(path)
             path = path.parent
         for folder in reversed(missing):
             folder.mkdir(mode=PRIVATE, exist_ok=True)
+            made.append(folder)
             if self.root in folder.parents:
                 open_up(folder, access_below(self.root).folder)
-        return missing
 
     def _sync_names(self, paths: Iterable[Path]) -> None:
         """Make the names of files and folders durable: a file is lost if a parent folder's name is."""
@@ -200,7 +196,7 @@ class DirectoryBlobs:
 
     def _new_temporary(self) -> Path:
         folder = self.root / TEMPORARY
-        self._make_folders(folder)
+        _despite_pruning(partial(self._make_folders, folder, []))
         return folder / uuid.uuid4().hex
 
     @contextmanager
@@ -234,17 +230,28 @@ class DirectoryBlobs:
 
     def _place(self, key: str, move: Callable[[Path], T]) -> T:
         """Make a temporary file visible as `key` and return what `move` returns."""
-        target, made = self.root / key, []
-        for _ in range(RACES_WITH_DELETE):
-            with suppress(FileNotFoundError):
-                made += self._make_folders(target.parent)
-                result = move(target)
-                self._sync_names([*made, target])
-                return result
-        raise FileNotFoundError(errno.ENOENT, "the folder or the temporary file keeps vanishing", str(target))
+        target = self.root / key
+        made: list[Path] = []
+
+        def attempt() -> T:
+            self._make_folders(target.parent, made)
+            return move(target)
+
+        result = _despite_pruning(attempt)
+        self._sync_names([*made, target])
+        return result
 
     def _told(self, verb: str) -> AbstractContextManager[None]:
         return disk_errors(f"store {self.root}", verb)
+
+
+def _despite_pruning(work: Callable[[], T]) -> T:
+    """Do work that needs folders; begin again if a collector pruned one meanwhile."""
+    for _ in range(RACES_WITH_DELETE):
+        # mkdir may raise "exists" for a folder that has been pruned since
+        with suppress(FileNotFoundError, FileExistsError):
+            return work()
+    return work()  # the last try raises its error
 
 
 def _mark(key: str) -> str:

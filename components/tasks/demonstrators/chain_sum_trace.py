@@ -7,8 +7,8 @@ import re
 
 from pydantic import Field
 
-from components.contract.component import Params
 from components.contract.errors import InputError
+from components.contract.params import Params
 from components.tasks.answers import ANSWER_OPEN
 from components.tasks.item import Item
 

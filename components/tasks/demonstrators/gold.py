@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from components.contract.component import Params
+from components.contract.params import Params
 from components.tasks.answers import ANSWER_OPEN
 from components.tasks.item import Item
 

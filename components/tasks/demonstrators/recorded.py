@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
-from components.contract.component import Params
 from components.contract.errors import InputError
+from components.contract.params import Params
 from components.tasks.item import Item
 
 

@@ -7,8 +7,8 @@ from typing import get_args
 
 from pydantic import Field
 
-from components.contract.component import Params
 from components.contract.errors import InputError
+from components.contract.params import Params
 from components.tasks.answers import ANSWER_OPEN
 from components.tasks.item import Item
 from components.tasks.sources.rules import Rule, apply_rule

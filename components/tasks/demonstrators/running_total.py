@@ -6,8 +6,8 @@ import random
 
 from pydantic import Field
 
-from components.contract.component import Params
 from components.contract.errors import InputError
+from components.contract.params import Params
 from components.tasks.answers import ANSWER_OPEN
 from components.tasks.demonstrators.chain_sum_trace import THINK_OPEN
 from components.tasks.item import Item

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from components.contract.component import Params
 from components.contract.errors import InputError
+from components.contract.params import Params
 from components.tasks.seeds import derive_rng
 from components.tasks.source import SourceConfig, SourceRequest, SourceRow, SourceRows
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from components.contract.component import Params
+from components.contract.params import Params
 from components.tasks.answers import extract_answer
 from components.tasks.item import Item
 from components.tasks.verifiers.exact import ExactConfig, normalise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from components.contract.artifacts import hash_parts
-from components.contract.component import Params
+from components.contract.params import Params
 from components.tasks.item import Item
 from components.tasks.programs.extract import extract_program
 from components.tasks.programs.grading import Grade, Grading

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from components.contract.component import Params
+from components.contract.params import Params
 from components.tasks.answers import extract_answer
 from components.tasks.item import Item
 from components.tasks.verify import RIGHT, BrokenItem, Verdict, wrong

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from pydantic import Field
 
-from components.contract.component import Params
+from components.contract.params import Params
 from components.tasks.answers import extract_answer
 from components.tasks.item import Item
 from components.tasks.verify import RIGHT, BrokenItem, Verdict, wrong

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
-from components.contract.component import Params
+from components.contract.params import Params
 from components.runtime.sandbox import Limits, Reply, Status
 from components.tasks.answers import extract_answer
 from components.tasks.grammars import reasoning_gym as grammar

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from pydantic import Field
 
-from components.contract.component import Params
+from components.contract.params import Params
 from components.runtime.sandbox import Limits, Reply, Status
 from components.tasks.answers import extract_answer
 from components.tasks.item import Item

@@ -158,7 +158,7 @@ def test_plan_and_run_refuse_in_one_line(tmp_path: Path, command: str) -> None:
 
 
 DEMONSTRATOR = """
-from components.contract.component import Params
+from components.contract.params import Params
 class OwnConfig(Params):
     pass
 def own(item, rng, *, config: OwnConfig):

@@ -20,7 +20,8 @@ FILES = {
     "house/stage/__init__.py": "",
     "house/stage/component.py": """
         from components.contract.artifacts import ArtifactType
-        from components.contract.component import Component, Params, Port
+        from components.contract.component import Component, Port
+        from components.contract.params import Params
         from house.stage.params import StageParams
         def advice(params, makers):
             yield "a remark"
@@ -33,7 +34,7 @@ FILES = {
     "house/stage/params.py": """
         from typing import ClassVar
         from pydantic import Field, field_validator
-        from components.contract.component import Params
+        from components.contract.params import Params
         class Inner(Params):
             ratio: float = 0.5
             '''Of what.'''

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from components.contract.component import Params
+from components.contract.params import Params
 from components.rl.step.context import SlotContext
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from components.contract.component import Params
+from components.contract.params import Params
 from components.rl.step.context import SlotContext
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from typing import Any
 from pydantic import Field
 
 from components.contract.artifacts import ArtifactType
-from components.contract.component import Component, Params, Port
+from components.contract.component import Component, Port
 from components.contract.display import Bars, Column, Curves, Form, Profiles, Results, Role, Samples, Table
+from components.contract.params import Params
 
 SUBJECTS = {"arts": 2, "maths": 5}
 

@@ -11,8 +11,9 @@ from typing import Any
 from pydantic import Field
 
 from components.contract.artifacts import ArtifactType
-from components.contract.component import Component, Params, Port
+from components.contract.component import Component, Port
 from components.contract.memory import GIB, Knob, MemoryEstimate, Need
+from components.contract.params import Params
 
 
 class AddParams(Params):
