@@ -129,12 +129,12 @@ def own(
 def take(rows: Iterable[Row], count: int, max_per_prompt: int) -> list[Row]:
     """Take up to `count` distinct rows with at most `max_per_prompt` of each prompt, in the order they come."""
     taken: list[Row] = []
-    responses: dict[str, set[str]] = defaultdict(set)
+    answers: dict[str, set[Turns]] = defaultdict(set)
     for row in rows:
-        known = responses[row["id"]]
-        if row["response"] in known or len(known) == max_per_prompt:
+        known, answer = answers[row["id"]], (*row.get("turns", ()), row["response"])
+        if answer in known or len(known) == max_per_prompt:
             continue
-        known.add(row["response"])
+        known.add(answer)
         taken.append(row)
         if len(taken) == count:  # checked before the next row, which may cost a verification
             break

@@ -134,6 +134,12 @@ def test_take_limits_prompts_and_skips_repeats() -> None:
     assert [found["response"] for found in take(offered, 2, 9)] == ["x", "y"]
 
 
+def test_answers_that_differ_in_an_earlier_turn_only_are_two() -> None:
+    row = prompt_row("copy", "ab")
+    offered = [{**demonstration(row, "z"), "turns": turns} for turns in (["x"], ["y"], ["x"])]
+    assert [found["turns"] for found in take(offered, 9, 9)] == [["x"], ["y"]]
+
+
 def test_no_rows_at_all_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nothing to rehearse"):
         read_pools([artifact(write_jsonl(tmp_path, []))], [])

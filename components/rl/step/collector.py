@@ -181,7 +181,7 @@ class Collector:
         )
 
     def responses(
-        self, prompts: Sequence[Prompt], given: Sequence[str | Sequence[int]], *, external: bool = True
+        self, prompts: Sequence[Prompt], given: Sequence[str | Sequence[int | str]], *, external: bool = True
     ) -> Batch:
         """Make a batch of given responses, texts or token ids, one per prompt and each in its own group.
 

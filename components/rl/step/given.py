@@ -13,11 +13,11 @@ from components.rl.batch.batch import Prompt
 
 
 def given_tokens(
-    policy: Policy, prompts: Sequence[Prompt], given: Sequence[str | Sequence[int]]
+    policy: Policy, prompts: Sequence[Prompt], given: Sequence[str | Sequence[int | str]]
 ) -> list[Sequence[int]]:
     """Return token ids of given responses, texts or token ids, one per prompt.
 
-    Raises InputError for a text if the prompt is a conversation with several turns of the policy.
+    Raises InputError for a text if the prompt is a conversation with several turns of the policy, and for turns.
     """
     assert policy.tokenizer is not None
     rows: list[Sequence[int]] = []
@@ -26,8 +26,17 @@ def given_tokens(
             example = _example(policy, prompt, response)
             rows.append([token for token, own in zip(example.tokens, example.loss_mask, strict=True) if own])
         else:
-            rows.append(response)
+            rows.append([_token(prompt, part) for part in response])
     return rows
+
+
+def _token(prompt: Prompt, part: str | int) -> int:
+    if isinstance(part, str):
+        raise InputError(
+            f"rl: item {prompt.item.id} was given the turns of a conversation, where one text is needed; use a "
+            "demonstrator that writes one text, or leave out the operator that asks it"
+        )
+    return part
 
 
 def _example(policy: Policy, prompt: Prompt, response: str) -> Encoded:

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from components.contract.errors import InputError
 from components.modeling.generation.sampling import Step
 from components.modeling.loading.load import new_policy
 from components.modeling.models.model_config import ModelConfig
@@ -126,6 +127,11 @@ def test_given_responses_are_laid_out_as_training_does(policy: Policy, pool: lis
     assert close(text.entropies, frozen_entropies(policy, text, max_tokens=99))
     tokens = made.responses(pool[:1], [encode_letters(policy, "x")], external=False)
     assert torch.equal(tokens.tokens, text.tokens[:2]) and not bool(tokens.external.any())
+
+
+def test_turns_of_a_conversation_are_no_response(policy: Policy, pool: list[Prompt]) -> None:
+    with pytest.raises(InputError, match="item p0 was given the turns of a conversation, where one text is needed"):
+        collector(policy).responses(pool[:1], [("x", "y")])
 
 
 def encode_letters(policy: Policy, letters: str) -> list[int]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, field_validator
 
+from components.contract.errors import InputError
 from components.contract.operators import OperatorSpec
 from components.rl.configs import SlotConfig
 from components.rl.step.context import SlotContext
@@ -84,7 +85,11 @@ def reformulate(batch: Batch, collector: Collector, context: SlotContext, *, con
 def _solution(prompt: Prompt, context: SlotContext, config: ReformulateConfig) -> str:
     expert = config.expert.resolve()
     text = expert(prompt.item, derive_rng(context.seed, "reformulate", context.step, prompt.item.id))
-    assert isinstance(text, str)
+    if not isinstance(text, str):
+        raise InputError(
+            f"guidance reformulate: expert {config.expert.name} wrote the turns of a conversation for item "
+            f"{prompt.item.id}, where one text is needed; use a demonstrator that writes one text"
+        )
     return text
 
 
