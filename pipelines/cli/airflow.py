@@ -23,5 +23,5 @@ def init(arguments: argparse.Namespace) -> int:
 
     account = Account.read(Deployment.beside(store_of(arguments)))
     for name, made in create_pools(Client(account), load_pools()).items():
-        print(f"{name}: {'created' if made else 'is there'}")
+        print(f"{name}: {'created' if made else 'already exists'}")
     return 0

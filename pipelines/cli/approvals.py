@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def approve(arguments: argparse.Namespace) -> int:
-    """Record a person's decision on a stage; the run goes on when it is run again."""
+    """Record a person's decision on a stage; the run continues when it is run again."""
     from components.runtime.ledger.ledger import load_run
     from pipelines.engines.shared.approvals import record_decision
 
@@ -27,22 +27,22 @@ def approve(arguments: argparse.Namespace) -> int:
             f"unknown stage {arguments.stage!r} of run {record.run_id}{did_you_mean(arguments.stage, stages)}"
         )
     if not stages[arguments.stage].get("needs_approval", True):
-        raise InputError(f"stage {arguments.stage!r} of run {record.run_id} waits for nobody: it has no 'approve'")
+        raise InputError(f"stage {arguments.stage!r} of run {record.run_id} needs no approval: it has no 'approve'")
     word = "rejected" if arguments.reject else "approved"
     if not record_decision(store, record.run_id, arguments.stage, approved=not arguments.reject):
-        raise InputError(f"{arguments.stage} of run {record.run_id} was decided before; that decision stands")
+        raise InputError(f"{arguments.stage} of run {record.run_id} was already decided; that decision stands")
     print(f"{arguments.stage} of run {record.run_id} is {word}")
     engine = _engine(record.entry)
     if engine is not None:
         where = engine.take_decision(store, record.entry, arguments.stage, approved=not arguments.reject)
         if where:
-            print(f"the run goes on {where}")
+            print(f"the run continues {where}")
         if where is not None:
             return 0
     if record.status == "waiting":
         option = f" --store {shlex.quote(arguments.store)}" if arguments.store else ""
         command = f"{record.entry.get('command') or 'the same posttrain run command'}{option}"
-        print(f"start anew with: {command} --new" if arguments.reject else f"go on with: {command}")
+        print(f"start over with: {command} --new" if arguments.reject else f"continue with: {command}")
     return 0
 
 

@@ -110,7 +110,7 @@ def _slots_in(annotation: Any) -> Iterator[Slot]:
 
 def _print_slot(slot: Slot) -> None:
     """Print what the operators of a slot take and return."""
-    unsaid = f"; {slot.default} where nothing is said" if slot.default else ""
+    unsaid = f"; {slot.default} by default" if slot.default else ""
     print(f"slot {slot}: {slot.summary} ({'a list, in order' if slot.many else 'one operator'}{unsaid})")
     print(f"{slot.call}\n" if slot.call else "")
 

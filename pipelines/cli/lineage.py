@@ -52,7 +52,7 @@ def _sync(arguments: argparse.Namespace) -> int:
         print_json({"tracking_uri": without_credentials(uri), "complete": not incomplete, "runs": runs})
         return int(incomplete)
     if not results:
-        print(f"nothing waits; everything is in {without_credentials(uri)}")
+        print(f"nothing is pending; everything is in {without_credentials(uri)}")
     for run_id, result in results.items():
         print(f"{run_id}: {result.delivered} events delivered" + _rest(result.pending, result.problem))
         for key, reason in result.refused.items():
@@ -63,4 +63,4 @@ def _sync(arguments: argparse.Namespace) -> int:
 def _rest(pending: int, problem: str | None) -> str:
     if not pending:
         return ""
-    return f", {pending} wait" + (f" ({problem})" if problem else "")
+    return f", {pending} pending" + (f" ({problem})" if problem else "")

@@ -15,7 +15,7 @@ EPILOG = """\
 first steps:
   posttrain list                      recipes and runs
   posttrain plan quickstart           what would run, what is cached, and why
-  posttrain run quickstart            run it; the same command goes on after a stop
+  posttrain run quickstart            run it; the same command resumes after a stop
   posttrain lineage MODEL             which data, code and parameters made a model
 """
 
@@ -76,19 +76,19 @@ class _Version(argparse.Action):
 
 
 def _recipe_commands(commands: Any) -> None:
-    run = _command(commands, "run", "run a recipe, or go on with a run of it that was stopped", "runs:run")
+    run = _command(commands, "run", "run a recipe, or resume a stopped run of it", "runs:run")
     _recipe(run)
     _store(run)
     _json(run)
     _engine(run, DEFAULT, "what orders the jobs: %(choices)s (default: %(default)s)")
-    run.add_argument("--new", action="store_true", help="start a new run even if an unfinished one could go on")
+    run.add_argument("--new", action="store_true", help="start a new run even if an unfinished one could be resumed")
     run.add_argument("--containers", action="store_true", help="run each job in a container of infra/images")
     run.add_argument("--jobs", type=_positive, metavar="N", help="cores for jobs side by side (default: all)")
     plan = _command(commands, "plan", "show what would run, what is cached and why, on which pools", "recipes:plan")
     _recipe(plan)
     _store(plan)
     _json(plan)
-    _engine(plan, None, "also check that this engine can do it: %(choices)s")
+    _engine(plan, None, "also check that this engine can run it: %(choices)s")
     compiled = _command(commands, "compile", "write a recipe as a pipeline of Kubeflow", "compile:compile_file")
     _recipe(compiled)
     _store(compiled)
@@ -102,10 +102,10 @@ def _recipe_commands(commands: Any) -> None:
 def _run_commands(commands: Any) -> None:
     listed = _command(commands, "list", "list recipes and runs", "runs:list_all")
     listed.add_argument("what", nargs="?", choices=("recipes", "runs"), help="only these")
-    show = _command(commands, "show", "show a run: its stages, results and where they lie", "runs:show")
+    show = _command(commands, "show", "show a run: its stages, its results and where they are", "runs:show")
     _run(show)
     compare = _command(commands, "compare", "compare two runs: parameters, code and metrics", "runs:compare")
-    compare.add_argument("run_a", metavar="RUN_A", help="id of a run, its beginning, a recipe's name, or latest")
+    compare.add_argument("run_a", metavar="RUN_A", help="a run's id or the beginning of it, a recipe's name, or latest")
     compare.add_argument("run_b", metavar="RUN_B")
     lineage = _command(commands, "lineage", "show what made an artifact, and what was made of it", "lineage:lineage")
     lineage.add_argument(
@@ -115,7 +115,7 @@ def _run_commands(commands: Any) -> None:
         "'sync' delivers pending lineage to MLflow",
     )
     lineage.add_argument("--descendants", action="store_true", help="what was made of it, in any run")
-    report = _command(commands, "report", "show where a run's report lies, or make it anew", "runs:report")
+    report = _command(commands, "report", "show where a run's report is, or rebuild it", "runs:report")
     _run(report)
     report.add_argument("--output", metavar="FILE", help="copy the page there")
     for command in (listed, show, compare, lineage, report):
@@ -129,25 +129,31 @@ def _run_commands(commands: Any) -> None:
 
 
 def _upkeep_commands(commands: Any) -> None:
-    gc = _command(commands, "gc", "show what nothing in the store needs any more, or delete it", "upkeep:gc")
+    gc = _command(commands, "gc", "show data that nothing in the store needs, or delete it", "upkeep:gc")
     gc.add_argument("--delete", action="store_true", help="delete it; without this nothing is deleted")
-    gc.add_argument("--older-than", type=_duration, metavar="AGE", help="runs that ended longer ago go, too (30d, 12h)")
-    gc.add_argument("--keep-last", type=_count, metavar="N", help="all but the newest N runs of each recipe go, too")
+    gc.add_argument(
+        "--older-than", type=_duration, metavar="AGE", help="also runs that ended longer ago than this (30d, 12h)"
+    )
+    gc.add_argument("--keep-last", type=_count, metavar="N", help="also all but the newest N runs of each recipe")
     gc.add_argument("--undelivered", action="store_true", help="also runs whose lineage is not in MLflow yet")
     gc.add_argument("--without-mlflow", action="store_true", help="do not ask MLflow which models it has registered")
     gc.add_argument(
-        "--grace", type=_grace, default=86_400.0, metavar="AGE", help="spare what is younger (default: 24h)"
+        "--grace", type=_grace, default=86_400.0, metavar="AGE", help="keep data younger than this (default: 24h)"
     )
     pin = _command(commands, "pin", "keep a run or an artifact from gc, or list what is kept", "upkeep:pin")
     pin.add_argument(
         "what", nargs="?", metavar="RUN|MODEL", help="a run, a registered model, RUN:stage.port or a digest"
     )
     pin.add_argument("--note", default="", metavar="TEXT", help="why")
-    unpin = _command(commands, "unpin", "let gc have a run or an artifact again", "upkeep:unpin")
+    unpin = _command(commands, "unpin", "unpin a run or an artifact, so that gc may delete it", "upkeep:unpin")
     unpin.add_argument("what", metavar="RUN|MODEL", help="what was pinned")
     verify = _command(commands, "verify", "read every byte of a run, or of the whole store", "upkeep:verify")
-    verify.add_argument("run", nargs="?", metavar="RUN", help="id of a run, its beginning, a recipe's name, or latest")
-    verify.add_argument("--repair", action="store_true", help="set aside what is damaged, so that it is made anew")
+    verify.add_argument(
+        "run", nargs="?", metavar="RUN", help="a run's id or the beginning of it, a recipe's name, or latest"
+    )
+    verify.add_argument(
+        "--repair", action="store_true", help="move damaged data aside, so that the next run rebuilds it"
+    )
     for command in (gc, pin, unpin, verify):
         _store(command)
         _json(command)
@@ -179,7 +185,7 @@ def _method_commands(commands: Any) -> None:
     reproduce = _command(
         commands,
         "reproduce",
-        "run a method beside its baseline: is its claim seen?",
+        "run a method beside its baseline and test its claim",
         "methods:reproduce",
     )
     reproduce.add_argument("slug", metavar="SLUG", help="a method with a recipe in recipes/methods, or a recipe's path")
@@ -200,7 +206,7 @@ def _other_commands(commands: Any) -> None:
 
 
 def _airflow_commands(commands: Any) -> None:
-    airflow = commands.add_parser("airflow", help="an Airflow of one's own, and pools in any", allow_abbrev=False)
+    airflow = commands.add_parser("airflow", help="a local Airflow, and pools in any Airflow", allow_abbrev=False)
     actions = airflow.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=_Parser)
     up = _command(actions, "up", "start Airflow on this machine and keep it until Ctrl-C", "airflow:up")
     _store(up)
@@ -229,7 +235,7 @@ def _engine(parser: argparse.ArgumentParser, default: str | None, text: str) -> 
 
 
 def _jobs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--new", action="store_true", help="start a new run even if an unfinished one could go on")
+    parser.add_argument("--new", action="store_true", help="start a new run even if an unfinished one could be resumed")
     parser.add_argument("--jobs", type=_positive, metavar="N", help="cores for jobs side by side (default: all)")
 
 
@@ -245,7 +251,7 @@ def _set(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", metavar="RUN", help="id of a run, its beginning, a recipe's name, or latest")
+    parser.add_argument("run", metavar="RUN", help="a run's id or the beginning of it, a recipe's name, or latest")
 
 
 def _store(parser: argparse.ArgumentParser) -> None:

@@ -50,7 +50,7 @@ def run_of(store: Store, text: str) -> str:
     if len(found) == 1:
         return found[0]
     if found:
-        raise InputError(f"run {text!r} means several: {', '.join(found[:10])}")
+        raise InputError(f"run {text!r} is ambiguous: {', '.join(found[:10])}")
     raise InputError(f"unknown run {text!r}{did_you_mean(text, ids[:20])}")
 
 

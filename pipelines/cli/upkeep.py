@@ -58,17 +58,17 @@ def _show_garbage(found: Collection, rules: Rules, arguments: argparse.Namespace
         named = ", ".join(chosen.gone[:SHOWN_RUNS]) + (f" and {more} more" if more > 0 else "")
         print(f"\nruns {'deleted' if arguments.delete else 'to delete'}: {named}")
     if chosen.undelivered:
-        print(f"{len(chosen.undelivered)} runs stay until their lineage is in MLflow: posttrain lineage sync")
+        print(f"{len(chosen.undelivered)} runs are kept until their lineage is in MLflow: posttrain lineage sync")
     if chosen.working:
-        print(f"{len(chosen.working)} runs stay: something works on them, or did within the grace")
+        print(f"{len(chosen.working)} runs are kept: they are in use, or were within the grace period")
     if found.spared:
-        print(f"{found.spared} came into use meanwhile and stay")
+        print(f"{found.spared} came into use meanwhile and are kept")
     if found.set_aside:
         print(f"quarantine/ holds {size_text(found.set_aside)} of damaged files, which gc leaves to people")
     if not arguments.delete:
-        print("\nnothing was deleted; the same command with --delete does it")
+        print("\nnothing was deleted; add --delete to delete it")
     if not rules.select_runs:
-        print("runs themselves go by --older-than or --keep-last")
+        print("runs themselves are deleted only with --older-than or --keep-last")
 
 
 def pin(arguments: argparse.Namespace) -> int:
@@ -168,11 +168,11 @@ def _print_verified(found: Verified, repaired: bool) -> None:
         print_table(headers, rows)
         print()
     for digest in found.missing:
-        print(f"artifact {digest} is not there: collected, or set aside before; the run's recipe makes it anew")
+        print(f"artifact {digest} is not there: collected, or set aside earlier; run its recipe again to rebuild it")
     counts = f"{found.artifacts:,} artifacts, {found.partials:,} partial checkpoints, {found.records:,} records"
     print(f"read {counts}, {size_text(found.size)}: {len(found.damage) or 'nothing'} damaged")
     if found.damage and not repaired:
-        print("posttrain verify --repair sets aside what is damaged; the next run makes it anew")
+        print("posttrain verify --repair moves damaged data aside; the next run rebuilds it")
 
 
 def _progress(done: int, total: int) -> None:

@@ -43,7 +43,7 @@ class Capabilities:
     live_progress: bool = False
     """Shows the steps of a stage while it runs; one that does not shows when stages begin and end."""
     cancellation: bool = False
-    """Ctrl-C ends the run; with one that does not it ends the watching, and the run goes on."""
+    """Ctrl-C ends the run; otherwise it only ends the watching, and the run continues."""
 
     def names(self) -> list[str]:
         """Return the names of what it can do, in words."""

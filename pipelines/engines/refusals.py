@@ -37,7 +37,7 @@ def _of_options(engine: Engine, options: RunOptions) -> Iterator[str]:
 
 def _of_store(engine: Engine, store: Store) -> Iterator[str]:
     if "://" not in store.uri and not engine.capabilities.folder_store:
-        yield f"work on the folder {store.uri}: no pod sees it; use a bucket, {BUCKET}"
+        yield f"work on the folder {store.uri}: pods cannot see it; use a bucket, {BUCKET}"
 
 
 def _of_stages(engine: Engine, plan: Plan, store: Store) -> Iterator[str]:

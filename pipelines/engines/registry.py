@@ -61,7 +61,7 @@ def find_engine(name: str) -> Engine:
         raise InputError(f"engine {name!r} ({engines().entry(name).origin}): {error}") from error
     if not isinstance(engine, Engine) or engine.name != name:
         entry = engines().entry(name)
-        raise InputError(f"engine {name!r} ({entry.origin}): {entry.target} is no Engine of this name")
+        raise InputError(f"engine {name!r} ({entry.origin}): {entry.target} is not an Engine of this name")
     return engine
 
 

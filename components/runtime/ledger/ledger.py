@@ -90,7 +90,7 @@ class Ledger:
         if text in found:
             return text
         if len(found) > 1:
-            raise InputError(f"run {text!r} means several: {', '.join(found[:10])}")
+            raise InputError(f"run {text!r} is ambiguous: {', '.join(found[:10])}")
         if not found:
             raise UnknownName("run", text, self.run_ids)
         return found[0]

@@ -2,7 +2,7 @@
 
 The ledger and the spool both hold a run's start and end, each stage's entry, and each registered version. An action is
 rebuilt from its stage's ledger entry, and its parts are verified by the fingerprint that they hash to. A record without
-a copy is set aside, and the next run makes it anew or asks for it again.
+a copy is set aside, and the next run rebuilds it or asks for it again.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class ControlGroup:
 
     @staticmethod
     def command(command: list[str]) -> list[str]:
-        """Return a command that waits for a line on its stdin, by which it is in the group, and becomes the other."""
+        """Return a command that waits for a line on stdin, sent once it is in the group, then executes `command`."""
         return ["/bin/sh", "-c", MOVE_LINE, "sh", *command]
 
     def add(self, pid: int) -> None:
@@ -50,7 +50,7 @@ class ControlGroup:
                 (folder / "cgroup.procs").write_text(str(pid))
 
     def measure(self) -> None:
-        """Take what the server holds now for what it needs; to be called when it has imported something."""
+        """Set the server's current use as its baseline; called after each import."""
         self._base, self._set = int(self._read(USAGE_FILES) or 0), None
 
     def free(self) -> None:

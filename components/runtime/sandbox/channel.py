@@ -66,7 +66,7 @@ def read_request(descriptor: int) -> dict[str, Any]:
 
 
 def write_all(descriptor: int, data: bytes, deadline: float | None = None) -> None:
-    """Write all bytes; with a deadline the descriptor is not to block."""
+    """Write all bytes; with a deadline, the descriptor must be non-blocking."""
     view = memoryview(data)
     while view:
         if deadline is not None:

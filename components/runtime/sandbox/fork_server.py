@@ -29,7 +29,7 @@ from components.runtime.sandbox.inside.folder import empty
 from components.runtime.sandbox.launch import Launch
 
 START_SECONDS = 120.0
-"""Until the server has imported what it is to preload, on a slow and busy machine."""
+"""Time for the server to import its preloaded modules on a slow and busy machine."""
 GRACE_SECONDS = 1.5
 """The server ends a run at its limit; this much later we end the server."""
 END_SECONDS = 5.0
@@ -69,7 +69,7 @@ class ForkServer:
                 os.write(self._requests, b"\n")
 
     def load(self, modules: list[str]) -> str:
-        """Import modules inside; return why one cannot be, or nothing. NoStart when the server is not there."""
+        """Import modules inside; return why one cannot be imported, or nothing. NoStart if the server is gone."""
         try:
             if self._inside is None:
                 self._learn_process()
@@ -126,7 +126,7 @@ class ForkServer:
         return read_reply(self._replies, nonce, most, deadline)
 
     def _learn_process(self) -> None:
-        """Get hold of the first process inside: with it ends everything in its PID namespace."""
+        """Open the first process inside; everything in its PID namespace ends with it."""
         if self._launch.info_reader < 0:
             return
         if select.select([self._launch.info_reader], [], [], START_SECONDS)[0]:
@@ -135,7 +135,7 @@ class ForkServer:
                 self._inside = os.pidfd_open(json.loads(said)["child-pid"])
 
     def complaint(self) -> str:
-        """Return the last line that a server which has ended left on stderr."""
+        """Return the last line on stderr of a server that has ended."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(1.0)
         self._errors.seek(0)

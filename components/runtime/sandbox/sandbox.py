@@ -109,7 +109,7 @@ class Sandbox:
 
 
 class _Slot:
-    """The place of one server."""
+    """The slot of one server."""
 
     def __init__(self) -> None:
         self._server: ForkServer | None = None
@@ -132,7 +132,7 @@ class _Slot:
         return self._server
 
     def forget(self, module: str) -> None:
-        """Do not load a module again that could not be."""
+        """Drop a module that could not be imported, so that the next server does not load it."""
         if module in self._modules:
             self._modules.remove(module)
 
@@ -153,7 +153,7 @@ def open_sandbox(preload: Sequence[str] = (), tools: Sequence[str] = (), servers
     """Return a sandbox; nothing is started before its first call.
 
     preload: modules to import before any clock runs. tools: commands that programs need beside Python (gcc, node).
-    servers: runs that may go on at once; by default as many as this process has cores.
+    servers: concurrent runs; by default as many as this process has cores.
     """
     return Sandbox(preload, tools, servers)
 

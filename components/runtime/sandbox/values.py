@@ -10,7 +10,7 @@ MAX_DEPTH = 64
 
 
 class NotPlain(ValueError):
-    """Bytes that are no plain, bounded JSON value."""
+    """Bytes that are not a plain, bounded JSON value."""
 
 
 def encode(value: Any) -> bytes:

@@ -103,7 +103,7 @@ def _check_tree(store: Store, kind: str, prefix: str, digest: str) -> tuple[int 
 def _repair_record(store: Store, item: Damage) -> Damage:
     quiet: Callable[[str], None] = lambda text: None  # noqa: E731 - the table reports it
     healed = heal(store, item.key, item.reason, quiet)
-    outcome = DROPPED.get(item.key.partition("/")[0], "set aside; the next run makes it anew")
+    outcome = DROPPED.get(item.key.partition("/")[0], "set aside; the next run rebuilds it")
     return Damage(item.kind, item.key, item.reason, "set aside, and made again from its copies" if healed else outcome)
 
 
@@ -121,7 +121,7 @@ def _how_made(store: Store, digest: str) -> str:
     for key in store.keys(f"producers/{digest}/"):
         action = read_or_copy(store, action_key(key.rpartition("/")[2].removesuffix(".json")), lambda text: None)
         if action:
-            return f"set aside; the next run makes it anew ({action['stage']} of {action['run_id']})"
+            return f"set aside; the next run rebuilds it ({action['stage']} of {action['run_id']})"
     return "set aside; no stage made it: bring it in again"
 
 

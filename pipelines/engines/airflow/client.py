@@ -131,13 +131,13 @@ class Client:
         try:
             return json.loads(text) if text else None
         except ValueError:
-            raise AirflowUnavailable(f"{self.account.url} answers, but is no Airflow ({path})") from None
+            raise AirflowUnavailable(f"{self.account.url} answers, but is not Airflow ({path})") from None
 
     def _complaint(self, error: urllib.error.HTTPError, path: str) -> PosttrainError:
         detail = _detail(error.read())
         where = f"Airflow at {self.account.url}"
         if error.code == 401:
-            return _Refused(f"{where} does not take user {self.account.user!r} with this password")
+            return _Refused(f"{where} rejects user {self.account.user!r} with this password")
         if error.code == 403:
             return InputError(f"{where}: user {self.account.user!r} may not do this ({detail})")
         if error.code == 404:

@@ -33,7 +33,7 @@ def form_of(recipe: Recipe) -> dict[str, Param]:
         type=["null", "array"],
         items={"type": "string", "pattern": "="},
         title="Other changes",
-        description="One a line, as for posttrain run --set: stages.rl.with.group_size=16",
+        description="One per line, as for posttrain run --set: stages.rl.with.group_size=16",
         section=MORE,
     )
     return fields

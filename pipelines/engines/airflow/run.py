@@ -75,7 +75,7 @@ class AirflowRun:
         if state == "failed":
             raise InputError(self._refusal())
         if state == "success" and self._store.get(run_key(self.run_id)) is None:
-            raise InputError(f"Airflow works on another store than {self._store.uri}: name that one with --store")
+            raise InputError(f"Airflow uses a different store from {self._store.uri}: pass that one with --store")
 
     def _refusal(self) -> str:
         task = f"{self._path}/taskInstances/{PLAN}"

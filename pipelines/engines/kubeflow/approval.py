@@ -19,7 +19,7 @@ POLL_SECONDS = 5.0
 def wait(run: StageRun, *, poll_seconds: float = POLL_SECONDS) -> bool:
     """Return whether the stage may run, once decided; a stage that does not run needs no approval."""
     if run.settled():
-        print("nobody need be asked: the stage does not run", flush=True)
+        print("no approval is needed: the stage does not run", flush=True)
         return True
     assert run.job is not None and run.job.approve is not None
     print(f"{run.job.approve.message}\nposttrain approve {run.run_id} {run.stage} --store {run.store.uri}", flush=True)

@@ -69,7 +69,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Begin a run.")
     parser.add_argument("--bundle", required=True, help="the recipe, as the compiler packed it")
     parser.add_argument("--kubeflow-run", required=True, help="id of Kubeflow's run")
-    parser.add_argument("--executor-input", required=True, help="what Kubeflow tells of the task, JSON")
+    parser.add_argument("--executor-input", required=True, help="what Kubeflow reports about the task, JSON")
     parser.add_argument("--run-id", required=True, help="file for the id of the run in the ledger")
     arguments = parser.parse_args()
     try:

@@ -41,7 +41,9 @@ class Cluster:
         """Return the cluster that this process is a pod of; raise InputError outside a pod."""
         host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT", "443")
         if not host or not (ACCOUNT / "token").is_file():
-            raise InputError("this is no pod with a service account: a stage on several nodes is started by one")
+            raise InputError(
+                "this is not a pod with a service account, and only such a pod can start a stage on several nodes"
+            )
         return cls(f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}", ACCOUNT)
 
     def create_jobset(self, manifest: Mapping[str, Any]) -> None:

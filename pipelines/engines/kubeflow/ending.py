@@ -65,7 +65,7 @@ def _record_deaths(store: Store, record: RunRecord, state: str, message: str) ->
         if name in record.stages or not all(before in record.stages for before in stage["after"]):
             continue
         said = f": {message}" if message else ""
-        text = f"its pod ended without a word, for lack of memory or of a node, or by a person's hand{said}"
+        text = f"its pod ended without a message: it ran out of memory, lost its node or was deleted{said}"
         record_death(store, record.run_id, name, text, text_lines())
 
 
@@ -74,7 +74,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="End a run.")
     parser.add_argument("--store", required=True)
     parser.add_argument("--kubeflow-run", required=True)
-    parser.add_argument("--executor-input", default="{}", help="what Kubeflow tells of the task, JSON")
+    parser.add_argument("--executor-input", default="{}", help="what Kubeflow reports about the task, JSON")
     arguments = parser.parse_args()
     try:
         told = ExecutorInput.parse(arguments.executor_input)

@@ -89,7 +89,7 @@ class StageRun:
             if os.environ.get(LINEAGE, "live") == "live":
                 deliver(self.store, self.run_id, tracking_uri(self.store), wait_seconds=DELIVERY_SECONDS)
         except PosttrainError as error:  # an unreachable tracking server fails no stage
-            print(f"lineage waits in the store: {error}", flush=True)
+            print(f"lineage stays in the store for now: {error}", flush=True)
         return run_address(self.store, base, self.run_id, self.stage, wait_seconds=0)
 
 
@@ -104,5 +104,5 @@ def stage_parser(description: str) -> argparse.ArgumentParser:
 
 def add_outputs(parser: argparse.ArgumentParser) -> None:
     """Add what tasks with outputs are told."""
-    parser.add_argument("--executor-input", default="{}", help="what Kubeflow tells of the task, JSON")
+    parser.add_argument("--executor-input", default="{}", help="what Kubeflow reports about the task, JSON")
     parser.add_argument("--pointer", nargs=2, action="append", default=[], metavar=("PORT", "FILE"))

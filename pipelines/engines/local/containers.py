@@ -51,7 +51,7 @@ class Containers:
             raise InputError(f"--containers needs {' or '.join(TOOLS)}; neither is installed")
         if "://" not in store and os.geteuid() == 0:
             raise InputError(
-                f"--containers: stages never run as root, and what root owns in {store} is closed to them; "
+                f"--containers: stages never run as root, and cannot read what root owns in {store}; "
                 "run posttrain as another user, or give it a bucket (--store s3://bucket/prefix)"
             )
         images = {kind: environ.get(variable) or f"posttrain-{kind}:latest" for kind, variable in IMAGES.items()}

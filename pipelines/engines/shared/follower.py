@@ -138,7 +138,7 @@ class Follower:
                 if deadline is None and self._waits():
                     return self._run_id, "waiting"
             if deadline is not None and time.monotonic() > deadline:
-                raise PosttrainError(f"the run was told to stop, and has not: {self._orchestrator.page}")
+                raise PosttrainError(f"the run was asked to stop, but has not: {self._orchestrator.page}")
             time.sleep(self._pause)
 
     def _look(self) -> Snapshot:
@@ -182,7 +182,7 @@ class Follower:
 
     def _error(self, run_id: str, stage: str) -> str:
         failure = self._store.get(failure_key(run_id, stage))
-        return failure["error"] if failure else f"its task failed; {self._orchestrator.name}'s log of it says more"
+        return failure["error"] if failure else f"its task failed; see its log in {self._orchestrator.name}"
 
     def _waits(self) -> bool:
         """Ask a person if one is here; return whether the run only waits for a person."""

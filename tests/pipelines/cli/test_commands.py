@@ -145,7 +145,7 @@ def test_a_person_decides(posttrain: Command) -> None:
 def test_a_stage_that_waits_for_nobody_cannot_be_approved(posttrain: Command) -> None:
     assert posttrain("run", RECIPE).returncode == 0
     done = posttrain("approve", "toy-run", "score")
-    assert (done.returncode, done.stderr.endswith("waits for nobody: it has no 'approve'\n")) == (2, True)
+    assert (done.returncode, done.stderr.endswith("needs no approval: it has no 'approve'\n")) == (2, True)
 
 
 def test_a_rejected_stage_is_shown_as_failed(posttrain: Command) -> None:
@@ -153,7 +153,7 @@ def test_a_rejected_stage_is_shown_as_failed(posttrain: Command) -> None:
     assert posttrain(*command).returncode == 3
     rejected = posttrain("approve", "toy-run", "score", "--reject")
     again = f"posttrain run {RECIPE} --set stages.score.approve=true --set factor=9 --new"
-    assert rejected.stdout.splitlines()[-1] == f"start anew with: {again}"
+    assert rejected.stdout.splitlines()[-1] == f"start over with: {again}"
     done = posttrain(*command)
     assert (done.returncode, "--new starts a run that asks again" in done.stdout) == (1, True)
     assert done.stdout.splitlines()[-1] == f"next    {again}", "the same command would fail in the same way"

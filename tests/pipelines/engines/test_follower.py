@@ -180,7 +180,7 @@ def test_what_the_first_task_refused_is_the_command_s_error(followed: Followed) 
 def test_a_run_that_is_written_to_another_store_is_said(followed: Followed, tmp_path: Path) -> None:
     other: Store = open_store(str(tmp_path / "other"))
     run = AirflowRun(followed.plan.jobs, other, followed.run._client, "dag", STARTED)
-    with pytest.raises(InputError, match="Airflow works on another store than"):
+    with pytest.raises(InputError, match="Airflow uses a different store from"):
         Follower(run, followed.plan, other, followed).follow()  # type: ignore[arg-type]
 
 

@@ -121,7 +121,7 @@ def test_what_is_registered_and_is_no_engine_is_told_with_its_package(command: C
     bare = {"PYTHONPATH": str(copy)}
     said = command("run", RECIPE, "--engine", "none", variables=bare).stderr
     assert said == (
-        "posttrain: engine 'none' (package posttrain-toy 1.0): posttrain_toy:TRAIN is no Engine of this name\n"
+        "posttrain: engine 'none' (package posttrain-toy 1.0): posttrain_toy:TRAIN is not an Engine of this name\n"
     )
     said = command("run", RECIPE, "--engine", "gone", variables=bare).stderr
     assert "engine 'gone' (registered by package posttrain-toy 1.0): cannot load posttrain_toy.nowhere:X" in said

@@ -125,7 +125,7 @@ def test_runs_are_listed_newest_first(store: Store) -> None:
 def test_wrong_run_names_say_what_was_probably_meant(store: Store) -> None:
     tell(store, "quick-1")
     tell(store, "quick-2")
-    with pytest.raises(InputError, match="means several: quick-1, quick-2"):
+    with pytest.raises(InputError, match="is ambiguous: quick-1, quick-2"):
         load_run(store, "quick")
     with pytest.raises(UnknownName, match="did you mean 'quick-1'"):
         load_run(store, "quik-1")

@@ -83,7 +83,7 @@ def test_each_damaged_thing_is_found_and_repaired_without_losing_a_byte(store, r
     assert {item.key for item in found.damage} == {weights.rpartition("/files")[0], metrics.rpartition("/")[0]}
     assert "sum.json has SHA-256" in str(found.damage)
     repaired = verify(store, repair=True)
-    makes = "set aside; the next run makes it anew ("  # the first stage may have made equal bytes
+    makes = "set aside; the next run rebuilds it ("  # the first stage may have made equal bytes
     assert [item.outcome for item in repaired.damage if not item.outcome.startswith(makes)] == []
     moved = [blob.key for blob in store.blobs.list("quarantine/") if blob.key.endswith(weights)]
     assert len(moved) == 1 and store.blobs.read(moved[0]) != bad

@@ -36,11 +36,11 @@ class Cell:
         raise NotImplementedError
 
     def end(self, started: Started) -> int | str:
-        """End the run and everything that it started; its wait status, or a text when it could not be confined."""
+        """End the run and all that it started; return its wait status, or a text if it could not be confined."""
         raise NotImplementedError
 
     def written(self, limits: dict[str, Any]) -> str:
-        """Return what a run has written too much of; nothing where the kernel bounds it."""
+        """Return which limit on writing a run exceeds; nothing where the kernel enforces it."""
         return ""
 
     def base(self) -> dict[str, int]:
@@ -60,5 +60,5 @@ def sizes(pid: int) -> dict[str, int]:
 
 
 def pipes(count: int) -> list[int]:
-    """Return reading and writing ends by turns."""
+    """Return the reading and writing ends of `count` pipes, in turn."""
     return [end for _ in range(count) for end in os.pipe()]

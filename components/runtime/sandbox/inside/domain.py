@@ -1,7 +1,7 @@
 """A run in a Landlock domain of its own, where namespaces are refused.
 
 Three processes, each in a domain below the one before it: the guard, which ends everything when our process or the
-server ends; the server; the run. A domain reaches by signals only itself and those below it, so a run reaches neither
+server ends; the server; the run. A process can signal only its own domain and those below it, so a run reaches neither
 server nor guard, and `kill(-1)` of the server reaches all that a run has started and nobody else. A kernel without
 such scopes (before 6.12) gets a filter that lets a run signal only itself, and the server looks for what it started.
 """
@@ -29,7 +29,7 @@ END_SECONDS = 2.0
 COUNT_SECONDS = 1.0
 OTHERS = 256
 """Processes and threads that the user may start elsewhere during a run: the kernel counts them together, and an honest
-program is not to fail for them. The watch counts those of the run alone."""
+program must not fail because of them. The watch counts those of the run alone."""
 MAX_ENTRIES = 4096
 
 
@@ -77,7 +77,7 @@ class Domains(Cell):
         return self._processes
 
     def end(self, started: Started) -> int | str:
-        """End all that the run started and empty the folder; NotEnded when that takes too long."""
+        """End all that the run started and empty the folder; raise NotEnded if that takes too long."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(started.pid, signal.SIGKILL)
         status = os.waitpid(started.pid, 0)[1]
@@ -114,10 +114,10 @@ class Domains(Cell):
 
 
 def guard(parent: int, scratch: str, channel: tuple[int, int], version: int) -> bool:
-    """Fork the server off and watch over it; returns in the server: whether signals are kept within domains.
+    """Fork the server and watch over it; in the server, return whether signals stay within domains.
 
-    The guard ends with `parent` or with the server, whichever is first, and takes along everything below
-    it and the scratch folder.
+    The guard ends with `parent` or with the server, whichever is first, and removes everything
+    below it and the scratch folder.
     """
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
     waited = {signal.SIGTERM, signal.SIGCHLD}
@@ -149,7 +149,7 @@ def guard(parent: int, scratch: str, channel: tuple[int, int], version: int) -> 
 
 
 def end_all(scoped: bool, deadline: float) -> None:
-    """End every process below this one and reap it; NotEnded when some are left at the deadline."""
+    """End every process below this one and reap it; raise NotEnded if some are left at the deadline."""
     while True:
         if scoped:
             with contextlib.suppress(ProcessLookupError):
@@ -169,7 +169,7 @@ def end_all(scoped: bool, deadline: float) -> None:
 
 
 def _enter_scope(version: int, parent: int) -> bool:
-    """Enter a domain whose signals stay in it; False where there is none. Believed only when seen to hold."""
+    """Enter a domain that signals cannot leave, and check that it holds; return False where there is none."""
     if version < landlock.FIRST_WITH_SCOPES:
         return False
     landlock.restrict_signals()

@@ -57,7 +57,7 @@ def empty(folder: str) -> None:
 
 
 def _empty_of_files(here: int) -> list[str]:
-    """Remove what is no folder; return the folders."""
+    """Remove everything but folders; return the folders."""
     folders = []
     for name in os.listdir(here):
         if stat.S_ISDIR(os.stat(name, dir_fd=here, follow_symlinks=False).st_mode):

@@ -17,7 +17,7 @@ EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 TRUNCATE = 1 << 14
 FILE_RIGHTS = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | 1 << 15
 MAKE_DEVICES = 1 << 6 | 1 << 11
-"""Character and block devices: nobody gets these."""
+"""Character and block devices: never allowed."""
 REMOVE = 1 << 4 | 1 << 5
 RIGHTS_OF_VERSION = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1, 5: (1 << 16) - 1}
 READ = EXECUTE | READ_FILE | READ_DIR
@@ -29,7 +29,7 @@ FIRST_WITH_SCOPES = 6
 
 @dataclass(frozen=True)
 class Domain:
-    """What stays possible: paths to read and execute, paths to write too, device files."""
+    """What remains allowed: paths to read and execute, paths to write too, device files."""
 
     readable: Iterable[str]
     writable: Iterable[str] = field(default=())

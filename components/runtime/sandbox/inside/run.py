@@ -36,7 +36,7 @@ def take_descriptors(answer: int, out: int) -> None:
 
 
 def set_limits(limits: dict[str, Any], base: dict[str, int], processes: int) -> None:
-    """Bound this process: `base` is what the server itself holds, `processes` what its user may run in all."""
+    """Bound this process: `base` is what the server itself holds, `processes` how many its user may have in all."""
     memory = int(limits["memory_bytes"])
     seconds = int(limits["seconds"]) + 2
     for what, bound in (
@@ -81,7 +81,7 @@ def be_reproducible() -> None:
 
 
 def lose_privileges(program: bytes) -> None:
-    """Give up capabilities, hide this process's memory from its own kind, and enter the filter of system calls."""
+    """Give up capabilities, hide this process's memory from other runs, and enter the filter of system calls."""
     kernel.drop_capabilities()
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
     kernel.install_filter(program)

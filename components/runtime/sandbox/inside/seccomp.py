@@ -1,7 +1,7 @@
 """The seccomp filter of a run: an allow list of system calls, some of them only with harmless arguments.
 
 Whatever is not on the list answers "not implemented", as on an older kernel, so that libraries fall back. Not on it:
-sockets (but connected stream pairs), namespaces, mounts, ptrace and reading or writing other processes' memory, key
+sockets (except connected stream pairs), namespaces, mounts, ptrace and reading or writing other processes' memory, key
 rings, BPF, io_uring, userfaultfd, performance events, System V memory, memory files, changes of users and clocks.
 """
 
@@ -58,7 +58,7 @@ def build_filter(machine: str, *, watches_files: bool, own_signals_of: int | Non
     """Return the program as bytes for the kernel.
 
     watches_files: refuse the changes that Landlock lets pass (where the root is not read-only anyway).
-    own_signals_of: a process that may signal nobody but itself (where nothing else keeps it from others).
+    own_signals_of: a process that may signal only itself (where nothing else keeps it from others).
     """
     place = 0 if machine == "x86_64" else 1
     numbers = {name: both[place] for name, both in NUMBERS.items() if both[place] is not None}

@@ -14,7 +14,7 @@ from components.runtime.sandbox.inside.cell import Cell, Started, sizes
 
 FIRST_LOOK_SECONDS, LOOK_SECONDS, MOST_SECONDS = 0.01, 0.02, 0.25
 SHARE = 10
-"""Looking takes at most a tenth of the time, so that many sandboxes on few cores leave them to the runs."""
+"""Checks take at most a tenth of the time, so that many sandboxes on few cores leave the cores to the runs."""
 CHUNK = 1 << 16
 KINDS = {run.VALUE: "value", run.RAISED: "raised", run.MEMORY: "memory", run.OUTPUT: "output"}
 
@@ -66,7 +66,7 @@ class Watch:
         return stopped
 
     def _follow(self) -> Outcome | None:
-        """Wait for the answer, the end or a limit; None for the first two."""
+        """Wait for the answer, the end or a limit; return None for the first two."""
         end = self._began + float(self._limits["seconds"])
         look = self._began + FIRST_LOOK_SECONDS
         while True:
@@ -90,7 +90,7 @@ class Watch:
                 return Outcome("output", f"it printed more than {self._most} bytes")
 
     def _take(self, descriptor: int) -> bool:
-        """Read what is there; True when the answer is whole, or can never be one."""
+        """Read what is available; return True once the answer is complete, or can never be valid."""
         into = self._answer if descriptor == self._started.answer else self._out
         most = self._most + (run.ANSWER_HEAD.size if into is self._answer else 0) + 1
         if self._drain(descriptor, into, most) == 0:

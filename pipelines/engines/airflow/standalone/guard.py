@@ -181,7 +181,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 def main() -> int:
     """Supervise the services that the command line names."""
-    parser = argparse.ArgumentParser(description="Keep the services of one's own Airflow.")
+    parser = argparse.ArgumentParser(description="Supervise the services of a local Airflow.")
     parser.add_argument("--airflow", required=True, metavar="PYTHON")
     parser.add_argument("--stages", required=True, metavar="PYTHON")
     parser.add_argument("--logs", required=True, type=Path)

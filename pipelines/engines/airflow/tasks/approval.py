@@ -35,7 +35,7 @@ class ApprovalTask(ApprovalOperator):
         """Continue if no answer is needed or one is recorded; else wait for an answer in Airflow."""
         run = StageRun(context, self.recipe, self.stage, self.log)
         if run.settled():
-            self.log.info("nobody need be asked: the stage does not run")
+            self.log.info("no approval is needed: the stage does not run")
             return None
         decision = decide(run.job, run.store, lambda job: None)
         if decision is Decision.WAITING:

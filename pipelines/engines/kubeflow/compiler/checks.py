@@ -24,7 +24,7 @@ def check(recipe: Recipe) -> None:
 def _circles(recipe: Recipe) -> list[str]:
     known = {stage.name for stage in recipe.stages}
     unknown = [
-        f"stage {stage.name!r} waits for {name!r}, which is no stage"
+        f"stage {stage.name!r} waits for {name!r}, which is not a stage"
         for stage in recipe.stages
         for name in stage.after
         if name not in known

@@ -28,7 +28,9 @@ def form_of(recipe: Recipe, store: str | None) -> Form:
     for parameter in recipe.parameters:
         name = identifier(parameter.name)
         if name in form or name in OWN:
-            raise InputError(f"parameter {parameter.name!r} would be called {name!r} in Kubeflow, as is another one")
+            raise InputError(
+                f"parameter {parameter.name!r} would be called {name!r} in Kubeflow, like another parameter"
+            )
         form[name] = (_type(parameter), parameter.value)
     form[SEED] = (int, recipe.seed)
     form[SET] = (list, [])

@@ -76,7 +76,7 @@ def local_file_refusals(recipe: Recipe) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for stage in recipe.stages:
         try:
-            reasons = [f"no pod sees {uri}" for uri in (*_local_inputs(stage), *local_files(stage))]
+            reasons = [f"pods cannot read {uri}" for uri in (*_local_inputs(stage), *local_files(stage))]
         except InputError as error:
             reasons = [str(error)]
         for reason in reasons:

@@ -117,7 +117,7 @@ class JobSet:
                     raise
             if deadline is not None and time.monotonic() > deadline:
                 self.delete()
-                return "Failed", f"it had {limit:g} s to run, hours to start, and has not ended"
+                return "Failed", f"it had {limit:g} s to run and hours to start, and has not ended"
             time.sleep(self._pause)
 
 

@@ -27,7 +27,9 @@ def _ending(pod: dict[str, Any]) -> tuple[str, str] | None:
         waiting = state.get("waiting", {})
         if status.get("phase") != "Pending":
             return None
-        detail = f"{waiting['reason']}: {waiting.get('message') or 'no message'}" if waiting else "it got no node"
+        detail = (
+            f"{waiting['reason']}: {waiting.get('message') or 'no message'}" if waiting else "it was assigned no node"
+        )
         return "~~", f"pod {name} did not start: {detail}"
     if last["exitCode"] == 0:
         return None

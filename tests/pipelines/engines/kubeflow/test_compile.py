@@ -136,11 +136,11 @@ def test_a_file_of_this_machine_is_refused(toys: None, tmp_path: Path) -> None:
         "name: own\nstages:\n  base: {uses: pretrain, with: {layers: 1}}\n"
         "  tuned: {uses: sft, in: {model: base.model, dataset: ./rows}}\n"
     )
-    with pytest.raises(InputError, match=r"no pod sees .*/rows: put it into a bucket.*\(stages: tuned\)"):
+    with pytest.raises(InputError, match=r"pods cannot read .*/rows: put it into a bucket.*\(stages: tuned\)"):
         compiled(tmp_path / "own.yaml")
 
 
-@pytest.mark.parametrize(("there", "said"), [(True, "no pod sees .*"), (False, "")])
+@pytest.mark.parametrize(("there", "said"), [(True, "pods cannot read .*"), (False, "")])
 def test_a_table_of_this_machine_is_refused(cluster: None, tmp_path: Path, there: bool, said: str) -> None:
     if there:
         (tmp_path / "rows.jsonl").write_text("{}\n")
@@ -164,7 +164,7 @@ def test_circles_names_and_counts_are_checked_before_kfp_sees_them(toys: None) -
         "in a circle: .*base": circle,
         "two tasks would be called 'posttrain-plan'": [replace(base, name="posttrain_plan")],
         "two tasks would be called 'a-b'": [replace(base, name="a-b"), replace(data, name="a_b")],
-        "waits for 'gone', which is no stage": [replace(base, after=["gone"])],
+        "waits for 'gone', which is not a stage": [replace(base, after=["gone"])],
         "-1 retries, expected 0 to 20": [replace(base, retry=retry)],
         "a timeout of 0 s": [replace(base, timeout_seconds=0)],
         "no stages are left": [],
@@ -176,7 +176,7 @@ def test_circles_names_and_counts_are_checked_before_kfp_sees_them(toys: None) -
 
 def test_parameters_whose_names_would_be_one_are_refused(toys: None, tmp_path: Path) -> None:
     (tmp_path / "twins.yaml").write_text("name: twins\nparams: {a-b: 1, a_b: 2}\nstages: {data: {uses: curate}}\n")
-    with pytest.raises(InputError, match="parameter 'a_b' would be called 'a_b' in Kubeflow, as is another one"):
+    with pytest.raises(InputError, match="parameter 'a_b' would be called 'a_b' in Kubeflow, like another parameter"):
         compiled(tmp_path / "twins.yaml")
 
 

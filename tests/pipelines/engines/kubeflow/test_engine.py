@@ -194,7 +194,7 @@ def test_a_run_that_does_not_stop_is_left_with_its_address(run: Followed, monkey
     run.served.running = ["base"]
 
     run.view.hook = run.interrupt
-    with pytest.raises(PosttrainError, match=r"told to stop, and has not: http://.*/#/runs/details/"):
+    with pytest.raises(PosttrainError, match=r"asked to stop, but has not: http://.*/#/runs/details/"):
         run.follower.follow()
 
 

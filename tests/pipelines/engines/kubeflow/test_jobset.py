@@ -223,5 +223,5 @@ def test_nothing_is_started_for_what_is_done(
 
 
 def test_outside_of_a_pod_it_says_so() -> None:
-    with pytest.raises(InputError, match="this is no pod with a service account"):
+    with pytest.raises(InputError, match="this is not a pod with a service account"):
         Cluster.inside({})
