@@ -43,6 +43,18 @@ class StageFailed(PosttrainError):
     """A stage ended without its outputs."""
 
 
+class OperatorFailed(StageFailed):
+    """An operator raised, or returned what its slot cannot use; the message names it with file and line.
+
+    `edit` is the file and line to edit if the same call fails again, whatever is tried: the code is the user's own.
+    `raised` is what the operator raised, if it did.
+    """
+
+    def __init__(self, message: str, *, edit: str | None = None, raised: BaseException | None = None) -> None:
+        self.edit, self.raised = edit, raised
+        super().__init__(message)
+
+
 class StoreUnavailable(PosttrainError):
     """The store could not be reached within its bounded retries."""
 

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler
 
 from components.contract.backends import Backend, Backends, given_backends
 from components.contract.endpoints import Endpoint
+from components.contract.operator_files.code import OperatorCode
 
 
 class _Frozen(BaseModel):
@@ -164,6 +165,8 @@ class Job(_Frozen):
     """Aliases that the registered version gets: candidate, champion, or a team's own."""
     endpoints: dict[str, Endpoint] = Field(default_factory=dict)
     """Declarations of the endpoints that `inputs` name as endpoint:<name>."""
+    code: list[OperatorCode] = Field(default_factory=list)
+    """The user's files with operators that `params` name, each by its digest."""
 
     @property
     def key_variables(self) -> list[str]:
@@ -171,9 +174,10 @@ class Job(_Frozen):
         return sorted({endpoint.key_env for endpoint in self.endpoints.values() if endpoint.key_env})
 
     @model_serializer(mode="wrap")
-    def _without_empty_endpoints(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out empty endpoints, so that jobs from before endpoints existed keep their form."""
+    def _without_empty(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out empty endpoints and code, so that jobs from before these existed keep their form."""
         plain: dict[str, Any] = dump(self)
-        if not self.endpoints:
-            plain.pop("endpoints", None)
+        for name in ("endpoints", "code"):
+            if not vars(self)[name]:
+                plain.pop(name, None)
         return plain

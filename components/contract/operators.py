@@ -1,7 +1,8 @@
 """How a recipe names an operator, and how the name becomes a call with a validated config.
 
 An operator is a function with a keyword-only `config` parameter annotated with a Params subclass. In a recipe it is
-written as its name, or as {name: ..., <config keys>}.
+written as its name, or as {name: ..., <config keys>}. One in a user's own file is named ./file.py:function; see
+components/contract/operator_files.
 
 A field of parameters or of a config that holds an operator declares its slot: `source: Annotated[OperatorSpec,
 SOURCE]`. An operator's imports are part of a stage's fingerprint; a module whose results depend on the version of an
@@ -18,11 +19,15 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError, model_serializer, model_validator
 
-from components.contract.errors import InputError, schema_problems
+from components.contract.errors import InputError, PosttrainError, schema_problems
+from components.contract.operator_files.names import plain_name
+from components.contract.operator_files.operator import FileOperator
 from components.contract.params import Params
 from components.contract.registry import operators, slot_named
 from components.contract.slots import EMPTY, Slot
 
+RAISED_BY = "raised_by_operator"
+"""Attribute of an exception: the Bound that raised it."""
 Keys = tuple[str | int, ...]
 """Path of keys and positions to a value in parameters."""
 
@@ -34,7 +39,7 @@ class OperatorRefused(InputError):
         self.name, self.config_type, self.error = name, config_type, error
         lines = schema_problems(error, whole=name)
         known = ", ".join(config_type.model_fields) or "none"
-        super().__init__(f"{slot} operator {name!r}: {lines} (parameters: {known})")
+        super().__init__(f"{slot} operator {plain_name(name)!r}: {lines} (parameters: {known})")
 
 
 class OperatorMisfit(InputError):
@@ -99,9 +104,10 @@ class OperatorSpec(BaseModel):
                 "Annotated[OperatorSpec, SLOT]"
             )
         function = operators(found).get(self.name)
-        config_type = config_of(function, f"{found.name} operator {self.name!r}")
+        owner = f"{found.name} operator {plain_name(self.name)!r}"
+        config_type = config_of(function, owner)
         if self.name != EMPTY and not issubclass(config_type, found.config):
-            raise InputError(f"{found.name} operator {self.name!r}: its config must be a {found.config.__name__}")
+            raise InputError(f"{owner}: its config must be a {found.config.__name__}")
         try:
             config = config_type.model_validate(self.settings)
         except ValidationError as error:
@@ -119,12 +125,34 @@ class Bound:
     config: Params
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the operator with its config."""
-        return partial(self.function, config=self.config)(*args, **kwargs)
+        """Call the operator with its config; an exception remembers which operator raised it."""
+        try:
+            return partial(self.function, config=self.config)(*args, **kwargs)
+        except PosttrainError:
+            raise
+        except Exception as error:
+            if not hasattr(error, RAISED_BY):  # the innermost of nested operators
+                setattr(error, RAISED_BY, self)
+            raise
+
+    @property
+    def file(self) -> FileOperator | None:
+        """Return the function in a user's file that it is, if any."""
+        return self.function if isinstance(self.function, FileOperator) else None
+
+    @property
+    def shown(self) -> str:
+        """Return its name for people: file and function, or the registered name."""
+        return self.file.shown if self.file else self.name
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """Return the modules where the operator is registered, is defined and has its config."""
+        """Return the modules where the operator is registered, is defined and has its config.
+
+        Of an operator in a file, they are posttrain's own that call it.
+        """
+        if self.file:
+            return (self.file.target.partition(":")[0],)
         registered = operators(self.slot).entry(self.name).target.partition(":")[0]
         made = (self.function, inspect.unwrap(self.function), type(self.config))
         defined = [module for part in made if isinstance(module := getattr(part, "__module__", None), str)]
@@ -141,7 +169,7 @@ def with_used(bounds: Iterable[Bound]) -> Iterator[Bound]:
             continue
         seen.append(bound)
         yield bound
-        queue += operators_of(bound.config, f"{bound.slot} operator {bound.name!r}")
+        queue += operators_of(bound.config, f"{bound.slot} operator {bound.shown!r}")
 
 
 def operators_of(config: BaseModel, owner: str) -> list[Bound]:

@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from components.contract.errors import InputError, UnknownName
-from components.contract.names import Registry
+from components.contract.names import Entry, Registry
+from components.contract.operator_files.names import travel_name, written_name
+from components.contract.operator_files.operator import FileOperator
 from components.contract.slots import EMPTY, Slot, operators_in
 
 COMPONENT_GROUP = "posttrain.components"
@@ -54,7 +56,7 @@ def slots() -> dict[str, Slot]:
     return found
 
 
-def operators(slot: Slot | str) -> Registry:
+def operators(slot: Slot | str) -> OperatorRegistry:
     """Return the registry of the operators that fill `slot`: the modules of its package, and entry points.
 
     A slot that this tree does not declare must be given as a Slot, not by name. Raises UnknownName for an unknown name.
@@ -70,14 +72,41 @@ def slot_named(name: str) -> Slot:
 
 
 class OperatorRegistry(Registry):
-    """The operators of one slot."""
+    """The operators of one slot: the registered ones, and functions in users' files by their content."""
 
     def __init__(self, slot: Slot) -> None:
         super().__init__(f"{slot.name} operator")
         self.slot = slot
+        self._from_files: dict[str, FileOperator] = {}
+
+    def from_file(self, name: str) -> FileOperator | None:
+        """Return the operator that `file.py:function@digest` names; None for any other name.
+
+        Raises InputError if this process cannot get the file, or if the function does not fit the slot.
+        """
+        found = travel_name(name)
+        if found is None:
+            return None
+        if name not in self._from_files:
+            self._from_files[name] = FileOperator(self.slot, found)
+        return self._from_files[name]
+
+    def entry(self, name: str) -> Entry:
+        """Return target and origin of `name`; raise UnknownName with near misses."""
+        operator = self.from_file(name)
+        return super().entry(name) if operator is None else Entry(operator.target, operator.shown)
+
+    def get(self, name: str) -> Any:
+        """Return the operator of that name; raise UnknownName, or InputError when it cannot be loaded."""
+        return self.from_file(name) or super().get(name)
+
+    def __contains__(self, name: object) -> bool:
+        return super().__contains__(name) or (isinstance(name, str) and travel_name(name) is not None)
 
     def hint(self, name: str) -> str:
         """Return which other slots of the same package have an operator of this name: one of them may be meant."""
+        if written_name(name):
+            return "a file is named in a recipe, as ./file.py:function, and read with it"
         room = self.slot.package.rpartition(".")[0]
         beside = [slot for slot in slots().values() if slot.package.rpartition(".")[0] == room]
         others = [f"{slot}" for slot in beside if name != EMPTY and name in operators(slot)]
@@ -85,7 +114,7 @@ class OperatorRegistry(Registry):
 
 
 @cache
-def _operators_of(slot: Slot) -> Registry:
+def _operators_of(slot: Slot) -> OperatorRegistry:
     registry = OperatorRegistry(slot)
     for name in operators_in(slot.package):
         module = f"{slot.package}.{name}"

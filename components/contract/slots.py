@@ -7,6 +7,7 @@ recipe checks, fingerprints, `posttrain operators` and the documentation's table
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,6 +26,18 @@ EMPTY = "none"
 
 
 @dataclass(frozen=True, kw_only=True)
+class Plain:
+    """A simple signature for functions in users' files, beside the operators' own."""
+
+    call: str
+    """Its arguments, all given by name, and what it returns."""
+    takes: str
+    """The argument by which it is recognised."""
+    adapter: str
+    """Lazy "module:function" target: takes the file's operator and returns a function with the slot's own signature."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Slot:
     """A kind of operator: its name, the package that holds its operators, and what they may do."""
 
@@ -36,6 +49,8 @@ class Slot:
     """One line for help pages and tables: what its operators decide."""
     call: str = ""
     """What its functions take besides `config`, and what they return."""
+    plain: Plain | None = None
+    """What a function in a user's file may take instead."""
     many: bool = False
     """Whether it holds a list of operators, in order."""
     config: type[Params] = Params
@@ -52,6 +67,20 @@ class Slot:
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Return the names of the arguments that `call` declares."""
+        inside, _, _ = self.call.partition(") ->")
+        try:
+            tree = ast.parse(f"def operator{inside}): ...")
+        except SyntaxError as error:
+            raise InputError(
+                f"slot {self.name!r}: its call {self.call!r} does not begin with (name: Type, ...)"
+            ) from error
+        function = tree.body[0]
+        assert isinstance(function, ast.FunctionDef)
+        return tuple(argument.arg for argument in function.args.args)
 
     def place(self, given: Any) -> Any:
         """Return an operator, or a tuple of them, bound to this slot."""

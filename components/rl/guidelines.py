@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from components.contract.display import Role
+from components.contract.operator_files.names import plain_name
 from components.contract.operators import OperatorSpec
 from components.rl.operators.objectives.ppo_clip import PPOClipConfig
 from components.rl.params import RLParams
@@ -30,7 +31,7 @@ def guidelines(params: RLParams, makers: Mapping[str, Sequence[Role]]) -> Iterat
 def _lines(params: RLParams, slots: SlotSpecs, makers: Mapping[str, Sequence[Role]]) -> Iterator[str]:
     made_by = set(makers.get("model", ()))
     filters = {spec.name for spec in slots.filters}
-    graded = [spec.name for spec in slots.rewards if spec.name != "verifier"]
+    graded = [plain_name(spec.name) for spec in slots.rewards if spec.name != "verifier"]
     if graded and "dynamic_sampling" not in filters and any(a.name == "group_mean_std" for a in slots.advantages):
         yield (
             f"group_mean_std blows up groups that differ only in {', '.join(graded)}; group_mean_batch_std or "

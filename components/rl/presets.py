@@ -15,6 +15,7 @@ import yaml
 from pydantic import Field, ValidationError, field_validator
 
 from components.contract.errors import InputError, UnknownName, schema_problems
+from components.contract.operator_files.placing import placed
 from components.contract.operators import OperatorSpec
 from components.contract.params import Params
 from components.contract.registry import Folder, registered_folders
@@ -94,7 +95,7 @@ def load_preset(slug: str) -> Preset:
     """Return the method of that name; raise UnknownName with near misses, or InputError naming a malformed file."""
     path = preset_path(slug)
     try:
-        preset = Preset.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+        preset = Preset.model_validate(placed(yaml.safe_load(path.read_text(encoding="utf-8")), path.parent))
     except ValidationError as error:
         problems = schema_problems(error)
         raise InputError(f"rl method {slug!r} ({path}): {problems}") from error

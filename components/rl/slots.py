@@ -16,7 +16,7 @@ from typing import Annotated, Generic, TypeVar, get_type_hints
 from pydantic import ConfigDict
 
 from components.contract.operators import Bound, OperatorSpec
-from components.contract.slots import EMPTY, Slot
+from components.contract.slots import EMPTY, Plain, Slot
 from components.rl.configs import CriticConfig, ObjectiveConfig, RegularizerConfig, RewardConfig, SlotConfig
 from components.rl.flow import check_flow
 
@@ -51,6 +51,11 @@ REWARD = Slot(
     package=f"{OPERATORS}.rewards",
     summary="What a response is worth: the sum of these",
     call="(batch: Batch, context) -> Tensor [S]; rewards are summed",
+    plain=Plain(
+        call="(completions, prompts, **columns) -> a list with a number for each completion",
+        takes="completions",
+        adapter="components.rl.batch.completions:adapt",
+    ),
     many=True,
     config=RewardConfig,
 )

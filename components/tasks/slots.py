@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from components.contract.slots import Slot
+from components.contract.slots import Plain, Slot
 
 SOURCE = Slot(
     name="source",
@@ -15,6 +15,11 @@ VERIFIER = Slot(
     package=f"{__package__}.verifiers",
     summary="Whether a response is right",
     call="(item: Item, response: str) -> Verdict",
+    plain=Plain(
+        call="(response, answer, **columns) -> True, False or a number from 0 to 1",
+        takes="response",
+        adapter="components.tasks.plain_verifier:adapt",
+    ),
 )
 DEMONSTRATOR = Slot(
     name="demonstrator",

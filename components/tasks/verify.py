@@ -15,6 +15,9 @@ import json
 from collections.abc import Callable, Iterable
 from functools import cache
 
+from components.contract.errors import OperatorFailed
+from components.contract.operator_files.loading import place_of
+from components.contract.operator_files.names import plain_name
 from components.contract.operators import Bound, OperatorSpec
 from components.runtime.sandbox import NoSandbox, Reply, Status
 from components.tasks.item import Item
@@ -37,8 +40,9 @@ def verify(item: Item, response: str) -> Verdict:
 def verify_all(pairs: Iterable[tuple[Item, str]]) -> list[Verdict]:
     """Judge many (item, response) pairs, in order. Requests to the sandbox are batched, which is faster.
 
-    Any error inside a verifier becomes the verdict FAILED with the reason as its detail. Raises only NoSandbox,
-    before the sandbox judges anything, if one is needed and this machine has none.
+    Any error inside a verifier becomes the verdict FAILED with the reason as its detail. Raises NoSandbox, before the
+    sandbox judges anything, if one is needed and this machine has none, and OperatorFailed for a verifier that returns
+    no verdict, or that cannot judge an item's own answer.
     """
     verdicts: list[Verdict] = []
     block: list[tuple[Item, str]] = []
@@ -87,13 +91,18 @@ def _conclude(request: Request, reply: Reply) -> Verdict | Request:
 def _guarded(item: Item, judge: Callable[[], Verdict | Request]) -> Verdict | Request:
     """Return what `judge` returns, or the verdict FAILED if it raises."""
     try:
-        return judge()
-    except NoSandbox:
+        result = judge()
+        if isinstance(result, Verdict | Request):
+            return result
+        raise OperatorFailed(f"verifier {plain_name(item.verifier)} returned {result!r:.60}, expected a Verdict")
+    except (NoSandbox, OperatorFailed):
         raise
     except BrokenItem as error:
         return failed(f"broken item: {error}")
     except Exception as error:  # third-party scorers may raise anything: this boundary turns it into an outcome
-        return failed(f"verifier {item.verifier!r}: {type(error).__name__}: {error}")
+        place = place_of(error)
+        reason = f"{type(error).__name__}: {error}{f' ({place})' if place else ''}"
+        return failed(f"verifier {plain_name(item.verifier)!r}: {reason}")
 
 
 @cache

@@ -17,6 +17,7 @@ from components.runtime.closure.walk import Closures
 from components.runtime.inputs.choice import Choice, State, choose
 from components.runtime.inputs.inputs import uri_digest, uri_verifiers
 from components.runtime.ledger.fingerprint import Fingerprint, fingerprint
+from components.runtime.ledger.operator_code import use_code
 from components.runtime.ledger.records import action_key, is_stored
 from pipelines.plan.history import History, differences
 from pipelines.plan.plan import Plan
@@ -80,6 +81,7 @@ def forecast(plan: Plan, store: Store) -> tuple[StageForecast, ...]:
 
 class _Forecaster:
     def __init__(self, plan: Plan, store: Store) -> None:
+        use_code(store)
         self._plan = plan
         self._store = store
         self._stages = {stage.name: stage for stage in plan.recipe.stages}

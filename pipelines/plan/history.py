@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from components.contract.artifacts import canonical_json
 from components.contract.errors import CorruptArtifact
+from components.contract.operator_files.names import travel_name, without_digests
 from components.runtime.ledger.records import action_key, stage_key
 from components.runtime.ledger.sequence import in_order
 
@@ -141,8 +142,18 @@ def _changes(name: str, before: Any, now: Any) -> Iterator[str]:
             yield from _changes(f"{name}.{key}" if name else str(key), (before or {}).get(key), (now or {}).get(key))
     elif isinstance(before, list) and isinstance(now, list):
         yield from _list_changes(name, before, now)
+    elif edited := _edited(before, now):
+        yield f"{name}: {edited}"
     else:
         yield f"{name}: {_short(before)} -> {_short(now)}"
+
+
+def _edited(before: Any, now: Any) -> str | None:
+    """Return in words that an operator's file was edited, if that is what differs."""
+    old, new = (travel_name(value) if isinstance(value, str) else None for value in (before, now))
+    if old is None or new is None or (old.file, old.function) != (new.file, new.function):
+        return None
+    return f"{old.file}:{old.function} or what it imports was edited ({old.digest[:8]} -> {new.digest[:8]})"
 
 
 def _list_changes(name: str, before: list[Any], now: list[Any]) -> Iterator[str]:
@@ -161,5 +172,5 @@ def _list_changes(name: str, before: list[Any], now: list[Any]) -> Iterator[str]
 
 
 def _short(value: Any) -> str:
-    text = str(value)
+    text = without_digests(str(value))
     return text if len(text) <= MAX_VALUE else f"{text[: MAX_VALUE - 3]}..."

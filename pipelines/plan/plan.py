@@ -25,8 +25,11 @@ class Plan:
 
     @property
     def digest(self) -> str:
-        """Return the SHA-256 hex of all jobs without run and store: equal plans request the same work."""
-        plain = [job.model_dump(mode="json", exclude={"run_id", "store"}) for job in self.jobs]
+        """Return the SHA-256 hex of all jobs without run and store: equal plans request the same work.
+
+        The operators' files are in it by the digests in their names.
+        """
+        plain = [job.model_dump(mode="json", exclude={"run_id", "store", "code"}) for job in self.jobs]
         return hashlib.sha256(canonical_json(plain)).hexdigest()
 
     def stage(self, name: str) -> Stage:
@@ -69,6 +72,7 @@ def stage_job(stage: Stage, recipe: Recipe, store: str, run_id: str) -> Job:
         register_as=stage.register_as,
         register_aliases=stage.register_aliases,
         endpoints=stage_endpoints(stage, recipe),
+        code=stage.code,
     )
 
 

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from components.contract.component import Component
 from components.contract.errors import InputError, UnknownName
 from components.contract.job import InputRef
+from components.contract.operator_files.code import OperatorCode
 from components.contract.params import Params
 from components.contract.registry import components
 from pipelines.language.nodes import UNKNOWN, Node, mapping
@@ -20,6 +21,7 @@ from pipelines.language.references import Resolver
 from pipelines.language.wording import add_schema_errors
 from pipelines.recipe.grammar import DEFAULT_KEYS, StageWords
 from pipelines.recipe.layers import merge
+from pipelines.recipe.operator_files import OperatorFiles, codes_in
 from pipelines.recipe.operators import anchor_paths, check_operators
 from pipelines.recipe.pools import Pool
 from pipelines.recipe.unroll import Cell
@@ -42,6 +44,8 @@ class StageDraft:
     """Stages that must end first, and the location that requires it."""
     conditions: set[str] = field(default_factory=set)
     """Stages whose metrics `when` looks at."""
+    code: list[OperatorCode] = field(default_factory=list)
+    """The users' files with operators that `params` name."""
     included: bool = True
     """False if a condition known before the run leaves the stage out."""
 
@@ -54,6 +58,7 @@ class StageReader:
         defaults: Node | None,
         pools: Mapping[str, Pool],
         folders: Mapping[str, Path],
+        files: OperatorFiles,
         resolver: Resolver,
         problems: Problems,
     ) -> None:
@@ -61,6 +66,7 @@ class StageReader:
         self._defaults = defaults
         self._pools = pools
         self._folders = folders
+        self._files = files
         self._resolver = resolver
         self._problems = problems
 
@@ -154,9 +160,11 @@ class StageReader:
         if not isinstance(node.value, dict):
             self._problems.add(node.mark, f"{what[:-1]}: got {shown(node.plain())}, expected 'parameter: value' lines")
             return node
+        node = self._files.place(node)
         absent = [key for key, child in node.value.items() if child.holds_unknown()]
         node = _without(node, *absent)
         draft.params = node.plain()
+        draft.code = list({code.digest: code for code in codes_in(draft.params)}.values())
         try:
             draft.config = schema.model_validate(draft.params)
         except ValidationError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +29,20 @@ class Written:
 
 
 def check_operators(config: BaseModel, node: Node, what: str, problems: Problems) -> list[Written]:
-    """Note unknown names and invalid settings of all operators in validated parameters; return the valid operators."""
+    """Note unknown names and invalid settings of all operators in validated parameters, and of those that they use.
+
+    Returns the valid operators.
+    """
     right = []
     for path, spec, registry in _operators(config):
         if (place := node.find(path)) is None:
             continue  # a default of the schema
-        schema = _check(spec, registry, place, f"{what}{'.'.join(map(str, path))}.", problems)
+        inside = f"{what}{'.'.join(map(str, path))}."
+        schema = _check(spec, registry, place, inside, problems)
         if schema is not None:
             right.append(Written(path, place, schema))
+            used = check_operators(schema.model_validate(spec.settings), place, inside, problems)
+            right += [replace(one, path=(*path, *one.path)) for one in used]
     return right
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from components.contract.artifacts import hash_parts
 from components.contract.endpoints import Endpoint
+from components.contract.operator_files.code import OperatorCode
 from pipelines.language.document import Document
 from pipelines.language.find import find_recipe
 from pipelines.language.nodes import Node
@@ -22,6 +23,7 @@ from pipelines.recipe.graph import leave_out, refuse_cycles
 from pipelines.recipe.hallmark import Hallmark, read_hallmark
 from pipelines.recipe.head import read_head
 from pipelines.recipe.layers import apply_overrides, merge_layers, override_text, read_layers
+from pipelines.recipe.operator_files import OperatorFiles
 from pipelines.recipe.parameters import Parameter, describe_parameters, read_parameters
 from pipelines.recipe.pools import Pool, load_pools
 from pipelines.recipe.stage import LeftOut, Stage, in_order, stage_of
@@ -55,6 +57,8 @@ class Recipe:
     """Aliases of registered models, as "model@alias"; Airflow starts the recipe when one of them moves."""
     endpoints: Mapping[str, Endpoint] = field(default_factory=dict, repr=False)
     """Endpoints that its stages name."""
+    files: OperatorFiles | None = field(default=None, repr=False)
+    """The operator files that its stages name."""
 
     @property
     def params(self) -> dict[str, Any]:
@@ -68,8 +72,9 @@ class Recipe:
 
     @property
     def digest(self) -> str:
-        """Return the SHA-256 hex of all the recipe's files and of its overrides."""
-        return hash_parts(*(document.text for document in self.documents), *self.overrides)
+        """Return the SHA-256 hex of all the recipe's files, with its operators' files, and of its overrides."""
+        codes = sorted({code.digest for stage in self.stages for code in stage.code})
+        return hash_parts(*(document.text for document in self.documents), *self.overrides, *codes)
 
 
 def load_recipe(
@@ -79,12 +84,14 @@ def load_recipe(
     seed: int | None = None,
     pools: Mapping[str, Pool] | None = None,
     endpoints: Mapping[str, Endpoint] | None = None,
+    carried: Mapping[str, OperatorCode] | None = None,
     whole: bool = False,
 ) -> Recipe:
     """Return the recipe with "key=value" overrides applied, unrolled and checked.
 
     Raises InputError when it is not found, and RecipeErrors with all of its problems. `pools` and `endpoints`
-    are those of infra/pools.yaml unless given. With `whole`, stages that `when` leaves out before the run are kept, for
+    are those of infra/pools.yaml unless given; operator files are read where they are named unless `carried` has them,
+    by path as written. With `whole`, stages that `when` leaves out before the run are kept, for
     an engine whose graph must hold every stage that any parameters can request.
     """
     if seed is not None:
@@ -96,7 +103,9 @@ def load_recipe(
     root = apply_overrides(merged, overrides, problems)
     known = Endpoints(load_endpoints if endpoints is None else lambda: endpoints, problems)
     pools = load_pools() if pools is None else pools
-    recipe = _Reader(documents, root, tuple(overrides), pools, known, problems).read(whole)
+    folders = {document.label: document.path.parent for document in documents}
+    files = OperatorFiles(folders, problems, carried)
+    recipe = _Reader(documents, root, tuple(overrides), pools, known, files, problems).read(whole)
     return replace(recipe, system=system)
 
 
@@ -110,8 +119,10 @@ class _Reader:
         overrides: tuple[str, ...],
         pools: Mapping[str, Pool],
         endpoints: Endpoints,
+        files: OperatorFiles,
         problems: Problems,
     ) -> None:
+        self._files = files
         self._documents = documents
         self._root = root
         self._overrides = overrides
@@ -148,12 +159,14 @@ class _Reader:
             hallmark=hallmark,
             triggered_by=head.triggered_by,
             endpoints=self._endpoints.named,
+            files=self._files,
         )
 
     def _drafts(self, cells: Iterable[Cell], groups: Iterable[Group]) -> tuple[dict[str, StageDraft], Connector]:
         folders = {document.label: document.path.parent for document in self._documents}
         connector = Connector(self._resolver, self._problems, folders)
-        reader = StageReader(self._root.child("defaults"), self._pools, folders, self._resolver, self._problems)
+        defaults = self._root.child("defaults")
+        reader = StageReader(defaults, self._pools, folders, self._files, self._resolver, self._problems)
         drafts = {cell.name: reader.read(cell) for cell in cells}
         connector.outputs = {d.cell.template.path: list(d.component.outputs) for d in drafts.values() if d.component}
         wiring = Wiring(drafts, connector, self._endpoints, self._problems)

@@ -11,6 +11,7 @@ from typing import Any
 from components.contract.backends import Backends
 from components.contract.component import Component
 from components.contract.job import Approval, Expectation, InputRef, Retry
+from components.contract.operator_files.code import OperatorCode
 from components.contract.params import Params
 from pipelines.language.problems import Mark
 from pipelines.recipe.draft import StageDraft
@@ -50,6 +51,8 @@ class Stage:
     register_aliases: list[str]
     summary: str
     mark: Mark
+    code: list[OperatorCode]
+    """The users' files with operators that `params` name."""
 
     @property
     def title(self) -> str:
@@ -103,6 +106,7 @@ def stage_of(draft: StageDraft, left_out: Mapping[str, str]) -> Stage:
         register_aliases=words.registration.aliases if words.registration else ["candidate"],
         summary=words.summary,
         mark=draft.node.where,
+        code=draft.code,
     )
 
 

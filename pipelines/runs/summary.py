@@ -64,6 +64,12 @@ def next_steps(store: Store, result: RunResult) -> list[str]:
     if any(decision and not decision["approved"] for decision in decisions.values()):
         return [f"{entry['command']}{store_option(store)} --new"]
     causes = {name: failure.get("cause") for name, failure in failures.items()}
+    if edits := {name: failure["edit"] for name, failure in failures.items() if failure.get("edit")}:
+        return [
+            f"edit {place}; then the same command runs {name} from its start, and reuses the stages that do not use "
+            "this file"
+            for name, place in edits.items()
+        ]
     if result.refused or Cause.REFUSED in causes.values():
         return ["mend the recipe or its data; then the same command goes on from here"]
     if again := [name for name, cause in causes.items() if cause == Cause.REPEATED]:

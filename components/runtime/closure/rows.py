@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from components.contract.artifacts import ArtifactType
+from components.contract.operator_files.names import travel_name
 from components.contract.registry import operators
 
 HOLDS_ROWS = (ArtifactType.DATASET, ArtifactType.ROLLOUTS)
 MAX_VERIFIERS = 100
-MAX_NAME = 100
+MAX_NAME = 200
 
 
 def named_verifiers(place: Path) -> list[str] | None:
@@ -35,7 +36,8 @@ def named_verifiers(place: Path) -> list[str] | None:
     except (OSError, ValueError, RecursionError):
         return None
     known = set(operators("verifier").names())
-    nested = {text for written in settings for text in _strings(json.loads(written)) if text in known}
+    texts = {text for written in settings for text in _strings(json.loads(written))}
+    nested = {text for text in texts if text in known or travel_name(text)}
     found |= nested
     return sorted(found) if files and all(len(name) <= MAX_NAME for name in found) else None
 

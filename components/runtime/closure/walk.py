@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from components.contract.errors import InputError
+from components.contract.operator_files.code import OperatorCode
 from components.runtime.closure.locate import OURS, Finder, ModulePlace, Own, package_version, packages_of
 from components.runtime.closure.source import DECLARATION, Source, file_digest, parse_source, read_source
 
@@ -50,6 +51,26 @@ class Closures:
         if (root, fields_of) not in self._done:
             self._done[root, fields_of] = self._walk(root, owner, fields_of)
         return self._done[root, fields_of]
+
+    def of_file(self, code: OperatorCode) -> Code:
+        """Return what a user's file brings into a closure: modules that are no libraries, and declared packages.
+
+        Its own text is not part of it: a digest of that is in the operator's name.
+        """
+        found = Code()
+        for file, text in code.files.items():
+            source = parse_source(
+                text.encode("utf-8", "surrogatepass"), file.removesuffix(".py"), False, code.shown(file)
+            )
+            found.packages |= {name: package_version(name) or NOT_INSTALLED for name in source.packages}
+            for name in source.names:
+                top = name.partition(".")[0]
+                if f"{top}.py" in code.files or is_wall(name) or not self._own.follows(name, file):
+                    continue
+                place = self._finder.place(name)
+                if place is not None and not place.trouble and not (place.is_package and place.path is None):
+                    found.add(self.of(name, f"operator file {code.shown()}"))
+        return found
 
     def counts(self, module: str, root: str) -> bool:
         """Return whether a module that `root` may import is part of its closure rather than a library."""

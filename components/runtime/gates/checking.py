@@ -40,7 +40,8 @@ def check_rows(port: str, folder: Path, kind: str, expectations: list[Expectatio
         _write(report, results)
         return results
     table = to_table(rows, {name for check in asked for name in _columns(check)})
-    checks = _runnable([*default_suite(kind, set(table.columns)), *asked], table)
+    verifiers = table["verifier"] if "verifier" in table.columns else ()
+    checks = _runnable([*default_suite(kind, set(table.columns), verifiers), *asked], table)
     outcome = _validate(port, kind, checks, table)
     entries = _entries(checks, outcome)
     failed = [entry for entry in entries if not entry["success"]]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from components.contract.operator_files.names import travel_name
 from components.contract.registry import operators
 
 MAX_PROMPT_CHARS = 200_000
@@ -28,16 +30,25 @@ class GateCheck:
     """A further column that its row condition reads."""
 
 
-def default_suite(kind: str, columns: set[str]) -> list[GateCheck]:
+def default_suite(kind: str, columns: set[str], verifiers: Iterable[object] = ()) -> list[GateCheck]:
     """Return the checks for rows of `kind` with these columns; a kind without its own suite only needs rows.
 
-    A missing required column fails only its existence check.
+    `verifiers` are those of the rows: names of functions in users' files are not registered. A missing required column
+    fails only its existence check.
     """
     required, conditions = _SUITES.get(kind, _rows)()
+    if in_files := sorted({name for name in verifiers if isinstance(name, str) and travel_name(name)}):
+        conditions = [_with_verifiers(check, in_files) for check in conditions]
     return [
         *(_check("expect_column_to_exist", name) for name in required),
         *(check for check in conditions if {check.kwargs.get("column"), check.reads} - {None} <= columns),
     ]
+
+
+def _with_verifiers(check: GateCheck, names: list[str]) -> GateCheck:
+    if check.kwargs.get("column") != "verifier" or "value_set" not in check.kwargs:
+        return check
+    return replace(check, kwargs={**check.kwargs, "value_set": [*check.kwargs["value_set"], *names]})
 
 
 def _prompts() -> tuple[list[str], list[GateCheck]]:

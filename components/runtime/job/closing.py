@@ -14,6 +14,7 @@ from components.contract.errors import (
     CorruptArtifact,
     GateFailed,
     InputError,
+    OperatorFailed,
     PosttrainError,
     StageFailed,
     StoreUnavailable,
@@ -141,6 +142,7 @@ class Closing:
             "fingerprint": mark,
             "error": message,
             "cause": Cause.OUTSIDE if died else self._cause(error, message, mark),
+            **({"edit": error.edit} if isinstance(error, OperatorFailed) and error.edit else {}),
             "metrics": dict(metrics or {}),
             "time": time.time(),
         }
@@ -151,9 +153,13 @@ class Closing:
 
     def _cause(self, error: Exception, message: str, mark: str | None) -> Cause:
         """Return the cause of the failure, which decides whether a retry may help."""
+        if isinstance(error, OperatorFailed) and error.edit:
+            return Cause.CODE
         if isinstance(error, InputError | GateFailed):
             return Cause.REFUSED
         about_a_path = isinstance(error, FileNotFoundError | FileExistsError | IsADirectoryError | NotADirectoryError)
+        if isinstance(error, OperatorFailed) and error.raised is not None:
+            error = error.raised if isinstance(error.raised, Exception) else error
         if isinstance(error, OSError | MemoryError | StoreUnavailable | CorruptArtifact) and not about_a_path:
             return Cause.OUTSIDE
         before: dict[str, Any] | None = None

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from components.contract.artifacts import canonical_json
 from components.contract.component import Component
-from components.contract.errors import InputError, PosttrainError, StageFailed, schema_problems
+from components.contract.errors import InputError, OperatorFailed, PosttrainError, StageFailed, schema_problems
 from components.contract.job import Job
 from components.contract.params import Params
 from components.contract.registry import components
@@ -24,12 +24,14 @@ from components.runtime.gates import GateProcess
 from components.runtime.inputs.resolve import Resolved, Upstream
 from components.runtime.job.closing import Closing, one_line
 from components.runtime.job.gating import Written, needs_data_gates, pass_data_gates, pass_metric_gates
+from components.runtime.job.operator_failure import by_stage, failure_of, raised_by
 from components.runtime.job.progress import Progress, Sink
 from components.runtime.job.ranks import leading
 from components.runtime.job.scratch import scratch_folder
 from components.runtime.job.shortage import is_out_of_memory, means_shortage, what_to_turn
 from components.runtime.job.stage import RunningStage
 from components.runtime.ledger.fingerprint import Fingerprint, fingerprint
+from components.runtime.ledger.operator_code import keep_code, use_code
 from components.runtime.ledger.records import action_key, can_be_used, expectations, stage_key
 from components.runtime.lineage.heal import read_or_heal
 from components.runtime.lineage.spool import Spool
@@ -41,12 +43,17 @@ LOCK_WAIT_SECONDS = 7 * 24 * 3600.0
 class Launch:
     """One job's pass through the eight steps."""
 
-    def __init__(self, job: Job, sink: Sink, *, store: Store | None = None, gates_here: bool = False) -> None:
+    def __init__(
+        self, job: Job, sink: Sink, *, store: Store | None = None, gates_here: bool = False, log: str = ""
+    ) -> None:
+        """`log` says where the stage's output goes, if this process knows."""
+        self.log = log
         self.job = job
         self.store = store or open_store(job.store)
         self.progress = Progress(job.stage, sink)
         self.spool = Spool(self.store, job.run_id)
         self.closing = Closing(job, self.store, self.spool, self.progress)
+        use_code(self.store, job.code)
         self.gates_here = gates_here  # the gates' library is already imported, so no worker needs to import it
         self.component: Component = components().get(job.component)
         self.params = _parameters(self.component, job)
@@ -136,6 +143,7 @@ class Launch:
 
     def _execute(self, mark: Fingerprint, digests: Resolved) -> dict[str, Any]:
         inputs = self.upstream.fetch(digests, self._warn)
+        keep_code(self.store, self.job.code)  # rows that the stage writes may name it
         self.spool.stage_started(self.job, mark, inputs)
         with scratch_folder(self.store, mark.digest) as scratch:
             stage = RunningStage(
@@ -193,7 +201,7 @@ class Launch:
                 function(stage)
         except Exception as error:
             if not is_out_of_memory(error):
-                raise
+                raise self._named(error) from error
             told = str(error) if isinstance(error, PosttrainError) else f"stage {self.job.stage!r}: {one_line(error)}"
             turn = self._what_to_turn(digests, f"{type(error).__name__}: {error}")
             raise StageFailed(f"{told}; {turn}") from error
@@ -202,6 +210,14 @@ class Launch:
         missing = [port for port, info in self.component.outputs.items() if not info.optional]
         if missing := [port for port in missing if port not in stage.written()]:
             raise StageFailed(f"stage {self.job.stage!r}: {self.component.name} wrote no {', '.join(missing)}")
+
+    def _named(self, error: Exception) -> Exception:
+        """Return an operator's error by its name and line, another error as it is."""
+        if isinstance(error, OperatorFailed):
+            return by_stage(self.job.stage, error, self.log)
+        if isinstance(error, PosttrainError) or not (bound := raised_by(error)):
+            return error
+        return by_stage(self.job.stage, failure_of(bound, error), self.log)
 
     def _what_to_turn(self, digests: Resolved, said: str) -> str:
         return what_to_turn(self.job, self.component, self.params, self.store, digests, said)

@@ -21,7 +21,7 @@ from pathlib import Path
 from threading import Timer
 from typing import Any
 
-from components.contract.errors import GateFailed, InputError, PosttrainError
+from components.contract.errors import GateFailed, InputError, OperatorFailed, PosttrainError
 from components.contract.job import Job
 from components.runtime.gates.process import GATE_LIBRARY
 from components.runtime.job.job_file import read_job
@@ -41,8 +41,11 @@ REFUSED = 2
 """A retry cannot help: bad input, or a gate that failed."""
 
 
-def execute(job: Job, sink: Sink) -> int:
-    """Run one job and return the process's exit code; a stage's traceback goes to stderr, which is its log."""
+def execute(job: Job, sink: Sink, *, log: str = "") -> int:
+    """Run one job and return the process's exit code; a stage's traceback goes to stderr, which is its log.
+
+    `log` says where that is, for messages.
+    """
     _limit_threads(job.resources.threads)
     place = RankPlace.of_environment()
     try:
@@ -50,7 +53,11 @@ def execute(job: Job, sink: Sink) -> int:
         if place is not None and place.rank:
             return follow(job, place)
         with writing_below(top_of(job.store)), releasing(job, place):
-            Launch(job, sink, gates_here=GATE_LIBRARY in sys.modules).run()
+            Launch(job, sink, gates_here=GATE_LIBRARY in sys.modules, log=log).run()
+    except OperatorFailed as error:
+        traceback.print_exception(error.raised or error)
+        print(f"posttrain: {error}", file=sys.stderr)
+        return REFUSED if error.edit else FAILED
     except (InputError, GateFailed) as error:
         print(f"posttrain: {error}", file=sys.stderr)
         return REFUSED
@@ -77,7 +84,7 @@ def run_forked(job_json: str, events: Connection, log: str, environment: dict[st
             events.send_bytes(json.dumps(event).encode())
 
         Progress(job.stage, sink).send(READY)
-        code = execute(job, sink)
+        code = execute(job, sink, log=log)
     events.close()
     sys.exit(code)
 

@@ -31,6 +31,7 @@ from components.runtime.inputs.resolve import Upstream
 from components.runtime.job.following import FollowingStage
 from components.runtime.job.progress import Progress
 from components.runtime.job.rendezvous import OWN, RankPlace, Rendezvous
+from components.runtime.ledger.operator_code import use_code
 from components.runtime.store import open_store
 from components.runtime.system.ends import cause_of_end
 
@@ -218,6 +219,7 @@ def _take_part(job: Job, component: Component, order: dict[str, Any], rendezvous
     import importlib
 
     store = open_store(job.store)
+    use_code(store, job.code)
     if rendezvous.place.local_rank:
         rendezvous.wait_for_node()
     resolved = {port: [(digest, source) for digest, source in found] for port, found in order["inputs"].items()}

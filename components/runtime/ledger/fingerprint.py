@@ -4,8 +4,8 @@ It covers the component's name, its resolved parameters, the chosen operators wi
 inputs, the seed, backends other than the defaults, and the code that does the work:
 
 - the modules of `run` and of the parameters class, with everything they import, at any depth;
-- those of the chosen operators and of the operators that these use; those of the verifiers that the rows of the inputs
-  name (of all verifiers, if the rows are not known);
+- those of the chosen operators and of the operators that these use, a user's file by the digest in its name; those of
+  the verifiers that the rows of the inputs name (of all verifiers, if the rows are not known);
 - the versions of installed packages that any of these modules lists in VERSIONED_PACKAGES.
 
 Comments, docstrings and layout do not count, nor do the fields of the parameters class, whose values are covered
@@ -112,11 +112,15 @@ class _Work:
         registry = operators("verifier")
         for name in registry.names() if names is None else [name for name in names if name in registry]:
             self._add_module(registry.entry(name).target.partition(":")[0], f"verifier operator {name!r}")
+            if operator := registry.from_file(name):
+                self.code.add(self._closures.of_file(operator.code))
 
     def _add_operator(self, bound: Bound) -> None:
         registered, *others = bound.modules
         for module in [registered, *(other for other in others if self._closures.counts(other, registered))]:
             self._add_module(module, f"{bound.slot} operator {bound.name!r}")
+        if bound.file:  # its name has the digest of its content
+            self.code.add(self._closures.of_file(bound.file.code))
         for path in bound.config.local_files():
             self._add_data(path)
         self.operators.append(

@@ -23,6 +23,8 @@ class Cause(StrEnum):
     """Bad input, or a failed gate."""
     REPEATED = "repeated"
     """It raised the same error again, from the same inputs, parameters and code."""
+    CODE = "code"
+    """An operator in the user's own file raised an error of logic, or returned what its slot cannot use."""
     RAISED = "raised"
     """It raised an error for the first time."""
     OUTSIDE = "outside"

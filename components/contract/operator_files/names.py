@@ -1,0 +1,80 @@
+"""Names of operators that lie in files: as written in a recipe, and as they travel.
+
+A recipe writes `./my_reward.py:brevity`. Where the recipe is read, this becomes `my_reward.py:brevity@<digest>`: the
+digest is that of the file and of the modules beside it that it imports, so the name means the same code everywhere.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from components.contract.errors import InputError
+
+MAX_NAME = 60
+"""Characters of a file's name, and of a function's."""
+SHOWN_DIGITS = 12
+_WRITTEN = re.compile(r"(?P<path>[^\0\n]*\.py):(?P<function>[^\s:@/.]+)")
+_TRAVELS = re.compile(
+    r"(?P<file>[A-Za-z0-9_][\w.-]*\.py):(?P<function>[A-Za-z_]\w*)@(?P<digest>[0-9a-f]{64})", re.ASCII
+)
+_FILE = re.compile(r"[A-Za-z0-9_][\w.-]*\.py", re.ASCII)
+_LONG = re.compile(rf"(\.py:\w+@[0-9a-f]{{{SHOWN_DIGITS}}})[0-9a-f]{{{64 - SHOWN_DIGITS}}}")
+
+
+@dataclass(frozen=True)
+class WrittenName:
+    """A function in a file, as a person writes it."""
+
+    path: str
+    function: str
+
+
+@dataclass(frozen=True)
+class TravelName:
+    """A function in a file, by the file's content."""
+
+    file: str
+    function: str
+    digest: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.function}@{self.digest}"
+
+
+def written_name(text: str) -> WrittenName | None:
+    """Return the parts of `path/to/file.py:function`; None for any other text. The path is not checked."""
+    match = _WRITTEN.fullmatch(text)
+    return WrittenName(match["path"], match["function"]) if match else None
+
+
+def travel_name(text: str) -> TravelName | None:
+    """Return the parts of `file.py:function@digest`; None for any other text."""
+    match = _TRAVELS.fullmatch(text) if len(text) < 200 else None
+    return TravelName(match["file"], match["function"], match["digest"]) if match else None
+
+
+def check_file_name(name: str) -> None:
+    """Raise InputError unless a file's name can travel: letters, digits, '_', '-' and '.', ending in .py."""
+    if not _FILE.fullmatch(name) or len(name) > MAX_NAME:
+        raise InputError(
+            f"{name!r}: an operator's file has a name of letters, digits, '_', '-' and '.', of at most {MAX_NAME} "
+            "characters, that ends in .py"
+        )
+
+
+def check_function_name(name: str) -> None:
+    """Raise InputError unless `name` can be a function's: an ASCII identifier of bounded length."""
+    if not (name.isidentifier() and name.isascii()) or len(name) > MAX_NAME:
+        raise InputError(f"{name!r} is not the name of a function")
+
+
+def without_digests(text: str) -> str:
+    """Return a text for people, in which operators from files have the first digits of their digest only."""
+    return _LONG.sub(r"\1", text)
+
+
+def plain_name(name: str) -> str:
+    """Return an operator's name for people: `file.py:function` without its digest, any other name as it is."""
+    found = travel_name(name)
+    return f"{found.file}:{found.function}" if found else name

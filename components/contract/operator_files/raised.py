@@ -1,0 +1,39 @@
+"""Exceptions of operators, in one line for people: the operator, what it raised, and in which line."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from components.contract.operator_files.loading import place_of
+
+MAX_CHARS = 300
+
+
+def in_words(error: BaseException) -> str:
+    """Return an exception's type and text in one line of bounded length, without control characters."""
+    text = " ".join("".join(char if char.isprintable() else " " for char in str(error)).split()) or "no message"
+    return f"{type(error).__name__}: {text if len(text) <= MAX_CHARS else text[:MAX_CHARS] + '...'}"
+
+
+def fails_again(error: BaseException) -> bool:
+    """Return whether the same code, called again with the same arguments, surely raises this again.
+
+    That holds for Python's own errors of logic; not for what the machine, a service or a library said.
+    """
+    outside = OSError | MemoryError | RuntimeError | SystemError
+    return type(error).__module__ == "builtins" and not isinstance(error, outside)
+
+
+def place_in(function: Callable[..., Any], error: BaseException) -> str | None:
+    """Return file and line of the innermost frame of an exception in the module of a function."""
+    if place := place_of(error):
+        return place
+    file = getattr(getattr(inspect.unwrap(function), "__code__", None), "co_filename", None)
+    found, trace = None, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == file:
+            found = f"{file}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return found

@@ -1,0 +1,72 @@
+"""Verifiers in users' files: `def check(response, answer, **columns) -> bool | float`.
+
+It runs in the stage's own process: it is the user's code, as an import is. What the response holds is data to it; a
+verifier that would run a response as code asks the sandbox (components/tasks/verifiers/README.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from components.contract.errors import PosttrainError
+from components.contract.messages import transcript
+from components.contract.operator_files.operator import FileOperator
+from components.contract.params import Params
+from components.tasks.item import Item
+from components.tasks.verdict import MAX_DETAIL_CHARS, RIGHT, Verdict, wrong
+
+SETTINGS = "settings"
+
+
+def adapt(operator: FileOperator) -> Callable[..., Verdict]:
+    """Return a verifier function of a user's file as a verifier operator."""
+
+    def verifier(item: Item, response: str, *, config: Params) -> Verdict:
+        """Judge a response. One on which the function raises is wrong if the function can judge the item's answer."""
+        try:
+            returned = operator.call_by_name(columns(item, response))
+        except PosttrainError:
+            raise
+        except Exception as error:
+            return _broken(operator, item, error)
+        return as_verdict(operator, returned)
+
+    return verifier
+
+
+def columns(item: Item, response: str) -> dict[str, Any]:
+    """Return what a verifier function may take by name: the response, the prompt, and the row's columns."""
+    own: Mapping[str, Any] = {name: value for name, value in item.data.items() if name != SETTINGS}
+    prompt = transcript(item.messages) if item.messages else item.prompt
+    return {**own, "id": item.id, "domain": item.domain, "prompt": prompt, "answer": item.answer, "response": response}
+
+
+def as_verdict(operator: FileOperator, returned: Any) -> Verdict:
+    """Return the verdict that a value means: true or 1 is right, false or 0 wrong, between them partial credit.
+
+    Raises OperatorFailed for anything but a boolean, a number from 0 to 1, or a Verdict.
+    """
+    if isinstance(returned, Verdict):
+        return returned
+    value = returned.tolist() if hasattr(returned, "tolist") else returned  # a number of numpy or torch
+    if not isinstance(value, bool | int | float):
+        raise operator.failed(f"returned {value!r:.60}, expected True, False or a number from 0 to 1")
+    if not (math.isfinite(value) and 0 <= value <= 1):
+        raise operator.failed(f"returned {value}, expected True, False or a number from 0 to 1")
+    if value == 1:
+        return RIGHT
+    return wrong("", graded=float(value)) if value else wrong("")
+
+
+def _broken(operator: FileOperator, item: Item, error: Exception) -> Verdict:
+    """Return WRONG if the item's own answer can be judged; else raise the error, which is the function's or the row's.
+
+    A response must not drop out of the count by breaking its judge.
+    """
+    try:
+        as_verdict(operator, operator.call_by_name(columns(item, item.answer)))
+    except Exception:
+        raise operator.raised(error, "on a response, and on the item's own answer too") from error
+    return wrong(f"{operator.shown} raised {type(error).__name__} on it: {error}"[:MAX_DETAIL_CHARS])
