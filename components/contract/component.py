@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from components.contract.alarms import Alarm, check_alarms
 from components.contract.artifacts import ArtifactType
 from components.contract.backends import Backend
 from components.contract.display import Results, Role, Section
@@ -65,6 +66,8 @@ class Component:
     """How its measurements appear in the table at the end of a run."""
     report: tuple[Section, ...] = ()
     """Its sections in a run's report."""
+    alarms: tuple[Alarm, ...] = ()
+    """Signs in its history that a training has gone wrong, the likeliest cause first."""
     sources: Callable[[Any], Iterable[Bound | str | Path]] | None = None
     """Given validated parameters, names what else the result depends on: the chosen operators (and the operators they
     use, at any depth), further modules (str) and data files (Path). They join the fingerprint, so that editing an
@@ -94,3 +97,4 @@ class Component:
         undocumented = [name for name, info in self.params.model_fields.items() if not info.description]
         if undocumented:
             raise InputError(f"component {self.name!r}: parameters without a docstring: {', '.join(undocumented)}")
+        check_alarms(self.name, self.alarms)

@@ -39,6 +39,10 @@ class GateFailed(PosttrainError):
     """A stage's output did not meet a data gate or a metric gate."""
 
 
+class StoppedByAlarm(GateFailed):
+    """An alarm ended its stage, as `on_alarm: stop` asks for."""
+
+
 class StageFailed(PosttrainError):
     """A stage ended without its outputs."""
 
@@ -53,6 +57,10 @@ class OperatorFailed(StageFailed):
     def __init__(self, message: str, *, edit: str | None = None, raised: BaseException | None = None) -> None:
         self.edit, self.raised = edit, raised
         super().__init__(message)
+
+
+class NotFiniteError(StageFailed):
+    """A training's loss or gradient became infinite or not a number."""
 
 
 class StoreUnavailable(PosttrainError):

@@ -7,9 +7,12 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from components.contract.alarms import OnAlarm
 from components.contract.backends import Backend, Backends, given_backends
 from components.contract.endpoints import Endpoint
 from components.contract.operator_files.code import OperatorCode
+
+LATER_FIELDS = ("endpoints", "code", "on_alarm", "alarms", "written")
 
 
 class _Frozen(BaseModel):
@@ -167,6 +170,12 @@ class Job(_Frozen):
     """Declarations of the endpoints that `inputs` name as endpoint:<name>."""
     code: list[OperatorCode] = Field(default_factory=list)
     """The user's files with operators that `params` name, each by its digest."""
+    on_alarm: OnAlarm = "warn"
+    """What an alarm does while the stage runs: it is shown, or it ends the stage."""
+    alarms: dict[str, float | None] = Field(default_factory=dict)
+    """Alarm -> the bound that replaces the component's; None turns it off."""
+    written: dict[str, str] = Field(default_factory=dict)
+    """Dotted path of a parameter -> its name in the recipe, for what alarms say."""
 
     @property
     def key_variables(self) -> list[str]:
@@ -174,10 +183,10 @@ class Job(_Frozen):
         return sorted({endpoint.key_env for endpoint in self.endpoints.values() if endpoint.key_env})
 
     @model_serializer(mode="wrap")
-    def _without_empty(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out empty endpoints and code, so that jobs from before these existed keep their form."""
+    def _without_later_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out the defaults of later fields, so that jobs from before these existed keep their form."""
         plain: dict[str, Any] = dump(self)
-        for name in ("endpoints", "code"):
-            if not vars(self)[name]:
+        for name in LATER_FIELDS:
+            if getattr(self, name) == Job.model_fields[name].get_default(call_default_factory=True):
                 plain.pop(name, None)
         return plain

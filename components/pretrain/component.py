@@ -7,6 +7,7 @@ from components.contract.component import Component, Port
 from components.contract.display import Role
 from components.modeling.estimates.supervised_memory import supervised_memory
 from components.modeling.models.model_sizes import ModelSizes
+from components.modeling.supervised.alarms import SUPERVISED_ALARMS
 from components.modeling.supervised.curves import SUPERVISED_CURVES
 from components.pretrain.params import PretrainParams
 
@@ -43,5 +44,6 @@ COMPONENT = Component(
         "vocab_size": "Tokens of the vocabulary",
     },
     role=Role.PRETRAINING,
+    alarms=SUPERVISED_ALARMS,
     report=(SUPERVISED_CURVES,),
 )

@@ -7,6 +7,7 @@ from components.contract.component import Component, Port
 from components.contract.display import Role
 from components.modeling.estimates.supervised_memory import supervised_memory
 from components.modeling.models.model_sizes import ModelSizes
+from components.modeling.supervised.alarms import SUPERVISED_ALARMS
 from components.modeling.supervised.curves import SUPERVISED_CURVES
 from components.replay.params import ReplayParams
 
@@ -48,6 +49,7 @@ COMPONENT = Component(
         "drop_<domain>": "Measured forgetting: pass@1 before minus after",
     },
     role=Role.TRAINING,
+    alarms=SUPERVISED_ALARMS,
     report=(SUPERVISED_CURVES,),
     verifies=lambda _: ("datasets", "rollouts"),
 )

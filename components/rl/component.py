@@ -11,6 +11,7 @@ from components.contract.further import FURTHER, asked_ports, further_ports
 from components.contract.operators import Bound
 from components.modeling.estimates.further_memory import further_needs
 from components.modeling.models.model_sizes import ModelSizes
+from components.rl.alarms import RL_ALARMS
 from components.rl.memory import rl_memory
 from components.rl.params import RLParams
 from components.rl.presets import bind
@@ -74,6 +75,7 @@ COMPONENT = Component(
         "num_failed": "failed verifications in all",
     },
     role=Role.TRAINING,
+    alarms=RL_ALARMS,
     report=(
         Curves(
             title="Training",

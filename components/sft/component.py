@@ -7,6 +7,7 @@ from components.contract.component import Component, Port
 from components.contract.display import Role
 from components.modeling.estimates.supervised_memory import supervised_memory
 from components.modeling.models.model_sizes import ModelSizes
+from components.modeling.supervised.alarms import SUPERVISED_ALARMS
 from components.modeling.supervised.curves import SUPERVISED_CURVES
 from components.sft.params import SftParams
 
@@ -41,5 +42,6 @@ COMPONENT = Component(
         "num_overlong": "Demonstrations left out because they exceed max_tokens",
     },
     role=Role.TRAINING,
+    alarms=SUPERVISED_ALARMS,
     report=(SUPERVISED_CURVES,),
 )

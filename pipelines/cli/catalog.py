@@ -57,6 +57,9 @@ def component_json(component: Component, origin: str) -> dict[str, Any]:
         },
         "params": component.params.model_json_schema(),
         "metrics": dict(component.metrics),
+        "alarms": {
+            alarm.name: {"bound": alarm.bound, "rows": alarm.rows, "reason": alarm.reason} for alarm in component.alarms
+        },
     }
 
 
@@ -140,6 +143,10 @@ def _print_component(component: Component) -> None:
     if component.metrics:
         print()
         print_table(["metric", "what it is"], [list(item) for item in component.metrics.items()], title="metrics")
+    if component.alarms:
+        print()
+        rows = [[alarm.name, f"{alarm.bound:g}", str(alarm.rows), alarm.reason] for alarm in component.alarms]
+        print_table(["alarm", "bound", "rows", "why this bound"], rows, title="alarms")
 
 
 def _print_fields(title: str, model: type[BaseModel]) -> None:

@@ -48,6 +48,13 @@ def print_rich(renderable: Any) -> None:
     Console(width=None if sys.stdout.isatty() else PIPED_WIDTH).print(renderable)
 
 
+def print_styled(text: str, style: str) -> None:
+    """Print a line in a style, plainly when piped; nothing in it is markup."""
+    from rich.console import Console
+
+    Console(highlight=False, soft_wrap=True).print(text, style=style, markup=False)
+
+
 def _draw(headers: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> None:
     from rich import box
     from rich.console import Console

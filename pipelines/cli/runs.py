@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from components.contract.errors import InputError
 from pipelines.cli.damage import damage_lines
-from pipelines.cli.output import print_json, print_rich, print_table, seconds_text
+from pipelines.cli.output import print_json, print_rich, print_styled, print_table, seconds_text
 from pipelines.cli.stopping import terminate_like_interrupt
 from pipelines.cli.stores import run_of, store_of
+from pipelines.runs.alarms import ending_lines
 from pipelines.runs.headlines import in_order
 
 MAX_LISTED_RUNS = 20
@@ -149,8 +151,11 @@ def show(arguments: argparse.Namespace) -> int:
     for stage in shown["stages"]:
         if stage["reason"]:
             print(f"\n{stage['name']} was skipped: {stage['reason']}")
+    print_alarms(record.alarms)
     for name, failure in record.failures.items():
         print(f"\n{name} failed: {failure['error']}")
+        for port, output in record.kept.get(name, {}).items():
+            print(f"kept of it: {port} {output['digest'][:DIGEST_LENGTH]}")
     for name, text in record.damaged.items():
         print(f"\n{name or 'the run'}: its record cannot be read: {text}")
     for line in damaged:
@@ -158,6 +163,16 @@ def show(arguments: argparse.Namespace) -> int:
     if command := record.entry.get("command"):
         print(f"\nreproduce: {command}")
     return int(bool(record.damaged or damaged))
+
+
+def print_alarms(alarms: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+    """Print the alarms of each stage, red in a terminal."""
+    for stage, raised in alarms.items():
+        for wrong, helps in ending_lines(stage, raised):
+            print()
+            print_styled(wrong, "red")
+            if helps:
+                print(helps)
 
 
 def _metrics(metrics: dict[str, float]) -> str:

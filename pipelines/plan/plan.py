@@ -25,11 +25,11 @@ class Plan:
 
     @property
     def digest(self) -> str:
-        """Return the SHA-256 hex of all jobs without run and store: equal plans request the same work.
+        """Return the SHA-256 hex of all jobs without run, store and names: equal plans request the same work.
 
         The operators' files are in it by the digests in their names.
         """
-        plain = [job.model_dump(mode="json", exclude={"run_id", "store", "code"}) for job in self.jobs]
+        plain = [job.model_dump(mode="json", exclude={"run_id", "store", "code", "written"}) for job in self.jobs]
         return hashlib.sha256(canonical_json(plain)).hexdigest()
 
     def stage(self, name: str) -> Stage:
@@ -73,6 +73,9 @@ def stage_job(stage: Stage, recipe: Recipe, store: str, run_id: str) -> Job:
         register_aliases=stage.register_aliases,
         endpoints=stage_endpoints(stage, recipe),
         code=stage.code,
+        on_alarm=stage.on_alarm,
+        alarms=stage.alarms,
+        written=stage.written,
     )
 
 

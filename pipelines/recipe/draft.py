@@ -19,6 +19,7 @@ from pipelines.language.nodes import UNKNOWN, Node, mapping
 from pipelines.language.problems import Mark, Problems, shown
 from pipelines.language.references import Resolver
 from pipelines.language.wording import add_schema_errors
+from pipelines.recipe.alarms import check_alarms, written_names
 from pipelines.recipe.grammar import DEFAULT_KEYS, StageWords
 from pipelines.recipe.layers import merge
 from pipelines.recipe.operator_files import OperatorFiles, codes_in
@@ -46,6 +47,8 @@ class StageDraft:
     """Stages whose metrics `when` looks at."""
     code: list[OperatorCode] = field(default_factory=list)
     """The users' files with operators that `params` name."""
+    written: dict[str, str] = field(default_factory=dict)
+    """Dotted path of a parameter that alarms mention -> its name for --set."""
     included: bool = True
     """False if a condition known before the run leaves the stage out."""
 
@@ -78,6 +81,9 @@ class StageReader:
         if draft.component is not None:
             node = self._params(draft, draft.component, defaults)
             self._check_optimizer(draft, node)
+            path = cell.template.path
+            check_alarms(path, draft.node, draft.words.alarms, draft.component, self._problems)
+            draft.written = written_names(path, node, draft.component)
         return draft
 
     def _component(self, node: Node) -> Component | None:

@@ -6,17 +6,19 @@ checked on its own is declared here.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from components.contract.alarms import OnAlarm
 from components.contract.backends import Backends
 
 _HEAD_KEYS = ("name", "summary", "seed", "params", "defaults", "extends", "matrix")
 RECIPE_KEYS = (*_HEAD_KEYS, "stages", "hallmark", "system", "triggered_by")
 GROUP_KEYS = ("repeat", "carry", "stages", "yield", "matrix", "summary")
-DEFAULT_KEYS = ("pool", "backend", "retries", "backoff", "timeout", "with")
+DEFAULT_KEYS = ("pool", "backend", "retries", "backoff", "timeout", "on_alarm", "with")
 RESERVED = ("params", "matrix", "round", "seed", "carry", "and", "or", "not", "true", "false", "null", "none", "in")
 """Names reserved in references and expressions, so no stage may have them."""
 
@@ -91,6 +93,15 @@ def trigger(value: Any) -> str:
     return text
 
 
+def _alarm_bound(value: Any) -> float | None:
+    if value == "off":
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError("expected a number, or off")
+    return float(value)
+
+
+Bound = Annotated[float | None, BeforeValidator(_alarm_bound)]
 Seconds = Annotated[float, BeforeValidator(_seconds)]
 Timeout = Annotated[float, BeforeValidator(_seconds), AfterValidator(_positive)]
 Seed = Annotated[int, Field(strict=True, ge=0, le=MAX_SEED)]
@@ -145,6 +156,10 @@ class StageWords(_Words):
         default=None, alias="register"
     )
     summary: str = Field(default="", max_length=MAX_SUMMARY_LENGTH)
+    on_alarm: OnAlarm = "warn"
+    """Whether an alarm is shown, or ends the stage."""
+    alarms: dict[str, Bound] = Field(default_factory=dict)
+    """Bounds that replace those of the component's alarms; `off` turns one off."""
 
 
 STAGE_KEYS = ("uses", "in", "with", "matrix", *(info.alias or name for name, info in StageWords.model_fields.items()))

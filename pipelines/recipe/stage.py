@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from typing import Any
 
+from components.contract.alarms import OnAlarm
 from components.contract.backends import Backends
 from components.contract.component import Component
 from components.contract.job import Approval, Expectation, InputRef, Retry
@@ -49,6 +50,11 @@ class Stage:
     group: str | None
     register_as: str | None
     register_aliases: list[str]
+    on_alarm: OnAlarm
+    alarms: dict[str, float | None]
+    """Bounds that replace those of the component's alarms; None turns one off."""
+    written: dict[str, str]
+    """Dotted path of a parameter that alarms mention -> its name for --set."""
     summary: str
     mark: Mark
     code: list[OperatorCode]
@@ -104,6 +110,9 @@ def stage_of(draft: StageDraft, left_out: Mapping[str, str]) -> Stage:
         group=cell.template.path if labels else None,
         register_as=words.registration.name if words.registration else None,
         register_aliases=words.registration.aliases if words.registration else ["candidate"],
+        on_alarm=words.on_alarm,
+        alarms=words.alarms,
+        written=draft.written,
         summary=words.summary,
         mark=draft.node.where,
         code=draft.code,

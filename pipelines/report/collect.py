@@ -13,7 +13,7 @@ from components.contract.artifacts import ArtifactType
 from components.contract.component import Component
 from components.contract.errors import CorruptArtifact, InputError, PosttrainError
 from components.contract.registry import components
-from components.runtime.ledger.records import end_key, failure_key, run_key, stage_key
+from components.runtime.ledger.records import alarms_key, end_key, failure_key, run_key, stage_key
 from components.runtime.lineage.heal import read_or_copy
 from components.runtime.store import Store
 
@@ -33,6 +33,8 @@ class Stage:
     entry: dict[str, Any] | None
     error: str | None = None
     files: dict[str, Path] = field(default_factory=dict)
+    alarms: list[dict[str, Any]] = field(default_factory=list)
+    """Alarms that it raised, in their order."""
     unreadable: list[str] = field(default_factory=list)
     """Damaged or missing parts of the stage, one line each: its record, or an output."""
 
@@ -123,7 +125,8 @@ def collect(store: Store, run_id: str) -> RunData:
         failure = None
         if entry is None and not unreadable:
             failure = _readable(unreadable, "its failure", store.get, failure_key(run_id, name))
-        outputs = entry["outputs"] if entry else {}
+        raised = _readable(unreadable, "its alarms", store.get, alarms_key(run_id, name)) or {"alarms": [], "kept": {}}
+        outputs = entry["outputs"] if entry else raised["kept"]
         wanted = _wanted(planned["component"])
         digests = {port: item["digest"] for port, item in outputs.items() if item["type"] in FETCHED or port in wanted}
         files = {port: _readable(unreadable, f"output {port}", store.fetch, digest) for port, digest in digests.items()}
@@ -136,6 +139,7 @@ def collect(store: Store, run_id: str) -> RunData:
                 after=planned["after"],
                 entry=entry,
                 error=failure["error"] if failure else None,
+                alarms=raised["alarms"],
                 files={port: path for port, path in files.items() if path},
                 unreadable=unreadable,
             )

@@ -44,6 +44,7 @@ def render_page(data: RunData) -> str:
     run, end = data.run, data.end or {"status": "running", "seconds": 0.0, "ended": ""}
     tables = result_tables(data)
     sections = [
+        work.alarms(data),
         *result_sections(tables),
         work.graph(data),
         *declared_sections(data, tables),

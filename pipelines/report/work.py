@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from components.contract.artifacts import ArtifactType
+from components.runtime.alarms.words import since_text
 from pipelines.report.collect import RunData, Stage
-from pipelines.report.content import Cell, Digests, Drawing, PageSection, Paragraph, Rows, Verbatim, duration
+from pipelines.report.content import Cell, Digests, Drawing, PageSection, Paragraph, Rows, Strong, Verbatim, duration
 from pipelines.report.dag import draw_dag
 
 
@@ -18,6 +19,17 @@ def graph(data: RunData) -> PageSection:
 def _failures(stages: list[Stage]) -> list[Paragraph]:
     told = ((stage.name, text) for stage in stages for text in [stage.error, *stage.unreadable] if text)
     return [Paragraph(text, "failure", of=name) for name, text in told]
+
+
+def alarms(data: RunData) -> PageSection:
+    """Return what the stages raised while they ran; no section without any."""
+    rows: list[list[Cell]] = [
+        [Strong(stage.name), alarm["name"].replace("_", " "), since_text(alarm), alarm["text"], alarm["helps"]]
+        for stage in data.stages
+        for alarm in stage.alarms
+    ]
+    table = Rows(["stage", "alarm", "when", "what is wrong", "what usually helps"], rows, numbers_from=5)
+    return PageSection("Alarms", [table] if rows else [], "Signs in the histories that a training went wrong.")
 
 
 def lineage(data: RunData) -> PageSection:

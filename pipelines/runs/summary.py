@@ -9,6 +9,7 @@ from components.contract.errors import PosttrainError
 from components.runtime.ledger.records import Cause, approval_key, asked_key, failure_key, run_key
 from pipelines.report.collect import collect
 from pipelines.report.evaluations import Estimate, ResultTable, result_tables
+from pipelines.runs.alarms import ending_lines
 from pipelines.runs.default_store import store_option
 
 if TYPE_CHECKING:
@@ -33,6 +34,11 @@ def print_ending(store: Store, result: RunResult) -> None:
         for stage in data.stages:
             for text in stage.unreadable:
                 console.print(f"[yellow]{stage.name}[/]: {escape(text)}")
+        for stage in data.stages:
+            for wrong, helps in ending_lines(stage.name, stage.alarms):
+                console.print(wrong, style="red", markup=False)
+                if helps:
+                    console.print(f"  {helps}", markup=False)
     for name, error in result.failures.items():
         console.print(f"[bold red]{name} failed[/]: {escape(error)}")
     console.print(f"run     {result.run_id}: {result.status}")

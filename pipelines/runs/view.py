@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from components.contract.job import Job
+from pipelines.runs.alarms import Alarms, lasting_text
 from pipelines.runs.headlines import in_order, metrics_text
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class StageState:
     note: str = ""
     started: float | None = None
     seconds: float | None = None
+    alarms: Alarms = field(default_factory=Alarms)
 
     def take(self, event: dict[str, Any]) -> None:
         """Update from one event."""
@@ -116,12 +118,19 @@ class PlainView:
     def event(self, event: dict[str, Any]) -> None:
         """Print a line when the stage's state changed, or when its progress is ten seconds old."""
         state = self._states[event["stage"]]
+        if event["event"] == "alarm":
+            self._print_alarm(state, event)
+            return
         state.take(event)
         last_state, last_time = self._printed.get(state.name, ("", 0.0))
         changed = state.state != last_state or event["event"] in ("retry", "warning")
         if changed or (event["event"] == "progress" and time.monotonic() - last_time > PLAIN_SECONDS):
             self._printed[state.name] = (state.state, time.monotonic())
             print(plain_line(state, named=self._named), file=self._stream, flush=True)
+
+    def _print_alarm(self, state: StageState, event: dict[str, Any]) -> None:
+        for line in state.alarms.take(event):
+            print(f"{state.name:<24} {line}" if self._named else line, file=self._stream, flush=True)
 
 
 def plain_line(state: StageState, *, named: bool = True) -> str:
@@ -131,7 +140,7 @@ def plain_line(state: StageState, *, named: bool = True) -> str:
         parts.append(f"{state.done}/{state.total}")
     if state.elapsed is not None and state.state != "queued":
         parts.append(f"{state.elapsed:.1f} s")
-    parts += [metrics_text(state.metrics), state.note]
+    parts += [metrics_text(state.metrics), state.note, lasting_text(state.alarms.lasting)]
     return "  ".join(part for part in parts if part).rstrip()
 
 
@@ -170,7 +179,13 @@ class LiveView:
                         state.state, state.seconds = "stopped", state.elapsed
 
     def event(self, event: dict[str, Any]) -> None:
-        """Handle one event; the next redraw shows it."""
+        """Handle one event; the next redraw shows it, and alarms stay above the tree."""
+        if event["event"] == "alarm":
+            for line in self._states[event["stage"]].alarms.take(event):
+                style = "red" if event["alarm"]["cleared"] is None else "green"
+                if self._console:
+                    self._console.print(f"{event['stage']}: {line}", style=style, markup=False, highlight=False)
+            return
         self._states[event["stage"]].take(event)
         if event["event"] == "warning" and event.get("kept") and self._console:
             self._console.print(f"{event['stage']}: {event['text']}", markup=False, highlight=False)
@@ -228,6 +243,8 @@ def stage_row(state: StageState, branch: str) -> list[RenderableType]:
     label = Text.assemble((branch, "dim"), (f"{mark} ", style), state.name)
     seconds = f"{state.elapsed:.1f} s" if state.elapsed is not None else ""
     detail = Text(no_wrap=True, overflow="ellipsis")
+    if lasting := lasting_text(state.alarms.lasting):
+        detail.append(f"{lasting}  ", "bold red")
     if state.state == "running" and state.total:
         filled = min(BAR_WIDTH * state.done // state.total, BAR_WIDTH)
         detail.append("━" * filled, "cyan").append("╌" * (BAR_WIDTH - filled), "dim")

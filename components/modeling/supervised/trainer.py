@@ -76,7 +76,7 @@ def fit(
 
     `resume` is the partial checkpoint to continue from (pass `ctx.resume()`); `shelf` keeps models every
     `config.save_every` steps; `write_extra` adds the caller's own files to each partial checkpoint; `backends` choose
-    the trainer. Raises InputError when no example fits max_tokens, StageFailed when the gradient is not finite.
+    the trainer. Raises InputError when no example fits max_tokens, NotFiniteError when the gradient is not finite.
     """
     run = _Run(policy, examples, config, seed, backends)
     if resume is not None:

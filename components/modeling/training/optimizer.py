@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from components.contract.errors import InputError, StageFailed
+from components.contract.errors import InputError, NotFiniteError
 from components.modeling.training.master import MASTER, MasterWeights
 from components.modeling.training.muon import Muon
 from components.modeling.training.schedule import learning_rate
@@ -72,14 +72,14 @@ class Optimizer:
 
         `scale` multiplies the scheduled learning rate of this update.
 
-        Raises StageFailed when the gradient is not finite; the weights are then untouched.
+        Raises NotFiniteError when the gradient is not finite; the weights are then untouched.
         """
         self._masters.take_gradients()
         gradients = [p.grad for p in self._parameters.values() if p.grad is not None]
         norm_tensor = torch.nn.utils.get_total_norm(gradients)
         norm = float(norm_tensor)
         if not torch.isfinite(norm_tensor):
-            raise StageFailed(gradient_failure(norm, step, self.config))
+            raise NotFiniteError(gradient_failure(norm, step, self.config))
         limit = self.config.clip_norm
         clipped = limit is not None and norm > limit
         if clipped:

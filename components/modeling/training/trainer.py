@@ -38,7 +38,7 @@ class Trainer(ABC):
     def step(self, step: int, *, scale: float = 1.0) -> Update:
         """Apply the gradients as update number `step`, counted from 0, and clear them.
 
-        `scale` multiplies the scheduled learning rate. Raises StageFailed when the gradient is not finite.
+        `scale` multiplies the scheduled learning rate. Raises NotFiniteError when the gradient is not finite.
         """
 
     @abstractmethod

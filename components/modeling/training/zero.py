@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from components.contract.backends import Backends
-from components.contract.errors import InputError, StageFailed
+from components.contract.errors import InputError, NotFiniteError
 from components.modeling.models.policy import Policy
 from components.modeling.ranks import Ranks
 from components.modeling.training.optimizer import Update, adamw, gradient_failure, learning_rate
@@ -86,7 +86,7 @@ class ZeroTrainer(Trainer):
         self._engine.step()
         norm = float(self._engine.get_global_grad_norm())
         if not math.isfinite(norm) or norm < 0:  # DeepSpeed returns -1 for a norm that is not finite
-            raise StageFailed(gradient_failure(math.nan if norm < 0 else norm, step, self._config))
+            raise NotFiniteError(gradient_failure(math.nan if norm < 0 else norm, step, self._config))
         limit = self._config.clip_norm
         return Update(grad_norm=norm, learning_rate=rate, clipped=limit is not None and norm > limit)
 

@@ -56,8 +56,12 @@ class Closing:
         mark: Fingerprint,
         inputs: dict[str, list[Input]],
         gated: dict[str, Any],
+        alarms: dict[str, Any],
     ) -> dict[str, Any]:
-        """Store a stage's outputs, then the action record, then the ledger entry; return the entry."""
+        """Store a stage's outputs, then the action record, then the ledger entry; return the entry.
+
+        `alarms` go into the action, for those who reuse it.
+        """
         outputs: dict[str, Any] = {}
         for port, folder in stage.written().items():
             type = component.outputs[port].type
@@ -77,6 +81,7 @@ class Closing:
             "seconds": round(stage.seconds, 3),
             "run_id": self.job.run_id,
             "stage": self.job.stage,
+            **alarms,
         }
         self.store.put(action_key(mark.digest), action, overwrite=True)  # an earlier one may name outputs that are gone
         entry = self.done(action, "miss", inputs)

@@ -16,12 +16,21 @@ from pydantic import ValidationError
 
 from components.contract.artifacts import canonical_json
 from components.contract.component import Component
-from components.contract.errors import InputError, OperatorFailed, PosttrainError, StageFailed, schema_problems
+from components.contract.errors import (
+    InputError,
+    NotFiniteError,
+    OperatorFailed,
+    PosttrainError,
+    StageFailed,
+    StoppedByAlarm,
+    schema_problems,
+)
 from components.contract.job import Job
 from components.contract.params import Params
 from components.contract.registry import components
 from components.runtime.gates import GateProcess
 from components.runtime.inputs.resolve import Resolved, Upstream
+from components.runtime.job.alarming import JobAlarms
 from components.runtime.job.closing import Closing, one_line
 from components.runtime.job.gating import Written, needs_data_gates, pass_data_gates, pass_metric_gates
 from components.runtime.job.operator_failure import by_stage, failure_of, raised_by
@@ -68,6 +77,7 @@ class Launch:
         """
         done = read_or_heal(self.store, stage_key(self.job.run_id, self.job.stage), self._warn)
         if done and can_be_used(self.store, done, self._warn):
+            self._alarms(done["fingerprint"] or "").show_again()
             return self.closing.again(done)
         try:
             skip = self.upstream.skip_reason()
@@ -145,6 +155,7 @@ class Launch:
         inputs = self.upstream.fetch(digests, self._warn)
         keep_code(self.store, self.job.code)  # rows that the stage writes may name it
         self.spool.stage_started(self.job, mark, inputs)
+        alarms = self._alarms(mark.digest)
         with scratch_folder(self.store, mark.digest) as scratch:
             stage = RunningStage(
                 self.job,
@@ -156,16 +167,34 @@ class Launch:
                 spool=self.spool,
                 progress=self.progress,
                 scratch=scratch,
+                on_row=alarms.take,
             )
             self.measured = stage.headlines
             self.progress.send("started", fingerprint=mark.digest, resumed_from=stage.resumed_from)
+            alarms.restore(stage.history(), stage.lost)
             with GateProcess(needed=needs_data_gates(self.component), here=self.gates_here) as gates:
-                self._run_component(stage, mark, digests)
+                self._run_watched(stage, mark, digests, alarms)
                 outputs = {port: Written(path, stage.metadata[port]) for port, path in stage.written().items()}
                 gated = self._pass_data_gates(outputs, gates, scratch)
             gated |= pass_metric_gates(self.job, stage.headlines)
             stage.finish_log()
-            return self.closing.commit(stage, self.component, mark, inputs, gated)
+            return self.closing.commit(stage, self.component, mark, inputs, gated, alarms.to_action())
+
+    def _alarms(self, digest: str) -> JobAlarms:
+        where = {"store": self.store, "spool": self.spool, "progress": self.progress}
+        return JobAlarms(self.job, self.component, self.params, digest, **where)
+
+    def _run_watched(self, stage: RunningStage, mark: Fingerprint, digests: Resolved, alarms: JobAlarms) -> None:
+        """Run the component; of one that an alarm ended, keep what is needed to look at it."""
+        try:
+            self._run_component(stage, mark, digests)
+        except (StoppedByAlarm, NotFiniteError) as error:
+            ending = alarms.of_error(error, stage.history())
+            stage.finish_log()
+            alarms.keep(stage)
+            if ending is error:
+                raise
+            raise ending from error
 
     def _pass_data_gates(self, outputs: dict[str, Written], gates: GateProcess, scratch: Path) -> dict[str, Any]:
         where = {"store": self.store, "progress": self.progress, "reports": scratch / "gates"}
@@ -225,6 +254,7 @@ class Launch:
     def _record_hit(self, mark: Fingerprint, digests: Resolved, action: dict[str, Any]) -> dict[str, Any]:
         inputs = self.upstream.describe(digests)
         try:
+            self._alarms(mark.digest).of_action(action)
             action = {**action, "gates": self._recheck(action)}
         except PosttrainError as error:
             raise self.closing.failed(error, mark.digest, action["metrics"]) from error

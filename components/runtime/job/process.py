@@ -23,6 +23,7 @@ from typing import Any
 
 from components.contract.errors import GateFailed, InputError, OperatorFailed, PosttrainError
 from components.contract.job import Job
+from components.runtime.alarms.words import event_lines
 from components.runtime.gates.process import GATE_LIBRARY
 from components.runtime.job.job_file import read_job
 from components.runtime.job.launch import Launch
@@ -81,6 +82,8 @@ def run_forked(job_json: str, events: Connection, log: str, environment: dict[st
         sys.stdout = sys.stderr = stream
 
         def sink(event: dict[str, Any]) -> None:
+            if event["event"] == "alarm":  # the log has no other events, and is where a person looks for the cause
+                print(*event_lines(event), sep="\n", flush=True)
             events.send_bytes(json.dumps(event).encode())
 
         Progress(job.stage, sink).send(READY)

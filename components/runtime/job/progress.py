@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
+from components.runtime.alarms.words import event_lines
+
 Sink = Callable[[dict[str, Any]], None]
 """Takes one event: {"event", "stage", "time", ...}."""
 
@@ -53,6 +55,10 @@ def text_lines(stream: TextIO = sys.stdout) -> Sink:
 
     def write(event: dict[str, Any]) -> None:
         nonlocal last
+        if event["event"] == "alarm":
+            stream.write("".join(f"{line}\n" for line in event_lines(event)))
+            stream.flush()
+            return
         fields = {name: value for name, value in event.items() if name not in ("event", "stage", "time")}
         if event["event"] == "progress":
             done, total, now = fields.pop("done"), fields.pop("total"), time.monotonic()

@@ -7,7 +7,7 @@ import math
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from components.runtime.store import Store
 
 STATE = "state.json"
+OnRow = Callable[[int, Mapping[str, float], Collection[str]], None]
+"""Takes a logged row: its step, its finite values, and the names of the others; what it raises ends the stage."""
 
 
 class RunningStage:
@@ -47,13 +49,18 @@ class RunningStage:
         progress: Progress,
         scratch: Path,
         spool: Spool | None = None,
+        on_row: OnRow | None = None,
     ) -> None:
+        """Restore the last partial checkpoint, if there is one; `on_row` watches what the stage logs."""
         self.job, self.component, self.params, self.seed = job, component, params, job.seed
         self.scratch = scratch / "scratch"
         self.outputs = scratch / "outputs"
         self.metadata: dict[str, dict[str, Any]] = {port: {} for port in component.outputs}
         self.headlines: dict[str, float] = {}
         self._rows: list[dict[str, float]] = []
+        self.lost: dict[int, list[str]] = {}
+        """Index of a row -> its columns that were not finite."""
+        self._on_row = on_row
         self._chunks: list[int] = []
         self._fingerprint, self._inputs = fingerprint, inputs
         self._store, self._spool, self._progress = store, spool, progress
@@ -112,11 +119,17 @@ class RunningStage:
         self._progress.step(done, total, metrics)
 
     def log(self, step: int, **metrics: float) -> None:
-        """Record metrics of one training step; values that are not finite are left out and shown as a warning."""
+        """Record metrics of one training step; values that are not finite are left out and shown as a warning.
+
+        Raises StoppedByAlarm if they raise an alarm that ends the stage.
+        """
         finite = {name: float(value) for name, value in metrics.items() if math.isfinite(value)}
         if dropped := sorted(set(metrics) - set(finite)):
             self._progress.send("warning", text=f"step {step}: not finite: {', '.join(dropped)}")
+            self.lost[len(self._rows)] = dropped
         self._rows.append({"step": step, **finite})
+        if self._on_row is not None:
+            self._on_row(step, finite, dropped)
 
     def headline(self, **metrics: float) -> None:
         """Record final metrics of the stage."""
@@ -147,6 +160,7 @@ class RunningStage:
                 "headlines": self.headlines,
                 "metadata": self.metadata,
                 "seconds": round(self.seconds, 3),
+                **({"lost": self.lost} if self.lost else {}),
             }
             (folder / STATE).write_text(json.dumps(state))
             self._store.save_partial(self._fingerprint, step, folder)
@@ -191,6 +205,7 @@ class RunningStage:
             path.chmod(0o755 if path.is_dir() else 0o644)
         state = json.loads((self._resume / STATE).read_text())
         self._rows = state["rows"]
+        self.lost = {int(index): names for index, names in state.get("lost", {}).items()}
         self.headlines, self.metadata = state["headlines"], state["metadata"]
         self._earlier_seconds = state.get("seconds", 0.0)
         shutil.copytree(self._resume / "outputs", self.outputs, dirs_exist_ok=True)

@@ -43,6 +43,10 @@ class RunRecord:
     approvals: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Stage -> {"message", "asked", "approved", "by", "decided"}, the fields that are known so far; times are
     ISO 8601."""
+    alarms: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    """Stage -> the alarms that it raised, in their order."""
+    kept: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    """Stage that an alarm ended -> port -> what was kept to look at it: its history and its samples."""
 
     @property
     def status(self) -> str:
@@ -138,6 +142,7 @@ class Ledger:
         entry = records.get(f"{folder}/run.json", {})
         stages = {record["stage"]: record for key, record in records.items() if "/stages/" in key}
         failures = {record["stage"]: record for key, record in records.items() if "/failures/" in key}
+        raised = [record for key, record in records.items() if key.startswith(f"{folder}/alarms/")]
         damaged = {key: str(error) for key, error in self.damaged.items() if key.startswith(f"{folder}/")}
         planned = [stage["name"] for stage in entry.get("stages", ())]
         order = {name: index for index, name in enumerate(planned)}
@@ -149,6 +154,8 @@ class Ledger:
             records.get(f"{folder}/end.json"),
             {_stage_of(key): text for key, text in damaged.items()},
             self._approvals(run_id, entry),
+            {record["stage"]: record["alarms"] for record in raised if record["alarms"]},
+            {record["stage"]: record["kept"] for record in raised if record["kept"] and record["stage"] not in stages},
         )
 
     def _approvals(self, run_id: str, entry: dict[str, Any]) -> dict[str, dict[str, Any]]:

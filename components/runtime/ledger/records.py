@@ -61,6 +61,11 @@ def failure_key(run_id: str, stage: str) -> str:
     return f"ledger/{run_id}/failures/{stage}.json"
 
 
+def alarms_key(run_id: str, stage: str) -> str:
+    """Return the key of the alarms that a stage of a run raised."""
+    return f"ledger/{run_id}/alarms/{stage}.json"
+
+
 def producer_key(digest: str, fingerprint: str) -> str:
     """Return the key that leads from an artifact to an action that made it."""
     return f"producers/{digest}/{fingerprint}.json"
@@ -158,6 +163,14 @@ def stage_entry(
         "error": None,
     }
     return entry | fields
+
+
+def alarms_record(job: Job, fingerprint: str, alarms: list[dict[str, Any]], kept: dict[str, Any]) -> dict[str, Any]:
+    """Return the record of a stage's alarms, in the order in which they were raised.
+
+    `kept` holds the outputs of a stage that an alarm ended: its history and its samples.
+    """
+    return {"run_id": job.run_id, "stage": job.stage, "fingerprint": fingerprint, "alarms": alarms, "kept": kept}
 
 
 def expectations(job: Job) -> list[dict[str, Any]]:

@@ -13,7 +13,8 @@ def show_json(run: RunRecord) -> dict[str, Any]:
     A stage is `done`, `skipped` (with a `reason`) or `failed` (with its `error` and its metrics so far); `blocked` by
     an earlier stage that failed, `waiting` for a person, or `pending`; `unreadable` if its record is damaged. A run's
     `seconds` are those in which an engine worked on it; a stage's are those of its work, including work before an
-    interruption, and a cached stage's those of the lookup.
+    interruption, and a cached stage's those of the lookup. `alarms` are those that the stage raised, over or not, and
+    `kept` is what is left to look at of a stage that one of them ended.
     """
     stages: dict[str, dict[str, Any]] = {}
     for name in run.stage_names:
@@ -50,6 +51,8 @@ def _show_stage(run: RunRecord, name: str, before: dict[str, dict[str, Any]]) ->
         "reason": entry["error"] if entry and entry["status"] == "skipped" else None,
         **{part: known.get(part) for part in ("params", "seed", "labels")},
         "approval": _approval(run, name, planned),
+        "alarms": run.alarms.get(name, []),
+        "kept": {port: {part: output[part] for part in kept} for port, output in run.kept.get(name, {}).items()},
     }
 
 

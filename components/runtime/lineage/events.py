@@ -134,6 +134,27 @@ class MetricChunk(_Event):
     """{"step": s, name: value, ...} as the stage logged them."""
 
 
+class RaisedAlarm(_Frozen):
+    """An alarm of a stage."""
+
+    name: str
+    since: int
+    """The step at which it began."""
+    text: str
+    helps: str = ""
+    cleared: int | None = None
+    """The step at which it was over; None while it lasts."""
+
+
+class StageAlarms(_Event):
+    """An alarm of a stage was raised or cleared: all of its alarms so far."""
+
+    kind: Literal["stage_alarms"] = "stage_alarms"
+    stage: str
+    fingerprint: str
+    alarms: list[RaisedAlarm]
+
+
 class StageFailureEvent(_Event):
     """A stage ended without its outputs; it may be tried again."""
 
@@ -187,7 +208,7 @@ class ReportReady(_Event):
     uri: str
 
 
-StageEvent = StageStarted | MetricChunk | StageFailureEvent | StageFinished
+StageEvent = StageStarted | MetricChunk | StageAlarms | StageFailureEvent | StageFinished
 Event = Annotated[
     RunStarted | RunResumed | RunFinished | StageEvent | ModelRegistered | ReportReady, Field(discriminator="kind")
 ]

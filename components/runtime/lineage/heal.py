@@ -149,7 +149,7 @@ def _action(store: Store, fingerprint: str) -> Record | None:
             continue
         if parts := _parts(event, fingerprint):
             kept = {name: entry[name] for name in ("component", "outputs", "metrics", "gates", "seconds")}
-            made = {"run_id": run_id, "stage": stage, "expect": []}
+            made = {"run_id": run_id, "stage": stage, "expect": []}  # its alarms are judged anew from its history
             return {"fingerprint": fingerprint, "parts": parts, **kept, **made}
     return None
 

@@ -5,7 +5,7 @@ the event's subject, and the first writer wins, so a job that is killed and reru
 (deliver.py) writes them to MLflow.
 
     spool/<run>/run-started.json
-    spool/<run>/stages/<stage>/<fingerprint>/{started,rows-<first>-<end>,failed-<ms>,finished}.json
+    spool/<run>/stages/<stage>/<fingerprint>/{started,rows-<first>-<end>,alarms-<number>,failed-<ms>,finished}.json
     spool/<run>/models/<name>/<version>[-<alias>].json        with an alias: one that was added later
     spool/<run>/reports/<digest>.json
     spool/<run>/turns/<ms>-<status>.json        ends of the run, and resumptions
@@ -23,10 +23,12 @@ from components.runtime.lineage.events import (
     Code,
     MetricChunk,
     ModelRegistered,
+    RaisedAlarm,
     ReportReady,
     RunFinished,
     RunResumed,
     RunStarted,
+    StageAlarms,
     StageFailureEvent,
     StageFinished,
     StageStarted,
@@ -122,6 +124,17 @@ class Spool:
         )
         self._covered[folder] = end
         return self._put(f"{folder}/rows-{covered:08d}-{end:08d}.json", event)
+
+    def alarms(self, stage: str, fingerprint: str, alarms: Sequence[Mapping[str, Any]], changes: int) -> bool:
+        """Record all alarms of a stage after one was raised or cleared; `changes` counts how often that happened."""
+        event = StageAlarms(
+            run_id=self._run_id,
+            time=datetime.now(UTC),
+            stage=stage,
+            fingerprint=fingerprint,
+            alarms=[RaisedAlarm.model_validate(alarm) for alarm in alarms],
+        )
+        return self._put(f"{self._stage_folder(stage, fingerprint)}/alarms-{changes:06d}.json", event)
 
     def stage_failed(self, stage: str, fingerprint: str | None, error: str, *, at: float | None = None) -> bool:
         """Record that an attempt at a stage failed; `at` is in seconds since the epoch, now by default."""

@@ -59,6 +59,12 @@ class Inventory:
         keys = (blob.key for blob in self.blobs[run_id] if blob.key.startswith(prefix))
         return {record["stage"]: record for key in keys if (record := self.records.get(key))}
 
+    def alarms(self, run_id: str) -> list[Record]:
+        """Return the records of a run's alarms."""
+        prefix = f"ledger/{run_id}/alarms/"
+        keys = (blob.key for blob in self.blobs[run_id] if blob.key.startswith(prefix))
+        return [record for key in keys if (record := self.records.get(key))]
+
     def all_stages(self) -> Iterator[Record]:
         """Yield the entries of all stages of all runs."""
         yield from (record for key, record in self.records.items() if "/stages/" in key)

@@ -83,6 +83,8 @@ def _add_run(store: Store, inventory: Inventory, run_id: str, reach: Reach) -> N
             # a kill may have come between an action and its ledger entry
             action = read_or_copy(store, action_key(item.fingerprint))
             reach.digests |= digests_of(event) | digests_of(action or {})
+    for record in inventory.alarms(run_id):
+        reach.digests |= {output["digest"] for output in record["kept"].values()}
     reports = f"spool/{run_id}/reports/"
     keys = inventory.keys(run_id, "spool")
     reach.digests.update(key.removeprefix(reports).removesuffix(".json") for key in keys if key.startswith(reports))

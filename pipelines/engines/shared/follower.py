@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from components.contract.errors import PosttrainError
 from components.contract.job import Job
-from components.runtime.ledger.records import end_key, failure_key, stage_key
+from components.runtime.ledger.records import alarms_key, end_key, failure_key, stage_key
 from components.runtime.store import Store
 from pipelines.plan.plan import Plan
 from pipelines.runs.view import RunView
@@ -155,7 +155,10 @@ class Follower:
     def _show(self, run_id: str, run: Snapshot) -> None:
         """Send the view what changed in each stage."""
         ended = set(self._store.keys(f"ledger/{run_id}/stages/"))
+        alarmed = set(self._store.keys(f"ledger/{run_id}/alarms/"))
         for job in self._plan.jobs:
+            if alarms_key(run_id, job.stage) in alarmed and self._word(job) not in (DONE, FAILED):
+                self._show_alarms(run_id, job.stage)
             if stage_key(run_id, job.stage) in ended:
                 state: StageState | None = StageState(DONE)
             else:
@@ -165,6 +168,12 @@ class Follower:
             self._shown[job.stage] = state
             facts = self._facts(run_id, job.stage, state)
             self._view.event({"event": EVENTS.get(state.word, "finished"), "stage": job.stage, **facts})
+
+    def _show_alarms(self, run_id: str, stage: str) -> None:
+        """Send the view the alarms of a stage; it knows which of them it has shown."""
+        record = self._store.get(alarms_key(run_id, stage)) or {"alarms": []}
+        for alarm in record["alarms"]:
+            self._view.event({"event": "alarm", "stage": stage, "time": time.time(), "alarm": alarm})
 
     def _facts(self, run_id: str, stage: str, state: StageState) -> dict[str, Any]:
         """Return the view's extra fields of a stage's event."""

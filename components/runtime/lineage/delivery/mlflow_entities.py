@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric
 
 from components.contract.artifacts import ArtifactType
-from components.runtime.lineage.events import Code, MetricChunk, StageFinished, StageStarted, UsedArtifact
+from components.runtime.alarms.words import since_text
+from components.runtime.lineage.events import Code, MetricChunk, StageAlarms, StageFinished, StageStarted, UsedArtifact
 from components.runtime.lineage.names import dataset_digest, mlflow_name, mlflow_value
 
 if TYPE_CHECKING:
@@ -95,6 +96,21 @@ def finish_tags(event: StageFinished) -> dict[str, str]:
         tags[f"output.{port}"] = output.digest
         tags[f"output.{port}.uri"] = output.uri
     return named(tags)
+
+
+def alarm_tags(event: StageAlarms) -> dict[str, str]:
+    """Return a stage's alarms as tags: all names in one, to search for, and a line for each."""
+    tags = {"alarms": " ".join(dict.fromkeys(alarm.name for alarm in event.alarms))}
+    for alarm in event.alarms:  # of two with one name the later
+        lasts = f"; usually helps: {alarm.helps}" if alarm.cleared is None else ""
+        tags[f"alarm.{alarm.name}"] = f"{since_text(alarm.model_dump())}: {alarm.text}{lasts}"
+    return named(tags)
+
+
+def run_alarm_tags(event: StageAlarms) -> dict[str, str]:
+    """Return the tags of the whole run for a stage's alarms; those of other stages stay."""
+    told = "; ".join(f"{alarm.name} {since_text(alarm.model_dump())}" for alarm in event.alarms)
+    return named({"alarms": "raised", f"alarm.{event.stage}": told})
 
 
 def code_tags(code: Code) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from components.runtime.lineage.events import (
     RunFinished,
     RunResumed,
     RunStarted,
+    StageAlarms,
     StageEvent,
     StageFailureEvent,
     StageFinished,
@@ -24,7 +25,7 @@ from components.runtime.lineage.events import (
 )
 
 FINISHED = "/finished.json"
-WITHIN_STAGE = {StageStarted: 0, MetricChunk: 1, StageFailureEvent: 2, StageFinished: 3}
+WITHIN_STAGE = {StageStarted: 0, MetricChunk: 1, StageAlarms: 2, StageFailureEvent: 3, StageFinished: 4}
 PHASES = {RunStarted: 0, ModelRegistered: 2, ReportReady: 3, RunResumed: 4, RunFinished: 4}
 
 

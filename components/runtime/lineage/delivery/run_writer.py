@@ -19,6 +19,7 @@ from components.contract.artifacts import ArtifactType
 from components.runtime.ledger.records import action_key
 from components.runtime.lineage.delivery.mlflow_calls import find_or_make_experiment, log_batches, search_runs
 from components.runtime.lineage.delivery.mlflow_entities import (
+    alarm_tags,
     code_tags,
     curve_metrics,
     dataset_inputs,
@@ -26,6 +27,7 @@ from components.runtime.lineage.delivery.mlflow_entities import (
     headline_metrics,
     named,
     results,
+    run_alarm_tags,
     source_tags,
     stage_tags,
 )
@@ -39,6 +41,7 @@ from components.runtime.lineage.events import (
     RunFinished,
     RunResumed,
     RunStarted,
+    StageAlarms,
     StageFailureEvent,
     StageFinished,
     StageStarted,
@@ -170,6 +173,12 @@ class RunWriter:
     def _(self, event: MetricChunk) -> None:
         child = self._child(event.stage, event.fingerprint, event.milliseconds)
         self._log(child.run_id, metrics=curve_metrics(event))
+
+    @write.register
+    def _(self, event: StageAlarms) -> None:
+        child = self._child(event.stage, event.fingerprint, event.milliseconds)
+        self._log(child.run_id, tags=alarm_tags(event))
+        self._log(self._parent, tags=run_alarm_tags(event))
 
     @write.register
     def _(self, event: StageFailureEvent) -> None:

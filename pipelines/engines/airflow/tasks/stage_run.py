@@ -11,7 +11,8 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from components.contract.errors import InputError, PosttrainError
 from components.contract.job import Job
-from components.runtime.ledger.records import stage_key
+from components.runtime.alarms.words import alarm_line, event_lines
+from components.runtime.ledger.records import alarms_key, stage_key
 from components.runtime.store import Store, open_store
 from pipelines.engines.airflow.names import STORE, model_asset, output_asset, run_id_of
 from pipelines.engines.shared.stage_job import find_job, is_settled, record_death
@@ -61,7 +62,15 @@ class StageRun:
     @cached_property
     def sink(self) -> Callable[[dict[str, Any]], None]:
         """Return a sink that turns progress events into lines of the task's log."""
-        return PlainView([self.job], LogStream(self.log), named=False).event  # type: ignore[arg-type]
+        view = PlainView([self.job], LogStream(self.log), named=False)  # type: ignore[arg-type]
+
+        def sink(event: dict[str, Any]) -> None:
+            if event["event"] == "alarm":  # a level of its own, by which Airflow's page colours and filters the log
+                self.log.warning("%s", "; ".join(event_lines(event)))
+            else:
+                view.event(event)
+
+        return sink
 
     def settled(self) -> bool:
         """Return whether nothing needs to run: the stage is done, cached, or its `when` does not hold."""
@@ -87,8 +96,22 @@ class StageRun:
             raise AirflowSkipException(entry["error"])
         self._tell_assets(entry)
         self._tell_log(entry)
+        alarms = self._tell_alarms()
         outputs = {port: output["digest"] for port, output in entry["outputs"].items()}
-        return {"run_id": self.run_id, "cache": entry["cache"], "outputs": outputs, "metrics": entry["metrics"]}
+        return {
+            "run_id": self.run_id,
+            "cache": entry["cache"],
+            "outputs": outputs,
+            "metrics": entry["metrics"],
+            **alarms,
+        }
+
+    def _tell_alarms(self) -> dict[str, list[str]]:
+        """End the log with the stage's alarms, as warnings; return them for the task's result."""
+        record = self.store.get(alarms_key(self.run_id, self.job.stage)) or {"alarms": []}
+        for alarm in record["alarms"]:
+            self.log.warning("%s; usually helps: %s", alarm_line(alarm), alarm["helps"])
+        return {"alarms": [alarm_line(alarm) for alarm in record["alarms"]]} if record["alarms"] else {}
 
     def _tell_log(self, entry: dict[str, Any]) -> None:
         """End the log with the stage's outputs and links."""

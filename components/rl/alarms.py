@@ -1,0 +1,110 @@
+"""Alarms of the rl stage, in the order in which one explains the next: failed verification, a collapse, no signal.
+
+Rows are steps of the stage. A policy that is always right has no entropy left and one reward: that is no collapse, so
+the alarms on them do not hold where the pass rate is near 1.
+"""
+
+from __future__ import annotations
+
+from components.contract.alarms import Alarm, Level, Parting, Quotient, Remainder, Stillness
+from components.modeling.supervised.alarms import NOT_FINITE
+
+SOLVED = ("pass_rate", 0.95)
+STEADIER = "lower {optimizer.peak_learning_rate}, lengthen {optimizer.warmup_steps}, or add the regularizer kl"
+
+RL_ALARMS = (
+    NOT_FINITE,
+    Alarm(
+        name="verifier_failures",
+        rule=Quotient(part="num_failed", whole="num_samples"),
+        bound=0.2,
+        rows=5,
+        says="{value} of the verifications fail, so that these responses have no reward",
+        helps="run the verifier on rows of the dataset by itself: its error, or its time limit, is in the stage's log",
+        reason="single failures are timeouts on strange code; a fifth of all, five steps in a row, is the verifier",
+    ),
+    Alarm(
+        name="all_truncated",
+        rule=Level(column="truncated_share"),
+        bound=0.98,
+        rows=10,
+        says="all responses are cut at the token limit",
+        helps="raise {max_new_tokens}, or start from a model that ends its responses (sft before rl); "
+        "if it began late, lower {optimizer.peak_learning_rate}",
+        reason="a response that is cut has no answer to verify; DAPO (Yu et al. 2025, section 3.4) treats shares far "
+        "below as a source of noise",
+        explained_by=("verifier_failures",),
+    ),
+    Alarm(
+        name="length_collapsed",
+        rule=Remainder(column="length_mean", floor=1.0),
+        bound=0.1,
+        rows=10,
+        says="responses shrank to {value} tokens, from {start}",
+        helps="look at the samples: an empty answer is rewarded, or length costs more than a right answer gains; "
+        "else " + STEADIER,
+        reason="a tenth of what responses had beside their end token; methods that shorten reasoning keep more of it",
+        unless=("pass_rate", 0.5),
+    ),
+    Alarm(
+        name="kl_beyond_bound",
+        rule=Level(column="start_kl_k3"),
+        bound=10.0,
+        rows=2,
+        says="KL to the starting policy is {value} nats a token",
+        helps=STEADIER,
+        reason="the start gave sampled tokens e^-10 of their probability: with a vocabulary of 20,000 that is a guess",
+    ),
+    Alarm(
+        name="entropy_collapsed",
+        rule=Level(column="entropy", below=True),
+        bound=0.005,
+        rows=10,
+        says="the policy's entropy is {value} nats a token: it gives one response to a prompt, and explores no more",
+        helps="raise {temperature}, lower {optimizer.peak_learning_rate}, or add the regularizer entropy or a higher "
+        "upper clip (method dapo)",
+        reason="below 0.005 nats fewer than one of a thousand tokens is drawn against the likeliest one; Cui et al. "
+        "2025 (The Entropy Mechanism) find that reward gains end as entropy does",
+        unless=SOLVED,
+    ),
+    Alarm(
+        name="nothing_right",
+        rule=Level(column="pass_rate", below=True),
+        bound=0.0,
+        rows=20,
+        says="no response was right in {rows} steps in a row",
+        helps="use easier prompts (curate with keep_pass_rate), a stronger start (sft before rl), "
+        "or raise {group_size}; if it was right before, lower {optimizer.peak_learning_rate}",
+        reason="without a right response there is nothing to reinforce; 20 steps of the default size are 5,120 samples",
+        explained_by=("verifier_failures", "all_truncated", "length_collapsed", "entropy_collapsed"),
+    ),
+    Alarm(
+        name="reward_constant",
+        rule=Stillness(mean="reward_mean", spread="reward_std"),
+        bound=1e-6,
+        rows=20,
+        says="every response had reward {value} in {rows} steps in a row: there is nothing to learn from",
+        helps="use prompts of mixed difficulty (curate with keep_pass_rate), or look at the reward: it may not "
+        "depend on the response",
+        reason="equal rewards give advantages of 0, and 20 such steps are no chance",
+        unless=SOLVED,
+        explained_by=(
+            "verifier_failures",
+            "all_truncated",
+            "length_collapsed",
+            "entropy_collapsed",
+            "nothing_right",
+        ),
+    ),
+    Alarm(
+        name="reward_gamed",
+        rule=Parting(up="reward_mean", down="pass_rate"),
+        bound=0.1,
+        rows=10,
+        says="the reward rises while the pass rate fell to {value}, from {best}",
+        helps="look at the samples with the highest reward, and lower the weight of the parts that are not verified; "
+        "else hold the policy with the regularizer kl",
+        reason="means over 20 steps: a tenth of all responses turned wrong while the reward rose "
+        "(overoptimisation, Gao et al. 2023)",
+    ),
+)
