@@ -19,7 +19,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError, model_serializer, model_validator
 
-from components.contract.errors import InputError, PosttrainError, schema_problems
+from components.contract.errors import InputError, OperatorFailed, PosttrainError, schema_problems
 from components.contract.operator_files.names import plain_name
 from components.contract.operator_files.operator import FileOperator
 from components.contract.params import Params
@@ -144,6 +144,10 @@ class Bound:
     def shown(self) -> str:
         """Return its name for people: file and function, or the registered name."""
         return self.file.shown if self.file else self.name
+
+    def failed(self, what: str) -> OperatorFailed:
+        """Return the error of an operator that returned something wrong; `what` completes "filter operator X ..."."""
+        return self.file.failed(what) if self.file else OperatorFailed(f"{self.slot} operator {self.name!r} {what}")
 
     @property
     def modules(self) -> tuple[str, ...]:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from components.contract.errors import PosttrainError
 from components.contract.messages import transcript
 from components.contract.operator_files.operator import FileOperator
 from components.contract.params import Params
+from components.tasks.answer_forms import FORMS
 from components.tasks.item import Item
 from components.tasks.verdict import MAX_DETAIL_CHARS, RIGHT, Verdict, wrong
 
@@ -61,12 +63,12 @@ def as_verdict(operator: FileOperator, returned: Any) -> Verdict:
 
 
 def _broken(operator: FileOperator, item: Item, error: Exception) -> Verdict:
-    """Return WRONG if the item's own answer can be judged; else raise the error, which is the function's or the row's.
+    """Return WRONG if the item's own answer can be judged in any form; else raise the error: the function is at fault.
 
     A response must not drop out of the count by breaking its judge.
     """
-    try:
-        as_verdict(operator, operator.call_by_name(columns(item, item.answer)))
-    except Exception:
-        raise operator.raised(error, "on a response, and on the item's own answer too") from error
-    return wrong(f"{operator.shown} raised {type(error).__name__} on it: {error}"[:MAX_DETAIL_CHARS])
+    for form in FORMS:
+        with suppress(Exception):
+            as_verdict(operator, operator.call_by_name(columns(item, form.format(item.answer))))
+            return wrong(f"{operator.shown} raised {type(error).__name__} on it: {error}"[:MAX_DETAIL_CHARS])
+    raise operator.raised(error, "on a response, and on the item's own answer too") from error

@@ -17,7 +17,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 
 
-def dag_environment(folder: Path, recipes: Path) -> dict[str, str]:
+def dag_environment(folder: Path, *recipes: Path) -> dict[str, str]:
     """Return the variables of an Airflow and a store below `folder`, with the toy package and these recipes."""
     return {
         **os.environ,
@@ -25,7 +25,7 @@ def dag_environment(folder: Path, recipes: Path) -> dict[str, str]:
         "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "POSTTRAIN_STORE": str(folder / "store"),
-        "POSTTRAIN_RECIPES": str(recipes),
+        "POSTTRAIN_RECIPES": os.pathsep.join(map(str, recipes)),
         "POSTTRAIN_LINEAGE": "later",
         "PYTHONPATH": os.pathsep.join([str(ROOT / "tests" / "pipelines" / "plugin"), str(ROOT)]),
         "PYTHONWARNINGS": "ignore",

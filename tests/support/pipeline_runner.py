@@ -52,6 +52,8 @@ class PipelineRun:
     stop: Event = field(default_factory=Event)
     tasks: dict[str, Task] = field(default_factory=dict)
     state: str = "PENDING"
+    python: str = sys.executable
+    """What `python` is in the containers."""
     _process: subprocess.Popen[str] | None = None
 
     def run(self) -> str:
@@ -124,7 +126,7 @@ class PipelineRun:
         environment = {**os.environ, **own, **self.environment}
         environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")])
         self._process = subprocess.Popen(
-            [sys.executable if command[0] == "python" else command[0], *command[1:]],
+            [self.python if command[0] == "python" else command[0], *command[1:]],
             cwd=ROOT,
             env=environment,
             stdout=subprocess.PIPE,

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from components.contract.params import Params
 from components.curate.candidate import Candidate
+from components.tasks.answer_forms import answer_forms
 from components.tasks.item import Item
 from components.tasks.mutations import mutate
 from components.tasks.seeds import derive_rng
@@ -42,10 +43,13 @@ class Verifiability:
 
     def _judge(self, item: Item) -> str | None:
         rng = derive_rng(self._seed, "mutations", item.id)
-        mutated = [f"<answer>{mutate(item.answer, rng)}" for _ in range(self._config.mutations)]
-        responses = (f"<answer>{item.answer}", *EMPTY_RESPONSES, *mutated)
-        reference, *others = verify_all((item, response) for response in responses)
-        if not reference.right:
+        mutated = [mutate(item.answer, rng) for _ in range(self._config.mutations)]
+        for form in answer_forms(item.verifier):
+            responses = (form.format(item.answer), *EMPTY_RESPONSES, *map(form.format, mutated))
+            reference, *others = verify_all((item, response) for response in responses)
+            if reference.right:
+                break
+        else:
             return "verifier_failed" if reference.failed else "rejects_reference"
         outcomes = {verdict.outcome for verdict in others}
         if Outcome.RIGHT in outcomes:

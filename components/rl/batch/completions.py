@@ -34,6 +34,9 @@ def adapt(operator: FileOperator) -> Callable[..., Tensor]:
         """Return [S]: the number of each trajectory, in all of its rows."""
         import torch
 
+        if not batch.num_responses:
+            return torch.zeros(0)
+
         def compute() -> list[float]:
             # one rank computes: a reward that asks a service need not say the same twice
             return numbers(operator, operator.call_by_name(columns(batch)), batch.num_traces)

@@ -12,10 +12,12 @@ from components.contract.operators import Bound
 from components.modeling.models.policy import Policy
 from components.modeling.training.trainer import Trainer
 from components.rl.batch.batch import Batch
+from components.rl.batch.token_loss import TokenLoss
 from components.rl.configs import Denominator
 from components.rl.slots import Slots
 from components.rl.step.context import SlotContext
 from components.rl.step.diagnostics import PartTally, UpdateTally, tally_part
+from components.rl.step.returned import of_kind
 from components.rl.step.scoring import micro_rows, pass_cost, score_tokens
 from components.rl.step.settings import StepSettings
 
@@ -111,7 +113,7 @@ class Learner:
         def loss_of(rows: Tensor) -> tuple[Tensor, PartTally]:
             part = batch.select(rows).to(self.policy.device)
             scores = score_tokens(self.policy, part, temperature=settings.temperature, entropy=self.slots.needs_entropy)
-            losses = [bound(scores, part, context_of(bound)) for bound in self.slots.losses]
+            losses = [of_kind(bound, bound(scores, part, context_of(bound)), TokenLoss) for bound in self.slots.losses]
             loss = torch.stack([(token_loss.loss * part.weights).sum() for token_loss in losses]).sum()
             return loss, tally_part(part, scores, losses, loss)
 

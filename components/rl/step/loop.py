@@ -27,6 +27,7 @@ from components.rl.step.experience import Experience, check_agreement, note_adva
 from components.rl.step.learner import Learner
 from components.rl.step.phases import PhasePlan, begin_step
 from components.rl.step.policies import Policies
+from components.rl.step.returned import advantages_of, of_kind, prompts_of, rewards_of
 from components.rl.step.rollout_queue import RolloutQueue
 from components.rl.step.scoring import frozen_logprobs
 from components.rl.step.settings import StepSettings
@@ -90,7 +91,8 @@ class Loop:
         def context_of(bound: Bound) -> SlotContext:
             return self._context(bound, collector)
 
-        collector.settings = settings = slots.schedule(phase.settings, context_of(slots.schedule))
+        scheduled = slots.schedule(phase.settings, context_of(slots.schedule))
+        collector.settings = settings = of_kind(slots.schedule, scheduled, StepSettings)
         batch = self._with_advantages(self._prepare(self._gather(collector), collector), collector)
         self.sampler.rest()
         seen = concatenate(collector.seen)
@@ -136,8 +138,8 @@ class Loop:
     def _collector(self) -> Collector:
         def reward(batch: Batch) -> Tensor:
             weighted = self.slots.weighted_rewards()
-            parts = [weight * bound(batch, self._context(bound, collector)) for weight, bound in weighted]
-            return torch.stack(parts).sum(0)
+            found = ((w, bound, bound(batch, self._context(bound, collector))) for w, bound in weighted)
+            return torch.stack([w * rewards_of(bound, value, batch) for w, bound, value in found]).sum(0)
 
         collector = Collector(
             self.policies.trained,
@@ -158,15 +160,15 @@ class Loop:
 
         def gather(count: int) -> Batch:
             chosen = slots.sampler(self.phase.pool, count, self._context(slots.sampler, collector))
-            prompts = [self.phase.pool[index] for index in chosen]
+            prompts = [self.phase.pool[at] for at in prompts_of(slots.sampler, chosen, len(self.phase.pool))]
             drawn = slots.rollout(prompts, collector, self._context(slots.rollout, collector))
-            scored = collector.score(drawn)
-            guided: Batch = slots.guidance(scored, collector, self._context(slots.guidance, collector))
-            return guided
+            scored = collector.score(of_kind(slots.rollout, drawn, Batch))
+            guided = slots.guidance(scored, collector, self._context(slots.guidance, collector))
+            return of_kind(slots.guidance, guided, Batch)
 
         batch = gather(collector.settings.prompts_per_step)
         for bound in slots.filters:
-            batch = bound(batch, gather, self._context(bound, collector))
+            batch = of_kind(bound, bound(batch, gather, self._context(bound, collector)), Batch)
         return batch.of_learned()
 
     def _prepare(self, batch: Batch, collector: Collector) -> Batch:
@@ -179,9 +181,9 @@ class Loop:
 
     def _with_advantages(self, batch: Batch, collector: Collector) -> Batch:
         for bound in self.slots.annotate:
-            batch = bound(batch, self._context(bound, collector))
+            batch = of_kind(bound, bound(batch, self._context(bound, collector)), Batch)
         for bound in self.slots.advantages:
-            found = bound(batch, self._context(bound, collector))
+            found = advantages_of(bound, bound(batch, self._context(bound, collector)), batch)
             batch = found if isinstance(found, Batch) else batch.with_advantages(found)
         note_advantages(self.state.ledger, batch)
         return batch

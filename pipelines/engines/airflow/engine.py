@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.engines.engine import Capabilities, Engine, RunOptions
@@ -24,6 +25,12 @@ class AirflowEngine(Engine):
         approvals=True, retries=True, timeouts=True, folder_store=True, pods=True, schedules=True
     )
     decides = "Airflow's pools and their slots decide"
+
+    def refusals(self, plan: Plan) -> Iterator[str]:
+        """Yield the operators' files that --set names: Airflow reads the recipe in another folder."""
+        for path in sorted(plan.recipe.files.outside if plan.recipe.files else ()):
+            if not Path(path).is_absolute():
+                yield f"find {path}, which --set names beside this folder: name it in a recipe that extends this one"
 
     def run(self, plan: Plan, store: Store, view: RunView, options: RunOptions) -> RunResult:
         """Start a run of the recipe's DAG and follow it; every run is a new one, and Ctrl-C only ends the following."""

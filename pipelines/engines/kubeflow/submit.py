@@ -72,9 +72,11 @@ def request(recipe: Recipe, store: Store) -> tuple[Recipe, dict[str, Any]]:
     """Return the recipe whose pipeline is submitted, and the arguments that ask for what the overrides ask for.
 
     Overrides that leave the graph as it is become arguments, so that the runs of a recipe are comparable in Kubeflow;
-    others are drawn into a pipeline of their own.
+    others, and those that name operators' files, are drawn into a pipeline of their own.
     """
     drawn = load_recipe(str(recipe.path), whole=True)
+    if recipe.files and drawn.files and recipe.files.named.keys() - drawn.files.named.keys():
+        return load_recipe(str(recipe.path), recipe.overrides, whole=True), {STORE: store.uri}  # it carries these files
     try:
         refuse_other_graph(drawn, recipe)
     except InputError:

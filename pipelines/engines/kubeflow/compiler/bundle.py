@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from components.contract.errors import InputError
+from components.contract.operator_files.code import OperatorCode
 from pipelines.language.find import VARIABLE, is_name, recipe_name
 from pipelines.recipe.endpoints import load_endpoints
 from pipelines.recipe.pools import ENDPOINTS, load_pools
@@ -38,6 +39,8 @@ class Bundle:
     """As given to `posttrain compile`."""
     pools: dict[str, dict[str, Any]]
     """The pools that its stages use, and the section with the endpoints that they name."""
+    code: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Path as the recipe writes it -> the operator's file behind it."""
 
     @classmethod
     def of(cls, recipe: Recipe) -> Bundle:
@@ -53,9 +56,11 @@ class Bundle:
             files={path: document.text for path, document in zip(paths, recipe.documents, strict=True)},
             overrides=list(recipe.overrides),
             pools=pools | ({ENDPOINTS: named} if named else {}),
+            code=_code(recipe),
         )
         if len(bundle.dump()) > MAX_BYTES:
-            raise InputError(f"{bundle.name}: a recipe and its parents may have {MAX_BYTES} bytes on Kubeflow")
+            what = "a recipe, its parents and its operators' files" if bundle.code else "a recipe and its parents"
+            raise InputError(f"{bundle.name}: {what} may have {MAX_BYTES} bytes on Kubeflow")
         return bundle
 
     @classmethod
@@ -65,7 +70,10 @@ class Bundle:
 
     def dump(self) -> str:
         """Return JSON in which nothing looks like a placeholder of Kubeflow, Argo or Kubernetes."""
-        text = json.dumps(asdict(self), ensure_ascii=True)
+        plain = asdict(self)
+        if not self.code:  # pipelines without operators' files keep their text
+            del plain["code"]
+        text = json.dumps(plain, ensure_ascii=True)
         return text.replace("$", "\\u0024").replace("{{", "\\u007b\\u007b")
 
     def unpack(self, folder: Path) -> None:
@@ -81,7 +89,22 @@ class Bundle:
         """Return the recipe that was unpacked into `folder`, with more overrides on top of its own."""
         pools, endpoints = load_pools(folder / POOLS_FILE), load_endpoints(folder / POOLS_FILE)
         overrides = [*self.overrides, *overrides]
-        return load_recipe(str(folder / self.file), overrides, pools=pools, endpoints=endpoints, whole=whole)
+        code = {path: OperatorCode.model_validate(plain) for path, plain in self.code.items()}
+        return load_recipe(
+            str(folder / self.file), overrides, pools=pools, endpoints=endpoints, carried=code, whole=whole
+        )
+
+
+def _code(recipe: Recipe) -> dict[str, dict[str, Any]]:
+    files = recipe.files
+    if files is None:
+        return {}
+    if files.ambiguous:
+        raise InputError(
+            f"{recipe.name}: {', '.join(sorted(files.ambiguous))} means one file in the recipe and another in a "
+            "parent; give them different names"
+        )
+    return {path: code.model_dump(mode="json") for path, code in sorted(files.named.items())}
 
 
 def _paths(recipe: Recipe, name: str | None) -> list[str]:

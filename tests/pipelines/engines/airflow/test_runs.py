@@ -23,19 +23,22 @@ RUNS: dict[str, dict[str, Any]] = {
     "misspelt": {"factr": 5},
     "graph": {"--set": ["stages.train.pool=cpu-large"]},
 }
+OWN = "own-source"
+"""A run of another recipe, whose operator lies in a file."""
 Done = dict[str, dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Variables of a folder with a store of the tests' own, the toy package and the recipes beside this file."""
-    return dag_environment(tmp_path_factory.mktemp("airflow"), RECIPES)
+    return dag_environment(tmp_path_factory.mktemp("airflow"), RECIPES, RECIPES.parents[1] / "operator_files")
 
 
 @pytest.fixture(scope="module")
 def done(environment: dict[str, str]) -> Done:
     """What became of each run, by its name."""
-    return dict(zip(RUNS, run_dags(environment, [("numbers", conf) for conf in RUNS.values()]), strict=True))
+    runs = [*(("numbers", conf) for conf in RUNS.values()), ("own-source", {})]
+    return dict(zip([*RUNS, OWN], run_dags(environment, runs), strict=True))
 
 
 def posttrain(environment: dict[str, str], *arguments: str, store: Path | None = None) -> Any:
@@ -60,6 +63,16 @@ def test_a_run_makes_what_the_local_engine_makes(done: Done, environment: dict[s
     kept = ("name", "component", "status", "cache", "fingerprint", "metrics")
     assert [{k: s[k] for k in kept} for s in here["stages"]] == [{k: s[k] for k in kept} for s in there["stages"]]
     assert here["status"] == there["status"] == "succeeded"
+
+
+def test_a_worker_takes_an_operators_file_from_the_store(
+    done: Done, environment: dict[str, str], tmp_path: Path
+) -> None:
+    assert done[OWN]["state"] == "success"
+    here = show(environment, done[OWN])
+    assert digests(here) == digests(posttrain(environment, "run", OWN, store=tmp_path / "local"))
+    (kept,) = Path(environment["POSTTRAIN_STORE"]).glob("code/*.json")
+    assert f"own_source.py:rows@{kept.stem}" in json.dumps(here)
 
 
 def test_what_was_made_is_not_made_again(done: Done, environment: dict[str, str]) -> None:

@@ -146,3 +146,46 @@ def test_a_first_task_that_is_tried_again_has_the_same_run(tmp_path: Path) -> No
 def test_arguments_that_a_pipeline_does_not_have_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         check_arguments(compiled(PARAMETERS), arguments)
+
+
+def test_operators_files_travel_and_what_set_names_gets_a_pipeline_of_its_own(
+    toy_catalog: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared, folder = tmp_path / "shared", tmp_path / "recipes"
+    shared.mkdir()
+    folder.mkdir()
+    (shared / "rows.py").write_text("def rows(request): ...\n")
+    (folder / "own.yaml").write_text(
+        "name: own\nparams: {source: ../shared/rows.py:rows}\n"
+        'stages: {data: {uses: curate, with: {sources: ["${params.source}"]}}}\n'
+    )
+    recipe = load_recipe(str(folder / "own.yaml"))
+    bundle = Bundle.parse(Bundle.of(recipe).dump())
+    target = tmp_path / "unpacked" / "deep"
+    target.mkdir(parents=True)
+    monkeypatch.setenv("POSTTRAIN_RECIPES", "")
+    bundle.unpack(target)
+    (shared / "rows.py").unlink()
+    found = bundle.load(target)
+    assert found.stages[0].params == recipe.stages[0].params and found.digest == recipe.digest
+    assert not list(target.rglob("*.py")), "no path of the recipe is written to"
+    with pytest.raises(InputError, match=r"\./other\.py: this pipeline does not carry the file; compile the recipe"):
+        bundle.load(target, ["source=./other.py:rows"])
+    (shared / "rows.py").write_text("def rows(request): ...\n")
+    monkeypatch.chdir(tmp_path)
+    Path("other.py").write_text("def rows(request): return 1\n")
+    asked = load_recipe(str(folder / "own.yaml"), ["source=./other.py:rows"])
+    drawn, arguments = request(asked, open_store(str(tmp_path / "store")))
+    assert set(arguments) == {STORE}
+    assert "./other.py" in Bundle.of(drawn).code
+
+
+def test_two_files_of_one_name_are_refused(toy_catalog: None, tmp_path: Path) -> None:
+    for name in ("a", "a/b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "rows.py").write_text(f"def rows(request): return {name!r}\n")
+    stages = "stages: {{{}: {{uses: curate, with: {{sources: [./rows.py:rows]}}}}}}\n"
+    (tmp_path / "a" / "b" / "parent.yaml").write_text(f"name: parent\n{stages.format('one')}")
+    (tmp_path / "a" / "own.yaml").write_text(f"name: own\nextends: b/parent.yaml\n{stages.format('two')}")
+    with pytest.raises(InputError, match=r"\./rows\.py means one file in the recipe and another in a parent"):
+        Bundle.of(load_recipe(str(tmp_path / "a" / "own.yaml")))

@@ -21,6 +21,7 @@ from pipelines.engines.kubeflow.ending import close
 from pipelines.engines.kubeflow.jobsets.refusals import Refusals
 from pipelines.engines.kubeflow.stage_run import StageRun
 from pipelines.engines.shared.approvals import record_decision
+from pipelines.engines.shared.launcher import stage_python
 from pipelines.plan.plan import build_plan
 from pipelines.recipe.recipe import load_recipe
 from pipelines.runs.runs import begin_run
@@ -30,6 +31,7 @@ from tests.support.pipeline_runner import PipelineRun, load_pipeline
 
 ROOT = Path(__file__).parents[4]
 RECIPES = ROOT / "tests" / "pipelines" / "engines" / "airflow" / "recipes"
+OWN_SOURCE = RECIPES.parents[1] / "operator_files" / "own-source.yaml"
 PLUGIN = ROOT / "tests" / "pipelines" / "plugin"
 
 
@@ -48,7 +50,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     }
     code = "import sys; from pathlib import Path; from tests.pipelines.engines.kubeflow.examples import compiled\n"
     code += "for path in sys.argv[2:]: Path(sys.argv[1], Path(path).name).write_text(compiled(path))"
-    paths = [str(RECIPES / f"{name}.yaml") for name in ("numbers", "asking")]
+    paths = [*(str(RECIPES / f"{name}.yaml") for name in ("numbers", "asking")), str(OWN_SOURCE)]
     subprocess.run([sys.executable, "-c", code, str(folder), *paths], env={**os.environ, **environment}, check=True)
     return environment
 
@@ -96,6 +98,22 @@ def test_a_run_makes_what_the_local_engine_makes(project: dict[str, str], tmp_pa
     assert pointers["score"]["metrics"]["metadata"]["total"] == 12.0
     assert "does not hold" in pointers["again"]["model"]["metadata"]["skipped"]
     assert pointers["more"]["model"]["metadata"]["skipped"] == "the run's parameters leave it out"
+
+
+def test_an_operator_in_a_file_travels_in_the_pipeline(project: dict[str, str], tmp_path: Path) -> None:
+    run = pipeline_run(project, "own-source", "k-own", count=4.0)
+    run.python = stage_python()  # it has the libraries of the stages' images
+    bundle = run.pipeline["deploymentSpec"]["executors"]["exec-posttrain-plan"]["container"]["args"][1]
+    assert sorted(json.loads(bundle)["code"]["./own_source.py"]["files"]) == ["letters.py", "own_source.py"]
+    assert run.run() == "SUCCEEDED", [task.log for task in run.tasks.values()]
+    local = subprocess.run(
+        [run.python, "-m", "pipelines.cli", "run", str(OWN_SOURCE), "--set", "count=4", "--json"],
+        env={**os.environ, **project, "POSTTRAIN_STORE": str(tmp_path / "store")},
+        capture_output=True,
+        text=True,
+    )
+    assert local.returncode == 0, local.stderr
+    assert digests(shown(project, "k-own")) == digests(json.loads(local.stdout))
 
 
 def test_a_refused_stage_is_worked_for_once_and_the_run_ends_as_failed(project: dict[str, str]) -> None:

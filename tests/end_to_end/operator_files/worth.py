@@ -1,0 +1,2 @@
+def of_length(text):
+    return -float(len(text))
