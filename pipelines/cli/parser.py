@@ -104,9 +104,16 @@ def _run_commands(commands: Any) -> None:
     listed.add_argument("what", nargs="?", choices=("recipes", "runs"), help="only these")
     show = _command(commands, "show", "show a run: its stages, its results and where they are", "runs:show")
     _run(show)
-    compare = _command(commands, "compare", "compare two runs: parameters, code and metrics", "runs:compare")
-    compare.add_argument("run_a", metavar="RUN_A", help="a run's id or the beginning of it, a recipe's name, or latest")
-    compare.add_argument("run_b", metavar="RUN_B")
+    compare = _command(
+        commands, "compare", "compare runs, or the arms of a matrix, on the same prompts", "compare:compare"
+    )
+    compare.add_argument(
+        "runs",
+        metavar="RUN[:CELL]",
+        nargs="+",
+        help="id of a run, its beginning, a recipe's name, or latest; or a cell of its matrix, as latest:method=dapo. "
+        "All are compared with the first; of one run, all arms with its baseline",
+    )
     lineage = _command(commands, "lineage", "show what made an artifact, and what was made of it", "lineage:lineage")
     lineage.add_argument(
         "reference",
@@ -115,8 +122,15 @@ def _run_commands(commands: Any) -> None:
         "'sync' delivers pending lineage to MLflow",
     )
     lineage.add_argument("--descendants", action="store_true", help="what was made of it, in any run")
-    report = _command(commands, "report", "show where a run's report is, or rebuild it", "runs:report")
-    _run(report)
+    report = _command(
+        commands, "report", "make the report of a run, or one of several, and show where it is", "runs:report"
+    )
+    report.add_argument(
+        "runs",
+        metavar="RUN",
+        nargs="+",
+        help="id of a run, its beginning, a recipe's name, or latest; several (or cells: RUN:arm=x) give one page",
+    )
     report.add_argument("--output", metavar="FILE", help="copy the page there")
     for command in (listed, show, compare, lineage, report):
         _store(command)

@@ -1,4 +1,4 @@
-"""Commands on runs: run, list, show, compare and report."""
+"""Commands on runs: run, list, show and report."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import InputError
 from pipelines.cli.damage import damage_lines
-from pipelines.cli.output import print_json, print_rich, print_styled, print_table, seconds_text
+from pipelines.cli.output import print_json, print_styled, print_table, seconds_text
 from pipelines.cli.stopping import terminate_like_interrupt
 from pipelines.cli.stores import run_of, store_of
 from pipelines.runs.alarms import ending_lines
 from pipelines.runs.headlines import in_order
+
+if TYPE_CHECKING:
+    from components.contract.artifacts import Manifest
+    from components.runtime.store import Store
 
 MAX_LISTED_RUNS = 20
 MAX_METRICS = 4
@@ -181,39 +185,33 @@ def _metrics(metrics: dict[str, float]) -> str:
     return "  ".join([*shown, *more])
 
 
-def compare(arguments: argparse.Namespace) -> int:
-    """Compare two runs."""
-    from components.runtime.lineage.graph.compare import compare_runs
-
-    store = store_of(arguments)
-    comparison = compare_runs(store, run_of(store, arguments.run_a), run_of(store, arguments.run_b))
-    if arguments.json:
-        print_json(comparison.to_json())
-        return 0
-    from components.runtime.lineage.graph.tables import comparison_tables
-
-    print_rich(comparison_tables(comparison))
-    return 0
-
-
 def report(arguments: argparse.Namespace) -> int:
-    """Make a run's report from the store and print its path; copy it on request."""
-    from pipelines.report.page import build_report
-
+    """Make a run's report, or one of several runs, from the store and print its path; copy it on request."""
     store = store_of(arguments)
-    run_id = run_of(store, arguments.run)
-    manifest = build_report(store, run_id)
+    told, manifest = _report_of(store, arguments.runs)
     page = store.fetch(manifest.digest) / "index.html"
     place = str(page)
     if arguments.output:
         place = str(_copy(page, Path(arguments.output)))
     if arguments.json:
-        print_json(
-            {"run_id": run_id, "digest": manifest.digest, "uri": store.artifact_uri(manifest.digest), "page": place}
-        )
+        print_json(told | {"digest": manifest.digest, "uri": store.artifact_uri(manifest.digest), "page": place})
     else:
         print(place)
     return 0
+
+
+def _report_of(store: Store, texts: list[str]) -> tuple[dict[str, Any], Manifest]:
+    """Return whose report it is, for scripts, and the report."""
+    if len(texts) == 1:
+        from pipelines.report.page import build_report
+
+        run_id = run_of(store, texts[0])
+        return {"run_id": run_id}, build_report(store, run_id)
+    from pipelines.cli.compare import sides_of
+    from pipelines.report.several.page import build_page
+
+    sides = sides_of(store, texts)
+    return {"sides": [side.title(sides) for side in sides]}, build_page(store, sides)
 
 
 def _copy(page: Path, target: Path) -> Path:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +17,11 @@ from components.contract.registry import components
 from components.runtime.ledger.records import alarms_key, end_key, failure_key, run_key, stage_key
 from components.runtime.lineage.heal import read_or_copy
 from components.runtime.store import Store
+from pipelines.recipe.matrix import slug
 
+SEED = "seed"
+"""The axis whose cells are pooled: each measures the same thing with other random numbers."""
+_ROUND = re.compile(r"round(-[0-9]+)?")
 FETCHED = (ArtifactType.METRICS, ArtifactType.DATASET, ArtifactType.REPORT)
 T = TypeVar("T")
 
@@ -37,6 +42,12 @@ class Stage:
     """Alarms that it raised, in their order."""
     unreadable: list[str] = field(default_factory=list)
     """Damaged or missing parts of the stage, one line each: its record, or an output."""
+    params: dict[str, Any] = field(default_factory=dict)
+    """Parameters as planned, which it has before it ends."""
+    cells: dict[str, dict[str, Any]] = field(default_factory=dict, repr=False)
+    """Labels of all stages of its run by name: which cell of a matrix an input is from."""
+    fixed: dict[str, Any] = field(default_factory=dict)
+    """Labels that all stages shown have in common: they are in its name and distinguish nothing."""
 
     @property
     def status(self) -> str:
@@ -48,6 +59,38 @@ class Stage:
         if self.entry["status"] == "skipped":
             return "skipped"
         return "cached" if self.entry["cache"] == "hit" else "done"
+
+    @property
+    def rounds(self) -> dict[str, Any]:
+        """Return the labels that count the rounds of the repeats around it."""
+        repeats = "." in self.group
+        return {name: value for name, value in self.labels.items() if repeats and _ROUND.fullmatch(name)}
+
+    @property
+    def arm(self) -> dict[str, str]:
+        """Return the labels of its cell of the matrix, without its seed."""
+        return {axis: str(value) for axis, value in self.labels.items() if axis != SEED and axis not in self.rounds}
+
+    def arm_of(self, source: str) -> dict[str, str]:
+        """Return its labels with those of a stage that made its input, which may be of a matrix that it is not in."""
+        labels = self.cells.get(source, {}).items()
+        left_out = {*self.fixed, *self.arm, SEED}
+        others = {axis: str(value) for axis, value in labels if axis not in left_out and not _ROUND.fullmatch(axis)}
+        return self.arm | others
+
+    @property
+    def step(self) -> str:
+        """Return the name that it has in every cell of the matrix: `rl` of `rl-seed-1-method-dapo`."""
+        return self.without_cell(self.name)
+
+    def without_cell(self, name: str) -> str:
+        """Return the name of this stage, or of one that made its input, without the values of its cell's axes."""
+        others = {axis: value for axis, value in self.cells.get(name, {}).items() if axis != SEED}
+        values = (others | self.labels | self.fixed).items()
+        ends = tuple(f"-{axis}-{slug(value)}" for axis, value in values if axis not in self.rounds)
+        while name.endswith(ends):  # independent of the matrix's axis order
+            name = min((name.removesuffix(end) for end in ends), key=len)
+        return name
 
     @property
     def seconds(self) -> float:
@@ -97,8 +140,12 @@ def group_name(stage: Stage) -> str:
 
 def shared_labels(stage: Stage) -> str:
     """Return the labels that distinguish a stage within its group, without its seed: " [arm=x]"."""
-    others = [f"{axis}={value}" for axis, value in stage.labels.items() if axis != "seed"]
-    return f" [{', '.join(others)}]" if others else ""
+    return labels_text({axis: value for axis, value in stage.labels.items() if axis != SEED})
+
+
+def labels_text(labels: Mapping[str, Any]) -> str:
+    """Return labels behind a name: " [arm=x]"; empty without any."""
+    return f" [{', '.join(f'{axis}={value}' for axis, value in labels.items())}]" if labels else ""
 
 
 def declared(name: str) -> Component | None:
@@ -118,6 +165,7 @@ def collect(store: Store, run_id: str) -> RunData:
     if run is None:
         raise InputError(f"run {run_id}: its record is damaged or gone, and nothing in the store says the same")
     stages = []
+    cells = {planned["name"]: planned.get("labels") or {} for planned in run["stages"]}
     for planned in run["stages"]:
         name = planned["name"]
         unreadable: list[str] = []
@@ -134,14 +182,16 @@ def collect(store: Store, run_id: str) -> RunData:
             Stage(
                 name=name,
                 component=planned["component"],
-                group=planned["group"] or name,
-                labels=planned["labels"],
+                group=planned.get("group") or name,
+                labels=cells[name],
                 after=planned["after"],
                 entry=entry,
                 error=failure["error"] if failure else None,
                 alarms=raised["alarms"],
                 files={port: path for port, path in files.items() if path},
                 unreadable=unreadable,
+                params=planned.get("params") or {},
+                cells=cells,
             )
         )
     return RunData(run, read_or_copy(store, end_key(run_id)), stages)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from pipelines.report.svg import NUM_COLOURS
+from pipelines.report.svg import tone
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -51,7 +51,21 @@ class Digests:
     """(name, digest)."""
 
 
-Cell = str | int | Value | Strong | Written | Digests
+@dataclass(frozen=True)
+class Link:
+    """A cell that leads to a section of the page, by its title."""
+
+    kind: ClassVar = "link"
+    text: str
+    section: str
+
+    @property
+    def anchor(self) -> str:
+        """Return the section's link target."""
+        return anchor(self.section)
+
+
+Cell = str | int | Value | Strong | Written | Digests | Link
 
 
 @dataclass(frozen=True)
@@ -107,6 +121,27 @@ class Figure:
     kind: ClassVar = "figure"
     chart: Markup
     caption: str = ""
+    narrow: Markup | str = ""
+    """The same for a page that is too narrow for the chart; without it the chart shrinks."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A value by name, and its chart below; without a chart there is nothing to draw."""
+
+    name: str
+    value: Cell
+    chart: Markup | str = ""
+
+
+@dataclass(frozen=True)
+class Measures:
+    """Values one below the other with charts on one scale, whose numbers are `axis`."""
+
+    kind: ClassVar = "measures"
+    caption: str
+    rows: Sequence[Measure]
+    axis: Markup
 
 
 @dataclass(frozen=True)
@@ -114,7 +149,7 @@ class Figures:
     """Charts side by side, as many as fit."""
 
     kind: ClassVar = "figures"
-    figures: Sequence[Figure]
+    figures: Sequence[Figure | Measures]
 
 
 @dataclass(frozen=True)
@@ -123,6 +158,11 @@ class Legend:
 
     kind: ClassVar = "legend"
     names: Sequence[tuple[str, int]]
+
+    @property
+    def keys(self) -> list[tuple[str, str]]:
+        """Return each name with the classes of its line."""
+        return [(name, tone(colour)) for name, colour in self.names]
 
 
 @dataclass(frozen=True)
@@ -133,7 +173,7 @@ class Card:
     parts: Sequence[Part]
 
 
-Part = Rows | Heading | Paragraph | Verbatim | Drawing | Figure | Figures | Legend | Card
+Part = Rows | Heading | Paragraph | Verbatim | Drawing | Figure | Measures | Figures | Legend | Card
 
 
 @dataclass(frozen=True)
@@ -147,12 +187,17 @@ class PageSection:
     @property
     def anchor(self) -> str:
         """Return the section's link target."""
-        return "".join(mark if mark.isalnum() else "-" for mark in self.title.lower())
+        return anchor(self.title)
+
+
+def anchor(title: str) -> str:
+    """Return the link target of a section."""
+    return "".join(mark if mark.isalnum() else "-" for mark in title.lower())
 
 
 def legend(names: Sequence[str]) -> Legend:
     """Return the legend of lines, coloured in order."""
-    return Legend([(name, index % NUM_COLOURS) for index, name in enumerate(names)])
+    return Legend([(name, index) for index, name in enumerate(names)])
 
 
 def share(estimate: Estimate | None, *, digits: int = 1) -> Cell:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from components.contract.artifacts import METRICS_FILE
 from components.contract.display import Results, in_places
 from components.runtime.lineage.names import flatten
-from pipelines.report.collect import RunData, Stage, declared, group_name, shared_labels
+from pipelines.report.collect import RunData, Stage, declared, group_name, labels_text
 
 MAX_DIFFERING, MAX_LABEL = 2, 40
 """Most settings, and characters of them, in a row's label."""
@@ -63,10 +64,25 @@ class Evaluation:
     @property
     def measured(self) -> str:
         """Return the stage whose model was evaluated, with the evaluation's labels without its seed."""
+        return self.step + labels_text(self.arm)
+
+    @property
+    def step(self) -> str:
+        """Return the stage whose model was evaluated, by the name that it has in every cell of the matrix."""
+        first, source = self.stages[0], self._source
+        return first.without_cell(source) if source else first.group
+
+    @property
+    def arm(self) -> dict[str, str]:
+        """Return the cell of the matrix that it evaluates, without its seed."""
+        return self.stages[0].arm_of(self._source)
+
+    @property
+    def _source(self) -> str:
+        """Return the name of the stage whose model was evaluated; "" if it is not known."""
         first = self.stages[0]
         given = first.entry["inputs"].get(self.results.subject) if first.entry else None
-        source = given[0]["source"] if given else first.group
-        return _without_labels(source.partition(".")[0], first.labels) + shared_labels(first)
+        return str(given[0]["source"]).partition(".")[0] if given else ""
 
     @property
     def columns(self) -> dict[str, str]:
@@ -95,6 +111,8 @@ class ResultTable:
     results: Results
     components: set[str] = field(default_factory=set)
     evaluations: list[Evaluation] = field(default_factory=list)
+    missing: list[Stage] = field(default_factory=list)
+    """Stages that should have measured as well and have not ended, or were skipped."""
 
     @property
     def columns(self) -> dict[str, str]:
@@ -112,13 +130,17 @@ def result_tables(data: RunData) -> list[ResultTable]:
     """Return the results of a run, a table per kind of results, in plan order."""
     tables: dict[tuple[str, str], ResultTable] = {}
     groups: dict[tuple[str, str, str], Evaluation] = {}
-    for stage in data.ended:
+    ended = {id(stage) for stage in data.ended}
+    for stage in data.stages:
         component = declared(stage.component)
         if component is None or component.results is None:
             continue
         results = component.results
         key = results.name, results.metric
         table = tables.setdefault(key, ResultTable(results))
+        if id(stage) not in ended:
+            table.missing.append(stage)
+            continue
         table.components.add(component.name)
         name = group_name(stage)
         if (*key, name) not in groups:
@@ -127,7 +149,7 @@ def result_tables(data: RunData) -> list[ResultTable]:
         groups[*key, name].stages.append(stage)
     for table in tables.values():
         _tell_apart(table.evaluations)
-    return list(tables.values())
+    return [table for table in tables.values() if table.evaluations]
 
 
 def metrics_of(stage: Stage) -> dict[str, dict[str, Any]]:
@@ -148,7 +170,10 @@ def over_seeds(values: list[float]) -> Estimate:
 
 
 def _tell_apart(evaluations: list[Evaluation]) -> None:
-    """Label evaluations of the same model by what differs: settings if few do, else the stages' names."""
+    """Label evaluations of the same model by what differs: settings if few do, else the stages' names.
+
+    Afterwards no two have the same label.
+    """
     alike: dict[str, list[Evaluation]] = {}
     for item in evaluations:
         alike.setdefault(item.measured, []).append(item)
@@ -157,12 +182,11 @@ def _tell_apart(evaluations: list[Evaluation]) -> None:
         differing = [name for name in names if len({item.facts.get(name) for item in items}) > 1]
         told = [", ".join(f"{name}={item.facts.get(name, 'default')}" for name in differing) for item in items]
         clear = len(set(told)) == len(items) and len(differing) <= MAX_DIFFERING
+        names_differ = len({item.stages[0].group for item in items}) == len(items)  # rounds of a repeat share one
         for item, text in zip(items, told, strict=True):
-            item.differs = text if clear and len(text) <= MAX_LABEL else item.stages[0].group
-
-
-def _without_labels(name: str, labels: dict[str, Any]) -> str:
-    ends = tuple(f"-{axis}-{value}" for axis, value in labels.items())
-    while name.endswith(ends):  # independent of the matrix's axis order
-        name = min((name.removesuffix(end) for end in ends), key=len)
-    return name
+            name = item.stages[0].group if names_differ else item.name
+            item.differs = text if clear and len(text) <= MAX_LABEL else name
+    shared = Counter(item.model for item in evaluations)
+    for item in evaluations:
+        if shared[item.model] > 1:
+            item.differs = item.name

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from components.contract.display import Column, Results, place_name
-from pipelines.report.content import NOTHING, Cell, Figure, Part, Rows, legend, number, share
-from pipelines.report.evaluations import Estimate, Evaluation, ResultTable
-from pipelines.report.svg import Axes, Series, line_chart
+from collections.abc import Sequence
+from dataclasses import replace
+
+from components.contract.display import place_name
+from pipelines.report.cells import beside, bounds, compared, further, metric_title
+from pipelines.report.content import Figure, Part, Rows, legend
+from pipelines.report.evaluations import Evaluation, ResultTable
+from pipelines.report.frame import Axes
+from pipelines.report.svg import Series, line_chart
 
 RECOVERY = "The deepest loss of each skill along the recipe, and the share of it that the last model has back (means)."
+NARROW, NARROW_HEIGHT = 360, 250
+"""Size of the chart on a phone, where the wide one's text would be too small to read."""
 LOST = 0.01
 """Loss (a share) below which no loss is reported."""
 
@@ -24,7 +31,8 @@ def measured(table: ResultTable) -> list[Part]:
         height=290,
     )
     series = [_series(table, metric, colour) for colour, metric in enumerate(table.columns)]
-    return [legend(list(table.columns.values())), Figure(line_chart(series, axes)), _rows(table)]
+    narrow = line_chart(series, replace(axes, width=NARROW, height=NARROW_HEIGHT))
+    return [legend(list(table.columns.values())), Figure(line_chart(series, axes), narrow=narrow), _rows(table)]
 
 
 def _series(table: ResultTable, metric: str, colour: int) -> Series:
@@ -33,7 +41,7 @@ def _series(table: ResultTable, metric: str, colour: int) -> Series:
     return Series(
         table.columns[metric],
         [(index, estimate.value) for index, estimate in known],
-        [_bounds(estimate, is_share=table.results.share) for _, estimate in known],
+        [bounds(estimate, table.results) for _, estimate in known],
         colour,
         marks=True,
         scatter=_seeds(table.evaluations, metric),
@@ -59,48 +67,34 @@ def _seeds(evaluations: list[Evaluation], metric: str) -> list[tuple[float, floa
     ]
 
 
-def _bounds(estimate: Estimate, *, is_share: bool) -> tuple[float, float]:
-    low = estimate.value if estimate.low is None else estimate.low
-    high = estimate.value if estimate.high is None else estimate.high
-    return (max(0.0, low), min(1.0, high)) if is_share else (low, high)
-
-
 def _rows(table: ResultTable) -> Rows:
-    results = table.results
-    beside = [c for c in results.columns if any(item.estimate(c.value) for item in table.evaluations)]
-    head = ["model", *(_title(table, title) for title in table.columns.values()), *(c.title for c in beside)]
+    columns = further(table)
+    titles = (metric_title(table, title) for title in table.columns.values())
     rows = [
-        [item.model, *(_compared(results, item.estimate(metric)) for metric in table.columns), *_beside(item, beside)]
+        [
+            item.model,
+            *(compared(table.results, item.estimate(metric)) for metric in table.columns),
+            *beside(item, columns),
+        ]
         for item in table.evaluations
     ]
-    return Rows(head, rows)
+    return Rows(["model", *titles, *(column.title for column in columns)], rows)
 
 
-def _title(table: ResultTable, title: str) -> str:
-    name = table.results.name
-    words = name if title == name else f"{name} {title}"
-    return f"{words}, %" if table.results.share else words
+def recovery(table: ResultTable, arms: Sequence[tuple[str, Sequence[Evaluation]]] = ()) -> list[Part]:
+    """Return, by column, the largest loss along the recipe and how much of it the last model recovered.
 
-
-def _compared(results: Results, estimate: Estimate | None) -> Cell:
-    written = share if results.share else number
-    return written(estimate, digits=results.digits)
-
-
-def _beside(item: Evaluation, columns: list[Column]) -> list[Cell]:
-    found = [(column, item.estimate(column.value)) for column in columns]
-    return [f"{estimate.value:.{column.digits}f}" if estimate else NOTHING for column, estimate in found]
-
-
-def recovery(table: ResultTable) -> list[Part]:
-    """Return, by column, the largest loss along the recipe and how much of it the last model recovered."""
+    `arms` are those of a matrix by title, each with its evaluations in the order of the recipe.
+    """
     rows = []
-    for metric, title in table.columns.items():
-        track = [(item.model, item.estimate(metric)) for item in table.evaluations]
-        known = [(model, estimate.value) for model, estimate in track if estimate]
-        if len(known) >= 3:
-            rows.append([title, *_lost(known)])
+    for name, evaluations in arms or [("", table.evaluations)]:
+        for metric, title in table.columns.items():
+            track = [(item.model if not arms else item.step, item.estimate(metric)) for item in evaluations]
+            known = [(model, estimate.value) for model, estimate in track if estimate]
+            if len(known) >= 3:
+                rows.append([*([name] if arms else []), title, *_lost(known)])
     head = [
+        *(["arm"] if arms else []),
         place_name(table.results.metric) or "metric",
         "best before",
         "lowest at",
@@ -108,7 +102,7 @@ def recovery(table: ResultTable) -> list[Part]:
         "change to the end, points",
         "given back",
     ]
-    return [Rows(head, rows, numbers_from=3)] if rows else []
+    return [Rows(head, rows, numbers_from=len(head) - 3)] if rows else []
 
 
 def _lost(known: list[tuple[str, float]]) -> list[str]:

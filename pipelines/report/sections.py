@@ -6,63 +6,88 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from components.contract.display import Bars, Curves, Profiles, Role, Samples, Section, Table
+from components.contract.errors import PosttrainError
+from pipelines.report.arms.design import Design
+from pipelines.report.arms.matrix import arm_results
+from pipelines.report.arms.results import lead as lead_of_arms
+from pipelines.report.arms.results import measured_arms
 from pipelines.report.collect import RunData, Stage, declared, group_name
 from pipelines.report.content import PageSection, Paragraph, Part
 from pipelines.report.curves import curves, profiles
-from pipelines.report.evaluations import ResultTable
+from pipelines.report.evaluations import Evaluation, ResultTable
 from pipelines.report.results import RECOVERY, lead, measured, recovery
 from pipelines.report.tables import bars, digest_of, samples, table
 
-UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+UNREADABLE = (PosttrainError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 """Exceptions raised by a file that does not match its component's declaration."""
 Declared = list[tuple[Section, Stage]]
 
 
-def result_sections(tables: list[ResultTable]) -> Iterator[PageSection]:
-    """Yield the results, and what was lost and recovered."""
+def result_sections(tables: list[ResultTable], design: Design) -> Iterator[PageSection]:
+    """Yield the results, of arms side by side, else in the order of the recipe; and what was lost and recovered."""
     for found in tables:
-        yield PageSection(found.results.title, _guarded("", partial(measured, found)), lead(found))
+        arms, title = arm_results(found, design), found.results.title
+        if arms:
+            yield PageSection(title, _guarded("", partial(measured_arms, arms)), lead_of_arms(arms))
+        else:
+            yield PageSection(title, _guarded("", partial(measured, found)), lead(found))
         if found.results.recovery and found.results.share:
-            yield PageSection(found.results.recovery, _guarded("", partial(recovery, found)), RECOVERY)
+            tracks = [(arm.title, [item for _, item in arms.track(arm)]) for arm in arms.design.arms] if arms else []
+            yield PageSection(found.results.recovery, _guarded("", partial(recovery, found, tracks)), RECOVERY)
 
 
-def declared_sections(data: RunData, tables: list[ResultTable]) -> Iterator[PageSection]:
-    """Yield the sections of a run's components by role; sections of the same kind and title are merged."""
+def declared_sections(
+    data: RunData, tables: list[ResultTable], design: Design, kinds: tuple[type[Section], ...] = (Section,)
+) -> Iterator[PageSection]:
+    """Yield the sections of a run's components by role, of some kinds; those of one kind and title are merged."""
     shared: dict[tuple[type[Section], str], Declared] = {}
     for role in Role:
         for stage in data.ended:
             component = declared(stage.component)
             for section in component.report if component and component.role is role else ():
-                shared.setdefault((type(section), section.title), []).append((section, stage))
+                if isinstance(section, kinds):
+                    shared.setdefault((type(section), section.title), []).append((section, stage))
     order = {stage.name: place for place, stage in enumerate(data.stages)}
     for found in shared.values():
         found.sort(key=lambda item: order[item[1].name])
         first = found[0][0]
-        yield _profiles(first, found, tables) if isinstance(first, Profiles) else _each(first, found)
+        yield _profiles(first, found, tables, design) if isinstance(first, Profiles) else _each(first, found, design)
 
 
-def _profiles(section: Profiles, found: Declared, tables: list[ResultTable]) -> PageSection:
+def _profiles(section: Profiles, found: Declared, tables: list[ResultTable], design: Design) -> PageSection:
     names = {stage.name for _, stage in found}
-    evaluations = [item for table in tables for item in table.evaluations if item.stages[0].name in names]
-    seeds = " First seed." if any(len(item.stages) > 1 for item in evaluations) else ""
-    return PageSection(section.title, _guarded("", partial(profiles, section, evaluations)), section.lead + seeds)
+    shown: list[tuple[str, int, Evaluation]] = []
+    for results in tables:
+        if arms := arm_results(results, design):
+            last = arms.of_arms(arms.own_steps[-1])
+            shown += [(arm.title, arms.colour(arm), item) for arm, item in last]
+        else:
+            shown += [(item.model, place, item) for place, item in enumerate(results.evaluations)]
+    shown = [one for one in shown if one[2].stages[0].name in names]
+    seeds = " First seed." if any(len(item.stages) > 1 for _, _, item in shown) else ""
+    return PageSection(section.title, _guarded("", partial(profiles, section, shown)), section.lead + seeds)
 
 
-def _each(first: Section, found: Declared) -> PageSection:
-    """Return a section with a part per stage, or per group of stages (seeds)."""
+def _each(first: Section, found: Declared, design: Design) -> PageSection:
+    """Return a section with a part per stage, or per group of stages (seeds; of curves arms and rounds, too)."""
     groups: dict[str, Declared] = {}
     for section, stage in found:
-        name = stage.name if isinstance(section, Table | Samples) else group_name(stage)
-        groups.setdefault(name, []).append((section, stage))
+        groups.setdefault(_group(section, stage), []).append((section, stage))
     shown: set[str] = set()
-    parts = [part for name, members in groups.items() for part in _guarded(name, partial(_parts, members, shown))]
+    parts = [part for name, of in groups.items() for part in _guarded(name, partial(_parts, of, shown, design))]
     return PageSection(first.title, parts, first.lead)
 
 
-def _parts(members: Declared, shown: set[str]) -> list[Part]:
+def _group(section: Section, stage: Stage) -> str:
+    if isinstance(section, Curves):
+        return stage.group
+    return stage.name if isinstance(section, Table | Samples) else group_name(stage)
+
+
+def _parts(members: Declared, shown: set[str], design: Design) -> list[Part]:
     section, stage = members[0]
     if isinstance(section, Curves):
-        return curves(section, [stage for _, stage in members])
+        return curves(section, [stage for _, stage in members], design)
     if isinstance(section, Bars):
         return _first_bars(members, shown)
     if isinstance(section, Table):

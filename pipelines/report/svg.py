@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from markupsafe import Markup
 
-WIDTH, HEIGHT = 340, 210
-LEFT, RIGHT, TOP, BOTTOM = 46, 12, 12, 34
+from pipelines.report.frame import BOTTOM, LEFT, RIGHT, TOP, Axes, Frame, padded, ticks
+from pipelines.report.labels import LINE_HEIGHT
+
 NUM_COLOURS = 6
+STROKES = ("", " dashed", " dotted")
+"""Strokes of the first six lines, of the next six and of those after them, so that no two of 18 lines look alike."""
 
 
 @dataclass(frozen=True)
@@ -24,47 +27,13 @@ class Series:
     marks: bool = False
     scatter: Sequence[tuple[float, float]] = ()
     """Single observations behind the line, such as one point per seed."""
+    thin: bool = False
+    """Whether it is one of the lines behind a mean."""
 
 
-@dataclass(frozen=True)
-class Axes:
-    """Labels, ranges and size of a chart's axes."""
-
-    x_label: str = ""
-    y_label: str = ""
-    y_range: tuple[float, float] | None = None
-    x_log2: bool = False
-    x_names: Sequence[str] | None = None
-    """Names for x = 0, 1, 2, ... instead of numbers."""
-    percent: bool = False
-    width: int = WIDTH
-    height: int = HEIGHT
-
-
-@dataclass
-class _Frame:
-    """The mapping from data to pixels."""
-
-    axes: Axes
-    x_low: float
-    x_high: float
-    y_low: float
-    y_high: float
-    parts: list[Markup] = field(default_factory=list)
-
-    def add(self, shape: str, *values: object) -> None:
-        """Add a shape, with its values escaped."""
-        self.parts.append(Markup(shape).format(*values))
-
-    def x(self, value: float) -> float:
-        value, low, high = (math.log2(v) if self.axes.x_log2 else v for v in (value, self.x_low, self.x_high))
-        pad = 26 if self.axes.x_names else 0
-        span = self.axes.width - LEFT - RIGHT - 2 * pad
-        return LEFT + pad + (span * (value - low) / (high - low) if high > low else span / 2)
-
-    def y(self, value: float) -> float:
-        span = self.axes.height - TOP - BOTTOM
-        return TOP + span * (1 - (value - self.y_low) / (self.y_high - self.y_low))
+def tone(colour: int) -> str:
+    """Return the classes of a line's colour and stroke."""
+    return f"c{colour % NUM_COLOURS}{STROKES[colour // NUM_COLOURS % len(STROKES)]}"
 
 
 def line_chart(series: Sequence[Series], axes: Axes) -> Markup:
@@ -84,7 +53,7 @@ def histogram(groups: Sequence[tuple[str, Sequence[float], int]], edges: Sequenc
     if not groups or not edges:
         return Markup("")
     top = max((max(counts, default=0) for _, counts, _ in groups), default=0) or 1
-    frame = _Frame(axes, 0, len(edges), 0, top * 1.05)
+    frame = Frame(axes, 0, len(edges), 0, top * 1.05)
     _y_grid(frame)
     slot = (axes.width - LEFT - RIGHT) / len(edges)
     bar = slot * 0.8 / len(groups)
@@ -104,32 +73,31 @@ def histogram(groups: Sequence[tuple[str, Sequence[float], int]], edges: Sequenc
     return _svg(frame, [name for name, _, _ in groups])
 
 
-def _frame(series: Sequence[Series], axes: Axes) -> _Frame:
+def _frame(series: Sequence[Series], axes: Axes) -> Frame:
     xs = [x for item in series for x, _ in item.points]
     ys = [y for item in series for _, y in item.points]
     ys += [y for item in series for pair in item.band or () for y in pair]
-    low, high = axes.y_range or (min(ys), max(ys))
-    if high <= low:
-        low, high = low - 0.5 * abs(low or 1), high + 0.5 * abs(high or 1)
-    elif not axes.y_range:
-        low, high = (0.0 if 0 <= low < 0.4 * high else low - 0.05 * (high - low)), high + 0.05 * (high - low)
-    return _Frame(axes, min(xs), max(xs), low, high)
+    low, high = axes.y_range or padded(min(ys), max(ys))
+    x_low, x_high = (0, len(axes.x_names) - 1) if axes.x_names else (min(xs), max(xs))
+    return Frame(axes, x_low, x_high, low, high)
 
 
-def _grid(frame: _Frame) -> None:
+def _grid(frame: Frame) -> None:
     _y_grid(frame)
     axes = frame.axes
     baseline = axes.height - BOTTOM + 14
     if axes.x_names:
-        for index, name in enumerate(axes.x_names):
-            _text(frame, frame.x(index), baseline, name)
+        for index, (name, lines) in enumerate(zip(axes.x_names, frame.names, strict=True)):
+            _name(frame, frame.x(index), baseline, name, lines)
     else:
         for value in _powers(frame) if axes.x_log2 else ticks(frame.x_low, frame.x_high, 5):
             _text(frame, frame.x(value), baseline, f"{value:g}")
+    for x in axes.x_marks:
+        frame.add('<path class="grid dotted" d="M{:.1f} {}V{}"/>', frame.x(x), TOP, frame.floor)
     _axis_labels(frame)
 
 
-def _y_grid(frame: _Frame) -> None:
+def _y_grid(frame: Frame) -> None:
     axes = frame.axes
     for value in ticks(frame.y_low, frame.y_high, 4):
         y = frame.y(value)
@@ -138,18 +106,18 @@ def _y_grid(frame: _Frame) -> None:
         frame.add('<text class="tick" x="{}" y="{:.1f}" text-anchor="end">{:g}</text>', LEFT - 6, y + 4, text)
 
 
-def _axis_labels(frame: _Frame) -> None:
+def _axis_labels(frame: Frame) -> None:
     axes = frame.axes
     middle = (LEFT + axes.width - RIGHT) / 2
     if axes.x_label:
-        frame.add('<text class="label" x="{}" y="{}">{}</text>', middle, axes.height - 4, axes.x_label)
+        frame.add('<text class="label" x="{}" y="{}">{}</text>', middle, frame.height - 4, axes.x_label)
     if axes.y_label:
         centre = (TOP + axes.height - BOTTOM) / 2
         turned = '<text class="label" x="11" y="{}" transform="rotate(-90 11 {})">{}</text>'
         frame.add(turned, centre, centre, axes.y_label)
 
 
-def _draw(frame: _Frame, item: Series) -> None:
+def _draw(frame: Frame, item: Series) -> None:
     points = [(frame.x(x), frame.y(y)) for x, y in item.points]
     colour = item.colour % NUM_COLOURS
     if item.band and item.marks:
@@ -157,13 +125,14 @@ def _draw(frame: _Frame, item: Series) -> None:
             line = '<path class="whisker c{}" d="M{:.1f} {:.1f}V{:.1f}"/>'
             frame.add(line, colour, x, frame.y(low), frame.y(high))
     elif item.band:
-        edge = [(x, frame.y(high)) for (x, _), (_, high) in zip(points, item.band, strict=True)]
-        back = [(x, frame.y(low)) for (x, _), (low, _) in zip(points, item.band, strict=True)]
+        edge = [(x, frame.inside(high)) for (x, _), (_, high) in zip(points, item.band, strict=True)]
+        back = [(x, frame.inside(low)) for (x, _), (low, _) in zip(points, item.band, strict=True)]
         frame.add('<path class="band c{}" d="{}Z"/>', colour, _path([*edge, *reversed(back)]))
     for x, y in item.scatter:
         speck = '<circle class="speck c{}" cx="{:.1f}" cy="{:.1f}" r="3"><title>{}: {:.4g}</title></circle>'
         frame.add(speck, colour, frame.x(x), frame.y(y), item.name, y)
-    frame.add('<path class="line c{}" d="{}"><title>{}</title></path>', colour, _path(points), item.name)
+    stroke = f"{tone(item.colour)}{' thin' if item.thin else ''}"
+    frame.add('<path class="line {}" d="{}"><title>{}</title></path>', stroke, _path(points), item.name)
     if item.marks or len(points) == 1:
         for (x, y), (at, value) in zip(points, item.points, strict=True):
             shown = frame.axes.x_names[int(at)] if frame.axes.x_names else f"{at:g}"
@@ -175,27 +144,27 @@ def _path(points: Sequence[tuple[float, float]]) -> str:
     return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
 
 
-def _text(frame: _Frame, x: float, y: float, text: str) -> None:
+def _name(frame: Frame, x: float, y: float, name: str, lines: Sequence[str]) -> None:
+    if len(lines) == 1 and lines[0] == name:
+        _text(frame, x, y, name)
+        return
+    spans = Markup("").join(
+        Markup('<tspan x="{:.1f}" dy="{}">{}</tspan>').format(x, LINE_HEIGHT if index else 0, line)
+        for index, line in enumerate(lines)
+    )
+    whole = '<text class="tick" x="{:.1f}" y="{:.1f}" text-anchor="middle"><title>{}</title>{}</text>'
+    frame.add(whole, x, y, name, spans)
+
+
+def _text(frame: Frame, x: float, y: float, text: str) -> None:
     frame.add('<text class="tick" x="{:.1f}" y="{:.1f}" text-anchor="middle">{}</text>', x, y, text)
 
 
-def _powers(frame: _Frame) -> list[float]:
+def _powers(frame: Frame) -> list[float]:
     first, last = math.ceil(math.log2(frame.x_low)), math.floor(math.log2(frame.x_high))
     return [2.0**power for power in range(first, last + 1)]
 
 
-def _svg(frame: _Frame, names: Sequence[str]) -> Markup:
+def _svg(frame: Frame, names: Sequence[str]) -> Markup:
     whole = Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>')
-    return whole.format(frame.axes.width, frame.axes.height, ", ".join(names), Markup("").join(frame.parts))
-
-
-def ticks(low: float, high: float, count: int) -> list[float]:
-    """Return about `count` round numbers from `low` to `high` (steps of 1, 2 or 5 times a power of ten)."""
-    if high <= low:
-        return [low]
-    raw = (high - low) / count
-    power = 10.0 ** math.floor(math.log10(raw))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= raw * 0.999)
-    first = math.ceil(low / step - 1e-9)
-    found = [round(index * step, 12) for index in range(first, math.floor(high / step + 1e-9) + 1)]
-    return found or [low]
+    return whole.format(frame.axes.width, frame.height, ", ".join(names), Markup("").join(frame.parts))

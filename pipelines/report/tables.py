@@ -24,7 +24,8 @@ from pipelines.report.content import (
     share,
 )
 from pipelines.report.evaluations import Estimate
-from pipelines.report.svg import NUM_COLOURS, Axes, histogram
+from pipelines.report.frame import Axes
+from pipelines.report.svg import NUM_COLOURS, histogram
 
 
 def table(section: Table, stage: Stage) -> list[Part]:

@@ -66,10 +66,10 @@ def compare_runs(store: Store, run_a: str, run_b: str) -> Comparison:
 
 
 def _params(ledger: Ledger, stage: str, a: dict[str, Any], b: dict[str, Any]) -> Iterable[dict[str, Any]]:
-    return _differences(stage, _settings(ledger, a), _settings(ledger, b))
+    return _differences(stage, settings(ledger, a), settings(ledger, b))
 
 
-def _settings(ledger: Ledger, entry: dict[str, Any]) -> dict[str, Any]:
+def settings(ledger: Ledger, entry: dict[str, Any]) -> dict[str, Any]:
     """Return all parameters that a stage ran with, including defaults, since a code change may change those."""
     params = _parts(ledger, entry).get("params", entry["params"])
     return _leaves(params) | {"seed": entry["seed"], "component": entry["component"]}

@@ -1,0 +1,1 @@
+"""Several runs, or cells of a matrix, side by side."""
