@@ -116,6 +116,8 @@ def _print_slot(slot: Slot) -> None:
     unsaid = f"; {slot.default} by default" if slot.default else ""
     print(f"slot {slot}: {slot.summary} ({'a list, in order' if slot.many else 'one operator'}{unsaid})")
     print(f"{slot.call}\n" if slot.call else "")
+    if slot.plain:
+        print(f"in a file of yours also {slot.plain.call}\n")
 
 
 def _operator(slot: Slot, arguments: argparse.Namespace) -> int:

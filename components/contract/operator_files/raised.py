@@ -27,13 +27,13 @@ def fails_again(error: BaseException) -> bool:
 
 
 def place_in(function: Callable[..., Any], error: BaseException) -> str | None:
-    """Return file and line of the innermost frame of an exception in the module of a function."""
+    """Return file and line of the innermost frame of an exception in a user's file, else in a function's module."""
     if place := place_of(error):
         return place
-    file = getattr(getattr(inspect.unwrap(function), "__code__", None), "co_filename", None)
+    module = str(getattr(inspect.unwrap(function), "__module__", ""))
     found, trace = None, error.__traceback__
     while trace is not None:
-        if trace.tb_frame.f_code.co_filename == file:
-            found = f"{file}:{trace.tb_lineno}"
+        if trace.tb_frame.f_globals.get("__name__") == module:
+            found = f"{module.replace('.', '/')}.py:{trace.tb_lineno}"
         trace = trace.tb_next
     return found
