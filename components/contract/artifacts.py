@@ -20,6 +20,8 @@ METRICS_FILE = "metrics.json"
 """File of a Metrics artifact: name -> {"value", and where known "low", "high", "n"}."""
 HISTORY_FILE = "history.jsonl"
 """File of a Metrics artifact: one row per logged step."""
+SAMPLES_FILE = "samples.jsonl"
+"""File of a Metrics artifact or a partial checkpoint: responses for people to read; see `contract.samples`."""
 
 
 class ArtifactType(StrEnum):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from components.measure.calibration import Calibration
 from components.measure.intervals import Bootstrap, Interval
@@ -17,8 +16,6 @@ Metrics = dict[str, Interval | float]
 
 OVERALL = ("pass_at_1", "mean_tokens", "entropy", "finished_share")
 """Statistics that every prompt has, so that a mean over domains is meaningful."""
-MAX_FAILED_SAMPLES = 20
-"""Maximum responses with a failed verification in samples.jsonl, per domain."""
 
 
 @dataclass(frozen=True)
@@ -104,31 +101,3 @@ def write_report(folder: Path, reports: Mapping[str, DomainReport], metrics: Met
         for domain, report in reports.items()
     }
     write_json(folder / "calibration.json", found)
-
-
-def browse_rows(outcomes: Sequence[ItemOutcomes], prompts: int, responses: int) -> Iterator[dict[str, Any]]:
-    """Yield responses to read: the first ones of the first prompts, and failed ones of any prompt."""
-    failed_left = MAX_FAILED_SAMPLES
-    for number, outcome in enumerate(outcomes):
-        for index, verdict in enumerate(outcome.verdicts):
-            shown = number < prompts and index < responses
-            if shown or (verdict.failed and failed_left > 0):
-                failed_left -= verdict.failed
-                yield _sample_row(outcome, index)
-
-
-def _sample_row(outcome: ItemOutcomes, index: int) -> dict[str, Any]:
-    verdict = outcome.verdicts[index]
-    return {
-        "prompt_id": outcome.item.id,
-        "domain": outcome.item.domain,
-        "prompt": outcome.item.prompt_with(outcome.written(index)[:-1]),
-        "answer": outcome.item.answer,
-        "response": outcome.responses[index],
-        "outcome": verdict.outcome.value,
-        "detail": verdict.detail,
-        "num_tokens": outcome.lengths[index],
-        "entropy": outcome.entropies[index],
-        "logprob": outcome.logprobs[index],
-        "finished": outcome.finished[index],
-    }

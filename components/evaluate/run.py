@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from components.contract.artifacts import canonical_json
 from components.contract.context import StageContext
 from components.contract.further import SCORERS
 from components.evaluate.compare import compare_with_baseline
-from components.evaluate.report import all_metrics, browse_rows, headline, measure_domain, write_report
+from components.evaluate.report import all_metrics, headline, measure_domain, write_report
+from components.measure.browse import write_samples
 from components.measure.dataset import read_prompts, require_verdicts
 from components.measure.intervals import Interval
 from components.measure.journal import Journal
@@ -48,7 +48,7 @@ def run(ctx: StageContext[EvaluateParams]) -> None:
         metrics |= compare_with_baseline(folder, outcomes, baseline, bootstrap)
     write_report(folder, reports, metrics)
     write_ledger(folder, (pass_rate_row(outcome) for found in outcomes.values() for outcome in found))
-    _write_samples(ctx, outcomes)
+    write_samples(folder, outcomes, prompts=params.browse_prompts, responses=params.browse_responses)
     ctx.describe("metrics", kind="evaluation", domains=sorted(outcomes), num_prompts=sum(map(len, outcomes.values())))
     shown = {name: one.value if isinstance(one, Interval) else one for name, one in likelihoods.items()}
     ctx.headline(**headline(reports, metrics), **shown)
@@ -70,11 +70,3 @@ def _sample(
             done += len(block)
             ctx.progress(done, len(items))
     return outcomes
-
-
-def _write_samples(ctx: StageContext[EvaluateParams], outcomes: Mapping[str, Sequence[ItemOutcomes]]) -> None:
-    params = ctx.params
-    with (ctx.output("metrics") / "samples.jsonl").open("wb") as stream:
-        for found in outcomes.values():
-            for row in browse_rows(found, params.browse_prompts, params.browse_responses):
-                stream.write(canonical_json(row) + b"\n")

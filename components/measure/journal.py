@@ -9,10 +9,13 @@ from typing import Any
 
 from components.contract.artifacts import canonical_json
 from components.contract.context import StageContext
-from components.measure.outcomes import ItemOutcomes, outcomes_from_row, outcomes_to_row
+from components.measure.browse import write_samples
+from components.measure.outcomes import ItemOutcomes, by_domain, outcomes_from_row, outcomes_to_row
 from components.tasks.item import Item
 
 FILE = "outcomes.jsonl"
+BROWSED_PROMPTS, BROWSED_RESPONSES = 16, 4
+"""Of each domain, what people can read while the measurement goes on."""
 
 
 class Journal:
@@ -39,6 +42,8 @@ class Journal:
             for name, outcomes in self._parts.items():
                 row = {"part": name, "outcomes": [outcomes_to_row(outcome) for outcome in outcomes]}
                 stream.write(canonical_json(row) + b"\n")
+        measured = by_domain(outcome for outcomes in self._parts.values() for outcome in outcomes)
+        write_samples(folder, measured, prompts=BROWSED_PROMPTS, responses=BROWSED_RESPONSES)
 
     def _read(self, folder: Path, items: dict[str, Item]) -> None:
         with (folder / FILE).open(encoding="utf-8") as stream:

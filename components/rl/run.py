@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from components.contract.artifacts import HISTORY_FILE, write_json_lines, write_metrics_file
+from components.contract.artifacts import HISTORY_FILE, SAMPLES_FILE, write_json_lines, write_metrics_file
 from components.contract.backends import Backends
 from components.contract.context import StageContext
 from components.contract.errors import InputError, StoppedByAlarm
@@ -32,6 +32,7 @@ from components.rl.step.loop import NO_MODELS, Loop
 from components.rl.step.phases import PhasePlan, plan_phases
 from components.rl.step.policies import Policies
 from components.rl.step.record import RolloutRecord
+from components.rl.step.samples import StepSamples
 from components.rl.step.state import LoopSettings, LoopState
 from components.tasks.rows import read_items, write_rows
 
@@ -61,6 +62,7 @@ def run(ctx: StageContext[RLParams]) -> None:
             further=further.by_port,
         )
         shelf = ModelShelf(ctx.output("checkpoints")) if params.save_every else None
+        loop.samples = StepSamples(ctx.output("metrics") / SAMPLES_FILE, params.num_steps)
         _resume(ctx, loop)
         try:
             _train(ctx, loop, shelf)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -22,6 +22,7 @@ from components.rl.step.diagnostics import SamplerGap
 from components.rl.step.given import given_tokens
 from components.rl.step.judging import Judge
 from components.rl.step.ledger import PassRates
+from components.rl.step.reward_parts import placed
 from components.rl.step.rollout_queue import QueuedDraw, RolloutQueue
 from components.rl.step.scoring import frozen_entropies, frozen_logprobs
 from components.rl.step.settings import StepSettings
@@ -54,6 +55,10 @@ class Collector:
         self.policy, self.settings = policy, settings
         self.seen: list[Batch] = []
         """Every scored batch of the step, failed verifications included."""
+        self.seen_parts: list[dict[str, Tensor]] = []
+        """For each batch of `seen`: reward by operator, weights included, each [S]; NaN where there is none."""
+        self.reward_parts: Mapping[str, Tensor] = {}
+        """The parts of the latest rewards, as `reward` notes them."""
         self.metrics: dict[str, float] = {}
         """Metrics that operators report for the step."""
         self.gap = SamplerGap()
@@ -230,6 +235,7 @@ class Collector:
         scored = replace(batch, rewards=rewards)
         self._count(scored)
         self.seen.append(scored)
+        self.seen_parts.append({name: placed(part, verified) for name, part in self.reward_parts.items()})
         return kept
 
     def probe(self, prompts: Sequence[Prompt], num_samples: int) -> Tensor:
@@ -253,6 +259,10 @@ class Collector:
     def scores(self, batch: Batch) -> Tensor:
         """Return [S]: the grade in [0, 1] of every response; 1 or 0 where its verifier gives no partial credit."""
         return torch.tensor([score for _, score in self._judge.verdicts(batch)], dtype=torch.float32)
+
+    def reason(self, batch: Batch, row: int) -> str:
+        """Return why a scored response was not right, in the verifier's words; empty if it was."""
+        return self._judge.reason(batch.prompts[int(batch.group[row])].item.id, batch.texts[row])
 
     def _count(self, batch: Batch) -> None:
         """Enter the outcomes and rewards (NaN: none) of the policy's own responses in the ledger."""

@@ -28,7 +28,9 @@ from components.rl.step.learner import Learner
 from components.rl.step.phases import PhasePlan, begin_step
 from components.rl.step.policies import Policies
 from components.rl.step.returned import advantages_of, of_kind, prompts_of, rewards_of
+from components.rl.step.reward_parts import named_parts
 from components.rl.step.rollout_queue import RolloutQueue
+from components.rl.step.samples import StepSamples
 from components.rl.step.scoring import frozen_logprobs
 from components.rl.step.settings import StepSettings
 from components.rl.step.state import LoopSettings, LoopState, joined, separated
@@ -61,6 +63,8 @@ class Loop:
         self.sampler, self.ahead = sampler or NativeSampler(policies.trained), RolloutQueue()
         self.seen: Batch | None = None
         """All samples of the last step."""
+        self.samples: StepSamples | None = None
+        """Where responses of each step are written for people to read, if anywhere."""
         self._places = {id(bound): place for phase in phases for place, bound in phase.slots.places()}
 
     @property
@@ -114,6 +118,8 @@ class Loop:
             metrics |= self.critic.fit(got.batch, slots.critic(got.batch, context_of(slots.critic)))
         self.seen = got.seen
         self.state.record.add(got.seen, step + 1, browse=self._is_due(self.settings.browse_every))
+        if self.samples is not None:
+            self.samples.add(got, step + 1)
         self.state.num_samples += got.num_drawn + collector.num_probes
         self.state.step = step + 1
         with self.learner.trainer.whole():
@@ -137,9 +143,11 @@ class Loop:
 
     def _collector(self) -> Collector:
         def reward(batch: Batch) -> Tensor:
-            weighted = self.slots.weighted_rewards()
-            found = ((w, bound, bound(batch, self._context(bound, collector))) for w, bound in weighted)
-            return torch.stack([w * rewards_of(bound, value, batch) for w, bound, value in found]).sum(0)
+            weighted = list(self.slots.weighted_rewards())
+            found = ((weight, bound, bound(batch, self._context(bound, collector))) for weight, bound in weighted)
+            parts = [weight * rewards_of(bound, value, batch) for weight, bound, value in found]
+            collector.reward_parts = named_parts([bound.name for _, bound in weighted], parts)
+            return torch.stack(parts).sum(0)
 
         collector = Collector(
             self.policies.trained,

@@ -29,9 +29,9 @@ class RolloutRecord:
     def add(self, batch: Batch, step: int, *, browse: bool) -> None:
         """Add the scored samples of a step."""
         if browse:
-            self._browse += [_row(batch, index, step) for index in _spread(batch, self._browse_samples)]
+            self._browse += [row_of(batch, index, step) for index in worst_to_best(batch, self._browse_samples)]
         for index in batch.last_rows[batch.outcomes[batch.last_rows] == RIGHT].tolist():
-            row = _row(batch, index, step)
+            row = row_of(batch, index, step)
             self._right.pop(_key(row), None)  # a repeat moves to the end: it is among the latest again
             self._right[_key(row)] = row
         for old in list(self._right)[: max(0, len(self._right) - self._right_samples)]:
@@ -47,7 +47,7 @@ class RolloutRecord:
         yield from sorted([*browsed, *self._right.values()], key=lambda row: row["step"])
 
 
-def _spread(batch: Batch, count: int) -> list[int]:
+def worst_to_best(batch: Batch, count: int) -> list[int]:
     """Return the last rows of up to `count` trajectories, evenly from worst to best reward; failed ones come first."""
     rewards = batch.rewards[batch.last_rows]
     order = batch.last_rows[torch.argsort(rewards.nan_to_num(nan=-math.inf), stable=True)].tolist()
@@ -55,7 +55,8 @@ def _spread(batch: Batch, count: int) -> list[int]:
     return [order[position * (len(order) - 1) // max(1, count - 1)] for position in range(count)]
 
 
-def _row(batch: Batch, index: int, step: int) -> Row:
+def row_of(batch: Batch, index: int, step: int) -> Row:
+    """Return a response as a row of the artifact."""
     item, learned = batch.prompts[int(batch.group[index])].item, batch.of_learned()
     reward = float(batch.rewards[index])
     earlier = () if batch.earlier_turns is None else batch.earlier_turns[index]

@@ -54,7 +54,7 @@ def test_a_run_arrives_whole(store: Store, database: Path) -> None:
     assert [(row.step, row.value) for row in history] == [(step, step + 1 / 8) for step in range(1, 31)]
     assert rl.data.metrics["pass_at_1"] == 0.5
 
-    table = client.load_table(experiment.experiment_id, "rollouts.json", [rl.info.run_id])
+    table = client.load_table(experiment.experiment_id, "samples.json", [rl.info.run_id])
     assert list(table.columns) == ["step", "reward", "outcome", "response", "prompt_id"]
     assert list(table["response"]) == ["six", "five", "four"]
     assert table["reward"].isna().tolist() == [False, True, False]

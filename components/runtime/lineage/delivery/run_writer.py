@@ -16,7 +16,9 @@ from mlflow.entities import LoggedModelInput, Run
 from mlflow.tracking import MlflowClient
 
 from components.contract.artifacts import ArtifactType
+from components.contract.errors import CorruptArtifact, InputError
 from components.runtime.ledger.records import action_key
+from components.runtime.ledger.samples import WRITTEN, stage_samples
 from components.runtime.lineage.delivery.mlflow_calls import find_or_make_experiment, log_batches, search_runs
 from components.runtime.lineage.delivery.mlflow_entities import (
     alarm_tags,
@@ -32,7 +34,7 @@ from components.runtime.lineage.delivery.mlflow_entities import (
     stage_tags,
 )
 from components.runtime.lineage.delivery.model_writer import RUN_ID, ModelWriter
-from components.runtime.lineage.delivery.rollout_table import TABLE, TABLE_TAG, rollout_table
+from components.runtime.lineage.delivery.sample_table import TABLE, TABLE_TAG, sample_table
 from components.runtime.lineage.events import (
     Event,
     MetricChunk,
@@ -195,6 +197,7 @@ class RunWriter:
         if not child.described:
             self._describe(child, event)
         made = self._write_outputs(child, event)
+        self._write_samples(child, event)
         model = self._subject(event, made) if event.cache != "hit" else None
         self._log(child.run_id, metrics=headline_metrics(event, model), tags=finish_tags(event))
         if event.stage in self._last:
@@ -256,18 +259,25 @@ class RunWriter:
         return event.model_copy(update={"params": action["parts"]["params"]}) if action else event
 
     def _write_outputs(self, child: Child, event: StageFinished) -> dict[str, str]:
-        """Log the stage's models and rollouts; return port -> id of the models that it made itself."""
+        """Log the stage's models; return port -> id of those that it made itself."""
         made: dict[str, str] = {}
         for port, output in event.outputs.items():
             if output.type in MODELS and event.cache != "hit":
                 made[port] = self._models.log(output, event, port, child.run_id)
             elif output.type in MODELS and self._models.find(output.digest) is None:
                 self._models.log(output, event, port, child.run_id)
-            if output.type == ArtifactType.ROLLOUTS:
-                self._client.log_text(child.run_id, rollout_table(self._store.fetch(output.digest)), TABLE)
-                self._log(child.run_id, tags=TABLE_TAG)
         self._models.link_outputs(child.run_id, made.values())
         return made
+
+    def _write_samples(self, child: Child, event: StageFinished) -> None:
+        """Log what a policy wrote in the stage as a table; samples that are gone or damaged hold nothing else up."""
+        try:
+            samples = stage_samples(self._store, event.model_dump(mode="json")["outputs"], WRITTEN)
+        except (CorruptArtifact, InputError):
+            return
+        if samples:
+            self._client.log_text(child.run_id, sample_table(samples), TABLE)
+            self._log(child.run_id, tags=TABLE_TAG)
 
     def _subject(self, event: StageFinished, made: Mapping[str, str]) -> str | None:
         """Return the model that a stage's metrics describe: one that it made, or else its input model."""

@@ -1,0 +1,83 @@
+"""Samples as people see them: hostile texts become harmless, long ones short, conversations keep their authors."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from components.contract.samples import Sample, read_samples, shortened, spread, visible
+
+
+@given(st.text())
+def test_nothing_invisible_is_left_and_what_is_visible_stays(text: str) -> None:
+    shown = visible(text)
+    assert all(char.isprintable() or char in "\n\t" for char in shown)
+    shown.encode()
+    if all(char.isprintable() or char in "\n\t" for char in text):
+        assert shown == text
+
+
+@pytest.mark.parametrize(
+    "text, shown",
+    [
+        ("\x1b[31mred\x1b]0;title\x07", "\\x1b[31mred\\x1b]0;title\\x07"),
+        ("a\rb\x9b1m", "a\\rb\\x9b1m"),
+        ("abc\u202egnp.exe", "abc\\u202egnp.exe"),
+        ("zero\u200bwidth\u2066", "zero\\u200bwidth\\u2066"),
+        ("\ud800", "\\ud800"),
+        ("two\nlines\tß 数", "two\nlines\tß 数"),
+    ],
+)
+def test_marks_that_mislead_are_spelled_out(text: str, shown: str) -> None:
+    assert visible(text) == shown
+
+
+def test_a_long_text_keeps_its_beginning_and_its_end() -> None:
+    text = "a" * 20 + "b" * 1_000_000 + "c" * 10
+    assert shortened(text, 20, 10) == "a" * 20 + "\n[... 1,000,000 characters left out ...]\n" + "c" * 10
+    assert shortened("x" * 30, 20, 10) == "x" * 30
+
+
+def test_lines_that_are_no_samples_are_left_out() -> None:
+    good = {"prompt": "p", "response": "r", "data": {"kept": "by others"}}
+    bad = ["", "{", "[1]", '{"response": 5}', "[" * 100_000, json.dumps(good)[:-3]]
+    assert [sample.response for sample in read_samples([*bad, json.dumps(good)])] == ["r"]
+
+
+def test_from_worst_to_best() -> None:
+    failed, wrong, hacked = Sample(outcome="failed"), Sample(outcome="wrong"), Sample(outcome="wrong", reward=0.9)
+    right, praised = Sample(outcome="right"), Sample(outcome="right", reward=2.0)
+    assert sorted([right, praised, hacked, wrong, failed], key=lambda sample: sample.badness) == [
+        *(failed, wrong, hacked, right, praised)
+    ]
+
+
+def test_a_conversation_keeps_its_authors_and_a_broken_one_its_text() -> None:
+    messages = [
+        {"role": "system", "content": "be brief"},
+        {"role": "user", "content": "2 + 3"},
+        {"role": "assistant", "content": None},
+        {"role": "user", "content": "and 1"},
+    ]
+    sample = Sample(prompt="as text", messages=messages, turns=["5"], response="6")
+    assert sample.pieces() == [
+        ("system", "be brief"),
+        ("user", "2 + 3"),
+        ("policy", "5"),
+        ("user", "and 1"),
+        ("policy", "6"),
+    ]
+    assert sample.model_copy(update={"author": "other"}).pieces()[2] == ("other", "5")
+    assert Sample(prompt="as text", messages=[{"role": "?"}], response="6").pieces() == [
+        ("user", "as text"),
+        ("policy", "6"),
+    ]
+
+
+def test_a_spread_has_the_first_and_the_last() -> None:
+    assert spread(range(10), 4) == [0, 3, 6, 9]
+    assert spread(range(3), 4) == [0, 1, 2]
+    assert spread(range(3), 1) == [0]
