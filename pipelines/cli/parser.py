@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from components.contract.errors import nearest
+from pipelines.cli.model_commands import add_model_commands
 from pipelines.engines.registry import DEFAULT, EngineNames
 from pipelines.runs.default_store import DEFAULT_STORE, STORE_VARIABLE
 
@@ -56,6 +57,7 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
     _recipe_commands(commands)
     _run_commands(commands)
+    add_model_commands(commands, _command, _store, _json, _positive)
     _upkeep_commands(commands)
     _catalog_commands(commands)
     _method_commands(commands)

@@ -1,0 +1,28 @@
+"""posttrain export: a model as a Hugging Face folder with its card."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from pipelines.cli.models import model_of
+from pipelines.cli.output import print_json
+from pipelines.cli.stores import store_of
+from pipelines.cli.upkeep import size_text
+
+
+def export(arguments: argparse.Namespace) -> int:
+    """Write the folder and print what is in it."""
+    from pipelines.models.export import export_model
+
+    store = store_of(arguments)
+    model = model_of(store, arguments.model)
+    target = Path(arguments.folder).expanduser()
+    files = export_model(store, model, target, adapter=arguments.adapter)
+    sizes = {path.relative_to(target).as_posix(): path.stat().st_size for path in files}
+    if arguments.json:
+        print_json({"folder": str(target), "digest": model.digest, "files": sizes})
+        return 0
+    print(f"{target}: {model.name}, {len(files)} files, {size_text(sum(sizes.values()))}")
+    print(f"its card is {target / 'README.md'}")
+    return 0

@@ -1,0 +1,136 @@
+"""Where a model comes from, for its card: stages, data, base model. No paths, addresses or parameters, only names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from components.contract.artifacts import ArtifactType
+from components.contract.errors import PosttrainError
+from components.runtime.ledger.ledger import Ledger
+from components.runtime.lineage.graph.graph import Graph, ancestors
+
+if TYPE_CHECKING:
+    from components.runtime.store import Store
+    from pipelines.models.find import FoundModel
+
+HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
+"""A name on the Hugging Face hub."""
+README, CONFIG = "README.md", "config.json"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The stages that led to a model, oldest first, and what they started from."""
+
+    stages: tuple[Mapping[str, Any], ...] = ()
+    """Nodes of the lineage graph."""
+    data: tuple[str, ...] = ()
+    """Digests of the datasets."""
+    models: tuple[str, ...] = ()
+    """Digests of the models before it, the nearest first."""
+    base: str | None = None
+    """Name on the hub of the model that it was trained from."""
+    base_digest: str | None = None
+    """Digest of the imported model that it was trained from."""
+    base_license: str | None = None
+    datasets: tuple[str, ...] = ()
+    """Names on the hub of datasets that were read."""
+    given: tuple[str, ...] = ()
+    """Digests of the inputs `model` of the stage that made it."""
+    run: Mapping[str, Any] = field(default_factory=dict)
+    """The ledger's record of the run."""
+    run_id: str | None = None
+
+    @property
+    def maker(self) -> Mapping[str, Any]:
+        """Return the stage that made the model; empty if it is not known."""
+        return self.stages[-1] if self.stages else {}
+
+
+def origin_of(store: Store, model: FoundModel) -> Origin:
+    """Return where a model comes from, as far as the store knows."""
+    if model.digest is None:
+        return Origin()
+    graph = ancestors(store, model.reference or model.digest)
+    stages = sorted(graph.of_kind("stage"), key=lambda node: str(node["started"]))
+    run_id = model.run_id or (stages[-1]["run_id"] if stages else None)
+    imported = dict(_imported(graph))
+    names = [name for uri in imported if (name := _hub_name(uri))]
+    base_digest = next(iter(imported.values()), None)
+    return Origin(
+        stages=tuple(stages),
+        data=_digests(graph, ArtifactType.DATASET),
+        models=tuple(digest for digest in _digests(graph, ArtifactType.MODEL) if digest != model.digest),
+        base=names[0] if names else None,
+        base_digest=base_digest,
+        base_license=_license(store, base_digest) if base_digest else None,
+        datasets=tuple(dict.fromkeys(name for node in stages for name in _hub_datasets(node["params"]))),
+        given=_given(graph, stages[-1]["id"]) if stages else (),
+        run=Ledger(store).run_entry(run_id) if run_id else {},
+        run_id=run_id,
+    )
+
+
+def trained_from(origin: Origin) -> str | None:
+    """Return the digest of the model that the last stage trained; None if it made its model anew."""
+    return next((digest for digest in origin.given if digest in origin.models), None)
+
+
+def _digests(graph: Graph, type: ArtifactType) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(node["digest"] for node in graph.of_kind("artifact") if node["type"] == type))
+
+
+def _given(graph: Graph, stage: str) -> tuple[str, ...]:
+    found = (graph.nodes[source] for source, target, port in graph.edges if target == stage and port == "model")
+    return tuple(node["digest"] for node in found)
+
+
+def _imported(graph: Graph) -> Iterator[tuple[str, str]]:
+    """Yield (URI, digest) of the models that came from outside."""
+    nodes = graph.nodes
+    for source, target, _ in graph.edges:
+        if nodes[source]["kind"] == "source" and nodes[target].get("type") == ArtifactType.MODEL:
+            yield nodes[source]["uri"], nodes[target]["digest"]
+
+
+def _hub_name(uri: str) -> str | None:
+    scheme, _, rest = uri.partition(":")
+    name = rest.strip("/")
+    return name if scheme == "hf" and HUB_NAME.fullmatch(name) else None
+
+
+def _hub_datasets(params: Any) -> Iterator[str]:
+    """Yield the names on the hub that sources called "hf" name, at any depth; local folders are left out."""
+    if isinstance(params, Mapping):
+        config = params.get("config", params)
+        name = config.get("dataset") if isinstance(config, Mapping) else None
+        if params.get("name") == "hf" and isinstance(name, str) and HUB_NAME.fullmatch(name):
+            yield name
+        params = list(params.values())
+    if isinstance(params, Sequence) and not isinstance(params, str):
+        for value in params:
+            yield from _hub_datasets(value)
+
+
+def _license(store: Store, digest: str) -> str | None:
+    """Return the licence that an imported model folder states: in its card, or in its config."""
+    import json
+
+    from huggingface_hub import ModelCard
+
+    try:
+        names = {entry.path for entry in store.manifest(digest).files}
+        read = partial(store.read_file, digest)
+        if README in names:
+            stated = ModelCard(read(README).decode(), ignore_metadata_errors=True).data.get("license")
+            if isinstance(stated, str) and stated:
+                return stated
+        config = json.loads(read(CONFIG)) if CONFIG in names else {}
+    except (PosttrainError, ValueError):
+        return None
+    stated = config.get("license") if isinstance(config, Mapping) else None
+    return stated if isinstance(stated, str) else None
