@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from pipelines.report.sample_content import SampleBrowser
 from pipelines.report.svg import tone
 
 if TYPE_CHECKING:
@@ -173,7 +174,7 @@ class Card:
     parts: Sequence[Part]
 
 
-Part = Rows | Heading | Paragraph | Verbatim | Drawing | Figure | Measures | Figures | Legend | Card
+Part = Rows | Heading | Paragraph | Verbatim | Drawing | Figure | Measures | Figures | Legend | Card | SampleBrowser
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,14 @@ from pipelines.report.arms.design import Design
 from pipelines.report.collect import RunData, collect
 from pipelines.report.content import PageSection, duration
 from pipelines.report.evaluations import result_tables
+from pipelines.report.sample_content import SampleBrowser
+from pipelines.report.samples import sample_section
 from pipelines.report.sections import declared_sections, result_sections
 from pipelines.report.settings import differing, settings_table
 
 TEMPLATE = Path(__file__).with_name("page.html")
-STYLE = Path(__file__).with_name("report.css")
+STYLES = (Path(__file__).with_name("report.css"), Path(__file__).with_name("samples.css"))
+SCRIPT = Path(__file__).with_name("samples.js")
 
 
 def build_report(store: Store, run_id: str) -> Manifest:
@@ -58,6 +61,7 @@ def render_page(data: RunData) -> str:
         _settings(data, design),
         work.graph(data),
         *declared_sections(data, tables, design),
+        sample_section(data, tables),
         work.lineage(data),
         work.reproduce(data),
     ]
@@ -83,11 +87,13 @@ def _settings(data: RunData, design: Design) -> PageSection:
 def draw_page(
     sections: Sequence[PageSection], *, title: str, heading: str, summary: str, facts: Sequence[str], status: str = ""
 ) -> str:
-    """Return a page of sections as HTML, with its style sheet inside."""
+    """Return a page of sections as HTML, with its style sheet and script inside."""
+    browsing = any(isinstance(part, SampleBrowser) for section in sections for part in section.parts)
     return render(
         TEMPLATE,
         title=title,
-        style=Markup(STYLE.read_text(encoding="utf-8")),
+        style=Markup("".join(path.read_text(encoding="utf-8") for path in STYLES)),
+        script=Markup(SCRIPT.read_text(encoding="utf-8") if browsing else ""),
         heading=heading,
         summary=summary,
         status=status,

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from pipelines.report.page import STYLE
+from pipelines.report.page import STYLES
 
 TEXT = {"paper": ("ink", "soft", "c0", "bad"), "wash": ("ink", "soft")}
 """Colours that text has, by what is behind it."""
@@ -16,7 +16,7 @@ GRAPHIC = ("c0", "c1", "c2", "c3", "c4", "c5", "good", "bad")
 
 def colours(scheme: str) -> dict[str, str]:
     """Return the style sheet's colours by name."""
-    sheet = STYLE.read_text()
+    sheet = STYLES[0].read_text()
     light, _, dark = sheet.partition("@media (prefers-color-scheme: dark)")
     found = re.findall(r"--([a-z0-9]+): (#[0-9a-f]{6})", light if scheme == "light" else dark)
     return dict(found)
@@ -50,6 +50,6 @@ def test_text_and_lines_can_be_read(scheme: str) -> None:
 
 
 def test_the_status_can_be_read() -> None:
-    sheet = STYLE.read_text()
+    sheet = STYLES[0].read_text()
     grounds = re.findall(r"\.status[.a-z]* \{[^}]*background: (#[0-9a-f]{6})", sheet)
     assert len(grounds) == 3 and all(contrast("#ffffff", ground) >= 4.5 for ground in grounds), grounds
