@@ -35,7 +35,7 @@ COMPONENT = Component(
     memory=sampling_memory,
     asks=lambda _: {SCORERS: ()},
     further_memory=further_needs,
-    preloads=("torch", "transformers"),
+    preloads=("torch", "transformers.modeling_utils"),
     metrics={
         "pass_at_1": "Chance that one sample is right; mean over domains",
         "pass_at_1_<domain>": "The same on one domain",

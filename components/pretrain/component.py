@@ -33,7 +33,7 @@ COMPONENT = Component(
     backends=frozenset({"trainer"}),
     model_sizes=ModelSizes.from_config,
     memory=supervised_memory,
-    preloads=("torch", "transformers"),
+    preloads=("torch", "transformers.modeling_utils"),
     metrics={
         "loss": "Loss per token, mean of the last 10 logged steps",
         "validation_loss": "Loss per token on the validation input",

@@ -39,7 +39,7 @@ COMPONENT = Component(
     backends=frozenset({"sampler", "trainer"}),
     model_sizes=ModelSizes.from_config,
     memory=supervised_memory,
-    preloads=("torch", "transformers"),
+    preloads=("torch", "transformers.modeling_utils"),
     metrics={
         "loss": "Loss per target token, mean of the last 10 logged steps",
         "num_rehearsed": "Examples in the rehearsal set",

@@ -63,7 +63,7 @@ COMPONENT = Component(
     model_sizes=ModelSizes.from_config,
     memory=rl_memory,
     further_memory=further_needs,
-    preloads=("torch", "transformers", "components.rl.run"),
+    preloads=("torch", "transformers.modeling_utils", "components.rl.run"),
     metrics={
         "pass_rate": "share of right responses among verified ones, mean of the last 10 steps",
         "reward_mean": "mean reward, mean of the last 10 steps",

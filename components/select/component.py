@@ -37,7 +37,7 @@ COMPONENT = Component(
     backends=frozenset({"sampler"}),
     model_sizes=ModelSizes.from_config,
     memory=choosing_memory,
-    preloads=("torch", "transformers"),
+    preloads=("torch", "transformers.modeling_utils"),
     metrics={
         "objective": "The chosen model's objective on the development set (optimistic: it is the best of several)",
         "pass_at_1_<domain>": "The chosen model's pass@1 on one domain",
