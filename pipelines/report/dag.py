@@ -8,8 +8,10 @@ from typing import ClassVar
 from markupsafe import Markup
 
 from pipelines.report.collect import Stage
-from pipelines.report.labels import shortened, text_width
+from pipelines.report.labels import CHARACTER, shortened, text_width
 
+LEAST_SCALE = 0.85
+"""Smallest scale at which the text can be read; a page that is too narrow for it scrolls."""
 GAP_X, GAP_Y, MARGIN, PADDING = 18, 12, 4, 8
 
 
@@ -36,6 +38,11 @@ class _Boxes:
         """Return the upper left corner of the box at (column, row)."""
         return MARGIN + place[0] * (self.width + GAP_X), MARGIN + place[1] * (self.height + GAP_Y)
 
+    @property
+    def small_characters(self) -> int:
+        """Return how many characters of the small type fit into a line."""
+        return int((self.width - 2 * PADDING) / 5.7)
+
     def fitted(self, text: str) -> str:
         """Return a text that fits into a box."""
         return shortened(text, self.width - 2 * PADDING + 1)
@@ -50,8 +57,8 @@ def draw_dag(stages: list[Stage]) -> Markup:
     height = 2 * MARGIN + rows * boxes.height + (rows - 1) * GAP_Y
     parts = [_edge(boxes, places[name], places[stage.name]) for stage in stages for name in stage.after]
     parts += [_box(boxes, stage, places[stage.name]) for stage in stages]
-    whole = Markup('<svg class="dag" viewBox="0 0 {} {}" style="max-width:{}px">{}</svg>')
-    return whole.format(width, height, width, Markup("").join(parts))
+    whole = Markup('<svg class="dag" viewBox="0 0 {} {}" style="max-width:{}px;min-width:{:.0f}px">{}</svg>')
+    return whole.format(width, height, width, LEAST_SCALE * width, Markup("").join(parts))
 
 
 def _places(stages: list[Stage]) -> dict[str, tuple[int, int]]:
@@ -93,6 +100,7 @@ CELL = Markup('<text class="kind" x="{}" y="{}">{}</text>')
 def _box(boxes: _Boxes, stage: Stage, place: tuple[int, int]) -> Markup:
     x, y = boxes.corner(place)
     left, upper = x + PADDING, y + 16
+    timing = f"{stage.seconds:.1f} s" if stage.status == "done" else stage.status
     cell = CELL.format(left, upper + _Boxes.LINE, boxes.fitted(_cell(stage))) if stage.labels else ""
     return BOX.format(
         state=stage.status.replace(" ", "-"),
@@ -101,8 +109,8 @@ def _box(boxes: _Boxes, stage: Stage, place: tuple[int, int]) -> Markup:
         component=stage.component,
         name=boxes.fitted(stage.group if stage.labels else stage.name),
         cell=cell,
-        kind=boxes.fitted(stage.component),
-        timing=f"{stage.seconds:.1f} s" if stage.status == "done" else stage.status,
+        kind=shortened(stage.component, CHARACTER * (boxes.small_characters - len(timing))),
+        timing=timing,
         x=x,
         y=y,
         width=boxes.width,

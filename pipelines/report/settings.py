@@ -57,7 +57,7 @@ def _first_seeds(stages: Sequence[Stage]) -> dict[str, Stage]:
     return found
 
 
-def settings_table(titles: Sequence[str], found: Sequence[Setting]) -> list[Rows]:
+def settings_table(titles: Sequence[str], found: Sequence[Setting], *, of: str = "arm") -> list[Rows]:
     """Return the parameters that differ, with the sides as columns, or as rows if there are more of them."""
     if not found:
         return []
@@ -65,7 +65,7 @@ def settings_table(titles: Sequence[str], found: Sequence[Setting]) -> list[Rows
     cells = [[_written(value) for value in setting.values] for setting in found]
     if len(titles) > len(names):
         rows = [[title, *values] for title, values in zip(titles, zip(*cells, strict=True), strict=True)]
-        return [Rows(["arm", *names], rows, numbers_from=len(names) + 1)]
+        return [Rows([of, *names], rows, numbers_from=len(names) + 1)]
     rows = [[name, *values] for name, values in zip(names, cells, strict=True)]
     return [Rows(["parameter", *titles], rows, numbers_from=len(titles) + 1)]
 

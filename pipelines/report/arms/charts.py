@@ -34,7 +34,7 @@ class Scale:
         if whole:
             return cls(0, 1, percent)
         if high == low:
-            high = low + 1
+            return cls(0, 1, percent)
         air = 0.04 * (high - low)
         return cls(low - air if low < 0 else 0, high + air if high > 0 else 0, percent)
 

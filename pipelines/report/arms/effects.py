@@ -12,7 +12,10 @@ from pipelines.report.arms.differences import Difference, adjusted, difference
 from pipelines.report.arms.matrix import ArmResults
 from pipelines.report.cells import metric_title
 from pipelines.report.content import NOTHING, Cell, Figures, Heading, Measure, Measures, Paragraph, Part, Value, number
+from pipelines.report.evaluations import Estimate
 
+NO_DIFFERENCE = (-0.05, 0.05)
+"""The range that is shown where no arm differs at all."""
 NOT_PAIRED = "nothing in common"
 
 
@@ -49,8 +52,9 @@ def effect_parts(found: ArmResults) -> list[Part]:
         return []
     over = sorted({one.estimate.over for one in known if one.estimate.low is not None})
     bases = dict.fromkeys(effect.base.title for effect in shown)
-    figures = Figures([_figure(found, effect) for effect in shown])
-    return [Heading(f"Minus {' and '.join(bases)}"), Paragraph(about_pairs(over), "lead"), figures]
+    steps = dict.fromkeys(effect.step for effect in shown)
+    figures = [Figures([_figure(found, effect) for effect in shown if effect.step == step]) for step in steps]
+    return [Heading(f"Minus {' and '.join(bases)}"), Paragraph(about_pairs(over), "lead"), *figures]
 
 
 def about_pairs(over: list[str]) -> str:
@@ -70,7 +74,10 @@ def about_pairs(over: list[str]) -> str:
 def _figure(found: ArmResults, effect: Effect) -> Measures:
     results = found.table.results
     known = [one.estimate for _, one in effect.differences if one]
-    scale = charts.Scale.of(known, percent=results.share)
+    none = (
+        [Estimate(end) for end in NO_DIFFERENCE] if not any(one.value or one.low or one.high for one in known) else []
+    )
+    scale = charts.Scale.of([*known, *none], percent=results.share)
     rows = [
         Measure(arm.title, difference_cell(one, results), charts.point(one.estimate, scale, found.colour(arm)))
         if one

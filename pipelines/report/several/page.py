@@ -11,12 +11,12 @@ from components.runtime.store import Store
 from pipelines.report import work
 from pipelines.report.arms.design import Design
 from pipelines.report.collect import RunData
-from pipelines.report.content import Cell, Link, PageSection, Rows, Verbatim, duration
+from pipelines.report.content import Cell, Digests, Link, PageSection, Rows, Verbatim, duration
 from pipelines.report.evaluations import result_tables
 from pipelines.report.page import draw_page, store_page
 from pipelines.report.sections import declared_sections, result_sections
 from pipelines.report.settings import differing, settings_table
-from pipelines.report.several.sides import Side, combine
+from pipelines.report.several.sides import Side, combine, side_axis
 
 
 def build_page(store: Store, sides: Sequence[Side]) -> Manifest:
@@ -35,7 +35,9 @@ def render_sides(sides: Sequence[Side]) -> str:
     sections = [
         *result_sections(tables, design),
         PageSection("Runs", [_runs(runs)]),
-        PageSection("What differs", settings_table(titles, differing([side.stages for side in sides]))),
+        PageSection(
+            "What differs", settings_table(titles, differing([side.stages for side in sides]), of=side_axis(sides))
+        ),
         *declared_sections(data, tables, design, kinds=(Curves, Profiles)),
         *(_lineage(one) for one in runs),
         PageSection("Reproduce", [Verbatim("\n".join(dict.fromkeys(str(one.run["command"]) for one in runs)))]),
@@ -65,7 +67,7 @@ def _run(data: RunData) -> list[Cell]:
         str(run["seed"]),
         f"{run['started'][:19].replace('T', ' ')} UTC",
         duration(end["seconds"]),
-        f"{run['code']['version']}{' with changes' if run['code']['dirty'] else ''}",
+        Digests((("changed" if run["code"]["dirty"] else "", str(run["code"]["version"])),)),
         Link("lineage", _lineage_title(data)),
     ]
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.report.evaluations import result_tables
+from pipelines.report.labels import ELLIPSIS
 from pipelines.report.page import render_page
 from tests.pipelines.report.made import MadeRun
 
@@ -111,6 +112,17 @@ def test_a_matrix_of_many_arms_is_drawn_as_bars_alone(tmp_path: Path) -> None:
     assert skills.count('<span class="named">rate=') == 39 + 38 and "Along the recipe" not in skills
 
 
+def test_a_box_of_the_graph_has_room_for_its_words(tmp_path: Path) -> None:
+    run = MadeRun(tmp_path)
+    run.add("evaluate", "evaluate")
+    run.add("later", "evaluate", ended=False)
+    run.add("cell", "evaluate", {"peak_learning_rate": 0.001})
+    page = section(render_page(MadeRun(tmp_path / "chain", stages=run.stages[:2]).data), "The run")
+    small = re.findall(r'<text class="kind"[^>]*>(.*?)</text>', page)
+    assert small == ["evaluate", "1.5 s", f"evalua{ELLIPSIS}", "not run"] and 'width="96"' in page
+    assert ">peak_learning_rate 0.001</text>" in section(render_page(run.data), "The run"), "a wider box, not clipped"
+
+
 def test_what_an_arm_lost_is_told_for_each_arm(tmp_path: Path) -> None:
     run = MadeRun(tmp_path)
     run.train([3.0, 2.0], group="base")
@@ -125,6 +137,15 @@ def test_what_an_arm_lost_is_told_for_each_arm(tmp_path: Path) -> None:
         ["a", "sums", "base", "rl", "-50.0", "+25.0", "50 %"],
         ["b", "sums", "base", "rl", "-100.0", "+100.0", "100 %"],
     ]
+
+
+def test_everything_that_scrolls_is_reached_by_keyboard(tmp_path: Path) -> None:
+    page = render_page(matrix(tmp_path, [0.001, 0.01]).data)
+    scrolling = re.findall(r'<div class="scroll"[^>]*>|<pre[^>]*>', page)
+    assert len(scrolling) >= 5 and all('tabindex="0"' in tag for tag in scrolling)
+    assert all('aria-label="' in tag for tag in scrolling if tag.startswith("<div"))
+    drawings = re.findall(r"<svg(?! class=\"dag\")[^>]*>", page)
+    assert all('role="img" aria-label="' in tag or 'aria-hidden="true"' in tag for tag in drawings)
 
 
 def test_no_two_rows_have_the_same_label(tmp_path: Path) -> None:
