@@ -29,7 +29,9 @@ def alarms(data: RunData) -> PageSection:
         for alarm in stage.alarms
     ]
     table = Rows(["stage", "alarm", "when", "what is wrong", "what usually helps"], rows, numbers_from=5)
-    return PageSection("Alarms", [table] if rows else [], "Signs in the histories that a training went wrong.")
+    lasting = [f"{stage.name}: {a['name']}" for stage in data.stages for a in stage.alarms if a["cleared"] is None]
+    red = [Paragraph(f"Not over at the end: {', '.join(lasting)}", "failure")] if lasting else []
+    return PageSection("Alarms", [*red, table] if rows else [], "Signs in the histories that a training went wrong.")
 
 
 def lineage(data: RunData) -> PageSection:

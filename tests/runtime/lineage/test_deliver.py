@@ -340,3 +340,21 @@ def test_a_version_is_registered_once_for_a_run(store: Store, database: Path) ->
     deliver(store, "quick-2", uri_of(database))
     assert rows_of(database, "select name, version from model_versions") == [("tiny", 1)]
     assert ("kept", 1) in rows_of(database, "select alias, version from registered_model_aliases")
+
+
+def test_alarms_are_tags_of_the_stage_and_of_the_run(store: Store, database: Path) -> None:
+    story = tell(store, "quick-1")
+    mark = next(key.split("/")[4] for key in spooled_keys(store, "quick-1") if "/stages/sft/" in key)
+    alarm = {"name": "loss_exploded", "since": 3, "text": "the loss <rose>", "helps": "lower lr (100)", "cleared": None}
+    assert story.spool.alarms("sft", mark, [alarm], 1)
+    assert not story.spool.alarms("sft", mark, [alarm], 1)  # a rerun tells it once
+    story.spool.alarms("sft", mark, [{**alarm, "cleared": 9}], 2)
+    assert deliver(store, "quick-1", uri_of(database)).pending == 0
+    client = MlflowClient(uri_of(database), registry_uri=uri_of(database))
+    experiment = client.get_experiment_by_name("quick").experiment_id
+    runs = {run.info.run_name: run for run in client.search_runs([experiment])}
+    assert runs["sft"].data.tags["posttrain.alarms"] == "loss_exploded"
+    assert runs["sft"].data.tags["posttrain.alarm.loss_exploded"] == "since step 3, over at step 9: the loss <rose>"
+    assert runs["quick-1"].data.tags["posttrain.alarm.sft"] == "loss_exploded since step 3, over at step 9"
+    found = client.search_runs([experiment], "tags.`posttrain.alarms` = 'raised'")
+    assert [run.info.run_name for run in found] == ["quick-1"]

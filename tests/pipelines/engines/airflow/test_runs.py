@@ -20,6 +20,8 @@ RUNS: dict[str, dict[str, Any]] = {
     "other": {"factor": 5, "limit": 1, "seed": 3, "--set": ["stages.again.with.factor=4"]},
     "larger": {"extra": True},
     "failing": {"fail": True},
+    "alarmed": {"--set": ["stages.train.with.explode=true"]},
+    "halted": {"--set": ["stages.train.with.explode=true", "stages.train.on_alarm=stop", "seed=4"]},
     "misspelt": {"factr": 5},
     "graph": {"--set": ["stages.train.pool=cpu-large"]},
 }
@@ -109,6 +111,21 @@ def test_a_failed_stage_fails_the_run_and_the_ledger_says_why(done: Done, enviro
     shown = show(environment, run)
     assert shown["status"] == "failed"
     assert {stage["name"]: stage["status"] for stage in shown["stages"]}["train"] == "failed"
+
+
+def test_an_alarm_is_in_the_result_of_the_task_and_stops_the_run_if_the_recipe_says_so(
+    done: Done, environment: dict[str, str]
+) -> None:
+    told = "alarm exploded since step 1: the number is 1e+06"
+    assert done["alarmed"]["state"] == "success"
+    assert done["alarmed"]["values"]["train:return_value"]["alarms"] == [told]
+    assert {name: done["halted"]["tasks"][name] for name in ("train", "score")} == {
+        "train": "failed",
+        "score": "upstream_failed",
+    }
+    halted = {stage["name"]: stage for stage in show(environment, done["halted"])["stages"]}["train"]
+    assert halted["error"] == f"stage 'train': stopped by {told}"
+    assert [alarm["helps"] for alarm in halted["alarms"]] == ["lower factor (3)"]
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,18 @@ def test_a_refused_stage_is_worked_for_once_and_the_run_ends_as_failed(project: 
     assert "number >= 99" in run.tasks["train"].log
 
 
+def test_an_alarm_is_in_the_log_and_stops_the_run_if_the_recipe_says_so(project: dict[str, str]) -> None:
+    change = ["stages.train.with.explode=true", "stages.train.on_alarm=stop"]
+    run = pipeline_run(project, "numbers", "k-alarm", posttrain_set=change)
+    run.pipeline["components"]["comp-exit-handler-1"]["dag"]["tasks"]["train"]["retryPolicy"] = {"maxRetryCount": 0}
+    assert run.run() == "FAILED"
+    lines = run.tasks["train"].log.splitlines()
+    assert "alarm exploded since step 1: the number is 1e+06" in lines
+    assert "usually helps: lower factor (3)" in lines
+    found = {stage["name"]: stage for stage in shown(project, "k-alarm")["stages"]}["train"]
+    assert (found["status"], [alarm["name"] for alarm in found["alarms"]]) == ("failed", ["exploded"])
+
+
 def test_what_would_be_another_graph_is_refused_before_any_stage(project: dict[str, str]) -> None:
     run = pipeline_run(project, "numbers", "k-graph", posttrain_set=["stages.train.retries=3"])
     assert run.run() == "FAILED"

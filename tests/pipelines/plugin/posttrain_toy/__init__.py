@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
+from components.contract.alarms import Alarm, Level
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Port
 from components.contract.params import Params
@@ -24,6 +25,8 @@ class TrainParams(Params):
     """Whether the stage's process ends before the stage is done, with exit code 0."""
     spin: bool = False
     """Whether the stage never ends."""
+    explode: bool = False
+    """Whether the stage logs a number that raises an alarm."""
 
 
 class ScoreParams(Params):
@@ -51,6 +54,8 @@ def train(context: Any) -> None:
         os._exit(0)
     while context.params.spin:
         pass
+    if context.params.explode:
+        context.log(1, number=1e6)
     before = [json.loads((item.path / "model.json").read_text()) for item in context.inputs("model")]
     number = context.params.factor * (before[0] if before else 1)
     (context.output("model") / "model.json").write_text(json.dumps(number))
@@ -78,6 +83,17 @@ TRAIN = Component(
     run="posttrain_toy:train",
     image="cpu",
     metrics={"number": "the number"},
+    alarms=(
+        Alarm(
+            name="exploded",
+            rule=Level(column="number"),
+            bound=1000.0,
+            rows=1,
+            says="the number is {value}",
+            helps="lower {factor}",
+            reason="no test goes so far",
+        ),
+    ),
 )
 SCORE = Component(
     name="toy-score",
