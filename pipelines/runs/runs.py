@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from components.contract.errors import InputError, PosttrainError
+from components.runtime.ledger.notices import tell_failure
 from components.runtime.ledger.records import end_key, run_key, save_job, utc
 from components.runtime.ledger.sequence import number_run
 from components.runtime.lineage.delivery.deliver import delivery_state
@@ -178,6 +179,8 @@ class RunWriter:
         seconds = ended - self._started + self._earlier_seconds()
         record: dict[str, Any] = {"status": status, "ended": utc(ended), "seconds": round(seconds, 3)}
         self.store.put(end_key(self.run_id), record, overwrite=True)
+        if status == "failed":
+            tell_failure(self.store, self.run_id, ended)
         try:
             report = build_report(self.store, self.run_id)
             self._spool.report_ready(report.digest)

@@ -19,6 +19,7 @@ from components.runtime.alarms.watch import Raised, Watch
 from components.runtime.alarms.words import alarm_line, helps_by_name
 from components.runtime.job.progress import Progress
 from components.runtime.job.stage import RunningStage
+from components.runtime.ledger.notices import tell_alarm
 from components.runtime.ledger.records import alarms_key, alarms_record, output_record
 from components.runtime.lineage.spool import Spool
 from components.runtime.store import Store
@@ -149,6 +150,9 @@ class JobAlarms:
         records = [item.json() for item in self._watch.raised]
         self._spool.alarms(self._job.stage, self._fingerprint, records, self._watch.changes)
         self._show(changed)
+        for item in changed:
+            if item.cleared is None:
+                tell_alarm(self._store, self._job, item.json())
 
     def _show(self, items: Iterable[Raised]) -> None:
         for item in items:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from components.runtime.store import Store
 
 ROOT = "ledger"
+UNREAD = ("jobs", "notices")
+"""Records of a run that say nothing of what it did."""
 READERS = 32
 """Concurrent requests to a bucket: each costs a round trip."""
 RUNNING = "unfinished"
@@ -105,9 +107,11 @@ class Ledger:
         return [name for name in self.store.names(f"{ROOT}/{text}") if not name.endswith(".json")]
 
     def keys_of(self, run_id: str) -> list[str]:
-        """Return the keys of a run's records, listed once, without those of its jobs."""
+        """Return the keys of a run's records, listed once, without those that say nothing of what it did."""
         if run_id not in self._keys:
-            self._keys[run_id] = [key for key in self.store.keys(f"{ROOT}/{run_id}/") if key.split("/")[2] != "jobs"]
+            self._keys[run_id] = [
+                key for key in self.store.keys(f"{ROOT}/{run_id}/") if key.split("/")[2] not in UNREAD
+            ]
         return self._keys[run_id]
 
     def run_entry(self, run_id: str) -> dict[str, Any]:

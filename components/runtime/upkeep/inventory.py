@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from components.runtime.store.blobs import Blob
 
 Record = dict[str, Any]
+SKIPPED = ("/jobs/", "/failures/", "/notices/")
+"""Records of the ledger that reach nothing."""
 OF_A_RUN = ("ledger", "spool", "delivered", "approvals")
 """First segments of keys whose second one is a run."""
 
@@ -86,7 +88,7 @@ class Inventory:
 def take_inventory(store: Store) -> Inventory:
     """Read the store's records of runs; raise InputError if one is damaged, since what it reaches is unknown."""
     ledger = Ledger(store)
-    records = ledger.read(key for key in store.keys("ledger/") if "/jobs/" not in key and "/failures/" not in key)
+    records = ledger.read(key for key in store.keys("ledger/") if not any(part in key for part in SKIPPED))
     if ledger.damaged:
         key, count = next(iter(ledger.damaged)), len(ledger.damaged)
         raise InputError(

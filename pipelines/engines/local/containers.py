@@ -15,13 +15,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
-from typing import IO
+from typing import IO, Any
 
 from components.contract.errors import InputError
 from components.contract.job import Job, UriRef
 from components.contract.registry import components
 from components.runtime.inputs.inputs import import_uri, is_outside
 from components.runtime.inputs.resolve import Upstream
+from components.runtime.ledger.notices import tell_alarm
 from components.runtime.store import open_store
 from pipelines.engines.shared.attempt import Ended, Events, Limit, OnEvent, last_line, timed_out
 from pipelines.engines.shared.container import IMAGES, USER
@@ -67,7 +68,13 @@ class Containers:
             )
         assert process.stdin is not None and process.stdout is not None
         limit = Limit(job.timeout_seconds)
-        events = Events(on_event, limit)
+
+        def relay(event: dict[str, Any]) -> None:
+            if event["event"] == "alarm" and event["alarm"]["cleared"] is None:
+                tell_alarm(open_store(job.store), job, event["alarm"])  # the command is not in the container
+            on_event(event)
+
+        events = Events(relay, limit)
         reader = Thread(target=_read, args=(process.stdout, events), daemon=True)
         reader.start()
         process.stdin.write(job.model_dump_json().encode())

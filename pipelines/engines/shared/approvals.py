@@ -9,6 +9,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from components.contract.job import Job
+from components.runtime.ledger.notices import tell_question
 from components.runtime.ledger.records import approval_key, asked_key
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ def decide(job: Job, store: Store, ask: Callable[[Job], bool | None]) -> Decisio
     """Return the decision on `job`: recorded, obtained now, or made by its time limit."""
     if job.approve is None:
         return Decision.APPROVED
-    store.put(asked_key(job.run_id, job.stage), {"message": job.approve.message, "time": time.time()})
+    if store.put(asked_key(job.run_id, job.stage), {"message": job.approve.message, "time": time.time()}):
+        tell_question(store, job)
     recorded = store.recover(approval_key(job.run_id, job.stage))
     if recorded is None:
         answer = ask(job)
