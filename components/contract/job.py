@@ -12,7 +12,7 @@ from components.contract.backends import Backend, Backends, given_backends
 from components.contract.endpoints import Endpoint
 from components.contract.operator_files.code import OperatorCode
 
-LATER_FIELDS = ("endpoints", "code", "on_alarm", "alarms", "written")
+LATER_FIELDS = ("endpoints", "code", "on_alarm", "alarms", "written", "settings")
 
 
 class _Frozen(BaseModel):
@@ -38,6 +38,16 @@ class FirstOf(_Frozen):
     first_of: list[StageRef | UriRef] = Field(min_length=1)
     or_none: bool = False
     """Whether the stage goes on without this input where none of them is there."""
+    picked_by: StageRef | None = None
+    """A metric of an earlier stage: the position, from 1, of the input to take in place of the first that exists."""
+
+    @model_serializer(mode="wrap")
+    def _without_picking(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out an unset choice, so that fallbacks from before there were choices keep their form."""
+        plain: dict[str, Any] = dump(self)
+        if self.picked_by is None:
+            plain.pop("picked_by", None)
+        return plain
 
 
 InputRef = StageRef | UriRef | FirstOf
@@ -52,6 +62,8 @@ def alternatives(references: Iterable[InputRef]) -> Iterator[StageRef | UriRef]:
 def reference_text(reference: InputRef) -> str:
     """Return a reference as readable text: "rl.model", a URI, or "rl.model or else sft.model or else none"."""
     words = [f"{ref.stage}.{ref.port}" if isinstance(ref, StageRef) else ref.uri for ref in alternatives([reference])]
+    if isinstance(reference, FirstOf) and reference.picked_by:
+        return f"the one of {words[0]} ... {words[-1]} that {reference.picked_by.stage} picks"
     ends = ["none"] if isinstance(reference, FirstOf) and reference.or_none else []
     return " or else ".join([*words, *ends])
 
@@ -133,6 +145,21 @@ class Approval(_Frozen):
     on_timeout: Literal["approve", "reject"] = "reject"
 
 
+class Setting(_Frozen):
+    """A parameter that a metric of an earlier stage sets; the launcher reads it from the run's ledger."""
+
+    path: list[str | int] = Field(min_length=1)
+    """Place in the job's parameters."""
+    stage: str
+    metric: str
+    choices: list[Any] | None = None
+    """The values that the metric is a position in, from 0; None: the metric is the value."""
+    whole: bool = False
+    """Whether the value is a whole number."""
+    or_none: bool = False
+    """Whether the parameter is null where the stage was skipped; else this stage is skipped, too."""
+
+
 class Job(_Frozen):
     """Everything that the launcher needs to run one stage on any engine."""
 
@@ -176,6 +203,8 @@ class Job(_Frozen):
     """Alarm -> the bound that replaces the component's; None turns it off."""
     written: dict[str, str] = Field(default_factory=dict)
     """Dotted path of a parameter -> its name in the recipe, for what alarms say."""
+    settings: list[Setting] = Field(default_factory=list)
+    """Parameters that are known only in the run; `params` holds a valid value in their place until then."""
 
     @property
     def key_variables(self) -> list[str]:

@@ -18,6 +18,7 @@ from pipelines.plan.advice import advice
 from pipelines.plan.local_files import need_files
 from pipelines.plan.memory import Fit, memory_fits, stages_of_unknown_models
 from pipelines.recipe.recipe import Recipe, load_recipe
+from pipelines.recipe.sweep.summary import sweep_json, sweep_lines
 
 if TYPE_CHECKING:
     from components.runtime.store import Store
@@ -92,6 +93,7 @@ def plan_json(planned: Plan, stages: Sequence[StageForecast]) -> dict[str, Any]:
         "params": recipe.params,
         "plan_digest": planned.digest,
         "store": planned.store,
+        "sweep": sweep_json(recipe.sweep) if recipe.sweep else None,
         "stages": [_stage_json(stage) for stage in stages],
         "left_out": [{"name": left.name, "reason": left.reason} for left in recipe.left_out],
         "gpu_hours": _total([stage.gpu_hours for stage in stages]),
@@ -157,6 +159,8 @@ def _print_plan(planned: Plan, stages: Sequence[StageForecast]) -> None:
         for job in [stage.job]
     ]
     print_table(["stage", "component", "pool", "will", "why", "about", "after"], rows)
+    for line in sweep_lines(recipe.sweep) if recipe.sweep else ():
+        print(line)
     for left in recipe.left_out:
         print(f"left out: {left.name} ({left.reason})")
     print()

@@ -46,7 +46,7 @@ def needless_fallbacks(recipe: Recipe) -> Iterator[tuple[str, str]]:
         if stage.conditional or choose(stage.inputs, stage.component, state).may_be_skipped:
             may_be_skipped.add(stage.name)
         for port, references in stage.inputs.items():
-            for fallback in (ref for ref in references if isinstance(ref, FirstOf)):
+            for fallback in (ref for ref in references if isinstance(ref, FirstOf) and ref.picked_by is None):
                 sure = [not isinstance(ref, StageRef) or state(ref) is State.THERE for ref in fallback.first_of]
                 reached = sure.index(True) if True in sure else len(sure) - 1
                 never = [*map(reference_text, fallback.first_of[reached + 1 :]), *["none"][: fallback.or_none]]

@@ -16,6 +16,7 @@ from components.runtime.closure.rows import union
 from components.runtime.closure.walk import Closures
 from components.runtime.inputs.choice import Choice, State, choose
 from components.runtime.inputs.inputs import uri_digest, uri_verifiers
+from components.runtime.inputs.settle import settle
 from components.runtime.ledger.fingerprint import Fingerprint, fingerprint
 from components.runtime.ledger.operator_code import use_code
 from components.runtime.ledger.records import action_key, is_stored
@@ -79,6 +80,10 @@ def forecast(plan: Plan, store: Store) -> tuple[StageForecast, ...]:
     return tuple(_Forecaster(plan, store).all())
 
 
+def _some(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+
 class _Forecaster:
     def __init__(self, plan: Plan, store: Store) -> None:
         use_code(store)
@@ -97,13 +102,19 @@ class _Forecaster:
 
     def _forecast(self, job: Job, stage: Stage) -> StageForecast:
         pool = self._plan.recipe.pools[stage.pool]
+        settled = settle(job, self._ended)
+        job, config = settled.job, stage.config
+        if job.params != stage.params:
+            config = stage.component.params.model_validate(job.params)
         choice = choose(job.inputs, stage.component, self._state)
-        if reason := self._skip_reason(job, choice):
+        if reason := settled.skipped or self._skip_reason(job, choice):
             return StageForecast(job, pool, Outlook.SKIP, reason)
         digests, pending = self._digests(stage, choice.left)
+        if job.settings:
+            pending.append(f"parameters come from {_some(settled.waits_for)}, which will run")
         mark = fingerprint(
             stage.component,
-            stage.config,
+            config,
             digests,
             stage.seed,
             job.resources,
@@ -159,6 +170,13 @@ class _Forecaster:
         """Return whether metrics that do not exist yet decide about the stage."""
         names = Expression(job.when).names if job.when else ()
         return any(self._done[name.partition(".")[0]].action is None for name in names)
+
+    def _ended(self, stage: str) -> Mapping[str, Any] | None:
+        """Return how a stage will end, as far as that is known before the run."""
+        upstream = self._done[stage]
+        if upstream.outlook is Outlook.SKIP:
+            return {"status": "skipped", "metrics": {}}
+        return None if upstream.action is None else {"status": "done", "metrics": upstream.action["metrics"]}
 
     def _state(self, ref: StageRef) -> State:
         """Return what is known of an output before the run."""
@@ -217,6 +235,6 @@ class _Forecaster:
     def _miss_reason(self, job: Job, mark: Fingerprint, pending: list[str]) -> str:
         last = self._history.last_action(job.stage)
         if last is None:
-            return "never run"
-        changed = differences(last["parts"], mark.parts, inputs=not pending)
+            return "; ".join(["never run", *pending[-1:]]) if job.settings else "never run"
+        changed = [] if job.settings else differences(last["parts"], mark.parts, inputs=not pending)
         return "; ".join([*changed, *pending]) or "its earlier result is gone from the store"

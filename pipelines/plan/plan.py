@@ -76,6 +76,7 @@ def stage_job(stage: Stage, recipe: Recipe, store: str, run_id: str) -> Job:
         on_alarm=stage.on_alarm,
         alarms=stage.alarms,
         written=stage.written,
+        settings=stage.settings,
     )
 
 

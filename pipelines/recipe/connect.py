@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from components.contract.errors import InputError
@@ -21,6 +21,8 @@ from pipelines.recipe.unroll import Cell, Group, Namespace, Template
 
 _REFERENCE = re.compile(r"(?P<stage>[^\s.\[\]]+)(?:\[(?P<cell>[^\[\]]*)\])?(?:\.(?P<port>[^\s.\[\]]+))?", re.ASCII)
 _SELECTOR = re.compile(r"\s*([a-z0-9_-]+)\s*=\s*([^,=]+?)\s*", re.ASCII)
+BEST = "best"
+"""The trial of a sweep that the run finds best: rl[trial=best].model."""
 NONE = "none"
 """The last entry of a fallback that may yield nothing."""
 FILE_ENDINGS = ("jsonl", "json", "parquet", "csv", "txt", "safetensors")
@@ -42,6 +44,8 @@ class FirstFound:
     places: list[Node]
     """Source location of each reference."""
     or_none: bool = False
+    picked: bool = False
+    """Whether the best trial of the sweep says which one is taken, instead of the order."""
 
 
 Found = list[Source] | str | FirstFound | None
@@ -68,6 +72,8 @@ class Connector:
         self._folders = folders
         self.outputs: dict[str, list[str]] = {}
         """Stage of the file -> its outputs, for hints."""
+        self.trial_axis = ""
+        """The axis of a sweep's trials, of which `best` can be picked; empty without a sweep."""
         self._handed: dict[tuple[int, str, int], Found] = {}
         """Cache of what a carry or yield means to a cell: rounds that pass on fallbacks look it up repeatedly."""
 
@@ -109,6 +115,8 @@ class Connector:
                 return None
             if isinstance(item.value, str) and is_uri(item.value) and (or_none or item is not items[-1]):
                 return self._note(item.mark, f"{shown(item.value)} is always there: nothing after it is ever taken")
+            if isinstance(found, FirstFound) and found.picked:
+                return self._note(item.mark, f"{shown(item.value)} is always there: it stands alone, not in a list")
             or_none |= item is items[-1] and isinstance(found, FirstFound) and found.or_none
             more = found.alternatives if isinstance(found, FirstFound) else [found]
             more = [other for other in more if other not in alternatives]
@@ -174,6 +182,8 @@ class Connector:
             return self._note(wanted.node.mark, f"{shown(wanted.text)} names no port; expected {self._ports(target)}")
         if isinstance(target, Group):
             return self._yielded(wanted, cell, target)
+        if self.trial_axis and wanted.selector.get(self.trial_axis) == BEST:
+            return self._best(wanted, cell, target)
         return self._cells(wanted, cell, target)
 
     def _carried(self, wanted: _Wanted, cell: Cell, namespace: Namespace) -> Found:
@@ -210,6 +220,22 @@ class Connector:
         if key not in self._handed:
             self._handed[key] = self.follow(self._resolver.resolve(node, cell.scope), cell, namespace)
         return self._handed[key]
+
+    def _best(self, wanted: _Wanted, cell: Cell, template: Template) -> FirstFound | None:
+        """Return the same output of every trial: the run picks the best one's."""
+        trials = dict.fromkeys(
+            other.labels[self.trial_axis] for other in template.cells if self.trial_axis in other.labels
+        )
+        found: list[list[Source] | str] = []
+        for trial in trials:
+            one = replace(wanted, selector={**wanted.selector, self.trial_axis: str(trial)})
+            sources = self._cells(one, cell, template)
+            if not sources:
+                return None
+            if len(sources) > 1:
+                return self._note(wanted.node.mark, several(sources, "a pick of the best trial"))
+            found.append(sources)
+        return FirstFound(found, [wanted.node] * len(found), picked=True)
 
     def _cells(self, wanted: _Wanted, cell: Cell, template: Template) -> list[Source] | None:
         axes = dict.fromkeys(axis for other in template.cells for axis in other.labels if axis)

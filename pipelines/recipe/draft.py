@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from components.contract.component import Component
 from components.contract.errors import InputError, UnknownName
-from components.contract.job import InputRef
+from components.contract.job import InputRef, Setting
 from components.contract.operator_files.code import OperatorCode
 from components.contract.params import Params
 from components.contract.registry import components
@@ -39,6 +39,10 @@ class StageDraft:
     params: dict[str, Any] = field(default_factory=dict)
     config: Params | None = None
     inputs: dict[str, list[InputRef]] = field(default_factory=dict)
+    settings: list[Setting] = field(default_factory=list)
+    """Parameters that stages of a sweep set in the run."""
+    given: Node | None = None
+    """The parameters as the recipe gives them, its defaults included."""
     when: str | None = None
     gate: list[str] = field(default_factory=list)
     needs: dict[str, Mark] = field(default_factory=dict)
@@ -79,7 +83,7 @@ class StageReader:
         defaults = self._defaults_for(cell)
         draft = StageDraft(cell, node, self._words(node, defaults, cell), self._component(node))
         if draft.component is not None:
-            node = self._params(draft, draft.component, defaults)
+            node = draft.given = self._params(draft, draft.component, defaults)
             self._check_optimizer(draft, node)
             path = cell.template.path
             check_alarms(path, draft.node, draft.words.alarms, draft.component, self._problems)

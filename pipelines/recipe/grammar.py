@@ -16,7 +16,7 @@ from components.contract.alarms import OnAlarm
 from components.contract.backends import Backends
 
 _HEAD_KEYS = ("name", "summary", "seed", "params", "defaults", "extends", "matrix")
-RECIPE_KEYS = (*_HEAD_KEYS, "stages", "hallmark", "system", "triggered_by")
+RECIPE_KEYS = (*_HEAD_KEYS, "stages", "sweep", "hallmark", "system", "triggered_by")
 GROUP_KEYS = ("repeat", "carry", "stages", "yield", "matrix", "summary")
 DEFAULT_KEYS = ("pool", "backend", "retries", "backoff", "timeout", "on_alarm", "with")
 RESERVED = ("params", "matrix", "round", "seed", "carry", "and", "or", "not", "true", "false", "null", "none", "in")

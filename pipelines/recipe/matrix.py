@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,17 @@ class Axis:
 
     name: str
     values: Mapping[Label, Node]
+
+
+@dataclass(frozen=True)
+class Trials:
+    """The trials of a sweep: an axis around some stages of the file, along which the recipe's parameters change."""
+
+    axis: Axis
+    stages: Collection[str]
+    """Stages of the file that differ between trials."""
+    params: Mapping[Label, Mapping[str, Node]]
+    """Trial -> all parameters of the recipe."""
 
 
 BROKEN = Axis("", {"": Node(UNKNOWN, Mark(""))})

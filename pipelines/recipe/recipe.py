@@ -27,6 +27,10 @@ from pipelines.recipe.operator_files import OperatorFiles
 from pipelines.recipe.parameters import Parameter, describe_parameters, read_parameters
 from pipelines.recipe.pools import Pool, load_pools
 from pipelines.recipe.stage import LeftOut, Stage, in_order, stage_of
+from pipelines.recipe.sweep.reach import TRIAL
+from pipelines.recipe.sweep.section import Sweep, read_sweep, trials_of
+from pipelines.recipe.sweep.settings import Drawn
+from pipelines.recipe.sweep.wire import SweepWiring, sweep_cells
 from pipelines.recipe.system import SystemWords, read_system
 from pipelines.recipe.unroll import Cell, Group, Unroller
 from pipelines.recipe.wiring import Wiring
@@ -59,6 +63,8 @@ class Recipe:
     """Endpoints that its stages name."""
     files: OperatorFiles | None = field(default=None, repr=False)
     """The operator files that its stages name."""
+    sweep: Sweep | None = field(default=None, repr=False)
+    """Its search for the best parameters, if any."""
 
     @property
     def params(self) -> dict[str, Any]:
@@ -135,11 +141,17 @@ class _Reader:
         head = read_head(self._root, self._problems)
         values = read_parameters(self._root.child("params"), head.seed, self._resolver, self._problems)
         parameters = describe_parameters(self._root.child("params"), values, self._problems)
-        unroller = Unroller(values, head.seed, self._resolver, self._problems)
+        sweep = read_sweep(self._root, values, head.seed, self._resolver, self._problems)
+        trials = trials_of(sweep) if sweep else None
+        unroller = Unroller(values, head.seed, self._resolver, self._problems, trials)
         cells = unroller.unroll(self._root.child("stages"), self._root.child("matrix"))
         if not cells and not len(self._problems):
             self._problems.add(self._root.mark, "'stages' is missing or empty; expected 'name: {uses: ...}' lines")
-        drafts, connector = self._drafts(cells, unroller.groups)
+        cells += sweep_cells(sweep, unroller.root, {"params": values, "seed": head.seed}) if sweep else []
+        drafts, connector = self._drafts(cells, unroller.groups, sweeps=sweep is not None)
+        if sweep is not None and not len(self._problems):
+            drawn = Drawn(sweep, values, self._root.child("defaults"), self._problems)
+            SweepWiring(sweep, drafts, connector, drawn, self._problems).connect()
         names = {"params": values, "seed": head.seed}
         hallmark = read_hallmark(self._root.child("hallmark"), drafts, connector, self._resolver, self._problems, names)
         refuse_cycles(drafts, self._problems)
@@ -160,13 +172,17 @@ class _Reader:
             triggered_by=head.triggered_by,
             endpoints=self._endpoints.named,
             files=self._files,
+            sweep=sweep,
         )
 
-    def _drafts(self, cells: Iterable[Cell], groups: Iterable[Group]) -> tuple[dict[str, StageDraft], Connector]:
+    def _drafts(
+        self, cells: Iterable[Cell], groups: Iterable[Group], *, sweeps: bool
+    ) -> tuple[dict[str, StageDraft], Connector]:
         folders = {document.label: document.path.parent for document in self._documents}
         connector = Connector(self._resolver, self._problems, folders)
         defaults = self._root.child("defaults")
         reader = StageReader(defaults, self._pools, folders, self._files, self._resolver, self._problems)
+        connector.trial_axis = TRIAL if sweeps else ""
         drafts = {cell.name: reader.read(cell) for cell in cells}
         connector.outputs = {d.cell.template.path: list(d.component.outputs) for d in drafts.values() if d.component}
         wiring = Wiring(drafts, connector, self._endpoints, self._problems)

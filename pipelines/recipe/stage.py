@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from typing import Any
 
 from components.contract.alarms import OnAlarm
 from components.contract.backends import Backends
 from components.contract.component import Component
-from components.contract.job import Approval, Expectation, InputRef, Retry
+from components.contract.job import Approval, Expectation, InputRef, Retry, Setting
 from components.contract.operator_files.code import OperatorCode
 from components.contract.params import Params
 from pipelines.language.problems import Mark
@@ -59,6 +59,8 @@ class Stage:
     mark: Mark
     code: list[OperatorCode]
     """The users' files with operators that `params` name."""
+    settings: list[Setting] = field(default_factory=list)
+    """Parameters that stages of a sweep set in the run."""
 
     @property
     def title(self) -> str:
@@ -116,6 +118,7 @@ def stage_of(draft: StageDraft, left_out: Mapping[str, str]) -> Stage:
         summary=words.summary,
         mark=draft.node.where,
         code=draft.code,
+        settings=[setting for setting in draft.settings if setting.stage not in left_out],
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from components.contract.errors import nearest
@@ -16,7 +16,7 @@ from pipelines.language.nodes import UNKNOWN, Node
 from pipelines.language.problems import Problems, shown
 from pipelines.language.references import Resolver, Scope
 from pipelines.recipe.grammar import GROUP_KEYS, MAX_CELLS, MAX_ROUNDS, MAX_STAGES, RESERVED, STAGE_KEYS
-from pipelines.recipe.matrix import BROKEN, Axis, Label, is_count, is_none, keep_axes, products, read_axes, slug
+from pipelines.recipe.matrix import BROKEN, Axis, Label, Trials, is_count, is_none, keep_axes, products, read_axes, slug
 
 MAX_STAGE_NAME = 120
 MAX_GROUP_DEPTH = 3
@@ -97,27 +97,41 @@ class _Context:
 class Unroller:
     """Expands the stages of one recipe."""
 
-    def __init__(self, params: Mapping[str, Node], seed: int, resolver: Resolver, problems: Problems) -> None:
+    def __init__(
+        self,
+        params: Mapping[str, Node],
+        seed: int,
+        resolver: Resolver,
+        problems: Problems,
+        trials: Trials | None = None,
+    ) -> None:
         self._names: dict[str, Any] = {"params": params, "seed": seed}
+        self._trials = trials
         self._seed = seed
         self._resolver = resolver
         self._problems = problems
         self._cells: dict[str, Cell] = {}
         self.groups: list[Group] = []
+        self.root = Namespace()
+        """The stages at the top of the file."""
 
     def unroll(self, stages: Node | None, matrix: Node | None) -> list[Cell]:
         """Return all cells in the order of the file."""
         context = _Context(self._names)
         axes = self._axes(matrix, context) if matrix is not None and not is_none(matrix) else ()
         if stages is not None and stages.value is not None:
-            self._namespace(stages, _Context(self._names, axes), Namespace())
+            self._namespace(stages, _Context(self._names, axes), self.root)
         return list(self._cells.values())
 
     def _namespace(self, stages: Node, context: _Context, namespace: Namespace) -> None:
         if not isinstance(stages.value, dict):
             self._problems.add(stages.mark, f"stages: got {shown(stages.plain())}, expected 'name: {{uses: ...}}'")
             return
+        around = context
         for name, node in stages.value.items():
+            if self._trials is not None and not around.depth:
+                in_trials = name in self._trials.stages
+                context = replace(around, axes=(*around.axes, self._trials.axis)) if in_trials else around
             # registered even if broken, so that references to it are not reported as well
             namespace.names[name] = None
             if self._is_stage(name, node):
@@ -224,6 +238,8 @@ class Unroller:
         values = {axis.name: axis.values[labels[axis.name]] for axis in axes}
         seed = values["seed"].value if "seed" in values else self._seed
         names = {**context.names, "seed": seed}
+        if self._trials is not None and self._trials.axis in axes:
+            names["params"] = self._trials.params[labels[self._trials.axis.name]]
         if axes:
             names["matrix"] = BROKEN.values[""] if BROKEN in axes else values
         suffix = "".join(f"-{axis}-{slug(value)}" for axis, value in labels.items() if axis)

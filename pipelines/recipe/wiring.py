@@ -11,6 +11,7 @@ from pipelines.language.problems import Problems, shown
 from pipelines.recipe.connect import NONE, Connector, FirstFound, Source, agree, several
 from pipelines.recipe.draft import StageDraft
 from pipelines.recipe.endpoints import Endpoints, check_further
+from pipelines.recipe.sweep.section import SWEEP
 
 
 class Wiring:
@@ -94,6 +95,14 @@ class Wiring:
         """Return a fallback, or one for each cell that its first reference means where the port takes many."""
         assert draft.component is not None
         port, taker = draft.component.inputs[name], f"input {name!r} of stage {draft.cell.template.path!r}"
+        if found.picked:
+            draft.needs.setdefault(SWEEP, node.mark)
+            trials = [
+                self._reference(draft, port, taker, node, sources[0])
+                for sources in found.alternatives
+                if isinstance(sources, list)
+            ]
+            return [FirstOf(first_of=[*trials], picked_by=StageRef(stage=SWEEP, port="best_trial"))]
         if found.or_none and not (port.optional or port.many):
             self._problems.add(node.mark, f"{taker} is needed: its fallback cannot end with {NONE!r}")
             return []

@@ -175,3 +175,4 @@ collect = _component(
 
 COMPONENT_BY_NAME = {c.name: c for c in (pretrain, curate, sft, rl, evaluate, collect)}
 COMPONENTS = {name: f"tests.pipelines.toys:{name}" for name in COMPONENT_BY_NAME}
+COMPONENTS["sweep"] = "components.sweep.component:COMPONENT"

@@ -90,6 +90,9 @@ def _left_of(
     choice: Choice, port: str, reference: FirstOf, state: Callable[[StageRef], State]
 ) -> Plain | FirstOf | None:
     """Return what a fallback takes, its remaining alternatives while undecided, or None if it resolves to nothing."""
+    if reference.picked_by is not None:  # only the run knows which: the launcher settles it first
+        choice.may_be_skipped = True
+        return reference
     possible: list[Plain] = []
     for ref in reference.first_of:
         found = state(ref) if isinstance(ref, StageRef) else State.THERE

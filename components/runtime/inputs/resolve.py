@@ -27,11 +27,15 @@ Resolved = dict[str, list[tuple[str, str]]]
 class Upstream:
     """A run's ledger as read by one of its jobs."""
 
-    def __init__(self, job: Job, component: Component, store: Store) -> None:
+    def __init__(self, job: Job, component: Component, store: Store, *, skipped: str | None = None) -> None:
+        """`job` has its settings from the ledger; `skipped` says why it is skipped where one was skipped."""
         self.job, self.component, self.store = job, component, store
+        self._skipped = skipped
 
     def skip_reason(self) -> str | None:
         """Return why the job is skipped in this run, or None: a skipped input, or a `when` that does not hold."""
+        if self._skipped:
+            return self._skipped
         if skipped := self._choice.skipped_by:
             port, stages = skipped
             which = "which was skipped" if len(stages) == 1 else "none of which gave it"

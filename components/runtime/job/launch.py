@@ -30,6 +30,7 @@ from components.contract.params import Params
 from components.contract.registry import components
 from components.runtime.gates import GateProcess
 from components.runtime.inputs.resolve import Resolved, Upstream
+from components.runtime.inputs.settle import settle_in_run
 from components.runtime.job.alarming import JobAlarms
 from components.runtime.job.closing import Closing, one_line
 from components.runtime.job.gating import Written, needs_data_gates, pass_data_gates, pass_metric_gates
@@ -57,8 +58,9 @@ class Launch:
     ) -> None:
         """`log` says where the stage's output goes, if this process knows."""
         self.log = log
-        self.job = job
         self.store = store or open_store(job.store)
+        settled = settle_in_run(job, self.store)
+        self.job = job = settled.job
         self.progress = Progress(job.stage, sink)
         self.spool = Spool(self.store, job.run_id)
         self.closing = Closing(job, self.store, self.spool, self.progress)
@@ -66,7 +68,7 @@ class Launch:
         self.gates_here = gates_here  # the gates' library is already imported, so no worker needs to import it
         self.component: Component = components().get(job.component)
         self.params = _parameters(self.component, job)
-        self.upstream = Upstream(job, self.component, self.store)
+        self.upstream = Upstream(job, self.component, self.store, skipped=settled.skipped)
         self.measured: dict[str, float] = {}
 
     def reuse(self, *, here: bool = True) -> dict[str, Any] | None:

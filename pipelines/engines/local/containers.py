@@ -22,6 +22,7 @@ from components.contract.job import Job, UriRef
 from components.contract.registry import components
 from components.runtime.inputs.inputs import import_uri, is_outside
 from components.runtime.inputs.resolve import Upstream
+from components.runtime.inputs.settle import settle_in_run
 from components.runtime.ledger.notices import tell_alarm
 from components.runtime.store import open_store
 from pipelines.engines.shared.attempt import Ended, Events, Limit, OnEvent, last_line, timed_out
@@ -140,6 +141,7 @@ def _read(stream: IO[bytes], events: Events) -> None:
 def _with_inputs_in_store(job: Job) -> Job:
     """Put files and downloads into the store first: a container sees only the store of this machine."""
     store = open_store(job.store)
+    job = settle_in_run(job, store).job
     component = components().get(job.component)
     ports = component.inputs
     inputs = {
