@@ -13,7 +13,7 @@ from components.contract.registry import operators
 
 HOLDS_ROWS = (ArtifactType.DATASET, ArtifactType.ROLLOUTS)
 MAX_VERIFIERS = 100
-MAX_NAME = 200
+MAX_NAME = 190
 
 
 def named_verifiers(place: Path) -> list[str] | None:
