@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from components.contract.errors import InputError
@@ -123,6 +124,7 @@ class Closures:
         return None  # a namespace package runs nothing
 
 
+@cache
 def is_wall(module: str) -> bool:
     """Return whether a module is left out of closures."""
     if any(module == work or module.startswith(f"{work}.") for work in WORK):

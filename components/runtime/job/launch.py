@@ -28,6 +28,7 @@ from components.contract.errors import (
 from components.contract.job import Job
 from components.contract.params import Params
 from components.contract.registry import components
+from components.runtime.closure.walk import Closures
 from components.runtime.gates import GateProcess
 from components.runtime.inputs.resolve import Resolved, Upstream
 from components.runtime.inputs.settle import settle_in_run
@@ -69,6 +70,7 @@ class Launch:
         self.component: Component = components().get(job.component)
         self.params = _parameters(self.component, job)
         self.upstream = Upstream(job, self.component, self.store, skipped=settled.skipped)
+        self.closures = Closures()
         self.measured: dict[str, float] = {}
 
     def reuse(self, *, here: bool = True) -> dict[str, Any] | None:
@@ -151,6 +153,7 @@ class Launch:
             self.job.seed,
             self.job.resources,
             verifiers=self.upstream.verifiers(digests, ports),
+            closures=self.closures,
         )
 
     def _execute(self, mark: Fingerprint, digests: Resolved) -> dict[str, Any]:
