@@ -22,6 +22,8 @@ GIB_PER_WORKER = 4
 """A worker, and the jobs that it starts."""
 ELSEWHERE = {"airflow": "pipelines/engines/airflow", "kfp": "pipelines/engines/kubeflow", "playwright": "airflow_ui"}
 """Library -> tests that run in the environments that hold it, which have their own make targets."""
+CHAOS = "tests.chaos.registered"
+"""Makes the component of tests/chaos known to jobs that are forked from the tests' own process."""
 
 collect_ignore = [folder for library, folder in ELSEWHERE.items() if find_spec(library) is None]
 # Equal bytes are promised for one thread, and what waits in a spin lock takes the cores from the other workers.
@@ -48,6 +50,24 @@ def no_waiting_for_the_disk() -> Iterator[None]:
     against a loss of power, which no test brings about. The jobs and commands that they start do wait."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def fork_server_for_every_run() -> Iterator[None]:
+    """The fork server of this process starts with the first recipe that a test runs here, and serves all later ones:
+    it imports what any of them needs, whichever test is the first, so that none imports torch in each of its jobs."""
+    if find_spec("torch") is None:
+        yield
+        return
+    from components.contract.registry import component_targets, components
+    from components.runtime.gates.process import GATE_LIBRARY
+    from pipelines.engines.local import engine
+
+    every = {module for name in component_targets() for module in components().get(name).preloads}
+    original = engine.preload
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "preload", lambda modules: original({*modules, *every, GATE_LIBRARY, CHAOS}))
         yield
 
 
