@@ -8,8 +8,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.runtime.closure.packages import build_and_unpack
 from tests.support.small_project import write_pyproject
 
@@ -34,14 +32,14 @@ stages:
 """
 
 
-@pytest.mark.parametrize("way", ["regular", "editable"])
-def test_edit_plan_run(tmp_path: Path, way: str) -> None:
+def test_edit_plan_run(tmp_path: Path) -> None:
+    """Installed editable, as who edits does; test_installs.py edits under every kind of installation."""
     project = tmp_path / "project"
     project.mkdir()
     (project / "own_rows.py").write_text(SOURCE)
     write_pyproject(project, "own-rows", "source.own", "own_rows:own", 'py-modules = ["own_rows"]')
     (tmp_path / "own.yaml").write_text(RECIPE)
-    environment = build_and_unpack(tmp_path, way)
+    environment = build_and_unpack(tmp_path, "editable")
 
     def posttrain(command: str) -> dict[str, Any]:
         done = subprocess.run(
@@ -57,7 +55,7 @@ def test_edit_plan_run(tmp_path: Path, way: str) -> None:
 
     assert posttrain("run")["metrics"]["num_rows"] == 5
     assert posttrain("plan")["cached"]
-    module = (tmp_path / "site" if way == "regular" else project) / "own_rows.py"
+    module = project / "own_rows.py"
     module.write_text(SOURCE.replace("How many different prompts there are", "Number of prompts") + "# done\\n")
     assert posttrain("plan")["cached"]
     module.write_text(SOURCE.replace("i % config.kinds", "i % (config.kinds + 2)"))
