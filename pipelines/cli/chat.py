@@ -28,6 +28,8 @@ def chat(arguments: argparse.Namespace) -> int:
     alone = arguments.prompt
     if alone is None and not sys.stdin.isatty():
         alone = _piped()
+    if alone is not None and not alone.strip():
+        raise InputError("the prompt is empty")  # before a model is loaded
     model = model_of(store_of(arguments), arguments.model)
     talk, policy = _opened(arguments, model.folder)
     if alone is not None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from tests.support.command_line import LIMIT_SECONDS, Project
 
@@ -39,7 +40,6 @@ def test_samples_have_verdict_reward_and_text(finished: Finished) -> None:
 def test_an_export_is_a_model_with_a_card_that_transformers_loads_with_equal_logits(
     finished: Finished, tmp_path: Path
 ) -> None:
-    import torch
     from huggingface_hub import ModelCard
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -96,18 +96,32 @@ def chat(project: Project, *arguments: str, **options: Any) -> subprocess.Comple
     )
 
 
-def test_chat_answers_a_prompt_from_the_command_line_and_from_a_pipe(finished: Finished) -> None:
-    project, _ = finished
-    options = ("latest:base.model", "--temperature", "0", "--max-tokens", "5")
-    alone = chat(project, *options, "--prompt", "2 + 3 =", stdin=subprocess.DEVNULL)
-    piped = chat(project, *options, input="2 + 3 =\n")
-    assert (alone.returncode, alone.stderr) == (0, "") and alone.stdout.strip()
-    assert piped.stdout == alone.stdout
+@pytest.mark.parametrize("way", ["pipe", pytest.param("option", marks=pytest.mark.slow)])
+def test_chat_answers_a_prompt(way: str, finished: Finished) -> None:
+    from components.modeling.generation.generate import generate
+    from components.modeling.generation.sampling_config import SamplingConfig
+    from components.modeling.loading.load import load_policy
+    from components.modeling.text.prompting import decode_responses, encode_prompts
+
+    project, shown = finished
+    stages = {stage["name"]: stage for stage in shown["stages"]}
+    policy = load_policy(stages["rl"]["outputs"]["model"]["uri"])
+    prompts = encode_prompts(policy.tokenizer, ["2 + 3 ="], policy.ends)
+    config = SamplingConfig(max_new_tokens=5, temperature=0.0)
+    drawn = generate(policy, prompts, config, generator=torch.Generator()).responses()
+    (answer,) = decode_responses(policy.tokenizer, drawn, policy.ends)
+
+    options = ("latest:rl.model", "--temperature", "0", "--max-tokens", "5")
+    if way == "pipe":
+        done = chat(project, *options, input="2 + 3 =\n")
+    else:
+        done = chat(project, *options, "--prompt", "2 + 3 =", stdin=subprocess.DEVNULL)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{answer}\n", "")
     empty = chat(project, *options, input="\n")
     assert (empty.returncode, empty.stderr) == (2, "posttrain: the prompt is empty\n")
 
 
-@pytest.mark.parametrize("key, code", [(b"\x04", 0), (b"\x03", 130)])
+@pytest.mark.parametrize("key, code", [(b"\x04", 0), pytest.param(b"\x03", 130, marks=pytest.mark.slow)])
 def test_chat_in_a_terminal_ends_cleanly(finished: Finished, key: bytes, code: int) -> None:
     project, _ = finished
     leader, follower = pty.openpty()
@@ -143,7 +157,7 @@ def read_until(descriptor: int, mark: bytes) -> bytes:
     return said.replace(b"\r", b"")
 
 
-def test_scripts_get_json_with_hostile_texts_as_escapes(finished: Finished, copied: Finished) -> None:
-    project, shown = copied
+def test_scripts_get_ascii(finished: Finished) -> None:
+    project, shown = finished
     printed = project.call("samples", shown["run_id"], "--json", "--limit", "500")
     assert printed.isascii() and len(json.loads(printed)["samples"]) > 100
