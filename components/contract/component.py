@@ -60,6 +60,8 @@ class Component:
     """Heavy modules that `run` imports; an engine may import them once and fork."""
     metrics: Mapping[str, str] = field(default_factory=dict)
     """Names of headline metrics with one line each, the most informative first; `when` and `gate` may use them."""
+    choices: Mapping[str, Callable[[], Sequence[str]]] = field(default_factory=dict)
+    """Dotted parameter -> its possible values, where its type does not list them; forms show them."""
     role: Role = Role.OTHER
     """Role of the work in a recipe."""
     results: Results | None = None

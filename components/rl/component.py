@@ -14,7 +14,7 @@ from components.modeling.models.model_sizes import ModelSizes
 from components.rl.alarms import RL_ALARMS
 from components.rl.memory import rl_memory
 from components.rl.params import RLParams
-from components.rl.presets import bind
+from components.rl.presets import bind, preset_names
 
 
 def sources(params: RLParams) -> Iterator[Bound]:
@@ -74,6 +74,7 @@ COMPONENT = Component(
         "num_samples": "responses drawn in all",
         "num_failed": "failed verifications in all",
     },
+    choices={"method": preset_names},
     role=Role.TRAINING,
     alarms=RL_ALARMS,
     report=(

@@ -78,7 +78,7 @@ def test_a_killed_task_is_tried_again(live: Live, straight: dict[str, Any]) -> N
 @pytest.mark.usefixtures("never_twice")
 def test_a_killed_scheduler_is_started_again(live: Live, straight: dict[str, Any]) -> None:
     path, stage = begin(live, "scheduler")
-    [scheduler] = [pid for pid, line in live.processes().items() if "airflow scheduler" in line]
+    [scheduler] = [pid for pid, line in live.processes().items() if "standalone.scheduler" in line]
     os.kill(scheduler, signal.SIGKILL)
     until(lambda: stage not in live.processes(), "the end of the stage's process")
     assert digests(end(live, path)) == digests(straight["scheduler"])

@@ -16,8 +16,11 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect, sync_playwright
 
+from components.rl.presets import preset_names
+from pipelines.engines.airflow.catalog import shown_recipes
 from pipelines.engines.airflow.client import Account
 from pipelines.engines.airflow.deployment import Deployment
+from pipelines.engines.airflow.docs import display_name
 from pipelines.recipe.recipe import load_recipe
 from tests.support.live_airflow import Live
 
@@ -133,6 +136,34 @@ def _get(page: Page, url: str) -> Any:
     return answer.json()
 
 
+def test_the_list_has_recipes_with_their_summaries_and_kinds(page: Page, airflow: Account, screenshots: Path) -> None:
+    page.goto(f"{airflow.url}/dags")
+    expect(page.get_by_text(f"{len(shown_recipes())} Dags")).to_be_visible()
+    expect(page.get_by_text(display_name("quickstart", load_recipe("quickstart"))).first).to_be_visible()
+    expect(page.get_by_text("kind:recipe").first).to_be_visible()
+    expect(page.get_by_text("methods.grpo")).to_have_count(0)
+    page.screenshot(path=screenshots / "list.png")
+
+
+def test_methods_are_a_list_to_choose_from(page: Page, airflow: Account, screenshots: Path) -> None:
+    page.goto(f"{airflow.url}/dags/quickstart")
+    page.get_by_test_id("trigger-dag-button").click()
+    form = page.get_by_role("dialog")
+    form.locator("[name=element_rl_steps]").wait_for()
+    form.get_by_role("combobox").last.click()
+    expect(page.get_by_role("option", name="dapo", exact=True)).to_be_visible()
+    assert page.get_by_role("option").count() == len(preset_names())
+    page.screenshot(path=screenshots / "methods.png")
+
+
+def test_before_a_run_only_registered_models_are_assets(page: Page, airflow: Account, screenshots: Path) -> None:
+    page.goto(f"{airflow.url}/assets")
+    for name in ("quickstart@candidate", "quickstart@champion", "conversations@candidate"):
+        expect(page.get_by_text(name)).to_be_visible()
+    expect(page.get_by_text("3 Assets")).to_be_visible()
+    page.screenshot(path=screenshots / "assets.png")
+
+
 def test_the_run_succeeds(states: dict[str, str]) -> None:
     stages = {stage.name for stage in load_recipe("quickstart").stages}
     assert states == dict.fromkeys(["", "run.plan", *stages, "run.report"], "success")
@@ -167,6 +198,14 @@ def test_the_docs_of_a_stage_say_what_it_does(page: Page, airflow: Account, scre
     expect(page.get_by_text("group_size").first).to_be_visible()
     page.wait_for_timeout(GLIDE_MILLISECONDS)
     page.screenshot(path=screenshots / "docs.png")
+
+
+def test_what_the_run_made_is_an_asset_then(
+    page: Page, airflow: Account, states: dict[str, str], screenshots: Path
+) -> None:
+    page.goto(f"{airflow.url}/assets?name_pattern=quickstart/rl.model")
+    expect(page.get_by_text("quickstart/rl.model")).to_be_visible()
+    page.screenshot(path=screenshots / "assets_after.png")
 
 
 def test_the_local_engine_makes_the_same_bytes(folder: Path, live: Live, states: dict[str, str]) -> None:

@@ -71,6 +71,7 @@ def main() -> None:
 
 
 def _run(dag: Any, conf: dict[str, Any]) -> dict[str, Any]:
+    from airflow.models.asset import AssetEvent, AssetModel
     from airflow.models.xcom import XComModel
     from airflow.utils.session import create_session
     from sqlalchemy import select
@@ -80,7 +81,9 @@ def _run(dag: Any, conf: dict[str, Any]) -> dict[str, Any]:
     with create_session() as session:
         found = session.scalars(select(XComModel).where(XComModel.run_id == run.run_id, XComModel.dag_id == dag.dag_id))
         values = {f"{item.task_id}:{item.key}": item.value for item in found}
-    return {"state": str(run.state), "tasks": tasks, "values": values}
+        happened = select(AssetModel.uri, AssetEvent.extra).join(AssetEvent, AssetEvent.asset_id == AssetModel.id)
+        events = session.execute(happened.where(AssetEvent.source_run_id == run.run_id)).all()
+    return {"state": str(run.state), "tasks": tasks, "values": values, "assets": dict(map(tuple, events))}
 
 
 if __name__ == "__main__":

@@ -8,12 +8,13 @@ from contextlib import ExitStack
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import DAG, Asset, AssetAny, BaseOperator, Label, TaskGroup, TriggerRule, get_parsing_context
+from airflow.sdk import DAG, AssetAny, BaseOperator, Label, TaskGroup, TriggerRule, get_parsing_context
 from airflow.sdk.definitions.param import ParamsDict
 
-from components.contract.artifacts import ArtifactType
 from components.contract.errors import InputError
-from pipelines.engines.airflow.docs import recipe_docs, stage_docs
+from pipelines.engines.airflow.assets import registered_model, stage_outlets
+from pipelines.engines.airflow.catalog import shown_recipes
+from pipelines.engines.airflow.docs import display_name, recipe_docs, recipe_tags, stage_docs
 from pipelines.engines.airflow.form import form_of
 from pipelines.engines.airflow.names import (
     PLAN,
@@ -21,8 +22,6 @@ from pipelines.engines.airflow.names import (
     STORE,
     approval_task,
     dag_id,
-    model_asset,
-    output_asset,
     pool_name,
     run_id_of,
 )
@@ -39,11 +38,8 @@ from pipelines.recipe.pools import load_pools
 from pipelines.recipe.recipe import Recipe, load_recipe
 from pipelines.recipe.stage import Stage
 
-TAG = "posttrain"
 RUN_MACRO = "posttrain_run_id"
 """Template of our run id from Airflow's run, for a pod's manifest, which is built before a run exists."""
-TRACKED = (ArtifactType.MODEL, ArtifactType.DATASET)
-"""Output types that are Airflow assets."""
 _OWN_RETRIES: dict[str, Any] = {"retries": 3, "retry_delay": timedelta(seconds=5)}
 """Of the first and the last task and of questions, for what befalls Airflow itself; a refusal is never tried again.
 
@@ -60,20 +56,18 @@ class BrokenRecipes(DAG):
 
 
 def airflow_dags() -> dict[str, DAG]:
-    """Return a DAG for each readable recipe; a task's process gets only its own."""
+    """Return a DAG for each readable recipe that Airflow shows; a task's process gets only its own."""
     wanted = get_parsing_context().dag_id
-    files = {name: str(path) for name, path in recipe_files().items()}
-    if own := [name for name in files if dag_id(name) == wanted]:
-        files = {name: files[name] for name in own}
+    own = {name: path for name, path in recipe_files().items() if dag_id(name) == wanted} if wanted else {}
     dags: dict[str, DAG] = {}
     problems: list[str] = []
     try:
-        pools = load_pools()
+        pools, files = load_pools(), own or shown_recipes()
     except InputError as error:
         pools, files, problems = {}, {}, [str(error)]
     for name, path in files.items():
         try:
-            dags[name] = recipe_dag(load_recipe(path, pools=pools, whole=True), dag_id(name))
+            dags[name] = recipe_dag(load_recipe(str(path), pools=pools, whole=True), dag_id(name))
         except InputError as error:
             problems.append(str(error))
     if problems:
@@ -85,11 +79,12 @@ def recipe_dag(recipe: Recipe, name: str) -> DAG:
     """Return the DAG of a whole recipe."""
     with DAG(
         name,
+        dag_display_name=display_name(name, recipe),
         description=recipe.summary or None,
         doc_md=recipe_docs(recipe),
         schedule=_schedule(recipe),
         user_defined_macros={RUN_MACRO: run_id_of},
-        tags=[TAG],
+        tags=recipe_tags(recipe),
     ) as dag:
         plan = PlanTask(task_id=PLAN, task_display_name="plan", path=str(recipe.path.absolute()), **_OWN_RETRIES)
         report = ReportTask(task_id=REPORT, task_display_name="report", recipe=recipe.name, **_OWN_RETRIES)
@@ -132,7 +127,7 @@ def _stage(stage: Stage, recipe: Recipe, groups: dict[str, TaskGroup]) -> list[B
             task_display_name=stage.title,
             doc_md=stage_docs(stage),
             trigger_rule=rule if stage.approve is None else TriggerRule.NONE_FAILED,
-            outlets=_outlets(stage, recipe),
+            outlets=stage_outlets(stage, recipe.name),
             pool=pool_name(stage.pool),
             pool_slots=slots_of_a_job(pool),
             retries=stage.retry.retries,
@@ -203,23 +198,6 @@ def _schedule(recipe: Recipe) -> AssetAny | None:
     """Return the DAG's schedule: a change of any registered model that the recipe names."""
     assets = [registered_model(*text.split("@")) for text in recipe.triggered_by]
     return AssetAny(*assets) if assets else None
-
-
-def _outlets(stage: Stage, recipe: Recipe) -> list[Asset]:
-    outputs = {port: info.type for port, info in stage.component.outputs.items() if not info.optional}
-    found = [
-        Asset(name=f"{recipe.name}/{stage.name}.{port}", uri=output_asset(recipe.name, stage.name, port), group=TAG)
-        for port, type in outputs.items()
-        if type in TRACKED
-    ]
-    if stage.register_as:
-        found += [registered_model(stage.register_as, alias) for alias in stage.register_aliases]
-    return found
-
-
-def registered_model(name: str, alias: str) -> Asset:
-    """Return the asset of a registered model's alias."""
-    return Asset(name=f"{name}@{alias}", uri=model_asset(name, alias), group=TAG)
 
 
 def _seconds(seconds: float | None) -> timedelta | None:

@@ -64,7 +64,7 @@ def run_on_airflow(plan: Plan, store: Store, client: Client, *, view: RunView) -
     from pipelines.recipe.recipe import load_recipe
 
     recipe = plan.recipe
-    refuse_other_graph(load_recipe(str(recipe.path), whole=True), recipe)
+    refuse_other_graph(load_recipe(str(recipe.path), whole=True), recipe, pods_move=True)
     started = AirflowRun.start(recipe, plan.jobs, store, client)
     with view.showing():
         run, status = Follower(started, plan, store, view).follow()

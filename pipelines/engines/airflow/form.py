@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from airflow.sdk import Param
 
 from pipelines.engines.shared.request import SEED, SET
+from pipelines.recipe.choices import Choices, parameter_choices
 from pipelines.recipe.grammar import MAX_SEED
 from pipelines.recipe.parameters import Parameter, ParameterWords
+from pipelines.recipe.pools import Pool
 from pipelines.recipe.recipe import Recipe
 
 MORE = "More"
@@ -18,7 +22,10 @@ _TYPES = {"int": "integer", "float": "number", "bool": "boolean", "str": "string
 
 def form_of(recipe: Recipe) -> dict[str, Param]:
     """Return name -> Airflow parameter, the recipe's own first."""
-    fields = {parameter.name: _field(parameter) for parameter in recipe.parameters}
+    choices = {
+        name: _offered(found, recipe.params[name], recipe.pools) for name, found in parameter_choices(recipe).items()
+    }
+    fields = {parameter.name: _field(parameter, choices.get(parameter.name)) for parameter in recipe.parameters}
     fields[SEED] = Param(
         recipe.seed,
         type="integer",
@@ -39,19 +46,30 @@ def form_of(recipe: Recipe) -> dict[str, Param]:
     return fields
 
 
-def _field(parameter: Parameter) -> Param:
+def _offered(choices: Choices, drawn: Any, pools: Mapping[str, Pool]) -> Choices:
+    """Return the choices that a run of the DAG can make: a pod moves between pools of pods, a process stays."""
+    if not choices.pool:
+        return choices
+    pods = tuple(name for name in choices.values if pools[name].runs_on == "pod")
+    return replace(choices, values=pods if drawn in pods else (drawn,))
+
+
+def _field(parameter: Parameter, choices: Choices | None) -> Param:
     words, value = parameter.words, parameter.value
     schema: dict[str, Any] = {
         "title": words.title or parameter.name,
         "description": _hint(words),
         "minimum": words.min,
         "maximum": words.max,
-        "enum": words.choices,
     }
     schema = {name: item for name, item in schema.items() if item is not None}
+    if choices is not None and value in choices.values:
+        # a list to choose from, or proposals beside free text where other values are fine, too
+        schema["enum" if choices.closed else "examples"] = list(choices.values)
     kind = _TYPES.get(words.type) or _type_of(value)
-    if kind is not None and words.choices is None:
-        schema["type"] = kind
+    texts = all(isinstance(item, str) for item in schema.get("enum", ()))
+    if kind is not None and (texts or "enum" not in schema):
+        schema["type"] = kind  # without one, Airflow takes a list's field for optional
     return Param(value, **schema)
 
 

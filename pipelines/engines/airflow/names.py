@@ -7,6 +7,8 @@ import re
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+TAG = "posttrain"
+"""Tag of our DAGs, and group of our assets."""
 PLAN = "run.plan"
 REPORT = "run.report"
 """Ids of the first and the last task; a stage's name holds no dot."""

@@ -11,6 +11,7 @@ from components.contract.errors import InputError
 from components.contract.job import Job
 from components.runtime.ledger.records import run_key
 from components.runtime.store import Store
+from pipelines.engines.airflow.catalog import SHOW_METHODS, is_reproduction
 from pipelines.engines.airflow.client import Client, NotFound
 from pipelines.engines.airflow.names import PLAN, REFUSED, REPORT, approval_task, dag_id, run_id
 from pipelines.engines.shared.follower import ASKING, BLOCKED, FAILED, RETRYING, RUNNING, Snapshot, StageState
@@ -104,6 +105,9 @@ def dag_of(recipe: Recipe, client: Client) -> str:
     try:
         found = client.get(f"dags/{dag_id(name)}")
     except NotFound:
+        if is_reproduction(recipe.path):
+            where = f"Airflow at {client.account.url}"
+            raise InputError(f"{where} has no reproductions of methods: set {SHOW_METHODS}=1 there") from None
         errors = client.all("importErrors", "import_errors")
         said = "".join(f"\n{error['stack_trace'].strip()}" for error in errors)
         raise InputError(f"Airflow at {client.account.url} has no DAG {dag_id(name)!r}{said}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from components.contract.errors import InputError, did_you_mean
@@ -15,7 +16,7 @@ SET = "--set"
 """Keys of a run's configuration beside the recipe's parameters; no parameter can be called so."""
 
 
-def requested_recipe(name_or_path: str, conf: Mapping[str, Any] | None) -> Recipe:
+def requested_recipe(name_or_path: str, conf: Mapping[str, Any] | None, *, pods_move: bool = False) -> Recipe:
     """Return the recipe with a run's configuration applied; raise InputError or RecipeErrors for mistakes in it.
 
     Airflow accepts undeclared keys, and its form silently clamps numbers: everything is checked again here.
@@ -23,7 +24,7 @@ def requested_recipe(name_or_path: str, conf: Mapping[str, Any] | None) -> Recip
     recipe = load_recipe(name_or_path)
     overrides = overrides_of(recipe, conf or {})
     asked = load_recipe(name_or_path, overrides) if overrides else recipe
-    refuse_other_graph(load_recipe(name_or_path, whole=True), asked)
+    refuse_other_graph(load_recipe(name_or_path, whole=True), asked, pods_move=pods_move)
     return asked
 
 
@@ -56,10 +57,11 @@ def overrides_of(recipe: Recipe, conf: Mapping[str, Any]) -> list[str]:
     return [*found, *more]
 
 
-def refuse_other_graph(drawn: Recipe, asked: Recipe) -> None:
+def refuse_other_graph(drawn: Recipe, asked: Recipe, *, pods_move: bool = False) -> None:
     """Raise InputError if a run would need a DAG other than the one drawn from the unmodified recipe.
 
-    `when` may leave stages out; nothing else that orders the run may differ.
+    `when` may leave stages out, and with `pods_move` a pod may run in another pool of pods; nothing else that orders
+    the run may differ.
     """
     known = {stage.name: stage for stage in drawn.stages}
     problems = [f"stage {stage.name!r} is not in the DAG" for stage in asked.stages if stage.name not in known]
@@ -67,7 +69,10 @@ def refuse_other_graph(drawn: Recipe, asked: Recipe) -> None:
     problems += [f"stage {name!r} of the DAG is not in the run" for name in sorted(gone)]
     for stage in asked.stages:
         if stage.name in known:
-            problems += [f"stage {stage.name!r}: {text}" for text in _differences(known[stage.name], stage)]
+            before = known[stage.name]
+            pods = pods_move and all(r.pools[s.pool].runs_on == "pod" for r, s in ((drawn, before), (asked, stage)))
+            moved = replace(before, pool=stage.pool) if pods else before
+            problems += [f"stage {stage.name!r}: {text}" for text in _differences(moved, stage)]
     if problems:
         raise InputError(
             f"recipe {asked.name!r}: these parameters would change the graph, which is drawn from the recipe file: "

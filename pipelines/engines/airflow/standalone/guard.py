@@ -33,6 +33,8 @@ WITHIN_SECONDS = 120.0
 TASKS_GRACE_SECONDS = 15.0
 SERVICE_GRACE_SECONDS = 10.0
 SCHEDULER = "scheduler"
+PRELOADED = "pipelines.engines.airflow.standalone.scheduler"
+"""Runs it with what its tasks import."""
 LATE = signal.SIGUSR1
 """Starts services that need Airflow to be up."""
 
@@ -150,11 +152,11 @@ def airflow_services(airflow: str, stages: str, environ: Mapping[str, str] = os.
     """
     commands = {
         "api-server": ["api-server"],
-        SCHEDULER: [SCHEDULER, "--skip-serve-logs"],
         "dag-processor": ["dag-processor"],
         "triggerer": ["triggerer", "--skip-serve-logs"],
     }
     services = [Service(name, [airflow, "-m", "airflow", *command]) for name, command in commands.items()]
+    services.append(Service(SCHEDULER, [airflow, "-m", PRELOADED, "--skip-serve-logs"]))
     if environ.get(LINEAGE, "live") == "later":
         return services
     polite = ["nice", "-n", "5", stages, "-m"]

@@ -21,6 +21,7 @@ from components.contract.errors import InputError, PosttrainError
 from components.runtime.lineage.delivery.target import tracking_uri
 from components.runtime.store import Store
 from components.runtime.system.code import ROOT
+from pipelines.engines.airflow.catalog import shown_recipes
 from pipelines.engines.airflow.client import Account, AirflowUnavailable, Client
 from pipelines.engines.airflow.deployment import HOST, Deployment, airflow_python, person
 from pipelines.engines.airflow.names import MLFLOW_PORT, dag_id
@@ -28,7 +29,6 @@ from pipelines.engines.airflow.pools import create_pools
 from pipelines.engines.airflow.standalone import guard
 from pipelines.engines.shared.launcher import stage_python
 from pipelines.engines.shared.mlflow_page import URL as MLFLOW_URL
-from pipelines.language.find import recipe_files
 from pipelines.recipe.pools import load_pools
 from pipelines.runs.runs import LINEAGE
 
@@ -136,7 +136,7 @@ def _wait_healthy(client: Client, keeper: subprocess.Popen[bytes], deployment: D
 
 def _knows_recipes(client: Client) -> bool:
     """Return whether the recipes were parsed: readable ones are DAGs, the others an import error."""
-    wanted = {dag_id(name) for name in recipe_files()}
+    wanted = {dag_id(name) for name in shown_recipes()}
     known = {dag["dag_id"] for dag in client.all("dags", "dags", exclude_stale=True)}
     return wanted <= known or (bool(known) and bool(client.all("importErrors", "import_errors")))
 

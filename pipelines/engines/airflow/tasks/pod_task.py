@@ -22,7 +22,7 @@ from pipelines.engines.shared.pod import (
     pod_manifest,
     refusals,
 )
-from pipelines.recipe.pools import Pool
+from pipelines.recipe.pools import Pool, load_pools
 
 LOG_SECONDS = 10
 """How often the log of a running pod is fetched into the task's log."""
@@ -62,6 +62,7 @@ class StagePod(KubernetesPodOperator):
         """Start the pod and wait for it in the triggerer; a cached or refused stage starts none."""
         run = self._run(context)
         if not run.settled():
+            self._follow_pool(run.job)
             if problems := list(refusals(run.job, self.node_pool, self.settings)):
                 raise AirflowFailException("\n".join(problems))
             super().execute(context)  # returns only if the pod of an earlier try has ended
@@ -71,6 +72,12 @@ class StagePod(KubernetesPodOperator):
         """Continue once the pod has ended."""
         super().trigger_reentry(context, event)
         return self._run(context).finish()
+
+    def _follow_pool(self, job: Job) -> None:
+        """Use the pod of the run's own pool if its parameters name another one than the DAG was drawn with."""
+        if job.resources.pool != self.job.resources.pool:
+            self.node_pool = load_pools()[job.resources.pool]
+            self.pod_template_dict = pod_manifest(job, self.node_pool, self.settings)
 
     def _run(self, context: Any) -> StageRun:
         return StageRun(context, self.job.recipe, self.job.stage, self.log)

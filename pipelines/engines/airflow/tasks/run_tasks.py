@@ -39,7 +39,7 @@ class PlanTask(BaseOperator):
         """Begin or resume the run; raise AirflowFailException, which prevents a retry, for an invalid request."""
         dag_run = context["dag_run"]
         try:
-            recipe = requested_recipe(self.path, dag_run.conf)
+            recipe = requested_recipe(self.path, dag_run.conf, pods_move=True)
             store = open_store(store_uri())
             plan = build_plan(recipe, store.uri, run_id_of(recipe.name, dag_run))
             refuse(AirflowEngine(), plan, store, RunOptions())

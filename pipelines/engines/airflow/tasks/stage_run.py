@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
+from airflow.sdk import AssetAlias
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from components.contract.errors import InputError, PosttrainError
@@ -14,7 +15,8 @@ from components.contract.job import Job
 from components.runtime.alarms.words import alarm_line, event_lines
 from components.runtime.ledger.records import alarms_key, stage_key
 from components.runtime.store import Store, open_store
-from pipelines.engines.airflow.names import STORE, model_asset, output_asset, run_id_of
+from pipelines.engines.airflow.assets import TRACKED, stage_output
+from pipelines.engines.airflow.names import STORE, model_asset, run_id_of
 from pipelines.engines.shared.stage_job import find_job, is_settled, record_death
 from pipelines.runs.view import PlainView
 
@@ -122,18 +124,19 @@ class StageRun:
         self.log.info("posttrain show %s", self.run_id)
 
     def _tell_assets(self, entry: dict[str, Any]) -> None:
-        """Attach provenance to each asset, so that its Airflow event leads to the artifact and its history."""
+        """Attach provenance to each asset's event, so that it leads to the artifact and its history."""
         facts = {"run_id": self.run_id, "stage": self.job.stage, "fingerprint": entry["fingerprint"]}
-        extras: dict[str, dict[str, Any]] = {}
+        events, outlets = self.context["outlet_events"], self.context["task"].outlets
+        aliases = [outlet for outlet in outlets if isinstance(outlet, AssetAlias)]
+        registered = {outlet.uri: outlet for outlet in outlets if not isinstance(outlet, AssetAlias)}
         for port, output in entry["outputs"].items():
             lineage = f"posttrain lineage {self.run_id}:{self.job.stage}.{port}"
             extra = {**facts, "digest": output["digest"], "uri": output["uri"], "lineage": lineage}
-            extras[output_asset(self.job.recipe, self.job.stage, port)] = extra
+            if output["type"] in TRACKED:
+                for alias in aliases:
+                    events[alias].add(stage_output(self.job.recipe, self.job.stage, port), extra)
             if self.job.register_as and output["type"] == "Model":
-                for alias in self.job.register_aliases:
-                    name = f"{self.job.register_as}@{alias}"
-                    extras[model_asset(self.job.register_as, alias)] = {**extra, "lineage": f"posttrain lineage {name}"}
-        events = self.context["outlet_events"]
-        for asset in self.context["task"].outlets:
-            if known := extras.get(asset.uri):
-                events[asset].extra.update(known)
+                for name in self.job.register_aliases:
+                    lineage = f"posttrain lineage {self.job.register_as}@{name}"
+                    if known := registered.get(model_asset(self.job.register_as, name)):
+                        events[known].extra.update({**extra, "lineage": lineage})

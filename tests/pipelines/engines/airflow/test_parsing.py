@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from pipelines.recipe.recipe import load_recipe
+
 ROOT = Path(__file__).parents[4]
 PROBE = """
 import json, sys, time
@@ -23,8 +25,15 @@ began = time.process_time()
 bag = DagBag(sys.argv[1])
 sizes = {name: len(json.dumps(DagSerialization.to_dict(dag))) for name, dag in bag.dags.items()}
 took = time.process_time() - began
+outlets = [outlet for dag in bag.dags.values() for task in dag.tasks for outlet in task.outlets]
+made = {outlet.uri for outlet in outlets if hasattr(outlet, "uri")}
+schedules = [dag.schedule for dag in bag.dags.values() if dag.schedule is not None]
+awaited = {asset.uri for schedule in schedules for asset in schedule.objects}
+tags = {name: sorted(dag.tags) for name, dag in bag.dags.items()}
 heavy = [name for name in ("torch", "kfp", "mlflow", "numpy", "kubernetes") if name in sys.modules]
-print(json.dumps({"dags": sizes, "errors": bag.import_errors, "heavy": heavy, "seconds": took}), file=sys.__stdout__)
+found = {"dags": sizes, "errors": bag.import_errors, "heavy": heavy, "seconds": took}
+found |= {"made": sorted(made), "awaited": sorted(awaited), "tags": tags}
+print(json.dumps(found), file=sys.__stdout__)
 """
 STAGES = """
   data:
@@ -52,11 +61,44 @@ def write(folder: Path, name: str, text: str) -> None:
     (folder / f"{name}.yaml").write_text(f"name: {name}\n{textwrap.dedent(text)}")
 
 
-def test_the_shipped_recipes_without_anything_heavy(tmp_path: Path) -> None:
-    found = parse(tmp_path)
-    assert {"quickstart", "quickstart-seeds", "champion"} <= found["dags"].keys()
-    assert found["errors"] == {}
-    assert found["heavy"] in ([], ["kubernetes"])  # gsm8k runs as pods, whose operator brings the client
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What an Airflow with the recipes as shipped holds."""
+    return parse(tmp_path_factory.mktemp("none"))
+
+
+def test_the_shipped_recipes_without_anything_heavy(shipped: dict[str, Any]) -> None:
+    assert {"quickstart", "quickstart-seeds", "champion"} <= shipped["dags"].keys()
+    assert shipped["errors"] == {}
+    assert shipped["heavy"] in ([], ["kubernetes"])  # gsm8k runs as pods, whose operator brings the client
+
+
+def test_reproductions_of_methods_are_dags_where_they_are_asked_for(shipped: dict[str, Any], tmp_path: Path) -> None:
+    assert not [name for name in shipped["dags"] if name.startswith("methods.")]
+    everything = parse(tmp_path, POSTTRAIN_AIRFLOW_METHODS="1")
+    methods = everything["dags"].keys() - shipped["dags"].keys()
+    assert len(methods) == len(list((ROOT / "pipelines" / "recipes" / "methods").glob("*.yaml")))
+    assert all("kind:method" in everything["tags"][name] for name in methods)
+    assert not [name for name in shipped["dags"] if "kind:method" in everything["tags"][name]]
+    [(_, error)] = parse(tmp_path, POSTTRAIN_AIRFLOW_METHODS="perhaps")["errors"].items()
+    assert "POSTTRAIN_AIRFLOW_METHODS='perhaps': expected 1 or 0" in error
+
+
+def test_a_dag_says_by_its_tags_what_it_trains_and_where(shipped: dict[str, Any]) -> None:
+    trains = ["trains:pretrain", "trains:replay", "trains:rl", "trains:sft"]
+    assert shipped["tags"]["quickstart"] == ["kind:recipe", "pool:cpu", "posttrain", *trains]
+
+
+def test_only_registered_models_are_assets_before_anything_ran(shipped: dict[str, Any]) -> None:
+    registered = {
+        f"posttrain://models/{stage.register_as}@{alias}"
+        for name in shipped["dags"]
+        for stage in load_recipe(name, whole=True).stages
+        for alias in (stage.register_aliases if stage.register_as else ())
+    }
+    assert set(shipped["made"]) == registered
+    assert "posttrain://models/quickstart@candidate" in shipped["awaited"]
+    assert set(shipped["awaited"]) <= registered
 
 
 def test_a_broken_recipe_is_one_import_error_with_its_line_and_leaves_the_others_alone(tmp_path: Path) -> None:

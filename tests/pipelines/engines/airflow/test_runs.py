@@ -147,3 +147,10 @@ def test_each_output_is_an_asset_that_says_what_made_it(done: Done, environment:
     outputs = done["first"]["values"]["train:return_value"]["outputs"]
     stages = {stage["name"]: stage for stage in show(environment, done["first"])["stages"]}
     assert outputs == {"model": stages["train"]["outputs"]["model"]["digest"]}
+    events = done["first"]["assets"]
+    event = events["posttrain://recipes/numbers/train/model"]
+    run_id = done["first"]["values"]["run.plan:return_value"]["run_id"]
+    assert (event["digest"], event["lineage"]) == (outputs["model"], f"posttrain lineage {run_id}:train.model")
+    made = [stage for stage in stages.values() if stage["status"] == "done" and stage["outputs"]]
+    tracked = {(s["name"], port) for s in made for port, o in s["outputs"].items() if o["type"] in ("Model", "Dataset")}
+    assert {tuple(uri.split("/")[-2:]) for uri in events if "/recipes/" in uri} == tracked
