@@ -96,9 +96,47 @@ def _recipe_commands(commands: Any) -> None:
     _store(compiled)
     compiled.add_argument("--engine", choices=("kubeflow",), default="kubeflow", help="whose pipeline (kubeflow)")
     compiled.add_argument("-o", "--output", metavar="FILE", required=True, help="file to write, or - for stdout")
+    _starting_commands(commands)
     validate = _command(commands, "validate", "check recipes and show every mistake with its line", "recipes:validate")
     _recipe(validate, nargs="+")
     _json(validate)
+
+
+def _starting_commands(commands: Any) -> None:
+    new = _command(commands, "new", "write a recipe to start from, with data and reward", "new:new")
+    new.add_argument("name", metavar="NAME", help="folder to write; its last part is the recipe's name")
+    new.add_argument(
+        "--from",
+        dest="template",
+        metavar="TEMPLATE",
+        choices=("quickstart", "gsm8k", "own-data"),
+        default="own-data",
+        help="what to start from: %(choices)s (default: %(default)s)",
+    )
+    _json(new)
+    tried = _command(commands, "try", "try a reward or a verifier on rows, before anything trains", "trying:try_rows")
+    tried.add_argument("operator", metavar="OPERATOR", help="./file.py:function, or the name of a verifier or reward")
+    tried.add_argument("--data", metavar="FILE", required=True, help="rows: a JSONL or Parquet file")
+    tried.add_argument("--limit", type=_positive, metavar="N", default=10, help="rows to try (default: %(default)s)")
+    tried.add_argument(
+        "--completions",
+        metavar="COLUMN",
+        help="judge the completions in this column, not the answer and a wrong one",
+    )
+    tried.add_argument("--prompt", metavar="COLUMN", default="prompt", help="column of prompts (default: %(default)s)")
+    tried.add_argument("--answer", metavar="COLUMN", default="answer", help="column of answers (default: %(default)s)")
+    tried.add_argument(
+        "--final-answer", action="store_true", help="take only the final answer from the answer column: after ####"
+    )
+    tried.add_argument(
+        "--with",
+        dest="settings",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting of the operator, such as tolerance=0.01",
+    )
+    _json(tried)
 
 
 def _run_commands(commands: Any) -> None:

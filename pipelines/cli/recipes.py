@@ -143,7 +143,7 @@ def _print_plan(planned: Plan, stages: Sequence[StageForecast]) -> None:
     recipe = planned.recipe
     print(f"{recipe.name}: {recipe.summary}" if recipe.summary else recipe.name)
     facts = [_stages(len(stages)), f"seed {recipe.seed}", f"store {planned.store}"]
-    print(" | ".join([*facts, *(f"{name} = {value}" for name, value in recipe.params.items())]))
+    print(" | ".join([*facts, *_values(recipe)]))
     print()
     rows = [
         [
@@ -167,6 +167,11 @@ def _print_plan(planned: Plan, stages: Sequence[StageForecast]) -> None:
     print(_totals(stages))
     _print_memory(recipe)
     _print_notes(recipe)
+
+
+def _values(recipe: Recipe) -> list[str]:
+    """Return the parameters and their values, without mappings: they hold settings, from which the others choose."""
+    return [f"{name} = {value}" for name, value in recipe.params.items() if not isinstance(value, dict)]
 
 
 def _print_memory(recipe: Recipe) -> None:

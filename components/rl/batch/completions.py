@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from components.contract.messages import Message, filled
 from components.contract.operator_files.operator import FileOperator
-from components.modeling.ranks import current_ranks
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -33,6 +32,8 @@ def adapt(operator: FileOperator) -> Callable[..., Tensor]:
     def reward(batch: Batch, context: object, *, config: object) -> Tensor:
         """Return [S]: the number of each trajectory, in all of its rows."""
         import torch
+
+        from components.modeling.ranks import current_ranks
 
         if not batch.num_responses:
             return torch.zeros(0)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from components.contract.errors import InputError
+from components.contract.params import Params
 from components.tasks.source import SourceRequest, SourceRows
 from components.tasks.tables import NamedRow, TableConfig, table_rows
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 SAVED_MARK = "state.json"
 
 
-class HfConfig(TableConfig):
-    """Which dataset, and which of its columns hold what."""
+class HubDataset(Params):
+    """Which dataset."""
 
     dataset: str = Field(min_length=1)
     """Name on the hub (`owner/name`), or a local folder."""
@@ -30,6 +31,10 @@ class HfConfig(TableConfig):
     revision: str | None = None
     """Commit or tag to pin; without one the newest is taken and later changes go unnoticed."""
 
+
+class HfConfig(TableConfig, HubDataset):
+    """Which dataset, and which of its columns hold what."""
+
     def local_files(self) -> list[Path]:
         """Return the files of a local folder."""
         return sorted(path for path in Path(self.dataset).rglob("*") if path.is_file())
@@ -37,19 +42,24 @@ class HfConfig(TableConfig):
 
 def hf(request: SourceRequest, *, config: HfConfig) -> SourceRows:
     """Read a Hugging Face dataset. Code that a dataset brings along is never run."""
-    dataset = _load(config)
+    return read_dataset(config, config)
+
+
+def read_dataset(named: HubDataset, config: TableConfig) -> SourceRows:
+    """Read a dataset by the columns of `config`. Raises InputError if it cannot be loaded."""
+    dataset = _load(named)
     origin = {
         "source": "hf",
-        "name": Path(config.dataset).name if Path(config.dataset).is_dir() else config.dataset,
-        "subset": config.subset,
-        "split": config.split,
-        "revision": config.revision,
+        "name": Path(named.dataset).name if Path(named.dataset).is_dir() else named.dataset,
+        "subset": named.subset,
+        "split": named.split,
+        "revision": named.revision,
         "num_rows": len(dataset),
     }
-    return SourceRows(table_rows(_rows(dataset, config), config), origin)
+    return SourceRows(table_rows(_rows(dataset, named), config), origin)
 
 
-def _load(config: HfConfig) -> Dataset:
+def _load(config: HubDataset) -> Dataset:
     import datasets
 
     folder = Path(config.dataset)
@@ -63,6 +73,6 @@ def _load(config: HfConfig) -> Dataset:
         raise InputError(f"source hf: cannot load {config.dataset!r}, split {config.split!r}: {error}") from error
 
 
-def _rows(dataset: Dataset, config: HfConfig) -> Iterator[NamedRow]:
+def _rows(dataset: Dataset, config: HubDataset) -> Iterator[NamedRow]:
     for number, row in enumerate(dataset, start=1):
         yield f"{config.dataset}[{config.split}]:row {number}", row

@@ -1,0 +1,1 @@
+"""What a reward or a verifier says of rows, before anything trains."""
