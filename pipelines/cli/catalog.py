@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -14,7 +14,7 @@ from pydantic_core import PydanticUndefined, to_jsonable_python
 
 from components.contract import registry
 from components.contract.component import Component
-from components.contract.errors import InputError, UnknownName
+from components.contract.errors import InputError, UnknownName, nearest
 from components.contract.names import Registry
 from components.contract.operators import OperatorSpec, config_of
 from components.contract.slots import Slot
@@ -65,9 +65,12 @@ def component_json(component: Component, origin: str) -> dict[str, Any]:
 
 def operators(arguments: argparse.Namespace) -> int:
     """List operators by slot, or show one's settings."""
-    slots = [_slot(arguments.slot)] if arguments.slot else [slot for _, slot in sorted(_all_slots().items())]
+    everywhere = _all_slots()
+    if arguments.slot and arguments.name is None and arguments.slot not in everywhere:
+        return _named_operators(everywhere, arguments)
+    slots = [_slot(arguments.slot)] if arguments.slot else [slot for _, slot in sorted(everywhere.items())]
     if arguments.name is not None:
-        return _operator(slots[0], arguments)
+        return _operator(slots[0], arguments.name, as_json=arguments.json)
     rows = [_operator_summary(slot, name) for slot in slots for name in registry.operators(slot).names()]
     if arguments.json:
         print_json([dict(zip(("slot", "name", "summary", "origin"), row, strict=True)) for row in rows])
@@ -75,6 +78,22 @@ def operators(arguments: argparse.Namespace) -> int:
     if arguments.slot:
         _print_slot(slots[0])
     print_table(["slot", "operator", "what it does", "registered by"], rows)
+    return 0
+
+
+def _named_operators(slots: Mapping[str, Slot], arguments: argparse.Namespace) -> int:
+    """Show the operators of one name, in whatever slot; raise UnknownName with near misses among slots and operators."""
+    name: str = arguments.slot
+    found = [slot for _, slot in sorted(slots.items()) if name in registry.operators(slot).names()]
+    if not found:
+        known = [*slots, *(other for slot in slots.values() for other in registry.operators(slot).names())]
+        near = nearest(name[:99], known)
+        hint = f"; did you mean {near!r}?" if near else ""
+        raise InputError(f"unknown slot or operator {name!r:.80}{hint} (posttrain operators lists them)")
+    for index, slot in enumerate(found):
+        if index and not arguments.json:
+            print()
+        _operator(slot, name, as_json=arguments.json)
     return 0
 
 
@@ -120,14 +139,14 @@ def _print_slot(slot: Slot) -> None:
         print(f"in a file of yours also {slot.plain.call}\n")
 
 
-def _operator(slot: Slot, arguments: argparse.Namespace) -> int:
-    function = registry.operators(slot).get(arguments.name)
-    config = config_of(function, f"{arguments.slot} operator {arguments.name!r}")
-    if arguments.json:
-        facts = {"slot": arguments.slot, "name": arguments.name, "doc": inspect.getdoc(function) or ""}
+def _operator(slot: Slot, name: str, *, as_json: bool) -> int:
+    function = registry.operators(slot).get(name)
+    config = config_of(function, f"{slot} operator {name!r}")
+    if as_json:
+        facts = {"slot": slot.name, "name": name, "doc": inspect.getdoc(function) or ""}
         print_json({**facts, "config": config.model_json_schema()})
         return 0
-    print(f"{arguments.slot} operator {arguments.name}: {inspect.getdoc(function) or ''}\n")
+    print(f"{slot} operator {name}: {inspect.getdoc(function) or ''}\n")
     _print_fields("settings", config)
     return 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -19,6 +20,27 @@ first steps:
   posttrain run quickstart            run it; the same command resumes after a stop
   posttrain lineage MODEL             which data, code and parameters made a model
 """
+EVERYDAY = f"""\
+{DESCRIPTION}
+
+to start:
+  posttrain run quickstart                           the whole story on a laptop, in minutes
+  posttrain new my-recipe --from own-data            a recipe of your own: rows, a reward, two learning rates
+  posttrain try my_reward.py:reward --data FILE      what a reward says of rows, before anything trains
+
+every day:
+  posttrain list                                     recipes and runs
+  posttrain validate RECIPE                          every mistake, with file and line
+  posttrain plan RECIPE                              what would run, what is cached, and why
+  posttrain run RECIPE [--set rl_steps=20]           run it; the same command resumes after a stop
+  posttrain show RUN; posttrain compare A B          results, and how two runs differ
+  posttrain report RUN; posttrain ui                 a run's page; MLflow
+  posttrain lineage MODEL                            which data, code and parameters made a model
+
+to look things up:
+  posttrain components NAME; posttrain operators NAME; posttrain methods NAME
+
+all commands: posttrain --help; one of them: posttrain COMMAND --help"""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -38,7 +60,11 @@ class _Parser(argparse.ArgumentParser):
 
 def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """Return the command line's arguments; the command's own parser reports unknown ones."""
-    arguments, unknown = build_parser().parse_known_args(argv)
+    given = sys.argv[1:] if argv is None else argv
+    if not given:
+        print(EVERYDAY)
+        sys.exit(0)
+    arguments, unknown = build_parser().parse_known_args(given)
     if unknown:
         arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}{arguments.instead}")
     return arguments

@@ -15,6 +15,7 @@ from pipelines.cli.output import print_json, print_table, problems_json, seconds
 from pipelines.cli.stores import store_of
 from pipelines.language.problems import RecipeErrors
 from pipelines.plan.advice import advice
+from pipelines.plan.known import need_sound
 from pipelines.plan.local_files import need_files
 from pipelines.plan.memory import Fit, memory_fits, stages_of_unknown_models
 from pipelines.recipe.recipe import Recipe, load_recipe
@@ -39,6 +40,7 @@ def validate(arguments: argparse.Namespace) -> int:
 def _validate(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     try:
         recipe = load_recipe(name, arguments.overrides, seed=arguments.seed)
+        need_sound(recipe)
     except InputError as error:
         if not arguments.json:
             print(error if isinstance(error, RecipeErrors) else f"posttrain: {error}", file=sys.stderr)
@@ -57,6 +59,7 @@ def plan(arguments: argparse.Namespace) -> int:
 
     recipe = load_recipe(arguments.recipe, arguments.overrides, seed=arguments.seed)
     need_files(recipe)
+    need_sound(recipe)
     store = store_of(arguments)
     planned = build_plan(recipe, store.uri, "plan")
     engine = _checked_engine(arguments.engine, planned, store)

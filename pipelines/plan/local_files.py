@@ -14,7 +14,7 @@ from pipelines.recipe.stage import Stage
 
 def local_files(stage: Stage) -> list[Path]:
     """Return the files that its operators name. Raises InputError for a file not found."""
-    return [path for config in configs_with_paths(stage.config) for path in config.local_files()]
+    return [path for _, config in configs_with_paths(stage.config) for path in config.local_files()]
 
 
 def missing_files(recipe: Recipe) -> Iterator[tuple[Stage, str]]:

@@ -13,6 +13,7 @@ from components.contract.component import Component
 from components.contract.errors import InputError, UnknownName
 from components.contract.job import InputRef, Setting
 from components.contract.operator_files.code import OperatorCode
+from components.contract.operators import Keys
 from components.contract.params import Params
 from components.contract.registry import components
 from pipelines.language.nodes import UNKNOWN, Node, mapping
@@ -53,6 +54,8 @@ class StageDraft:
     """The users' files with operators that `params` name."""
     written: dict[str, str] = field(default_factory=dict)
     """Dotted path of a parameter that alarms mention -> its name for --set."""
+    operators: dict[Keys, Mark] = field(default_factory=dict)
+    """Where the operators stand, by their path in `params`."""
     included: bool = True
     """False if a condition known before the run leaves the stage out."""
 
@@ -182,6 +185,7 @@ class StageReader:
         if draft.config is None:
             return node
         written = check_operators(draft.config, node, what, self._problems)
+        draft.operators = {one.path: one.place.mark for one in written}
         if anchor_paths(written, draft.params, self._folders):
             draft.config = schema.model_validate(draft.params)
         return node

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from components.contract.errors import InputError, UnknownName
 from components.contract.names import Registry
-from components.contract.operators import OperatorSpec, config_of, named_operators
+from components.contract.operators import Keys, OperatorSpec, config_of, named_operators
 from components.contract.registry import operators
 from pipelines.language.nodes import Node
 from pipelines.language.problems import Problems
@@ -70,12 +70,12 @@ def _is_relative(path: Any) -> bool:
     return isinstance(path, str) and "://" not in path and not path.startswith("~") and not Path(path).is_absolute()
 
 
-def configs_with_paths(config: BaseModel) -> Iterator[Any]:
-    """Yield the validated settings of those operators whose settings name files."""
-    for _, spec, registry in _operators(config):
+def configs_with_paths(config: BaseModel) -> Iterator[tuple[Keys, Any]]:
+    """Yield path and validated settings of those operators whose settings name files."""
+    for path, spec, registry in _operators(config):
         schema = config_of(registry.get(spec.name), spec.name)
         if getattr(schema, "paths", ()):
-            yield schema.model_validate(spec.settings)
+            yield path, schema.model_validate(spec.settings)
 
 
 def _operators(config: BaseModel) -> Iterator[tuple[tuple[str | int, ...], OperatorSpec, Registry]]:

@@ -13,6 +13,7 @@ from components.contract.backends import Backends
 from components.contract.component import Component
 from components.contract.job import Approval, Expectation, InputRef, Retry, Setting
 from components.contract.operator_files.code import OperatorCode
+from components.contract.operators import Keys
 from components.contract.params import Params
 from pipelines.language.problems import Mark
 from pipelines.recipe.draft import StageDraft
@@ -61,6 +62,10 @@ class Stage:
     """The users' files with operators that `params` name."""
     settings: list[Setting] = field(default_factory=list)
     """Parameters that stages of a sweep set in the run."""
+    operator_marks: Mapping[Keys, Mark] = field(default_factory=dict, repr=False)
+    """Where the operators stand that the recipe writes, by their path in `params`."""
+    input_marks: Mapping[str, Mark] = field(default_factory=dict, repr=False)
+    """Where the inputs stand, by port."""
 
     @property
     def title(self) -> str:
@@ -119,7 +124,15 @@ def stage_of(draft: StageDraft, left_out: Mapping[str, str]) -> Stage:
         mark=draft.node.where,
         code=draft.code,
         settings=[setting for setting in draft.settings if setting.stage not in left_out],
+        operator_marks=draft.operators,
+        input_marks=_input_marks(draft),
     )
+
+
+def _input_marks(draft: StageDraft) -> dict[str, Mark]:
+    node = draft.node.child("in")
+    entries = node.value if node is not None and isinstance(node.value, dict) else {}
+    return {name: child.mark for name, child in entries.items()}
 
 
 def in_order(stages: Iterable[Stage]) -> tuple[Stage, ...]:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Any, ClassVar
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from components.contract.errors import InputError, UnknownName
+from components.tasks.grammars.reasoning_gym_configs import check_config
 from components.tasks.grammars.reasoning_gym_tasks import TASK_NAMES
 from components.tasks.seeds import derive_seed
 from components.tasks.source import SourceConfig, SourceRequest, SourceRow, SourceRows
@@ -39,6 +40,13 @@ class ReasoningGymSourceConfig(SourceConfig):
         if task not in TASK_NAMES:
             raise UnknownName("reasoning-gym task", task, TASK_NAMES)
         return task
+
+    @field_validator("config")
+    @classmethod
+    def _fits(cls, config: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        if "task" in info.data:  # else the task is unknown, which is said
+            check_config(info.data["task"], config)
+        return config
 
     def verifiers(self) -> tuple[str, ...]:
         """Return the verifier of all rows."""

@@ -22,6 +22,7 @@ from pipelines.engines.local.containers import Containers
 from pipelines.engines.local.job_process import preload, run_attempt
 from pipelines.engines.local.scheduler import Ending, Scheduler
 from pipelines.engines.shared.launcher import ENVIRONMENT, container_environment, process_environment
+from pipelines.plan.known import need_sound
 from pipelines.plan.local_files import need_files
 from pipelines.plan.plan import Plan
 from pipelines.runs.runs import (
@@ -60,6 +61,7 @@ class LocalEngine(Engine):
     def run(self, plan: Plan, store: Store, view: RunView, options: RunOptions) -> RunResult:
         """Run a plan here; resumes an unfinished run of it unless a new one is requested."""
         need_files(plan.recipe)
+        need_sound(plan.recipe)
         containers = Containers.find(store.uri) if options.containers else None
         return run_plan(plan, view=view, jobs=options.jobs, new=options.new, containers=containers)
 

@@ -1,7 +1,7 @@
 """The reward of recipe.yaml: a plain function, with the signature of TRL's reward functions."""
 
 
-def reward(completions: list[str], answer: list[str], **columns: list) -> list[float]:
+def reward(completions: list[str], answer: list[str], **columns: list[object]) -> list[float]:
     """Return a number for each completion: 1 if it is the answer, half of that if the answer is only somewhere in it.
 
     `answer` holds each row's answer, `columns` the rest: `prompts`, `id`, `domain`, and the columns that the recipe

@@ -1,0 +1,130 @@
+"""What is known before a run beside the recipe itself: the first rows of local data, and folders of models.
+
+Nothing is run and nothing is loaded. What is not on this machine is not checked here; it may be where the stages run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from components.contract.artifacts import ArtifactType
+from components.contract.errors import InputError
+from components.contract.job import UriRef, alternatives
+from components.contract.operator_files.operator import FileOperator
+from components.contract.operators import OperatorSpec
+from components.tasks.item import Item
+from components.tasks.tables import FileConfig, read_table, table_rows
+from pipelines.language.document import display_path
+from pipelines.language.problems import Mark, Problem, RecipeErrors, printable
+from pipelines.recipe.operators import configs_with_paths
+from pipelines.recipe.recipe import Recipe
+from pipelines.recipe.stage import Stage
+
+FIRST_ROWS = 100
+"""Rows of each source that are read."""
+GIVEN = frozenset({"response", "config", *Item.model_fields} - {"data"})
+"""What a verifier's function can take beside the columns in `data`."""
+TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
+
+
+def known_problems(recipe: Recipe) -> list[Problem]:
+    """Return what is wrong with the local data and models of a recipe, each thing once, at its place in the recipe."""
+    found = [problem for stage in recipe.stages for problem in (*_data(stage), *_models(stage))]
+    return list(dict.fromkeys(found))
+
+
+def need_sound(recipe: Recipe) -> None:
+    """Raise RecipeErrors for local data or models with which a stage would fail."""
+    if found := known_problems(recipe):
+        raise RecipeErrors(found)
+
+
+def _data(stage: Stage) -> Iterator[Problem]:
+    for path, config in configs_with_paths(stage.config):
+        if not isinstance(config, FileConfig):
+            continue
+        mark = stage.operator_marks.get(path, stage.mark)
+        try:
+            files = config.local_files()
+        except InputError:  # not here: `plan` and `run` say so where it matters
+            continue
+        if lacking := _lacking(config.verifier, config):
+            yield Problem(mark, lacking)
+        elif files and (bad := _bad_row(files, config)):
+            yield Problem(mark, printable(bad))
+
+
+def _bad_row(files: list[Path], config: FileConfig) -> str | None:
+    """Return what is wrong with the first bad row, beginning with its file and line."""
+    for path in files:
+        try:
+            for _ in islice(table_rows(read_table(path), config), FIRST_ROWS):
+                pass
+        except InputError as error:
+            return str(error).replace(path.name, display_path(path), 1)
+        except (OSError, EOFError, ValueError) as error:
+            return f"{display_path(path)}: cannot be read: {error}"
+    return None
+
+
+def _lacking(verifier: OperatorSpec, config: FileConfig) -> str | None:
+    """Return which columns a function in a file needs and does not get."""
+    operator = verifier.resolve().function
+    if not isinstance(operator, FileOperator) or not operator.is_plain:
+        return None
+    given = GIVEN | {name.rpartition(".")[2] for name in config.columns.data}
+    missing = sorted(operator.function.required - given)
+    if not missing:
+        return None
+    listed = ", ".join((*config.columns.data, *missing))
+    return f"{operator.where}: {operator.function.name} takes {', '.join(missing)}; say columns: {{data: [{listed}]}}"
+
+
+def _models(stage: Stage) -> Iterator[Problem]:
+    for name, references in stage.inputs.items():
+        if stage.component.inputs[name].type != ArtifactType.MODEL:
+            continue
+        for reference in alternatives(references):
+            folder = _local_folder(reference) if isinstance(reference, UriRef) else None
+            if folder is not None and (bad := _bad_model(folder)):
+                mark: Mark = stage.input_marks.get(name, stage.mark)
+                yield Problem(mark, f"input {name!r} of stage {stage.name!r}: {printable(display_path(folder))}: {bad}")
+
+
+def _local_folder(reference: UriRef) -> Path | None:
+    scheme, _, rest = reference.uri.partition(":")
+    path = Path(rest if scheme == "file" else reference.uri)
+    try:
+        return path if path.is_absolute() and path.exists() else None
+    except (OSError, ValueError):
+        return None
+
+
+def _bad_model(folder: Path) -> str | None:
+    """Return what a folder lacks of a model that transformers can load; None if it has all."""
+    if not folder.is_dir():
+        return "a model is a folder, with config.json, weights and tokenizer"
+    names = {path.name for path in folder.iterdir()}
+    lacking = []
+    if "config.json" not in names:
+        lacking.append("config.json")
+    elif bad := _bad_json(folder / "config.json"):
+        return bad
+    if not any(name.endswith(".safetensors") for name in names):
+        others = sorted(name for name in names if name.endswith((".bin", ".pt", ".pth", ".gguf")))
+        instead = f" (it has {others[0]}: weights are read from safetensors only)" if others else ""
+        lacking.append(f"weights in .safetensors{instead}")
+    if not names & set(TOKENIZERS):
+        lacking.append(f"a tokenizer ({TOKENIZERS[0]})")
+    return f"no model: it lacks {' and '.join(lacking)}" if lacking else None
+
+
+def _bad_json(path: Path) -> str | None:
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        return f"config.json cannot be read: {error}"
+    return None if isinstance(config, dict) else "config.json holds no JSON object"

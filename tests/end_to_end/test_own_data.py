@@ -1,0 +1,46 @@
+"""A person's own 200 pairs and a reward of five lines: from nothing to compared learning rates, by commands alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.support.command_line import Project
+
+REWARD = """\
+def reward(completions, answer, **columns):
+    scores = []
+    for completion, right in zip(completions, answer):
+        scores.append(1.0 if completion.strip() == right else 0.1 if completion else 0.0)
+    return scores
+"""
+SMALL = ("--set", "rl_steps=2", "--set", "stages.tiny-model.with.steps=20")
+
+
+def test_from_nothing_to_two_learning_rates(tmp_path: Path) -> None:
+    project = Project(tmp_path, str(tmp_path / "store"))
+    begun = project.json("new", "mine", "--from", "own-data")
+    assert len(begun["next"]) == 3
+    rows = [{"prompt": f"{a} plus {b}?", "answer": str(a + b)} for a in range(10, 30) for b in range(1, 11)]
+    assert len(rows) == 200
+    (tmp_path / "mine" / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (tmp_path / "mine" / "my_reward.py").write_text(REWARD)
+
+    recipe = "mine/recipe.yaml"
+    assert "valid" in project.call("validate", recipe)
+    tried = project.json("try", "mine/my_reward.py:reward", "--data", "mine/rows.jsonl", "--limit", "5")
+    assert [row["value"] for row in tried["rows"]] == [1.0, 0.1] * 5
+    assert tried["told_apart"] == 5
+    planned = project.json("plan", recipe, *SMALL)
+    arms = {"rl-lr-low", "rl-lr-high", "after-lr-low", "after-lr-high"}
+    assert arms < {stage["name"] for stage in planned["stages"]}
+
+    shown = project.json("run", recipe, *SMALL)
+    assert shown["status"] == "succeeded"
+    stages = {stage["name"]: stage for stage in shown["stages"]}
+    models = {stages[name]["outputs"]["model"]["digest"] for name in ("rl-lr-low", "rl-lr-high")}
+    assert len(models) == 2, "the learning rates make different models"
+    assert all(0 <= stages[name]["metrics"]["pass_at_1"] <= 1 for name in ("after-lr-low", "after-lr-high"))
+
+    page = Path(project.json("report", "latest")["page"]).read_text()
+    assert "after-lr-low" in page and "after-lr-high" in page
