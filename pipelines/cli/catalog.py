@@ -82,7 +82,7 @@ def operators(arguments: argparse.Namespace) -> int:
 
 
 def _named_operators(slots: Mapping[str, Slot], arguments: argparse.Namespace) -> int:
-    """Show the operators of one name, in whatever slot; raise UnknownName with near misses among slots and operators."""
+    """Show the operators of one name, in whatever slot; raise InputError with the nearest slot or operator."""
     name: str = arguments.slot
     found = [slot for _, slot in sorted(slots.items()) if name in registry.operators(slot).names()]
     if not found:

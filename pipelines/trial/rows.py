@@ -13,8 +13,8 @@ from components.contract.errors import InputError
 from components.contract.operators import OperatorSpec
 from components.tasks.item import Item
 from components.tasks.mutations import mutate
-from components.tasks.source import SourceRow
-from components.tasks.tables import Columns, TableConfig, find_files, read_table, table_rows
+from components.tasks.source import BadRow, SourceRow
+from components.tasks.tables import Columns, NamedRow, TableConfig, find_files, read_table, table_rows
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson", ".parquet")
 DOMAIN = "mine"
@@ -66,9 +66,18 @@ def _rows(read: Read, operator: OperatorSpec) -> Iterator[tuple[str, SourceRow, 
     for path in find_files(read.path, SUFFIXES):
         for named in read_table(path):
             further = _further(named[1], own) if isinstance(named, tuple) else {}
-            for row in table_rows([named], config):
-                assert isinstance(row, SourceRow)  # bad rows are refused
-                yield str(Path(read.path).parent / row.where), row, further
+            for row in _mapped(named, config, path):
+                yield str(path.with_name(row.where)), row, further
+
+
+def _mapped(named: NamedRow | BadRow, config: TableConfig, path: Path) -> Iterator[SourceRow]:
+    try:
+        yield from (row for row in table_rows([named], config) if isinstance(row, SourceRow))
+    except InputError as error:
+        text = str(error).replace(path.name, str(path), 1).replace("set columns.response", "set --completions")
+        for name in ("prompt", "answer"):
+            text = text.replace(f"set columns.{name}", f"name it by --{name}")
+        raise InputError(text) from error
 
 
 def _further(row: Mapping[str, Any], own: set[str | None]) -> dict[str, Any]:
