@@ -61,7 +61,7 @@ def test_changing_an_rl_parameter_reruns_rl_and_what_depends_on_it(copied: Finis
 def test_editing_rl_code_reruns_rl_onward_and_editing_the_readme_nothing(finished: Finished, tmp_path: Path) -> None:
     project, _ = finished
     checkout = tmp_path / "checkout"
-    shutil.copytree(ROOT, checkout, ignore=shutil.ignore_patterns(".git", ".venv", ".posttrain", "__pycache__"))
+    shutil.copytree(ROOT, checkout, ignore=shutil.ignore_patterns(".*", "__pycache__"))
     elsewhere = Project(checkout, project.store, {"PYTHONPATH": str(checkout)})
 
     def missing() -> dict[str, str]:
