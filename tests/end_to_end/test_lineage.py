@@ -17,7 +17,7 @@ import pytest
 from components.runtime.lineage.names import mlflow_name
 from components.runtime.store import open_store
 from tests.support.command_line import MICRO, Project
-from tests.support.mlflow_server import closed_port, rows_of, serving
+from tests.support.mlflow_server import rows_of, serving
 
 REGISTERED = "quickstart"  # micro extends quickstart, which registers under its own name
 LAST = "evaluate"
@@ -25,18 +25,6 @@ DATASETS = ("heldout.dataset", "dev.dataset", "corpus.dataset", "demos.dataset",
 LOGGED = {"Model", "Checkpoints"}
 KILL_BEFORE_SECONDS = 120
 Run = tuple[Project, dict[str, Any], str]
-
-
-@pytest.fixture(scope="module")
-def away(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A run during which the tracking server was down all the time: project, `show --json`, what the run printed."""
-    folder = tmp_path_factory.mktemp("away")
-    uri = f"http://127.0.0.1:{closed_port()}"
-    project = Project(folder, str(folder / "store"), {"POSTTRAIN_LINEAGE": "live", "MLFLOW_TRACKING_URI": uri})
-    printed = project.call("run", str(MICRO))
-    runs = project.json("list", "runs")["runs"]
-    assert len(runs) == 1
-    return project, project.json("show", runs[0]["run_id"]), printed
 
 
 def test_a_run_ends_well_without_the_server_and_sync_delivers_all_of_it_once(away: Run, tmp_path: Path) -> None:

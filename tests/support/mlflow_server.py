@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-START_SECONDS = 90
+START_SECONDS = 300
 
 
 @contextmanager
