@@ -7,16 +7,18 @@ import os
 import random
 import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from components.contract.artifacts import hash_file
-from tests.support.command_line import MICRO, Project, caches, digests
+from tests.support.command_line import LIMIT_SECONDS, MICRO, Project, caches, digests
 
 Finished = tuple[Project, dict[str, Any]]
 NUM_KILLS = 25
+DEFAULT_KILLS = 3
 
 
 def kill_after(project: Project, seconds: float) -> bool:
@@ -37,18 +39,37 @@ def model_bytes(project: Project, shown: dict[str, Any]) -> str:
     return hash_file(Path(model["uri"]) / "model.safetensors")
 
 
+def kill_soon_after_progress(project: Project, chance: random.Random) -> None:
+    """Start the recipe, let it finish a stage or keep a checkpoint that it did not have, and SIGKILL it soon after."""
+
+    def kept() -> set[Path]:
+        store = Path(project.store)
+        return {*store.glob("partial/*/*/manifest.json"), *store.glob("ledger/*/stages/*.json")}
+
+    before, deadline = kept(), time.monotonic() + LIMIT_SECONDS
+    process = project.start("run", str(MICRO), "--json")
+    while kept() <= before:
+        assert process.poll() is None and time.monotonic() < deadline, "it came no further"
+        time.sleep(0.02)
+    try:
+        process.communicate(timeout=chance.uniform(0, 3))
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    assert process.returncode == -signal.SIGKILL, "it came to its end"
+
+
 def test_a_run_killed_again_and_again_ends_in_the_same_bytes(finished: Finished, tmp_path: Path) -> None:
+    """Kills while it starts are among those at 25 random instants."""
     straight_project, straight = finished
     project = Project(tmp_path, str(tmp_path / "store"))
     chance = random.Random(11)
-    kills = 0
-    while kills < 5 and kill_after(project, chance.uniform(5, 14)):
-        kills += 1
+    for _ in range(DEFAULT_KILLS):
+        kill_soon_after_progress(project, chance)
     project.run()
-    assert kills >= 2
-    runs = project.json("list", "runs")["runs"]
-    shown = project.json("show", runs[-1]["run_id"])  # the oldest: a kill after its very end makes the next one new
-    assert shown["status"] == "succeeded", "a killed run goes on; it does not begin anew"
+    (run,) = project.json("list", "runs")["runs"]  # a killed run goes on; it does not begin anew
+    shown = project.json("show", run["run_id"])
+    assert shown["status"] == "succeeded"
     assert digests(shown) == digests(straight)
     assert model_bytes(project, shown) == model_bytes(straight_project, straight)
     assert set(caches(shown).values()) == {"miss"}, "what the run itself had made before a kill is no cache hit"
