@@ -43,9 +43,15 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def command(tmp_path_factory: pytest.TempPathFactory) -> Command:
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The store of the straight run."""
+    return tmp_path_factory.mktemp("straight") / "store"
+
+
+@pytest.fixture(scope="module")
+def command(store: Path) -> Command:
     """The command line on the store of the straight run."""
-    return toy_command(tmp_path_factory.mktemp("straight") / "store")
+    return toy_command(store)
 
 
 @pytest.fixture(scope="module")
@@ -144,3 +150,22 @@ def killed_after(store: Path, recipe: str, name: str) -> None:
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def test_mlflow_has_the_trials_as_a_table_with_the_best_marked(
+    straight: dict[str, Any], command: Command, store: Path
+) -> None:
+    from mlflow.tracking import MlflowClient
+
+    done = command("lineage", "sync")
+    assert done.returncode == 0, done.stderr
+    client = MlflowClient(f"sqlite:///{store.parent / 'mlflow.db'}")
+    [experiment] = [found for found in client.search_experiments() if found.name == "tiny-sweep"]
+    runs = [run for run in client.search_runs([experiment.experiment_id]) if run.data.tags.get("posttrain.stage")]
+    mine = {r.data.tags["posttrain.stage"]: r for r in runs if r.data.tags["posttrain.run_id"] == straight["run_id"]}
+    table = json.loads(Path(client.download_artifacts(mine["sweep"].info.run_id, "trials.json")).read_text())
+    assert table["columns"] == ["trial", "params.factor", "objective", "end", "best"]
+    best = int(stage(straight, "sweep")["metrics"]["best_trial"])
+    assert [row[0] for row in table["data"] if row[-1]] == [best]
+    drawn = stage(straight, "train-trial-3")["params"]["factor"]
+    assert mine["train-trial-3"].data.params["factor"] == str(drawn), "what was drawn, not the default"

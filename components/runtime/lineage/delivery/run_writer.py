@@ -35,6 +35,7 @@ from components.runtime.lineage.delivery.mlflow_entities import (
 )
 from components.runtime.lineage.delivery.model_writer import RUN_ID, ModelWriter
 from components.runtime.lineage.delivery.sample_table import TABLE, TABLE_TAG, sample_table
+from components.runtime.lineage.delivery.sweep_table import write_trials
 from components.runtime.lineage.events import (
     Event,
     MetricChunk,
@@ -198,6 +199,7 @@ class RunWriter:
             self._describe(child, event)
         made = self._write_outputs(child, event)
         self._write_samples(child, event)
+        write_trials(self._client, self._store, child.run_id, event)
         model = self._subject(event, made) if event.cache != "hit" else None
         self._log(child.run_id, metrics=headline_metrics(event, model), tags=finish_tags(event))
         if event.stage in self._last:
