@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import InputError
+from components.contract.headlines import in_order
 from pipelines.cli.damage import damage_lines
 from pipelines.cli.output import print_json, print_styled, print_table, seconds_text
 from pipelines.cli.stopping import terminate_like_interrupt
 from pipelines.cli.stores import run_of, store_of
 from pipelines.runs.alarms import ending_lines
-from pipelines.runs.headlines import in_order
 
 if TYPE_CHECKING:
     from components.contract.artifacts import Manifest

@@ -12,6 +12,7 @@ import time
 import urllib.request
 
 from components.contract.errors import PosttrainError
+from components.runtime.lineage.delivery.runs_page import PREFIX, QUERY, VIEW
 from components.runtime.lineage.delivery.target import DEFAULTS, artifact_root, tracking_uri, without_credentials
 from components.runtime.store.access import access_below, top_of
 from pipelines.cli.stopping import terminate_like_interrupt
@@ -19,7 +20,8 @@ from pipelines.cli.stores import store_of
 
 HOST = "127.0.0.1"
 BACKEND = "MLFLOW_BACKEND_STORE_URI"
-START_SECONDS = 60.0
+QUIET = {"MLFLOW_LOGGING_LEVEL": "WARNING", "PYTHONWARNINGS": "ignore"}
+START_SECONDS = 300.0
 POLL_SECONDS = 0.2
 
 
@@ -36,6 +38,7 @@ def ui(arguments: argparse.Namespace) -> int:
     umask = access_below(top_of(store.uri)).umask
     server = subprocess.Popen(command, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, umask=umask)
     try:
+        print("starting MLflow", file=sys.stderr, flush=True)
         _wait(server, port)
         print(f"MLflow: http://{HOST}:{port}{newest_experiment(port)}  (Ctrl-C ends it)", flush=True)
         return server.wait()
@@ -50,9 +53,10 @@ def server_process(uri: str, port: int) -> tuple[list[str], dict[str, str]]:
     Every user of the machine can read a command line, and a database address may contain its password.
     """
     command = [sys.executable, "-m", "mlflow", "server", "--host", HOST, "--port", str(port), "--workers", "1"]
+    command += ["--uvicorn-opts", "--log-level=warning"]  # what it tells of itself would follow our address
     if root := artifact_root(uri):
         command += ["--default-artifact-root", root]
-    return command, {**DEFAULTS, BACKEND: uri}
+    return command, {**DEFAULTS, **QUIET, BACKEND: uri}
 
 
 def newest_experiment(port: int) -> str:
@@ -68,7 +72,11 @@ def newest_experiment(port: int) -> str:
             found = json.load(answer).get("experiments", [])
     except (OSError, ValueError):  # the page is optional
         return ""
-    return f"/#/experiments/{found[0]['experiment_id']}/runs?workflowType=machine_learning" if found else ""
+    if not found:
+        return ""
+    tags = {tag["key"] for tag in found[0].get("tags", ())}
+    query = QUERY if f"{PREFIX}{VIEW}" in tags else "workflowType=machine_learning"
+    return f"/#/experiments/{found[0]['experiment_id']}/runs?{query}"
 
 
 def _free_port() -> int:

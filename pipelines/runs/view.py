@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
+from components.contract.headlines import in_order
 from components.contract.job import Job
 from pipelines.runs.alarms import Alarms, lasting_text
-from pipelines.runs.headlines import in_order, metrics_text
+from pipelines.runs.headlines import metrics_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
+from components.contract.headlines import in_order
 from components.contract.job import Job
-from pipelines.runs.headlines import in_order
 from pipelines.runs.view import PlainView, StageState, stage_row
 
 pytestmark = pytest.mark.usefixtures("toy_catalog")

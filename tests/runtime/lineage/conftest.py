@@ -65,12 +65,12 @@ class Story:
         self.made: dict[str, tuple[str, str]] = {}
         self._drafts = tempfile.TemporaryDirectory()
 
-    def begin(self, *stages: str) -> None:
-        """Write run.json and its event."""
+    def begin(self, *stages: str, summary: str = "A made-up run", **after: list[str]) -> None:
+        """Write run.json and its event; `after` is stage -> the stages that it waits for."""
         entry = {
             "run_id": self.run_id,
             "recipe": self.recipe,
-            "summary": "A made-up run",
+            "summary": summary,
             "recipe_text": f"name: {self.recipe}\n",
             "recipe_digest": "cd" * 32,
             "params": {"rl_steps": 80, "optimizer": {"name": "muon"}},
@@ -80,7 +80,7 @@ class Story:
             "started": self.clock,
             "command": f"posttrain run {self.recipe}",
             "code": CODE,
-            "stages": [{"name": name, "component": name, "after": []} for name in stages],
+            "stages": [{"name": name, "component": name, "after": after.get(name, [])} for name in stages],
         }
         self.store.put(f"ledger/{self.run_id}/run.json", entry)
         self.spool.run_started(entry)
@@ -111,7 +111,7 @@ class Story:
         """Commit an artifact with one small file and return its manifest."""
         folder = Path(self._drafts.name) / hashlib.sha256(f"{type}{content}".encode()).hexdigest()
         folder.mkdir(parents=True, exist_ok=True)
-        name = {"Report": "index.html", "Rollouts": "rows.jsonl"}.get(type, "content.json")
+        name = {"Report": "index.html", "Rollouts": "rows.jsonl", "Metrics": "metrics.json"}.get(type, "content.json")
         (folder / name).write_text(content)
         return self.store.commit(ArtifactType(type), folder, metadata)
 
@@ -354,9 +354,18 @@ def contents() -> Callable[[Path], dict[str, list[tuple[Any, ...]]]]:
     """Return a function that lists everything MLflow holds, without the ids that it draws and what was deleted."""
 
     def read(database: Path, query: str) -> list[tuple[Any, ...]]:
-        return sorted((row for row in rows_of(database, query) if "deleted" not in row), key=repr)
+        ids = dict(rows_of(database, "select run_uuid, name from runs"))
+        rows = (row for row in rows_of(database, query) if "deleted" not in row)
+        return sorted((tuple(_named(cell, ids) for cell in row) for row in rows), key=repr)
 
     return lambda database: {name: read(database, query) for name, query in QUERIES.items()}
+
+
+def _named(cell: Any, ids: dict[str, str]) -> Any:
+    """Return a text with run names for the ids that MLflow draws: a description links to runs."""
+    for run_id, name in ids.items() if isinstance(cell, str) else ():
+        cell = cell.replace(run_id, name)
+    return cell
 
 
 @pytest.fixture(autouse=True)

@@ -34,6 +34,8 @@ from components.runtime.lineage.delivery.mlflow_entities import (
     stage_tags,
 )
 from components.runtime.lineage.delivery.model_writer import RUN_ID, ModelWriter
+from components.runtime.lineage.delivery.overview import Overview, stage_note
+from components.runtime.lineage.delivery.runs_page import experiment_tags, final_stages
 from components.runtime.lineage.delivery.sample_table import TABLE, TABLE_TAG, sample_table
 from components.runtime.lineage.delivery.sweep_table import write_trials
 from components.runtime.lineage.events import (
@@ -54,6 +56,7 @@ from components.runtime.lineage.names import mlflow_value
 from components.runtime.lineage.spool import NO_FINGERPRINT
 from components.runtime.store import Store
 
+NOTE = "mlflow.note.content"
 STAGE = "posttrain.stage"
 FINGERPRINT = "posttrain.fingerprint"
 MODELS = (ArtifactType.MODEL, ArtifactType.CHECKPOINTS)
@@ -82,9 +85,7 @@ class RunWriter:
         self._client, self._store, self._first = client, store, first
         self._experiment = find_or_make_experiment(client, first, artifact_root)
         self._children: dict[tuple[str, str], Child] = {}
-        awaited = {name for stage in first.stages for name in stage.after}
-        self._last = {stage.name for stage in first.stages} - awaited
-        """Stages that no other stage waits for: their metrics are the results of the run."""
+        self._last = set(final_stages(first))
         self.complete = True
         """False if MLflow did not have the run, or had it twice: then every event has to be written again."""
         self._ended = 0
@@ -145,12 +146,14 @@ class RunWriter:
             "seed": event.seed,
             **code_tags(event.code),
         }
-        command = f"Reproduce: `{mlflow_value(event.command)}`" if event.command else ""
-        note = {"mlflow.note.content": f"{event.summary or event.recipe}\n\n{command}"}
+        # after the run's end, its description and columns tell of its results
+        note = {} if self._ended else {NOTE: Overview(self._store, event).description(self.places())}
         source = source_tags(event.code, mlflow_value(event.command) if event.command else None)
         self._log(self._parent, params=event.params, tags=named(tags) | note | source)
         if event.recipe_text:
             self._client.log_text(self._parent, event.recipe_text, "recipe.yaml")
+        if not self._ended:
+            self._arrange({})
 
     @write.register
     def _(self, event: RunResumed) -> None:
@@ -165,6 +168,7 @@ class RunWriter:
             return
         self._end_children(event.milliseconds)
         self._log(self._parent, tags=named({"status": event.status, "seconds": event.seconds}))
+        self._sum_up(event.status)
         self._client.set_terminated(self._parent, RUN_STATUS[event.status], event.milliseconds)
         self._ended = event.milliseconds
 
@@ -201,7 +205,9 @@ class RunWriter:
         self._write_samples(child, event)
         write_trials(self._client, self._store, child.run_id, event)
         model = self._subject(event, made) if event.cache != "hit" else None
-        self._log(child.run_id, metrics=headline_metrics(event, model), tags=finish_tags(event))
+        self._log(
+            child.run_id, metrics=headline_metrics(event, model), tags=finish_tags(event) | {NOTE: stage_note(event)}
+        )
         if event.stage in self._last:
             self._log(self._parent, metrics=results(event))
         self._end(child, STAGE_STATUS[event.status], event.milliseconds)
@@ -216,6 +222,22 @@ class RunWriter:
     def _(self, event: ReportReady) -> None:
         self._client.log_artifact(self._parent, str(self._store.fetch(event.digest) / "index.html"), "report")
         self._log(self._parent, tags=named({"report": event.uri}))
+
+    def _sum_up(self, status: str) -> None:
+        """Make the parent run's page open on the results: a description, and what the run read and made."""
+        overview = Overview(self._store, self._first)
+        report = any(True for _ in self._store.keys(f"spool/{self._first.run_id}/reports/"))
+        note = overview.description(self.places(), status, report=report)
+        self._log(self._parent, tags={NOTE: note})
+        if datasets := dataset_inputs(self._store, overview.read()):
+            self._client.log_inputs(self._parent, datasets)
+        self._models.link_outputs(self._parent, filter(None, map(self._models.find, overview.models())))
+        self._arrange({name: entry["metrics"] for name, entry in overview.final.items()})
+
+    def _arrange(self, metrics: Mapping[str, Mapping[str, float]]) -> None:
+        """Give the recipe's page of runs its columns."""
+        for name, value in experiment_tags(self._first, metrics).items():
+            self._client.set_experiment_tag(self._experiment, name, value)
 
     def _child(self, stage: str, fingerprint: str | None, started: int) -> Child:
         """Return the child run of a stage with a fingerprint, created if needed; end an older one left open."""
