@@ -70,7 +70,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         (["report", "latest"], "there are no runs in"),
         (["lineage", "model"], "unknown artifact or registered model 'model'"),
         (["components", "evalute"], "unknown component 'evalute'; did you mean 'evaluate'?"),
-        (["operators", "sources"], "unknown operator slot 'sources'; did you mean 'source'?"),
+        (["operators", "sources"], "unknown slot or operator 'sources'; did you mean 'source'?"),
         (["operators", "source", "cuonting"], "unknown source operator 'cuonting'; did you mean 'counting'?"),
         (
             ["methods", "dapo", "grpo"],
@@ -203,6 +203,13 @@ def test_the_surface_is_frozen() -> None:
         "validate": recipe,
         "list": ["--help", "--json", "--store"],
         "show": ["--help", "--json", "--store"],
+        "new": ["--from", "--help", "--json"],
+        "try": sorted(
+            [
+                *("--answer", "--completions", "--data", "--final-answer", "--help", "--json", "--limit", "--prompt"),
+                "--with",
+            ]
+        ),
         "compare": ["--help", "--json", "--store"],
         "lineage": ["--descendants", "--help", "--json", "--store"],
         "report": ["--help", "--json", "--output", "--store"],
