@@ -20,7 +20,6 @@ from pipelines.cli.stores import store_of
 
 HOST = "127.0.0.1"
 BACKEND = "MLFLOW_BACKEND_STORE_URI"
-QUIET = {"MLFLOW_LOGGING_LEVEL": "WARNING", "PYTHONWARNINGS": "ignore"}
 START_SECONDS = 300.0
 POLL_SECONDS = 0.2
 
@@ -53,10 +52,9 @@ def server_process(uri: str, port: int) -> tuple[list[str], dict[str, str]]:
     Every user of the machine can read a command line, and a database address may contain its password.
     """
     command = [sys.executable, "-m", "mlflow", "server", "--host", HOST, "--port", str(port), "--workers", "1"]
-    command += ["--uvicorn-opts", "--log-level=warning"]  # what it tells of itself would follow our address
     if root := artifact_root(uri):
         command += ["--default-artifact-root", root]
-    return command, {**DEFAULTS, **QUIET, BACKEND: uri}
+    return command, {**DEFAULTS, BACKEND: uri}
 
 
 def newest_experiment(port: int) -> str:
