@@ -1,29 +1,23 @@
-"""The options of commands on what models wrote, and on models: samples, chat and export."""
+"""Commands on what models wrote, and on models: samples, chat, export."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
 from typing import Any
+
+from pipelines.cli.parser.options import command, json_output, store
+from pipelines.cli.parser.values import positive, temperature
 
 SORTS = ("reward", "best", "length", "step")
 MODEL = "RUN:stage.model, a registered model (name, name@alias, name/version), a digest, or a model folder"
-Option = Callable[[argparse.ArgumentParser], None]
 
 
-def add_model_commands(
-    commands: Any,
-    command: Callable[[Any, str, str, str], argparse.ArgumentParser],
-    store: Option,
-    json: Option,
-    count: Callable[[str], int],
-) -> None:
-    """Add the commands; the other arguments are the parser's own ways to declare one and its usual options."""
+def add_model_commands(commands: Any) -> None:
+    """Add the commands."""
     samples = command(
         commands, "samples", "show what a run's models wrote, with verdicts and rewards", "samples:samples"
     )
     samples.add_argument("run", metavar="RUN[:STAGE]", help="a run, or one of its stages; also while it runs")
-    samples.add_argument("--step", type=count, metavar="N", help="only of this training step")
+    samples.add_argument("--step", type=positive, metavar="N", help="only of this training step")
     for outcome in ("right", "wrong", "failed"):
         samples.add_argument(f"--{outcome}", action="store_true", help=f"only {outcome} ones (several may be given)")
     samples.add_argument("--domain", metavar="D", help="only of this domain")
@@ -35,16 +29,16 @@ def add_model_commands(
         default=SORTS[0],
         help="reward: worst first; best: best first; length: longest first; step (default: %(default)s)",
     )
-    samples.add_argument("--limit", type=count, default=10, metavar="N", help="most samples (default: 10)")
+    samples.add_argument("--limit", type=positive, default=10, metavar="N", help="most samples (default: 10)")
     samples.add_argument("--full", action="store_true", help="whole texts")
     chat = command(commands, "chat", "talk to a model in the terminal", "chat:chat")
     chat.add_argument("model", metavar="MODEL", help=MODEL)
     chat.add_argument("--prompt", metavar="TEXT", help="answer this alone (default off a terminal: standard input)")
     chat.add_argument("--system", metavar="TEXT", help="a system message that opens the conversation")
     chat.add_argument(
-        "--temperature", type=_temperature, default=0.7, metavar="T", help="0: most probable (default: 0.7)"
+        "--temperature", type=temperature, default=0.7, metavar="T", help="0: most probable (default: 0.7)"
     )
-    chat.add_argument("--max-tokens", type=count, default=512, metavar="N", help="longest answer (default: 512)")
+    chat.add_argument("--max-tokens", type=positive, default=512, metavar="N", help="longest answer (default: 512)")
     chat.add_argument("--seed", type=int, default=0, metavar="N", help="of sampling (default: 0)")
     export = command(commands, "export", "write a model as a Hugging Face folder with its model card", "export:export")
     export.add_argument("model", metavar="MODEL", help=MODEL)
@@ -55,14 +49,4 @@ def add_model_commands(
     for parser in (samples, chat, export):
         store(parser)
     for parser in (samples, export):
-        json(parser)
-
-
-def _temperature(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 100:
-        raise argparse.ArgumentTypeError(f"got {text[:40]!r}, expected a number from 0 to 100")
-    return value
+        json_output(parser)

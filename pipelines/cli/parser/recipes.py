@@ -1,0 +1,72 @@
+"""Commands on recipes: run, plan, compile, validate, and those that start one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipelines.cli.parser.options import command, engine, json_output, recipe, store
+from pipelines.cli.parser.values import positive
+from pipelines.engines.registry import DEFAULT
+
+
+def add_recipe_commands(commands: Any) -> None:
+    """Add the commands."""
+    run = command(commands, "run", "run a recipe, or resume a stopped run of it", "runs:run")
+    recipe(run)
+    store(run)
+    json_output(run)
+    engine(run, DEFAULT, "what orders the jobs: %(choices)s (default: %(default)s)")
+    run.add_argument("--new", action="store_true", help="start a new run even if an unfinished one could be resumed")
+    run.add_argument("--containers", action="store_true", help="run each job in a container of infra/images")
+    run.add_argument("--jobs", type=positive, metavar="N", help="cores for jobs side by side (default: all)")
+    plan = command(commands, "plan", "show what would run, what is cached and why, on which pools", "recipes:plan")
+    recipe(plan)
+    store(plan)
+    json_output(plan)
+    engine(plan, None, "also check that this engine can run it: %(choices)s")
+    compiled = command(commands, "compile", "write a recipe as a pipeline of Kubeflow", "compile:compile_file")
+    recipe(compiled)
+    store(compiled)
+    compiled.add_argument("--engine", choices=("kubeflow",), default="kubeflow", help="whose pipeline (kubeflow)")
+    compiled.add_argument("-o", "--output", metavar="FILE", required=True, help="file to write, or - for stdout")
+    _starting_commands(commands)
+    validate = command(commands, "validate", "check recipes and show every mistake with its line", "recipes:validate")
+    recipe(validate, nargs="+")
+    json_output(validate)
+
+
+def _starting_commands(commands: Any) -> None:
+    new = command(commands, "new", "write a recipe to start from, with data and reward", "new:new")
+    new.add_argument("name", metavar="NAME", help="folder to write; its last part is the recipe's name")
+    new.add_argument(
+        "--from",
+        dest="template",
+        metavar="TEMPLATE",
+        choices=("quickstart", "gsm8k", "own-data"),
+        default="own-data",
+        help="what to start from: %(choices)s (default: %(default)s)",
+    )
+    json_output(new)
+    tried = command(commands, "try", "try a reward or a verifier on rows, before anything trains", "trying:try_rows")
+    tried.add_argument("operator", metavar="OPERATOR", help="./file.py:function, or the name of a verifier or reward")
+    tried.add_argument("--data", metavar="FILE", required=True, help="rows: a JSONL or Parquet file")
+    tried.add_argument("--limit", type=positive, metavar="N", default=10, help="rows to try (default: %(default)s)")
+    tried.add_argument(
+        "--completions",
+        metavar="COLUMN",
+        help="judge the completions in this column, not the answer and a wrong one",
+    )
+    tried.add_argument("--prompt", metavar="COLUMN", default="prompt", help="column of prompts (default: %(default)s)")
+    tried.add_argument("--answer", metavar="COLUMN", default="answer", help="column of answers (default: %(default)s)")
+    tried.add_argument(
+        "--final-answer", action="store_true", help="take only the final answer from the answer column: after ####"
+    )
+    tried.add_argument(
+        "--with",
+        dest="settings",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting of the operator, such as tolerance=0.01",
+    )
+    json_output(tried)

@@ -1,0 +1,51 @@
+"""Commands on runs: list, show, compare, lineage, report, approve."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipelines.cli.parser.options import command, json_output, run, store
+
+
+def add_run_commands(commands: Any) -> None:
+    """Add the commands."""
+    listed = command(commands, "list", "list recipes and runs", "runs:list_all")
+    listed.add_argument("what", nargs="?", choices=("recipes", "runs"), help="only these")
+    show = command(commands, "show", "show a run: its stages, its results and where they are", "runs:show")
+    run(show)
+    compare = command(
+        commands, "compare", "compare runs, or the arms of a matrix, on the same prompts", "compare:compare"
+    )
+    compare.add_argument(
+        "runs",
+        metavar="RUN[:CELL]",
+        nargs="+",
+        help="id of a run, its beginning, a recipe's name, or latest; or a cell of its matrix, as latest:method=dapo. "
+        "All are compared with the first; of one run, all arms with its baseline",
+    )
+    lineage = command(commands, "lineage", "show what made an artifact, and what was made of it", "lineage:lineage")
+    lineage.add_argument(
+        "reference",
+        metavar="MODEL",
+        help="registered model (name, name@alias, name/version), RUN:stage.port, or digest; "
+        "'sync' delivers pending lineage to MLflow",
+    )
+    lineage.add_argument("--descendants", action="store_true", help="what was made of it, in any run")
+    report = command(
+        commands, "report", "make the report of a run, or one of several, and show where it is", "runs:report"
+    )
+    report.add_argument(
+        "runs",
+        metavar="RUN",
+        nargs="+",
+        help="id of a run, its beginning, a recipe's name, or latest; several (or cells: RUN:arm=x) give one page",
+    )
+    report.add_argument("--output", metavar="FILE", help="copy the page there")
+    for parser in (listed, show, compare, lineage, report):
+        store(parser)
+        json_output(parser)
+    approve = command(commands, "approve", "approve a stage that waits for a person", "approvals:approve")
+    run(approve)
+    approve.add_argument("stage", metavar="STAGE")
+    approve.add_argument("--reject", action="store_true", help="refuse it instead")
+    store(approve)
