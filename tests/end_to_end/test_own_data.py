@@ -42,5 +42,12 @@ def test_from_nothing_to_two_learning_rates(tmp_path: Path) -> None:
     assert len(models) == 2, "the learning rates make different models"
     assert all(0 <= stages[name]["metrics"]["pass_at_1"] <= 1 for name in ("after-lr-low", "after-lr-high"))
 
+    compared = project.json("compare", "latest")
+    assert compared["sides"] == ["lr=low", "lr=high"]
+    rates = next(row["values"] for row in compared["params"] if row["name"].endswith("peak_learning_rate"))
+    assert rates == [1.0e-4, 1.0e-3]
+    paired = [row["metric"] for row in compared["differences"] if (row["arm"], row["against"]) == ("lr=high", "lr=low")]
+    assert any(metric.startswith("pass_at_1") for metric in paired)
+
     page = Path(project.json("report", "latest")["page"]).read_text()
     assert "after-lr-low" in page and "after-lr-high" in page

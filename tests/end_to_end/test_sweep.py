@@ -57,7 +57,6 @@ def command(store: Path) -> Command:
 @pytest.fixture(scope="module")
 def straight(command: Command, recipe: str) -> dict[str, Any]:
     """A run of the sweep from start to end."""
-    pytest.importorskip("optuna")
     done = command("run", recipe, "--json")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

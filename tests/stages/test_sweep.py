@@ -87,7 +87,6 @@ def test_the_best_is_told_with_its_caveats(tmp_path: Path) -> None:
 
 
 def test_tpe_draws_the_same_from_the_same_and_other_from_other(tmp_path: Path) -> None:
-    pytest.importorskip("optuna")
     first = run(tmp_path / "1", task="draw", draw=[5, 6])
     again = run(tmp_path / "2", task="draw", draw=[5, 6], trials=TRIALS[::-1])
     assert first.metrics == again.metrics, "the order in which trials are told does not matter"
@@ -99,7 +98,6 @@ def test_tpe_draws_the_same_from_the_same_and_other_from_other(tmp_path: Path) -
 
 
 def test_tpe_comes_closer_and_fanova_finds_what_matters(tmp_path: Path) -> None:
-    pytest.importorskip("optuna")
     known = [trial(n, x, x * x) for n, x in enumerate((1, -4, 3, 0, 2.5, -2, 3.5, -1, 4, -3, 2, -3.5), start=1)]
     drawn = [run(tmp_path / str(seed), seed, task="draw", draw=[13], trials=known).metrics["x_13"] for seed in range(5)]
     assert sorted(abs(x) for x in drawn)[2] < 2, "uniform draws have a median of 2"
