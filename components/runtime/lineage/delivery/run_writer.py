@@ -8,7 +8,6 @@ deduplicates equal rows. A deliverer that is killed at any point therefore only 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import singledispatchmethod
 from typing import Any
 
@@ -16,9 +15,8 @@ from mlflow.entities import LoggedModelInput, Run
 from mlflow.tracking import MlflowClient
 
 from components.contract.artifacts import ArtifactType
-from components.contract.errors import CorruptArtifact, InputError
 from components.runtime.ledger.records import action_key
-from components.runtime.ledger.samples import WRITTEN, stage_samples
+from components.runtime.lineage.delivery.children import FINGERPRINT, STAGE, Child, Children
 from components.runtime.lineage.delivery.mlflow_calls import find_or_make_experiment, log_batches, search_runs
 from components.runtime.lineage.delivery.mlflow_entities import (
     alarm_tags,
@@ -36,7 +34,7 @@ from components.runtime.lineage.delivery.mlflow_entities import (
 from components.runtime.lineage.delivery.model_writer import RUN_ID, ModelWriter
 from components.runtime.lineage.delivery.overview import Overview, stage_note
 from components.runtime.lineage.delivery.runs_page import experiment_tags, final_stages
-from components.runtime.lineage.delivery.sample_table import TABLE, TABLE_TAG, sample_table
+from components.runtime.lineage.delivery.sample_table import write_samples
 from components.runtime.lineage.delivery.sweep_table import write_trials
 from components.runtime.lineage.events import (
     Event,
@@ -53,28 +51,12 @@ from components.runtime.lineage.events import (
     epoch_milliseconds,
 )
 from components.runtime.lineage.names import mlflow_value
-from components.runtime.lineage.spool import NO_FINGERPRINT
 from components.runtime.store import Store
 
 NOTE = "mlflow.note.content"
-STAGE = "posttrain.stage"
-FINGERPRINT = "posttrain.fingerprint"
 MODELS = (ArtifactType.MODEL, ArtifactType.CHECKPOINTS)
 RUN_STATUS = {"succeeded": "FINISHED", "failed": "FAILED", "stopped": "KILLED", "waiting": "SCHEDULED"}
 STAGE_STATUS = {"done": "FINISHED", "skipped": "FINISHED", "failed": "FAILED"}
-
-
-@dataclass
-class Child:
-    """The MLflow run of one stage with one fingerprint."""
-
-    run_id: str
-    stage: str
-    started: int
-    status: str
-    """RUNNING, FINISHED, FAILED or KILLED."""
-    described: bool = False
-    """Whether this process has written its parameters and inputs."""
 
 
 class RunWriter:
@@ -84,7 +66,7 @@ class RunWriter:
         """Find the run's MLflow runs, or create the parent."""
         self._client, self._store, self._first = client, store, first
         self._experiment = find_or_make_experiment(client, first, artifact_root)
-        self._children: dict[tuple[str, str], Child] = {}
+        self._children = Children(client, first, self._experiment)
         self._last = set(final_stages(first))
         self.complete = True
         """False if MLflow did not have the run, or had it twice: then every event has to be written again."""
@@ -95,8 +77,7 @@ class RunWriter:
 
     def places(self) -> dict[str, str]:
         """Return where the run is in MLflow: "experiment", "run" and "stage:<name>", each with MLflow's id."""
-        stages = sorted(self._children.values(), key=lambda child: child.started)  # of several, the newest wins
-        found = {f"stage:{child.stage}": child.run_id for child in stages}
+        found = {f"stage:{child.stage}": child.run_id for child in self._children.by_start()}  # the newest wins
         return {"experiment": self._experiment, "run": self._parent, **found}
 
     def _find_runs(self) -> str | None:
@@ -108,8 +89,7 @@ class RunWriter:
         kept = {identity: self._only(runs) for identity, runs in found.items()}
         for identity, run in kept.items():
             if identity:
-                info = run.info
-                self._children[identity] = Child(info.run_id, identity[0], info.start_time, info.status)
+                self._children.found(identity, run)
         if None not in kept:
             return None
         self._ended = kept[None].info.end_time or 0
@@ -166,7 +146,7 @@ class RunWriter:
     def _(self, event: RunFinished) -> None:
         if event.milliseconds < self._ended:
             return
-        self._end_children(event.milliseconds)
+        self._children.end_open(event.milliseconds)
         self._log(self._parent, tags=named({"status": event.status, "seconds": event.seconds}))
         self._sum_up(event.status)
         self._client.set_terminated(self._parent, RUN_STATUS[event.status], event.milliseconds)
@@ -193,7 +173,7 @@ class RunWriter:
         if child.status == "FINISHED":
             return
         self._log(child.run_id, tags=named({"status": "failed", "last_error": event.error}))
-        self._end(child, "FAILED", event.milliseconds)
+        self._children.end(child, "FAILED", event.milliseconds)
 
     @write.register
     def _(self, event: StageFinished) -> None:
@@ -202,7 +182,7 @@ class RunWriter:
         if not child.described:
             self._describe(child, event)
         made = self._write_outputs(child, event)
-        self._write_samples(child, event)
+        write_samples(self._client, self._store, child.run_id, event)
         write_trials(self._client, self._store, child.run_id, event)
         model = self._subject(event, made) if event.cache != "hit" else None
         self._log(
@@ -210,13 +190,12 @@ class RunWriter:
         )
         if event.stage in self._last:
             self._log(self._parent, metrics=results(event))
-        self._end(child, STAGE_STATUS[event.status], event.milliseconds)
+        self._children.end(child, STAGE_STATUS[event.status], event.milliseconds)
 
     @write.register
     def _(self, event: ModelRegistered) -> None:
-        sources = [child for child in self._children.values() if child.stage == event.stage]
-        newest = max(sources, key=lambda child: child.started, default=None)
-        self._models.register(event, newest.run_id if newest else self._parent)
+        newest = self.places().get(f"stage:{event.stage}", self._parent)
+        self._models.register(event, newest)
 
     @write.register
     def _(self, event: ReportReady) -> None:
@@ -240,32 +219,7 @@ class RunWriter:
             self._client.set_experiment_tag(self._experiment, name, value)
 
     def _child(self, stage: str, fingerprint: str | None, started: int) -> Child:
-        """Return the child run of a stage with a fingerprint, created if needed; end an older one left open."""
-        identity = (stage, fingerprint or NO_FINGERPRINT)
-        child = self._children.get(identity)
-        if child is None:
-            tags = {
-                "mlflow.parentRunId": self._parent,
-                RUN_ID: self._first.run_id,
-                "posttrain.recipe": self._first.recipe,
-                STAGE: stage,
-                FINGERPRINT: identity[1],
-            }
-            run = self._client.create_run(self._experiment, started, tags, stage)
-            child = self._children[identity] = Child(run.info.run_id, stage, started, "RUNNING")
-        self._end_children(child.started, stage=stage, keep=child)
-        return child
-
-    def _end_children(self, at: int, *, stage: str | None = None, keep: Child | None = None) -> None:
-        """Mark open children that began by `at` as killed: nothing else will end them."""
-        for child in self._children.values():
-            late = child.status == "RUNNING" and child.started <= at
-            if late and child is not keep and stage in (None, child.stage):
-                self._end(child, "KILLED", at)
-
-    def _end(self, child: Child, status: str, at: int) -> None:
-        self._client.set_terminated(child.run_id, status, at)
-        child.status = status
+        return self._children.child(self._parent, stage, fingerprint, started)
 
     def _describe(self, child: Child, event: StageStarted | StageFinished) -> None:
         """Write what the stage was asked to do and what it reads."""
@@ -292,16 +246,6 @@ class RunWriter:
                 self._models.log(output, event, port, child.run_id)
         self._models.link_outputs(child.run_id, made.values())
         return made
-
-    def _write_samples(self, child: Child, event: StageFinished) -> None:
-        """Log what a policy wrote in the stage as a table; samples that are gone or damaged hold nothing else up."""
-        try:
-            samples = stage_samples(self._store, event.model_dump(mode="json")["outputs"], WRITTEN)
-        except (CorruptArtifact, InputError):
-            return
-        if samples:
-            self._client.log_text(child.run_id, sample_table(samples), TABLE)
-            self._log(child.run_id, tags=TABLE_TAG)
 
     def _subject(self, event: StageFinished, made: Mapping[str, str]) -> str | None:
         """Return the model that a stage's metrics describe: one that it made, or else its input model."""

@@ -8,9 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from components.contract.errors import CorruptArtifact, InputError
 from components.contract.samples import Sample, shortened, spread
+from components.runtime.ledger.samples import WRITTEN, stage_samples
+from components.runtime.lineage.events import StageFinished
+from components.runtime.store import Store
+
+if TYPE_CHECKING:
+    from mlflow.tracking import MlflowClient
 
 TABLE = "samples.json"
 """Path of the table in the MLflow run."""
@@ -21,6 +28,18 @@ HEAD, TAIL = 4000, 1000
 """Characters of a longer text."""
 COLUMNS = ("step", "reward", "outcome", "detail", "domain", "num_tokens", "finished")
 TEXTS = ("prompt", "response", "answer")
+
+
+def write_samples(client: MlflowClient, store: Store, run_id: str, event: StageFinished) -> None:
+    """Log what a policy wrote in the stage as a table; samples that are gone or damaged hold nothing else up."""
+    try:
+        samples = stage_samples(store, event.model_dump(mode="json")["outputs"], WRITTEN)
+    except (CorruptArtifact, InputError):
+        return
+    if samples:
+        client.log_text(run_id, sample_table(samples), TABLE)
+        for name, value in TABLE_TAG.items():
+            client.set_tag(run_id, name, value)
 
 
 def sample_table(samples: Sequence[Sample]) -> str:
