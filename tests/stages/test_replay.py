@@ -16,7 +16,7 @@ from tests.stages.toy_models import demonstration, prompt_row, prompt_rows, toy_
 from tests.support.stage_context import Finished, Interrupted, LocalContext, run_stage, write_jsonl
 
 PARAMS = {
-    "steps": 24,
+    "steps": 40,
     "batch_size": 24,
     "own": {"num_samples": 4, "max_new_tokens": 5},
     "bootstrap_samples": 300,

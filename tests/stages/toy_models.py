@@ -79,7 +79,9 @@ def toy_models() -> ToyModels:
     _save(policy, folders.fresh)
     train(policy, [demonstration(row) for row in rows], 120, peak_learning_rate=3e-2, schedule="cosine")
     _save(policy, folders.both)
-    train(policy, [demonstration(row, row["prompt"][-2:]) for row in rows], 8, peak_learning_rate=1e-2)
+    train(
+        policy, [demonstration(row, row["prompt"][-2:]) for row in rows], 48, peak_learning_rate=2e-2, schedule="cosine"
+    )
     _save(policy, folders.forgetful)
     return folders
 

@@ -104,7 +104,7 @@ def test_more_rows_continue_the_same_sequence() -> None:
         ({"task": "chain_sums"}, "did you mean 'chain_sum'"),
         ({"task": "chain_sum", "config": {"max_term": 3}}, "max_term"),
         ({"task": "chain_sum", "config": {"min_terms": 5, "max_terms": 2}}, "refuses its config"),
-        ({"task": "chain_sum", "config": {"seed": 3}}, "seed cannot be set"),
+        ({"task": "chain_sum", "config": {"seed": 3}}, "seed of reasoning-gym task .chain_sum. cannot be set"),
     ],
 )
 def test_wrong_configs_are_named(settings: dict[str, Any], message: str) -> None:

@@ -140,7 +140,7 @@ def test_catalog(capsys: pytest.CaptureFixture[str]) -> None:
     out = run(capsys, "components")[1]
     assert [line.split()[0] for line in out.splitlines()] == [
         "component",
-        *["collect", "curate", "evaluate", "pretrain", "rl", "sft"],
+        *["collect", "curate", "evaluate", "pretrain", "rl", "sft", "sweep"],
     ]
     rows = [line.split("  ") for line in run(capsys, "components", "rl")[1].splitlines()]
     cells = {row[0]: [cell.strip() for cell in row[1:] if cell.strip()] for row in rows}
@@ -213,6 +213,16 @@ def test_the_surface_is_frozen() -> None:
         "compare": ["--help", "--json", "--store"],
         "lineage": ["--descendants", "--help", "--json", "--store"],
         "report": ["--help", "--json", "--output", "--store"],
+        "samples": sorted(
+            [
+                *("--domain", "--failed", "--full", "--help", "--json", "--limit", "--prompt-id", "--right"),
+                *("--search", "--sort", "--step", "--store", "--wrong"),
+            ]
+        ),
+        "chat": sorted(
+            ["--help", "--max-tokens", "--prompt", "--seed", "--store", "--system", "--temperature"],
+        ),
+        "export": ["--adapter", "--help", "--json", "--store"],
         "approve": ["--help", "--reject", "--store"],
         "gc": sorted(
             [

@@ -32,7 +32,7 @@ def test_a_run_as_scripts_read_it(store: Store) -> None:
     assert [stage["name"] for stage in told["stages"]] == ["base", "prompts", "sft", "rl", "evaluate"]
     rl = told["stages"][3]
     first = ["name", "component", "status", "cache", "fingerprint", "seconds", "metrics", "outputs"]
-    assert list(rl) == [*first, "error", "reason", "params", "seed", "labels", "approval"]
+    assert list(rl) == [*first, "error", "reason", "params", "seed", "labels", "approval", "alarms", "kept"]
     assert (rl["params"]["method"], rl["seed"], rl["approval"]) == ("grpo", 7, None)
     assert (rl["status"], rl["cache"], rl["seconds"], rl["metrics"]) == ("done", "miss", 10.0, {"pass@1": 0.5})
     digest = story.made["rl.model"][1]

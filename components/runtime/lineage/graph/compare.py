@@ -129,12 +129,13 @@ def _measured(ledger: Ledger, entry: dict[str, Any] | None) -> dict[str, dict[st
 
 
 def _intervals(ledger: Ledger, digest: str) -> dict[str, Any]:
-    """Return an artifact's metrics.json; empty if it has none, was removed or is damaged."""
+    """Return an artifact's metrics.json; empty if it has none, or none that can be read, or was removed."""
     try:
         path = ledger.store.fetch(digest) / METRICS_FILE
-    except (InputError, CorruptArtifact):
+        found = json.loads(path.read_bytes()) if path.is_file() else {}
+    except (InputError, CorruptArtifact, ValueError):
         return {}
-    return json.loads(path.read_text()) if path.is_file() else {}
+    return found if isinstance(found, dict) else {}
 
 
 def _leaves(params: Mapping[str, Any] | None) -> dict[str, Any]:
