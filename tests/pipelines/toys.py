@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from components.contract.alarms import Alarm, Level
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Port
 from components.contract.operators import OperatorSpec
@@ -154,6 +155,17 @@ rl = _component(
         "rollouts": Port(type=ArtifactType.ROLLOUTS, doc="responses"),
     },
     metrics={"pass_rate": "last pass rate", "kl": "divergence"},
+    alarms=(
+        Alarm(
+            name="nothing_right",
+            rule=Level(column="pass_rate", below=True),
+            bound=0.0,
+            rows=5,
+            says="no response is right",
+            helps="lower {optimizer.peak_learning_rate}",
+            reason="five steps without a reward teach nothing",
+        ),
+    ),
 )
 evaluate = _component(
     "evaluate",

@@ -196,5 +196,5 @@ def test_a_pod_that_died_without_a_word_is_recorded_for_the_stage_that_was_next(
     assert close(store, "two-1", "FAILED", "OOMKilled") == "failed"
     failures = load_run(store, "two-1").failures
     assert set(failures) == {"base"}
-    assert failures["base"]["error"].endswith("by a person's hand: OOMKilled; take a larger pool")
+    assert failures["base"]["error"].endswith("lost its node or was deleted: OOMKilled; take a larger pool")
     assert close(store, "two-1", "CANCELED", "") == "stopped"
