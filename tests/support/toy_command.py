@@ -18,6 +18,7 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 def toy_command(store: Path) -> Command:
     """Return a function that runs `posttrain` on a store; lineage waits unless `variables` ask for it."""
     environment = {**os.environ, "POSTTRAIN_STORE": str(store), "POSTTRAIN_LINEAGE": "later"}
+    environment.pop("MLFLOW_TRACKING_URI", None)  # another test's server
     environment["PYTHONPATH"] = os.pathsep.join([str(PLUGIN), *filter(None, [os.environ.get("PYTHONPATH")])])
 
     def command(*arguments: str, variables: dict[str, str] | None = None, **options: Any) -> Any:
