@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from components.contract.component import Params
+from components.contract.params import Params
 
 
 class Dimension(Params):

@@ -7,9 +7,10 @@ from pathlib import Path
 
 from components.contract.alarms import Alarm, Growth, NotFinite
 from components.contract.artifacts import ArtifactType
-from components.contract.component import Component, Params, Port
+from components.contract.component import Component, Port
 from components.contract.context import StageContext
 from components.contract.errors import NotFiniteError
+from components.contract.params import Params
 
 
 class LogParams(Params):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from components.contract.alarms import PLACE, Alarm
-from components.contract.component import Params
+from components.contract.params import Params
 
 
 def helps_by_name(alarms: Iterable[Alarm], params: Params, written: Mapping[str, str]) -> dict[str, str]:

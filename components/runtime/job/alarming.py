@@ -12,9 +12,10 @@ from contextlib import suppress
 from typing import Any
 
 from components.contract.artifacts import HISTORY_FILE, ArtifactType
-from components.contract.component import Component, Params
+from components.contract.component import Component
 from components.contract.errors import CorruptArtifact, NotFiniteError, PosttrainError, StoppedByAlarm
 from components.contract.job import Job
+from components.contract.params import Params
 from components.runtime.alarms.watch import Raised, Watch
 from components.runtime.alarms.words import alarm_line, helps_by_name
 from components.runtime.job.progress import Progress

@@ -21,8 +21,9 @@ from components.contract.alarms import (
     Rule,
     Stillness,
 )
-from components.contract.component import Component, Params
+from components.contract.component import Component
 from components.contract.errors import InputError
+from components.contract.params import Params
 from components.modeling.supervised.alarms import SUPERVISED_ALARMS
 from components.rl.alarms import RL_ALARMS
 from components.runtime.alarms.watch import Raised, Watch
