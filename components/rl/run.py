@@ -12,7 +12,7 @@ import torch
 from components.contract.artifacts import HISTORY_FILE, SAMPLES_FILE, write_json_lines, write_metrics_file
 from components.contract.backends import Backends
 from components.contract.context import StageContext
-from components.contract.errors import InputError, StoppedByAlarm
+from components.contract.errors import InputError, NotFiniteError, StoppedByAlarm
 from components.modeling.generation.choose import open_sampler
 from components.modeling.generation.sampler import Sampler
 from components.modeling.loading.load import load_policy
@@ -62,12 +62,12 @@ def run(ctx: StageContext[RLParams]) -> None:
             further=further.by_port,
         )
         shelf = ModelShelf(ctx.output("checkpoints")) if params.save_every else None
-        loop.samples = StepSamples(ctx.output("metrics") / SAMPLES_FILE, params.num_steps)
+        loop.samples = samples = StepSamples(ctx.output("metrics") / SAMPLES_FILE, params.num_steps)
         _resume(ctx, loop)
         try:
             _train(ctx, loop, shelf)
-        except StoppedByAlarm:
-            _keep_samples(ctx, loop)
+        except (StoppedByAlarm, NotFiniteError):
+            samples.end()
             raise
         further.write_answers(ctx.output("metrics"))
     _write_outputs(ctx, loop, shelf)
@@ -202,14 +202,6 @@ def _headline(rows: list[dict[str, float]]) -> dict[str, float]:
     """Return the mean of each headline metric over the rows that have it."""
     values = {name: [row[name] for row in rows if name in row] for name in TAIL_METRICS}
     return {name: sum(found) / len(found) for name, found in values.items() if found}
-
-
-def _keep_samples(ctx: StageContext[RLParams], loop: Loop) -> None:
-    """Write the rollouts of a stage that an alarm ends, with samples of its last step."""
-    state = loop.state
-    if loop.seen is not None and state.step % ctx.params.record.browse_every:
-        state.record.add(loop.seen, state.step, browse=True)
-    write_rows(ctx.output("rollouts"), state.record.rows())
 
 
 def _write_outputs(ctx: StageContext[RLParams], loop: Loop, shelf: ModelShelf | None) -> None:

@@ -105,6 +105,8 @@ def _stages(store: Store, run: RunRecord, wanted: str | None) -> Iterator[StageS
         try:
             if entry is not None:
                 yield StageSamples(name, groups[name], stage_samples(store, entry["outputs"]))
+            elif kept := run.kept.get(name):  # an alarm ended it
+                yield StageSamples(name, groups[name], stage_samples(store, kept))
             elif live := live_samples(store, run.run_id, name):
                 yield StageSamples(name, groups[name], live[1], checkpoint=live[0])
         except (CorruptArtifact, InputError) as error:

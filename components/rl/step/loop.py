@@ -61,8 +61,6 @@ class Loop:
         self.policies, self.learner, self.critic = policies, learner, critic
         self.generator, self.state = generator, state
         self.sampler, self.ahead = sampler or NativeSampler(policies.trained), RolloutQueue()
-        self.seen: Batch | None = None
-        """All samples of the last step."""
         self.samples: StepSamples | None = None
         """Where responses of each step are written for people to read, if anywhere."""
         self._places = {id(bound): place for phase in phases for place, bound in phase.slots.places()}
@@ -116,7 +114,6 @@ class Loop:
         metrics |= self.learner.learn(got.learned, got.settings, context_of, first_update=first_update)
         if self.critic is not None and got.batch.num_responses:
             metrics |= self.critic.fit(got.batch, slots.critic(got.batch, context_of(slots.critic)))
-        self.seen = got.seen
         self.state.record.add(got.seen, step + 1, browse=self._is_due(self.settings.browse_every))
         if self.samples is not None:
             self.samples.add(got, step + 1)

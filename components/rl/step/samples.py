@@ -32,15 +32,22 @@ class StepSamples:
     def __init__(self, path: Path, num_steps: int) -> None:
         self._path = path
         self._steps = set(spread(range(1, num_steps + 1), MAX_STEPS))
+        self._latest: list[dict[str, Any]] = []
+        """Samples of the latest step, if it is not one of those that have some."""
 
     def add(self, got: Experience, step: int) -> None:
         """Append samples of a step, if it is one of those that have some; `step` counts from 1."""
-        if step not in self._steps or not got.seen.num_responses:
-            return
         parts = concatenated(got.collector.seen_parts)
-        rows = [_row(got, index, step, parts) for index in worst_to_best(got.seen, SAMPLES_PER_STEP)]
-        with self._path.open("ab") as stream:
-            stream.write(b"".join(canonical_json(row) + b"\n" for row in rows))
+        self._latest = [_row(got, index, step, parts) for index in worst_to_best(got.seen, SAMPLES_PER_STEP)]
+        if step in self._steps:
+            self.end()
+
+    def end(self) -> None:
+        """Append the samples of the latest step if they are not in the file: no step follows it."""
+        if self._latest:
+            with self._path.open("ab") as stream:
+                stream.write(b"".join(canonical_json(row) + b"\n" for row in self._latest))
+        self._latest = []
 
 
 def _row(got: Experience, index: int, step: int, parts: dict[str, Tensor]) -> dict[str, Any]:

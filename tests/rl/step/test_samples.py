@@ -55,6 +55,16 @@ def test_the_number_of_steps_and_samples_is_bounded(tmp_path: Path) -> None:
     assert [row["reward"] for row in rows[:SAMPLES_PER_STEP]] == [0, 2, 5, 8, 10, 13, 16, 19]
 
 
+def test_the_last_step_of_a_run_that_ends_early_has_samples_once(tmp_path: Path) -> None:
+    path = tmp_path / "samples.jsonl"
+    kept = StepSamples(path, 5000)
+    for step in (1, 2, 3):
+        kept.add(experience(batch_of([[0.0, 1.0]])), step)
+    kept.end()
+    kept.end()
+    assert [row["step"] for row in rows_of(path)] == [1, 1, 3, 3]
+
+
 def test_a_megabyte_is_cut(tmp_path: Path) -> None:
     path = tmp_path / "samples.jsonl"
     StepSamples(path, 1).add(experience(replace(batch_of([[1.0]]), texts=("x" * 1_000_000,))), 1)
