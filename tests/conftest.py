@@ -67,7 +67,8 @@ def fork_server_for_every_run() -> Iterator[None]:
     every = {module for name in component_targets() for module in components().get(name).preloads}
     original = engine.preload
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "preload", lambda modules: original({*modules, *every, GATE_LIBRARY, CHAOS}))
+        wider = {*every, GATE_LIBRARY, CHAOS}
+        patch.setattr(engine, "preload", lambda modules, environment: original({*modules, *wider}, environment))
         yield
 
 

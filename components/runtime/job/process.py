@@ -16,6 +16,7 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
 from threading import Timer
@@ -69,11 +70,18 @@ def execute(job: Job, sink: Sink, *, log: str = "") -> int:
     return 0
 
 
-def run_forked(job_json: str, events: Connection, log: str, environment: dict[str, str]) -> None:
-    """Entry point of a forked job: output goes to the file `log`, events to `events`; dies with its parent."""
+def run_forked(job_json: str, events: Connection, log: str, environment: Mapping[str, str | None]) -> None:
+    """Entry point of a forked job: output goes to the file `log`, events to `events`; dies with its parent.
+
+    `environment` holds the variables to set, and None for those to remove.
+    """
     die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the engine handles Ctrl-C, once
-    os.environ.update(environment)
+    for name, value in environment.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
     job = Job.model_validate_json(job_json)
     os.umask(access_below(top_of(job.store)).umask)
     with Path(log).open("a", buffering=1) as stream:

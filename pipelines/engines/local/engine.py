@@ -21,7 +21,7 @@ from pipelines.engines.engine import Capabilities, Engine, RunOptions
 from pipelines.engines.local.containers import Containers
 from pipelines.engines.local.job_process import preload, run_attempt
 from pipelines.engines.local.scheduler import Ending, Scheduler
-from pipelines.engines.shared.launcher import ENVIRONMENT, container_environment, process_environment
+from pipelines.engines.shared.launcher import container_environment, process_environment
 from pipelines.plan.known import need_sound
 from pipelines.plan.local_files import need_files
 from pipelines.plan.plan import Plan
@@ -77,9 +77,9 @@ def run_plan(
     store = open_store(plan.store)
     unfinished = None if new else unfinished_run(store, plan.digest)
     plan = plan.with_run_id(unfinished) if unfinished else plan
-    os.environ.update(ENVIRONMENT)
+    environment = container_environment() if containers else process_environment(os.environ)
     if containers is None:
-        preload(heavy_modules(plan))
+        preload(heavy_modules(plan), environment)
     cores = os.cpu_count() or 1
     with exclusive(store, plan.run_id):
         writer = RunWriter(store, plan.run_id)
@@ -91,7 +91,7 @@ def run_plan(
             store=store,
             view=view,
             logs=log_folder(store, plan.run_id),
-            environment=container_environment() if containers else process_environment(),
+            environment=environment,
             cores=min(jobs or cores, cores),
             attempt=containers.run_attempt if containers else run_attempt,
         )

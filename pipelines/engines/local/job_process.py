@@ -8,39 +8,34 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import multiprocessing.forkserver
-from collections.abc import Iterable
-from multiprocessing.process import BaseProcess
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from threading import Event, Lock
 
 from components.contract.job import Job
 from components.runtime.job.process import run_forked
+from pipelines.engines.local.fork_server import JobProcess, JobServer
 from pipelines.engines.shared.attempt import Ended, Events, Limit, OnEvent, last_line, timed_out
 
 POLL_SECONDS = 0.1
 GRACE_SECONDS = 5.0
-DEAF = "pipelines.engines.local.deaf"
-KEEPS_SOURCE = "components.runtime.closure.preloaded"
+_SERVER = JobServer()
 _CHILDREN = Lock()
 """Held to start and to reap: starting in one thread polls all children, and if two threads read one exit status, one
 gets nothing and reports exit code 255."""
 
 
-def preload(modules: Iterable[str]) -> None:
-    """Set what the fork server imports before it forks; effective only before the first job."""
-    multiprocessing.get_context("forkserver").set_forkserver_preload([DEAF, *sorted(modules), KEEPS_SOURCE])
+def preload(modules: Iterable[str], environment: Mapping[str, str]) -> None:
+    """Prepare for the jobs of a run: what they import, and the variables of their processes."""
+    with _CHILDREN:
+        _SERVER.preload(modules, environment)
 
 
 def run_attempt(job: Job, log: Path, environment: dict[str, str], on_event: OnEvent, stop: Event) -> Ended:
     """Run one attempt to its end; kills it when `stop` is set or its timeout passes, counted from when it is ready."""
-    context = multiprocessing.get_context("forkserver")
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(
-        target=run_forked, args=(job.model_dump_json(), sender, str(log), environment), name=job.stage, daemon=True
-    )
+    receiver, sender = multiprocessing.Pipe(duplex=False)
     with _CHILDREN:
-        process.start()
+        process = _SERVER.start(run_forked, (job.model_dump_json(), sender, str(log)), environment, name=job.stage)
     sender.close()
     limit = Limit(job.timeout_seconds)
     events = Events(on_event, limit)
@@ -62,7 +57,7 @@ def run_attempt(job: Job, log: Path, environment: dict[str, str], on_event: OnEv
     return events.ended(process.exitcode or 0, last_line=last_line(log), log=str(log))
 
 
-def _end(process: BaseProcess) -> None:
+def _end(process: JobProcess) -> None:
     """End a job: it is resumable at any instant, so SIGTERM is only for the sake of its children."""
     process.terminate()
     with _CHILDREN:

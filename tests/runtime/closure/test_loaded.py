@@ -10,27 +10,30 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = """
-import json, multiprocessing, sys
+import json, multiprocessing, os
 from pathlib import Path
 import digest
-from pipelines.engines.local.job_process import preload
+from pipelines.engines.local.fork_server import JobServer
 
-if __name__ == "__main__":
-    preload(["own_operator"])
-    context = multiprocessing.get_context("forkserver")
-    found = []
-    for name, text in (("", ""), ("own_operator.py", "VALUE = 2"), ("own_later.py", "VALUE = 2")):
-        if name:
-            Path(name).write_text(text)
-        with context.Pool(1) as pool:
-            found.append([pool.apply(digest.of, ()), digest.of()])
-    print(json.dumps(found))
+server = JobServer()
+server.preload(["own_operator"], os.environ)
+found = []
+for name, text in (("", ""), ("own_operator.py", "VALUE = 2"), ("own_later.py", "VALUE = 2")):
+    if name:
+        Path(name).write_text(text)
+    receiver, sender = multiprocessing.Pipe(duplex=False)
+    process = server.start(digest.tell, (sender,), os.environ, name="job")
+    found.append([receiver.recv(), digest.of()])
+    process.join()
+print(json.dumps(found))
 """
 DIGEST = """
 from components.runtime.closure.walk import Closures
 def of():
     import own_operator
     return own_operator.VALUE, Closures().of("own_operator", "x").files
+def tell(sender, environment):
+    sender.send(of())
 """
 
 
