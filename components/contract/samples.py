@@ -109,17 +109,6 @@ def shortened(text: str, head: int = KEPT_HEAD, tail: int = KEPT_TAIL) -> str:
     return text if cut <= 0 else f"{text[:head]}\n[... {cut:,} characters left out ...]\n{text[len(text) - tail :]}"
 
 
-def visible(text: str) -> str:
-    """Return a text with everything invisible spelled out: safe for a terminal, and honest on a page.
-
-    Control characters, ANSI escapes, bidirectional and zero-width marks and lone surrogates become `\\x1b`, `\\u202e`;
-    lines and tabs stay.
-    """
-    if text.isascii() and text.isprintable():
-        return text
-    return "".join(char if char.isprintable() or char in "\n\t" else ascii(char)[1:-1] for char in text)
-
-
 def spread(items: Sequence[Any], count: int) -> list[Any]:
     """Return up to `count` evenly spaced items, the first and the last among them."""
     if len(items) <= count:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from components.contract.errors import PosttrainError
+from components.contract.terminal import print_error, visible
 from pipelines.cli.parser import parse
 
 DEBUG = "POSTTRAIN_DEBUG"
@@ -38,7 +39,7 @@ def _carry_out(argv: Sequence[str] | None) -> int:
     try:
         arguments = parse(argv)
     except PosttrainError as error:  # a package that registers something invalid
-        print(f"posttrain: {error}", file=sys.stderr)
+        print_error(error)
         return error.exit_code
     module, _, function = arguments.handler.partition(":")
     try:
@@ -57,7 +58,7 @@ def _carry_out(argv: Sequence[str] | None) -> int:
             raise
         text = " ".join(str(error).split()) or "no message"
         hint = f"this is a mistake in posttrain or its environment; {DEBUG}=1 shows where"
-        print(f"posttrain: {type(error).__name__}: {text} ({hint})", file=sys.stderr)
+        print_error(f"{type(error).__name__}: {text} ({hint})")
         return 1
 
 
@@ -71,7 +72,10 @@ def _refuse(error: PosttrainError, arguments: argparse.Namespace) -> int:
         print_json({"problems": problems_json(error)})
         return error.exit_code
     # lines that begin with file:line:column stay unchanged, so that editors can jump there
-    print(str(error) if isinstance(error, RecipeErrors) else f"posttrain: {error}", file=sys.stderr)
+    if isinstance(error, RecipeErrors):
+        print(visible(str(error)), file=sys.stderr)
+    else:
+        print_error(error)
     return error.exit_code
 
 

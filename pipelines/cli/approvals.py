@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import InputError, did_you_mean
+from pipelines.cli.output import print_text
 from pipelines.cli.stores import run_of, store_of
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def approve(arguments: argparse.Namespace) -> int:
     word = "rejected" if arguments.reject else "approved"
     if not record_decision(store, record.run_id, arguments.stage, approved=not arguments.reject):
         raise InputError(f"{arguments.stage} of run {record.run_id} was already decided; that decision stands")
-    print(f"{arguments.stage} of run {record.run_id} is {word}")
+    print_text(f"{arguments.stage} of run {record.run_id} is {word}")
     engine = _engine(record.entry)
     if engine is not None:
         where = engine.take_decision(store, record.entry, arguments.stage, approved=not arguments.reject)
@@ -42,7 +43,7 @@ def approve(arguments: argparse.Namespace) -> int:
     if record.status == "waiting":
         option = f" --store {shlex.quote(arguments.store)}" if arguments.store else ""
         command = f"{record.entry.get('command') or 'the same posttrain run command'}{option}"
-        print(f"start over with: {command} --new" if arguments.reject else f"continue with: {command}")
+        print_text(f"start over with: {command} --new" if arguments.reject else f"continue with: {command}")
     return 0
 
 

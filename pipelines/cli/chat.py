@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from components.contract.errors import InputError
-from components.contract.samples import visible
+from components.contract.terminal import visible
 from pipelines.cli.models import model_of
 from pipelines.cli.stopping import terminate_like_interrupt
 from pipelines.cli.stores import store_of

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from components.contract.errors import InputError
+from components.contract.terminal import visible_line
 from pipelines.cli.output import print_json, print_rich, print_table
 from pipelines.cli.stores import run_of, store_of
-from pipelines.language.problems import printable
 
 if TYPE_CHECKING:
     from components.runtime.store import Store
@@ -76,8 +76,8 @@ def _print_settings(compared: Compared) -> None:
     from pipelines.report.settings import settings_table
 
     for part in settings_table(compared.titles, compared.settings):
-        rows = [[printable(str(cell)) for cell in row] for row in part.rows]
-        print_table([printable(name) for name in part.head], rows, title="Parameters that differ")
+        rows = [[visible_line(str(cell)) for cell in row] for row in part.rows]
+        print_table([visible_line(name) for name in part.head], rows, title="Parameters that differ")
         return
     print("No parameter differs.")
 
@@ -87,11 +87,11 @@ def _print_measured(compared: Compared) -> None:
     from pipelines.report.arms.effects import about_pairs
 
     if compared.rows:
-        rows = [[printable(cell) for cell in _texts(row)] for row in compared.rows]
+        rows = [[visible_line(cell) for cell in _texts(row)] for row in compared.rows]
         print(f"\n{about_pairs(compared.over)}" if compared.over else "")
-        print_table(["model", "metric", "arm", "value", f"minus {printable(compared.titles[0])}", "p"], rows)
+        print_table(["model", "metric", "arm", "value", f"minus {visible_line(compared.titles[0])}", "p"], rows)
     for line in compared.problems:
-        print(f"\n{printable(line)}")
+        print(f"\n{visible_line(line)}")
 
 
 def _texts(row: Row) -> list[str]:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from components.contract.errors import InputError
+from pipelines.cli.output import print_text
 from pipelines.language.whole_file import write_whole
 from pipelines.runs.default_store import STORE_VARIABLE
 
@@ -23,7 +24,7 @@ def compile_file(arguments: argparse.Namespace) -> int:
         write_whole(target, text)
     except OSError as error:
         raise InputError(f"{target}: {error.strerror}") from None
-    print(f"{target}: {len(text):,} bytes; upload it to Kubeflow, or run it with posttrain run --engine kubeflow")
+    print_text(f"{target}: {len(text):,} bytes; upload it to Kubeflow, or run it with posttrain run --engine kubeflow")
     return 0
 
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from pipelines.cli.models import model_of
-from pipelines.cli.output import print_json
+from pipelines.cli.output import print_json, print_text
 from pipelines.cli.stores import store_of
 from pipelines.cli.upkeep import size_text
 
@@ -23,6 +23,6 @@ def export(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json({"folder": str(target), "digest": model.digest, "files": sizes})
         return 0
-    print(f"{target}: {model.name}, {len(files)} files, {size_text(sum(sizes.values()))}")
-    print(f"its card is {target / 'README.md'}")
+    print_text(f"{target}: {model.name}, {len(files)} files, {size_text(sum(sizes.values()))}")
+    print_text(f"its card is {target / 'README.md'}")
     return 0

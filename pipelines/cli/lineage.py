@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 
 from pipelines.cli.damage import damage_lines
-from pipelines.cli.output import print_json, print_rich
+from pipelines.cli.output import print_json, print_rich, print_text
 from pipelines.cli.stores import run_of, store_of
 
 SYNC = "sync"
@@ -34,7 +34,7 @@ def lineage(arguments: argparse.Namespace) -> int:
 
     print_rich(lineage_tree(graph))
     for line in damaged:
-        print(line)
+        print_text(line)
     return int(bool(damaged))
 
 
@@ -54,9 +54,9 @@ def _sync(arguments: argparse.Namespace) -> int:
     if not results:
         print(f"nothing is pending; everything is in {without_credentials(uri)}")
     for run_id, result in results.items():
-        print(f"{run_id}: {result.delivered} events delivered" + _rest(result.pending, result.problem))
+        print_text(f"{run_id}: {result.delivered} events delivered" + _rest(result.pending, result.problem))
         for key, reason in result.refused.items():
-            print(f"  refused: {key}: {reason}")
+            print_text(f"  refused: {key}: {reason}")
     return int(incomplete)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import InputError
+from components.contract.terminal import print_error
 from pipelines.cli.output import print_json, print_table, seconds_text
 from pipelines.cli.stores import store_of
 from pipelines.language.find import METHODS
@@ -140,7 +140,7 @@ def reproduce(arguments: argparse.Namespace) -> int:
     plan, result = start_run(recipe, store, engine="local", options=options, quiet_stdout=True)
     if result.exit_code:
         for stage, error in result.failures.items():
-            print(f"posttrain: {stage}: {error}", file=sys.stderr)
+            print_error(f"{stage}: {error}")
         return result.exit_code
     measured = Measured(store, result.run_id)
     found = record_json(measure(slug, plan, measured), plan, measured.run_seconds) | {"run_id": result.run_id}

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from components.contract.errors import PosttrainError
+from components.contract.terminal import visible, visible_line
 
 PIPED_WIDTH = 200
 
@@ -30,7 +31,9 @@ def problems_json(error: PosttrainError) -> list[dict[str, Any]]:
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, title: str = "") -> None:
-    """Print rows under headers: with rich in a terminal, as aligned plain columns otherwise."""
+    """Print rows under headers: with rich in a terminal, as aligned plain columns otherwise. Each cell is one line."""
+    title, headers = visible_line(title), [*map(visible_line, headers)]
+    rows = [[*map(visible_line, row)] for row in rows]
     if sys.stdout.isatty():
         _draw(headers, rows, title)
         return
@@ -39,6 +42,11 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, title:
     widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
     for row in (headers, *rows):
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def print_text(text: str) -> None:
+    """Print a text that may hold what rows, models, files or servers wrote; everything invisible is spelled out."""
+    print(visible(text))
 
 
 def print_rich(renderable: Any) -> None:
@@ -52,7 +60,7 @@ def print_styled(text: str, style: str) -> None:
     """Print a line in a style, plainly when piped; nothing in it is markup."""
     from rich.console import Console
 
-    Console(highlight=False, soft_wrap=True).print(text, style=style, markup=False)
+    Console(highlight=False, soft_wrap=True).print(visible(text), style=style, markup=False)
 
 
 def _draw(headers: Sequence[str], rows: Sequence[Sequence[str]], title: str) -> None:

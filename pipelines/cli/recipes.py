@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from components.contract.errors import InputError
 from components.contract.job import FirstOf, reference_text
 from components.contract.memory import GIB, MemoryKind
-from pipelines.cli.output import print_json, print_table, problems_json, seconds_text
+from components.contract.terminal import visible
+from pipelines.cli.output import print_json, print_table, print_text, problems_json, seconds_text
 from pipelines.cli.stores import store_of
 from pipelines.language.problems import RecipeErrors
 from pipelines.plan.advice import advice
@@ -43,10 +44,10 @@ def _validate(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         need_sound(recipe)
     except InputError as error:
         if not arguments.json:
-            print(error if isinstance(error, RecipeErrors) else f"posttrain: {error}", file=sys.stderr)
+            print(visible(str(error if isinstance(error, RecipeErrors) else f"posttrain: {error}")), file=sys.stderr)
         return {"recipe": name, "valid": False, "problems": problems_json(error)}
     if not arguments.json:
-        print(f"{recipe.name}: valid, {_stages(len(recipe.stages))}{_left_out(recipe)}")
+        print_text(f"{recipe.name}: valid, {_stages(len(recipe.stages))}{_left_out(recipe)}")
         _print_notes(recipe)
     stages = [stage.name for stage in recipe.stages]
     return {"recipe": recipe.name, "valid": True, "problems": [], "stages": stages, "notes": advice(recipe)}
@@ -144,9 +145,9 @@ def _stage_json(stage: StageForecast) -> dict[str, Any]:
 
 def _print_plan(planned: Plan, stages: Sequence[StageForecast]) -> None:
     recipe = planned.recipe
-    print(f"{recipe.name}: {recipe.summary}" if recipe.summary else recipe.name)
+    print_text(f"{recipe.name}: {recipe.summary}" if recipe.summary else recipe.name)
     facts = [_stages(len(stages)), f"seed {recipe.seed}", f"store {planned.store}"]
-    print(" | ".join([*facts, *_values(recipe)]))
+    print_text(" | ".join([*facts, *_values(recipe)]))
     print()
     rows = [
         [
@@ -163,9 +164,9 @@ def _print_plan(planned: Plan, stages: Sequence[StageForecast]) -> None:
     ]
     print_table(["stage", "component", "pool", "will", "why", "about", "after"], rows)
     for line in sweep_lines(recipe.sweep) if recipe.sweep else ():
-        print(line)
+        print_text(line)
     for left in recipe.left_out:
-        print(f"left out: {left.name} ({left.reason})")
+        print_text(f"left out: {left.name} ({left.reason})")
     print()
     print(_totals(stages))
     _print_memory(recipe)
@@ -187,14 +188,14 @@ def _print_memory(recipe: Recipe) -> None:
     for fit in largest.values():
         limit = "" if fit.limit_gib is None else f" of {fit.limit_gib:g}"
         parts = "" if fit.where is MemoryKind.HOST else f" ({fit.estimate.parts_in_words(fit.where)})"
-        print(f"memory: {fit.stage} about {fit.need_gib:.2g}{limit} GiB {fit.where} of pool {fit.pool}{parts}")
+        print_text(f"memory: {fit.stage} about {fit.need_gib:.2g}{limit} GiB {fit.where} of pool {fit.pool}{parts}")
     if unknown := stages_of_unknown_models(recipe):
-        print(f"memory: not known for {', '.join(unknown)}: the sizes of their model are not on this machine")
+        print_text(f"memory: not known for {', '.join(unknown)}: the sizes of their model are not on this machine")
 
 
 def _print_notes(recipe: Recipe) -> None:
     for note in advice(recipe):
-        print(f"note: {note}")
+        print_text(f"note: {note}")
 
 
 def _conditions(stage: StageForecast) -> str:

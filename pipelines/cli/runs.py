@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from components.contract.errors import InputError
 from components.contract.headlines import in_order
 from pipelines.cli.damage import damage_lines
-from pipelines.cli.output import print_json, print_styled, print_table, seconds_text
+from pipelines.cli.output import print_json, print_styled, print_table, print_text, seconds_text
 from pipelines.cli.stopping import terminate_like_interrupt
 from pipelines.cli.stores import run_of, store_of
 from pipelines.runs.alarms import ending_lines
@@ -138,7 +138,7 @@ def show(arguments: argparse.Namespace) -> int:
         return int(bool(record.damaged or damaged))
     took = seconds_text(shown["seconds"])
     about = f"recipe {shown['recipe'] or '-'}, started {shown['started'] or '-'}, took {took}"
-    print(f"{shown['run_id']}: {shown['status']}, {about}\n")
+    print_text(f"{shown['run_id']}: {shown['status']}, {about}\n")
     rows = [
         [
             stage["name"],
@@ -154,18 +154,18 @@ def show(arguments: argparse.Namespace) -> int:
     print_table(["stage", "component", "status", "cache", "took", "metrics", "outputs"], rows)
     for stage in shown["stages"]:
         if stage["reason"]:
-            print(f"\n{stage['name']} was skipped: {stage['reason']}")
+            print_text(f"\n{stage['name']} was skipped: {stage['reason']}")
     print_alarms(record.alarms)
     for name, failure in record.failures.items():
-        print(f"\n{name} failed: {failure['error']}")
+        print_text(f"\n{name} failed: {failure['error']}")
         for port, output in record.kept.get(name, {}).items():
-            print(f"kept of it: {port} {output['digest'][:DIGEST_LENGTH]}")
+            print_text(f"kept of it: {port} {output['digest'][:DIGEST_LENGTH]}")
     for name, text in record.damaged.items():
-        print(f"\n{name or 'the run'}: its record cannot be read: {text}")
+        print_text(f"\n{name or 'the run'}: its record cannot be read: {text}")
     for line in damaged:
-        print(f"\n{line}")
+        print_text(f"\n{line}")
     if command := record.entry.get("command"):
-        print(f"\nreproduce: {command}")
+        print_text(f"\nreproduce: {command}")
     return int(bool(record.damaged or damaged))
 
 
@@ -176,7 +176,7 @@ def print_alarms(alarms: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
             print()
             print_styled(wrong, "red")
             if helps:
-                print(helps)
+                print_text(helps)
 
 
 def _metrics(metrics: dict[str, float]) -> str:
@@ -196,7 +196,7 @@ def report(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print_json(told | {"digest": manifest.digest, "uri": store.artifact_uri(manifest.digest), "page": place})
     else:
-        print(place)
+        print_text(place)
     return 0
 
 

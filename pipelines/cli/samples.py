@@ -6,7 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from components.contract.samples import Sample, shortened, visible
+from components.contract.samples import Sample, shortened
+from components.contract.terminal import visible
 from pipelines.cli.output import print_json
 from pipelines.cli.stores import run_of, store_of
 from pipelines.runs.samples import Found, StageSamples, Wish, find_samples

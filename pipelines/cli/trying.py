@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from components.contract.errors import InputError
+from components.contract.terminal import visible_line
 from pipelines.cli.output import print_json, print_table
-from pipelines.language.problems import printable
 from pipelines.trial.rows import ANSWER, WRONG, Read
 from pipelines.trial.trial import Judged, Trial, try_operator
 
@@ -41,11 +41,11 @@ def _settings(given: Sequence[str]) -> dict[str, Any]:
     for text in given:
         key, mark, value = text.partition("=")
         if not mark or not key.isidentifier():
-            raise InputError(f"--with {printable(text)[:60]}: expected setting=value")
+            raise InputError(f"--with {visible_line(text)[:60]}: expected setting=value")
         try:
             settings[key] = yaml.safe_load(value)
         except yaml.YAMLError as error:
-            raise InputError(f"--with {printable(text)[:60]}: its value is not YAML") from error
+            raise InputError(f"--with {visible_line(text)[:60]}: its value is not YAML") from error
     return settings
 
 
@@ -53,8 +53,8 @@ def _print(trial: Trial) -> None:
     rows = [[*map(_cell, _texts(one)), _value(one), _cell(one.reason, 2 * MAX_CELL)] for one in trial.judged]
     print_table(["row", "prompt", "completion", "which is", "answer", "value", "reason"], rows)
     for line in trial.printed.splitlines()[:MAX_PRINTED_LINES]:
-        print(f"printed: {printable(line)}")
-    print(f"\n{trial.slot} {printable(trial.operator)}: {_summary(trial)}")
+        print(f"printed: {visible_line(line)}")
+    print(f"\n{trial.slot} {visible_line(trial.operator)}: {_summary(trial)}")
     if trial.takes:
         print(f"note: it takes {', '.join(trial.takes)}: in a recipe, columns: {{data: [{', '.join(trial.takes)}]}}")
 
@@ -68,7 +68,7 @@ def _value(one: Judged) -> str:
 
 
 def _cell(text: str, limit: int = MAX_CELL) -> str:
-    text = printable(text)
+    text = visible_line(text)
     return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 

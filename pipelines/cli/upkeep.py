@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from components.contract.errors import InputError, PosttrainError
-from pipelines.cli.output import print_json, print_table
+from pipelines.cli.output import print_json, print_table, print_text
 from pipelines.cli.stores import run_of, store_of
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _tell_pin(arguments: argparse.Namespace, kind: str, name: str, what: str) ->
     if arguments.json:
         print_json({"kind": kind, "name": name, "result": what})
     else:
-        print(f"{kind.removesuffix('s')} {name}: {what}")
+        print_text(f"{kind.removesuffix('s')} {name}: {what}")
 
 
 def _meant(store: Store, text: str) -> tuple[str, str]:
@@ -168,7 +168,9 @@ def _print_verified(found: Verified, repaired: bool) -> None:
         print_table(headers, rows)
         print()
     for digest in found.missing:
-        print(f"artifact {digest} is not there: collected, or set aside earlier; run its recipe again to rebuild it")
+        print_text(
+            f"artifact {digest} is not there: collected, or set aside earlier; run its recipe again to rebuild it"
+        )
     counts = f"{found.artifacts:,} artifacts, {found.partials:,} partial checkpoints, {found.records:,} records"
     print(f"read {counts}, {size_text(found.size)}: {len(found.damage) or 'nothing'} damaged")
     if found.damage and not repaired:

@@ -18,8 +18,9 @@ from typing import Any
 import yaml
 
 from components.contract.small_files import read_small_file
+from components.contract.terminal import visible_line
 from pipelines.language.nodes import Node, mapping, sequence
-from pipelines.language.problems import Mark, Problem, RecipeErrors, printable, shown
+from pipelines.language.problems import Mark, Problem, RecipeErrors, shown
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 40
@@ -77,7 +78,7 @@ def display_path(path: Path) -> str:
     """Return a path relative to the working directory when it lies below."""
     absolute = path.absolute()
     shortest = absolute.relative_to(Path.cwd()) if absolute.is_relative_to(Path.cwd()) else path
-    return printable(str(shortest))
+    return visible_line(str(shortest))
 
 
 def parse(text: str, label: str, *, located: bool = True) -> Node:

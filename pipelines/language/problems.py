@@ -71,11 +71,6 @@ class Problems:
         return len(self._found)
 
 
-def printable(text: str) -> str:
-    """Return a text of printable characters only: control characters must not reach a terminal."""
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
-
-
 def meant(name: str, known: Iterable[str]) -> str:
     """Return the tail of a message about an unknown name: the near miss, and the known names unless they are many."""
     choices = list(known)

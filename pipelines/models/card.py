@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from components.contract.samples import visible
+from components.contract.terminal import visible
 from pipelines.models.evaluations import Measured
 from pipelines.models.origin import Origin
 

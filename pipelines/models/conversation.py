@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from components.contract.errors import InputError
 from components.contract.messages import Message
-from components.contract.samples import visible
+from components.contract.terminal import visible
 
 if TYPE_CHECKING:
     from components.modeling.generation.sampling_config import SamplingConfig

@@ -15,10 +15,11 @@ from components.contract.errors import InputError
 from components.contract.job import UriRef, alternatives
 from components.contract.operator_files.operator import FileOperator
 from components.contract.operators import OperatorSpec
+from components.contract.terminal import visible_line
 from components.tasks.item import Item
 from components.tasks.tables import FileConfig, read_table, table_rows
 from pipelines.language.document import display_path
-from pipelines.language.problems import Mark, Problem, RecipeErrors, printable
+from pipelines.language.problems import Mark, Problem, RecipeErrors
 from pipelines.recipe.operators import configs_with_paths
 from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.stage import Stage
@@ -54,7 +55,7 @@ def _data(stage: Stage) -> Iterator[Problem]:
         if lacking := _lacking(config.verifier, config):
             yield Problem(mark, lacking)
         elif files and (bad := _bad_row(files, config)):
-            yield Problem(mark, printable(bad))
+            yield Problem(mark, visible_line(bad))
 
 
 def _bad_row(files: list[Path], config: FileConfig) -> str | None:
@@ -91,7 +92,9 @@ def _models(stage: Stage) -> Iterator[Problem]:
             folder = _local_folder(reference) if isinstance(reference, UriRef) else None
             if folder is not None and (bad := _bad_model(folder)):
                 mark: Mark = stage.input_marks.get(name, stage.mark)
-                yield Problem(mark, f"input {name!r} of stage {stage.name!r}: {printable(display_path(folder))}: {bad}")
+                yield Problem(
+                    mark, f"input {name!r} of stage {stage.name!r}: {visible_line(display_path(folder))}: {bad}"
+                )
 
 
 def _local_folder(reference: UriRef) -> Path | None:

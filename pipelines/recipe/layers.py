@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from components.contract.errors import InputError
+from components.contract.terminal import visible_line
 from pipelines.language.document import Document, parse, read_document
 from pipelines.language.find import find_parent
 from pipelines.language.nodes import Node, mapping
-from pipelines.language.problems import Mark, Problem, Problems, RecipeErrors, meant, printable, shown
+from pipelines.language.problems import Mark, Problem, Problems, RecipeErrors, meant, shown
 from pipelines.recipe.grammar import RECIPE_KEYS
 
 MAX_PARENTS = 8
@@ -83,7 +84,7 @@ def apply_overrides(root: Node, overrides: Iterable[str], problems: Problems) ->
 def _apply(root: Node, override: str) -> Node:
     key, equals, text = override.partition("=")
     key = key.strip()
-    mark = Mark(f"--set {printable(override if len(override) <= 60 else override[:57] + '...')}")
+    mark = Mark(f"--set {visible_line(override if len(override) <= 60 else override[:57] + '...')}")
     if not equals or not key:
         raise _refuse(mark, "expected key=value, such as rl_steps=10 or stages.rl.with.steps=10")
     if len(override) > MAX_OVERRIDE_LENGTH:

@@ -16,9 +16,10 @@ from components.contract.operator_files.code import OperatorCode
 from components.contract.operator_files.declared import declared_function
 from components.contract.operator_files.gather import read_code
 from components.contract.operator_files.names import WrittenName, travel_name, written_name
+from components.contract.terminal import visible_line
 from pipelines.language.document import display_path
 from pipelines.language.nodes import UNKNOWN, Node, mapping, sequence
-from pipelines.language.problems import Problems, printable
+from pipelines.language.problems import Problems
 
 
 class OperatorFiles:
@@ -56,7 +57,7 @@ class OperatorFiles:
             code = self._code(name, node)
             declared_function(code, name.function)
         except InputError as error:
-            self._problems.add(node.mark, printable(str(error)))
+            self._problems.add(node.mark, visible_line(str(error)))
             return replace(node, value=UNKNOWN)
         return replace(node, value=code.name(name.function))
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from components.contract.samples import Sample, shortened, visible
+from components.contract.samples import Sample, shortened
+from components.contract.terminal import visible
 
 FULL_HEAD, FULL_TAIL = 5000, 1500
 """Characters of a text that a page holds; `posttrain samples` has the whole one."""

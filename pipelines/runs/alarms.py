@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from components.runtime.alarms.words import alarm_line, event_lines
+from components.runtime.alarms.words import alarm_line, event_lines, helps_line
 
 
 class Alarms:
@@ -35,6 +35,5 @@ def lasting_text(names: Iterable[str]) -> str:
 def ending_lines(stage: str, alarms: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
     """Return (what is wrong, what usually helps) for each alarm of a stage, for the end of a run."""
     return [
-        (f"{stage}: {alarm_line(alarm)}", f"usually helps: {alarm['helps']}" if alarm["cleared"] is None else "")
-        for alarm in alarms
+        (f"{stage}: {alarm_line(alarm)}", helps_line(alarm) if alarm["cleared"] is None else "") for alarm in alarms
     ]

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from components.contract.errors import PosttrainError
+from components.contract.terminal import visible, visible_line
 from components.runtime.ledger.records import Cause, approval_key, asked_key, failure_key, run_key
 from pipelines.report.collect import collect
 from pipelines.report.evaluations import Estimate, ResultTable, result_tables
@@ -33,26 +34,26 @@ def print_ending(store: Store, result: RunResult) -> None:
             console.print(results_table(found))
         for stage in data.stages:
             for text in stage.unreadable:
-                console.print(f"[yellow]{stage.name}[/]: {escape(text)}")
+                console.print(f"[yellow]{stage.name}[/]: {escape(visible(text))}")
         for stage in data.stages:
             for wrong, helps in ending_lines(stage.name, stage.alarms):
                 console.print(wrong, style="red", markup=False)
                 if helps:
                     console.print(f"  {helps}", markup=False)
     for name, error in result.failures.items():
-        console.print(f"[bold red]{name} failed[/]: {escape(error)}")
+        console.print(f"[bold red]{name} failed[/]: {escape(visible(error))}")
     console.print(f"run     {result.run_id}: {result.status}")
-    console.print(f"report  {result.page or escape(f'none: {result.report_problem}')}")
+    console.print(f"report  {result.page or escape(visible(f'none: {result.report_problem}'))}")
     option = store_option(store)
     console.print(f"mlflow  posttrain ui{option}")
     if result.lineage_problem:
-        pending = escape(result.lineage_problem)
+        pending = escape(visible(result.lineage_problem))
         console.print(f"        some lineage is not there yet ({pending}): posttrain lineage sync{option}")
     elif result.lineage_waiting:
         count = f"{result.lineage_waiting} event{'' if result.lineage_waiting == 1 else 's'}"
         console.print(f"        {count} of lineage are on the way there; posttrain lineage sync{option} waits for them")
     for line in next_steps(store, result):
-        console.print(f"next    {escape(line)}")
+        console.print(f"next    {escape(visible(line))}")
 
 
 def next_steps(store: Store, result: RunResult) -> list[str]:
@@ -98,13 +99,13 @@ def results_table(found: ResultTable) -> Table:
     results = found.results
     about = f"{results.about or results.name}{', %' if results.share else ''}"
     intervals = f", with 95 % intervals over {' and '.join(found.over())}" if found.over() else ""
-    table = Table(title=escape(about + intervals), title_justify="left")
+    table = Table(title=escape(visible_line(about + intervals)), title_justify="left")
     table.add_column("model")
     for title in found.columns.values():
-        table.add_column(escape(title), justify="right")
+        table.add_column(escape(visible_line(title)), justify="right")
     for item in found.evaluations:
         cells = [_text(item.estimate(metric), results) for metric in found.columns]
-        table.add_row(escape(item.model), *map(escape, cells))
+        table.add_row(escape(visible_line(item.model)), *map(escape, cells))
     return table
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from components.contract.headlines import in_order
 from components.contract.job import Job
+from components.contract.terminal import visible, visible_line
 from pipelines.runs.alarms import Alarms, lasting_text
 from pipelines.runs.headlines import metrics_text
 
@@ -89,6 +90,7 @@ class StageState:
             self.note = f"retry {event['attempt']} in {event['seconds']:.0f} s: {event['error']}"
         elif kind in ("gate", "waiting", "warning"):
             self.note = {"gate": f"checking {event.get('port')}"}.get(kind, event.get("text", ""))
+        self.note = visible_line(self.note)
 
     @property
     def elapsed(self) -> float | None:
@@ -189,16 +191,17 @@ class LiveView:
             return
         self._states[event["stage"]].take(event)
         if event["event"] == "warning" and event.get("kept") and self._console:
-            self._console.print(f"{event['stage']}: {event['text']}", markup=False, highlight=False)
+            self._console.print(f"{event['stage']}: {visible(event['text'])}", markup=False, highlight=False)
 
     def ask(self, job: Job) -> bool | None:
         """Ask at the terminal, pausing the tree."""
+        from rich.markup import escape
         from rich.prompt import Confirm
 
         assert job.approve is not None and self._live is not None
         self._live.stop()
         try:
-            return Confirm.ask(f"[yellow]{job.stage}[/]: {job.approve.message}")
+            return Confirm.ask(f"[yellow]{job.stage}[/]: {escape(visible(job.approve.message))}")
         finally:
             self._live.start(refresh=True)
 

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from components.contract.operator_files.loading import place_of
+from components.contract.terminal import short_line
 
 MAX_CHARS = 300
 
 
 def in_words(error: BaseException) -> str:
     """Return an exception's type and text in one line of bounded length, without control characters."""
-    text = " ".join("".join(char if char.isprintable() else " " for char in str(error)).split()) or "no message"
-    return f"{type(error).__name__}: {text if len(text) <= MAX_CHARS else text[:MAX_CHARS] + '...'}"
+    return f"{type(error).__name__}: {short_line(str(error), MAX_CHARS) or 'no message'}"
 
 
 def fails_again(error: BaseException) -> bool:

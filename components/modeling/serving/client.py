@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from components.contract.terminal import short_line
+
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession
 
@@ -110,8 +112,7 @@ def said_by(data: bytes, key: str | None) -> str:
     error = found.get("error", found) if isinstance(found, dict) else None
     message = error.get("message") if isinstance(error, dict) else error
     text = message if isinstance(message, str) else data[: 4 * SHOWN].decode(errors="replace")
-    line = " ".join("".join(char if char.isprintable() else " " for char in without_key(text, key)).split())
-    return line if len(line) <= SHOWN else f"{line[:SHOWN]}..."
+    return short_line(without_key(text, key), SHOWN)
 
 
 def without_key(text: str, key: str | None) -> str:

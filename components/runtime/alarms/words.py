@@ -7,6 +7,7 @@ from typing import Any
 
 from components.contract.alarms import PLACE, Alarm
 from components.contract.params import Params
+from components.contract.terminal import visible_line
 
 
 def helps_by_name(alarms: Iterable[Alarm], params: Params, written: Mapping[str, str]) -> dict[str, str]:
@@ -30,13 +31,18 @@ def since_text(alarm: Mapping[str, Any]) -> str:
 
 def alarm_line(alarm: Mapping[str, Any]) -> str:
     """Return an alarm's record in one line, without what helps."""
-    return f"alarm {alarm['name']} {since_text(alarm)}: {alarm['text']}"
+    return f"alarm {alarm['name']} {since_text(alarm)}: {visible_line(alarm['text'])}"
+
+
+def helps_line(alarm: Mapping[str, Any]) -> str:
+    """Return what usually helps, in one line."""
+    return f"usually helps: {visible_line(alarm['helps'])}"
 
 
 def event_lines(event: Mapping[str, Any]) -> list[str]:
     """Return the lines of an alarm event: what is wrong and what usually helps, or that it is over."""
     alarm = event["alarm"]
-    return [alarm_line(alarm), *([f"usually helps: {alarm['helps']}"] if alarm["cleared"] is None else [])]
+    return [alarm_line(alarm), *([helps_line(alarm)] if alarm["cleared"] is None else [])]
 
 
 def _value(params: Any, path: str) -> str | None:

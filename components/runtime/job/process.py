@@ -24,6 +24,7 @@ from typing import Any
 
 from components.contract.errors import GateFailed, InputError, OperatorFailed, PosttrainError
 from components.contract.job import Job
+from components.contract.terminal import print_error
 from components.runtime.alarms.words import event_lines
 from components.runtime.gates.process import GATE_LIBRARY
 from components.runtime.job.job_file import read_job
@@ -58,14 +59,14 @@ def execute(job: Job, sink: Sink, *, log: str = "") -> int:
             Launch(job, sink, gates_here=GATE_LIBRARY in sys.modules, log=log).run()
     except OperatorFailed as error:
         traceback.print_exception(error.raised or error)
-        print(f"posttrain: {error}", file=sys.stderr)
+        print_error(error)
         return REFUSED if error.edit else FAILED
     except (InputError, GateFailed) as error:
-        print(f"posttrain: {error}", file=sys.stderr)
+        print_error(error)
         return REFUSED
     except PosttrainError as error:
         traceback.print_exception(error.__cause__ or error)
-        print(f"posttrain: {error}", file=sys.stderr)
+        print_error(error)
         return FAILED
     return 0
 
@@ -117,7 +118,7 @@ def _end_in_time(job: Job, sink: Sink) -> None:
         message = f"took longer than its timeout of {job.timeout_seconds:g} s"
         try:
             Launch(job, sink).record_death(message)
-            print(f"posttrain: stage {job.stage!r}: {message}", file=sys.stderr, flush=True)
+            print_error(f"stage {job.stage!r}: {message}")
         finally:
             os._exit(FAILED)
 
@@ -151,7 +152,7 @@ def main() -> int:
     try:
         job = _stored(*by_key) if arguments.job is None else read_job(str(arguments.job))
     except PosttrainError as error:
-        print(f"posttrain: {error}", file=sys.stderr)
+        print_error(error)
         return REFUSED if isinstance(error, InputError) else FAILED
     sink = text_lines() if arguments.alone else json_lines()
     if arguments.alone or arguments.keep_timeout:

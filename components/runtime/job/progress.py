@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
+from components.contract.terminal import visible_line
 from components.runtime.alarms.words import event_lines
 
 Sink = Callable[[dict[str, Any]], None]
@@ -65,7 +66,7 @@ def text_lines(stream: TextIO = sys.stdout) -> Sink:
             if done < total and now - last < SECONDS_BETWEEN_LINES:
                 return
             last, fields = now, {"": f"{done}/{total}", **fields}
-        stream.write("  ".join([event["event"], *_words(fields)]) + "\n")
+        stream.write(visible_line("  ".join([event["event"], *_words(fields)])) + "\n")
         stream.flush()
 
     return write

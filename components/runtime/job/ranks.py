@@ -27,6 +27,7 @@ from components.contract.errors import InputError, PosttrainError, StageFailed
 from components.contract.job import Job
 from components.contract.params import Params
 from components.contract.registry import components
+from components.contract.terminal import print_error
 from components.runtime.inputs.resolve import Upstream
 from components.runtime.job.following import FollowingStage
 from components.runtime.job.progress import Progress
@@ -115,7 +116,7 @@ class _Team:
             if (death := self._death()) and not self._left.wait(HANG_SECONDS):
                 try:
                     said = self._on_death(death)
-                    print(f"posttrain: stage {self.job.stage!r}: {said}", file=sys.stderr, flush=True)
+                    print_error(f"stage {self.job.stage!r}: {said}")
                 finally:
                     os._exit(1)
 

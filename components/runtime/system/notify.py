@@ -12,11 +12,12 @@ import os
 import shlex
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from threading import Thread
 from typing import Any
+
+from components.contract.terminal import print_error, short_line
 
 COMMAND = "POSTTRAIN_NOTIFY"
 THREAD = "posttrain-notify"
@@ -48,9 +49,8 @@ def _tell(text: str, event: str) -> None:
     except (OSError, ValueError) as error:  # no such program, or quotes that do not close
         problem = str(error)
     if problem:
-        shown = "".join(mark if mark.isprintable() else " " for mark in problem)[:SHOWN_OF_AN_ERROR]
         with suppress(OSError, ValueError):  # standard error may be closed by now
-            print(f"posttrain: {COMMAND}: {shown}", file=sys.stderr, flush=True)
+            print_error(f"{COMMAND}: {short_line(problem, SHOWN_OF_AN_ERROR)}")
 
 
 def _run(command: list[str], event: str) -> str:

@@ -9,6 +9,7 @@ import sys
 import time
 
 from components.contract.errors import InputError, PosttrainError
+from components.contract.terminal import print_error, visible
 from components.runtime.job.process import FAILED, REFUSED
 from pipelines.engines.kubeflow.stage_run import StageRun, stage_parser
 from pipelines.engines.shared.approvals import REJECTED, Decision, decide
@@ -22,7 +23,8 @@ def wait(run: StageRun, *, poll_seconds: float = POLL_SECONDS) -> bool:
         print("no approval is needed: the stage does not run", flush=True)
         return True
     assert run.job is not None and run.job.approve is not None
-    print(f"{run.job.approve.message}\nposttrain approve {run.run_id} {run.stage} --store {run.store.uri}", flush=True)
+    command = f"posttrain approve {run.run_id} {run.stage} --store {run.store.uri}"
+    print(f"{visible(run.job.approve.message)}\n{command}", flush=True)
     while (decision := decide(run.job, run.store, lambda job: None)) is Decision.WAITING:
         time.sleep(poll_seconds)
     if decision is Decision.APPROVED:
@@ -39,7 +41,7 @@ def main() -> int:
         if wait(StageRun.find(arguments.store, arguments.run, arguments.stage)):
             return 0
     except PosttrainError as error:
-        print(f"posttrain: {error}", file=sys.stderr)
+        print_error(error)
         return REFUSED if isinstance(error, InputError) else FAILED
     print(f"posttrain: stage {arguments.stage!r}: {REJECTED}", file=sys.stderr)
     return FAILED

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from components.contract.errors import InputError, PosttrainError
+from components.contract.terminal import print_error, visible
 from components.runtime.job.process import FAILED, REFUSED
 from components.runtime.store import Store, open_store
 from pipelines.engines.kubeflow.compiler.bundle import Bundle
@@ -61,7 +62,7 @@ def _record(store: Store, bundle: Bundle, recipe: Recipe, run_id: str, kubeflow_
     begin_run(store, plan, engine="kubeflow", kubeflow={"run_id": kubeflow_run}, recipe_path=bundle.name)
     print(f"run {run_id}: {len(plan.jobs)} stages in {store.uri}")
     for left in recipe.left_out:
-        print(f"left out: {left.name} ({left.reason})")
+        print(visible(f"left out: {left.name} ({left.reason})"))
 
 
 def main() -> int:
@@ -77,7 +78,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             run_id = begin(Bundle.parse(arguments.bundle), told.parameters, arguments.kubeflow_run, Path(folder))
     except PosttrainError as error:
-        print(f"posttrain: {error}", file=sys.stderr)
+        print_error(error)
         return REFUSED if isinstance(error, InputError) else FAILED
     write_file(arguments.run_id, run_id)
     told.reply({}, {"run_id": run_id})

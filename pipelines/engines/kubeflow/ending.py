@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from components.contract.errors import PosttrainError
+from components.contract.terminal import print_error, visible
 from components.runtime.job.process import FAILED
 from components.runtime.job.progress import text_lines
 from components.runtime.ledger.ledger import RunRecord, load_run
@@ -30,7 +31,7 @@ def end(store: Store, kubeflow_run: str, final: Mapping[str, Any]) -> None:
     """End the run behind Kubeflow's run, if it had begun."""
     known = store.get(run_key(kubeflow_run)) or {}
     if "run_id" not in known:
-        print(f"no run had begun: {known.get('refused', 'its first task failed')}")
+        print(visible(f"no run had begun: {known.get('refused', 'its first task failed')}"))
         return
     record = load_run(store, known["run_id"])
     _record_deaths(store, record, str(final.get("state")), str((final.get("error") or {}).get("message") or ""))
@@ -80,7 +81,7 @@ def main() -> int:
         told = ExecutorInput.parse(arguments.executor_input)
         end(open_store(arguments.store), arguments.kubeflow_run, told.parameters.get(STATUS) or {})
     except PosttrainError as error:
-        print(f"posttrain: {error}", file=sys.stderr)
+        print_error(error)
         return FAILED
     return 0
 

@@ -10,6 +10,7 @@ import sys
 import time
 
 from components.contract.errors import InputError, PosttrainError
+from components.contract.terminal import print_error
 from components.runtime.job.process import FAILED, REFUSED
 from components.runtime.ledger.records import stage_key
 from pipelines.engines.kubeflow.executor import ExecutorInput
@@ -31,7 +32,7 @@ def launch(run: StageRun) -> int:
     end = ended(code, finished=done, failure=said)
     if end.silent and code != REFUSED:  # one that refuses its input has said so on stderr
         run.record_death(end.error or "its process died")
-        print(f"posttrain: stage {run.stage!r}: {end.error}", file=sys.stderr)
+        print_error(f"stage {run.stage!r}: {end.error}")
     return end.code if end.code >= 0 else 128 - end.code
 
 
@@ -46,7 +47,7 @@ def main() -> int:
         if run.job is not None:
             refusals = Refusals(run)
             if message := refusals.standing():
-                print(f"posttrain: {message}", file=sys.stderr)
+                print_error(message)
                 return REFUSED
             code = launch(run)
             if code:
@@ -54,7 +55,7 @@ def main() -> int:
                 return code
         run.point(told, arguments.pointer)
     except PosttrainError as error:
-        print(f"posttrain: {error}", file=sys.stderr)
+        print_error(error)
         return REFUSED if isinstance(error, InputError) else FAILED
     return 0
 

@@ -12,6 +12,7 @@ from typing import Any
 from components.contract.artifacts import ArtifactType
 from components.contract.errors import PosttrainError, StageFailed
 from components.contract.job import Job
+from components.contract.terminal import visible
 from components.runtime.job.progress import text_lines
 from components.runtime.ledger.records import failure_key, stage_key
 from components.runtime.lineage.delivery.deliver import deliver
@@ -89,7 +90,7 @@ class StageRun:
             if os.environ.get(LINEAGE, "live") == "live":
                 deliver(self.store, self.run_id, tracking_uri(self.store), wait_seconds=DELIVERY_SECONDS)
         except PosttrainError as error:  # an unreachable tracking server fails no stage
-            print(f"lineage stays in the store for now: {error}", flush=True)
+            print(visible(f"lineage stays in the store for now: {error}"), flush=True)
         return run_address(self.store, base, self.run_id, self.stage, wait_seconds=0)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from components.contract.terminal import short_line
 from components.runtime.job.process import FAILED, READY, REFUSED
 from components.runtime.system.ends import cause_of_end
 
@@ -85,7 +86,7 @@ def ended(code: int, *, finished: bool, failure: str | None, last_line: str = ""
     silent = failure is None
     if failure is None:
         parts = [f"its process {cause_of_end(code)}", f"log: {log}" if log else ""]
-        parts.append(f"last line: {_printable(last_line)}" if last_line else "")
+        parts.append(f"last line: {short_line(last_line, SHOWN_OF_A_LOG)}" if last_line else "")
         failure = "; ".join(filter(None, parts))
     return Ended(code or FAILED, failure, retryable=code != REFUSED, silent=silent)
 
@@ -103,9 +104,3 @@ def last_line(log: Path) -> str:
         stream.seek(max(0, log.stat().st_size - READ_OF_A_LOG))
         lines = stream.read().decode(errors="replace").split("\n")
     return next((line.strip() for line in reversed(lines) if line.strip()), "")
-
-
-def _printable(line: str) -> str:
-    """Return a log line safe for a message; a stage may have printed terminal codes."""
-    text = "".join(character if character.isprintable() else "?" for character in line.strip())
-    return text if len(text) <= SHOWN_OF_A_LOG else f"{text[:SHOWN_OF_A_LOG]}..."

@@ -12,6 +12,7 @@ import os
 import sys
 
 from components.contract.errors import PosttrainError
+from components.contract.terminal import print_error, visible
 from components.runtime.ledger.ledger import RunRecord, load_run
 from components.runtime.ledger.records import approval_key
 from components.runtime.lineage.delivery.deliver import deliver, delivery_state
@@ -72,7 +73,7 @@ def main() -> int:
     try:
         end_run(open_store(arguments.store), arguments.run, started=arguments.started)
     except PosttrainError as error:
-        print(f"posttrain: {error}", file=sys.stderr)
+        print_error(error)
         return 1
     return 0
 
@@ -81,7 +82,7 @@ def _deliver(store: Store, run_id: str) -> None:
     uri = tracking_uri(store)
     result = deliver(store, run_id, uri, wait_seconds=DELIVERY_SECONDS)
     rest = f"{result.pending} wait ({result.problem})" if result.pending else "all is there"
-    print(f"MLflow: {without_credentials(uri)}: {result.delivered} events delivered, {rest}")
+    print(visible(f"MLflow: {without_credentials(uri)}: {result.delivered} events delivered, {rest}"))
 
 
 if __name__ == "__main__":

@@ -167,7 +167,7 @@ def test_a_process_that_ends_early_with_code_0_is_a_failure_in_one_line(posttrai
     assert (done.returncode, stages["base"]) == (1, "failed")
     message = next(line for line in done.stderr.splitlines() if "failed" in line)
     assert "ended with exit code 0 before the stage was done; log: " in message
-    assert message.endswith("; last line: ?[31mso long")
+    assert message.endswith("; last line: \\x1b[31mso long")
 
 
 def test_one_stage_from_its_description(posttrain: Command, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from components.contract.samples import visible
+from components.contract.terminal import visible
 from pipelines.report.collect import RunData, Stage
 from pipelines.report.evaluations import result_tables
 from pipelines.report.page import render_page

@@ -14,6 +14,7 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 from components.contract.errors import InputError, PosttrainError, StoreUnavailable
+from components.contract.terminal import print_error, visible
 from components.runtime.lineage.delivery.deliver import deliver
 from components.runtime.lineage.delivery.target import tracking_uri
 from components.runtime.lineage.spool import spooled_runs
@@ -60,10 +61,10 @@ def main() -> int:
             try:
                 watcher.look()
             except StoreUnavailable as error:
-                print(f"{time.strftime('%H:%M:%S')} {error}", file=sys.stderr, flush=True)
+                print(f"{time.strftime('%H:%M:%S')} {visible(str(error))}", file=sys.stderr, flush=True)
             stop.wait(BUCKET_POLL_SECONDS if "://" in store.uri else POLL_SECONDS)
     except PosttrainError as error:
-        print(f"posttrain: {error}", file=sys.stderr)
+        print_error(error)
         return error.exit_code
     return 0
 

@@ -7,6 +7,7 @@ from typing import Any
 from rich.markup import escape
 from rich.tree import Tree
 
+from components.contract.terminal import visible_line
 from components.runtime.lineage.graph.graph import ANCESTORS, Graph, Node
 from components.runtime.lineage.names import flatten
 
@@ -22,16 +23,16 @@ def lineage_tree(graph: Graph) -> Tree:
     for source, target, port in graph.edges:
         near, far = (target, source) if graph.direction == ANCESTORS else (source, target)
         steps.setdefault(near, []).append((far, port))
-    tree = Tree(_label(graph.nodes[graph.root], ""))
+    tree = Tree(visible_line(_label(graph.nodes[graph.root], "")))
     seen = {graph.root}
     stack = [(tree, *step) for step in reversed(steps.get(graph.root, ()))]
     while stack:  # in display order, so that "as above" is above
         branch, node_id, port = stack.pop()
         if node_id in seen and steps.get(node_id):
-            branch.add(f"{_name(graph.nodes[node_id], port)} [dim](as above)[/dim]")
+            branch.add(visible_line(f"{_name(graph.nodes[node_id], port)} [dim](as above)[/dim]"))
             continue
         seen.add(node_id)
-        child = branch.add(_label(graph.nodes[node_id], port))
+        child = branch.add(visible_line(_label(graph.nodes[node_id], port)))
         stack += [(child, *step) for step in reversed(steps.get(node_id, ()))]
     return tree
 

@@ -14,6 +14,7 @@ import time
 from typing import Any, NoReturn
 
 from components.contract.errors import InputError, PosttrainError
+from components.contract.terminal import print_error
 from components.runtime.job.process import FAILED, REFUSED
 from components.runtime.ledger.records import stage_key
 from pipelines.engines.kubeflow.cluster import Cluster, ClusterUnavailable, Conflict
@@ -134,7 +135,7 @@ def drive(jobset: JobSet, run: StageRun) -> int:
         return 0
     if end.silent:
         run.record_death(end.error or "its JobSet failed")
-    print(f"posttrain: stage {run.stage!r}: {end.error}", file=sys.stderr)
+    print_error(f"stage {run.stage!r}: {end.error}")
     return end.code if end.code > 0 else FAILED
 
 
@@ -183,7 +184,7 @@ def main(cluster: Cluster | None = None, *, poll_seconds: float = POLL_SECONDS) 
                 return code
         run.point(told, arguments.pointer)
     except PosttrainError as error:
-        print(f"posttrain: {error}", file=sys.stderr)
+        print_error(error)
         return REFUSED if isinstance(error, InputError) else error.exit_code
     return 0
 
