@@ -20,7 +20,7 @@ RL_ALARMS = (
         bound=0.2,
         rows=5,
         says="{value} of the verifications fail, so that these responses have no reward",
-        helps="run the verifier on rows of the dataset by itself: its error, or its time limit, is in the stage's log",
+        helps="read why (posttrain samples RUN --failed), and run the verifier on rows by itself (posttrain try)",
         reason="single failures are timeouts on strange code; a fifth of all, five steps in a row, is the verifier",
     ),
     Alarm(
@@ -106,5 +106,16 @@ RL_ALARMS = (
         "else hold the policy with the regularizer kl",
         reason="means over 20 steps: a tenth of all responses turned wrong while the reward rose "
         "(overoptimisation, Gao et al. 2023)",
+    ),
+    Alarm(
+        name="heldout_fell",
+        rule=Parting(up="reward_mean", down="heldout_pass_rate", window=3),
+        bound=0.1,
+        rows=2,
+        says="the reward rises while the pass rate on held-out prompts fell to {value}, from {best}",
+        helps="look at the samples with the highest reward; lower the weight of the parts that are not verified, train "
+        "on more prompts, or stop earlier: models before the fall are in the checkpoints",
+        reason="means over 3 measurements, of 256 responses each by default: 4 standard errors of their difference",
+        explained_by=("reward_gamed",),
     ),
 )

@@ -41,6 +41,12 @@ COMPONENT = Component(
     inputs={
         "model": Port(type=ArtifactType.MODEL, doc="The policy to train"),
         "dataset": Port(type=ArtifactType.DATASET, doc="Prompts with their verifiers", many=True),
+        "heldout": Port(
+            type=ArtifactType.DATASET,
+            doc="Prompts that are not trained on, whose pass rate is measured while training",
+            many=True,
+            optional=True,
+        ),
         "reference": Port(
             type=ArtifactType.MODEL, doc="Frozen policy to stay close to; the input model by default", optional=True
         ),
@@ -71,7 +77,8 @@ COMPONENT = Component(
         "length_mean": "tokens per response, mean of the last 10 steps",
         "signal_share": "share of groups with both outcomes, mean of the last 10 steps",
         "truncated_share": "share of responses cut at the token limit, mean of the last 10 steps",
-        "num_samples": "responses drawn in all",
+        "heldout_pass_rate": "share of right responses to held-out prompts, the last measurement; with input `heldout`",
+        "num_samples": "responses drawn in all, without those to held-out prompts",
         "num_failed": "failed verifications in all",
     },
     choices={"method": preset_names},
@@ -83,6 +90,7 @@ COMPONENT = Component(
             columns={
                 "reward_mean": "reward",
                 "pass_rate": "pass rate",
+                "heldout_pass_rate": "pass rate on held-out prompts",
                 "loss": "loss",
                 "entropy": "entropy, nats",
                 "start_kl_k3": "KL to the start, nats a token",
@@ -96,7 +104,7 @@ COMPONENT = Component(
         ),
     ),
     sources=sources,
-    verifies=lambda _: ("dataset",),
+    verifies=lambda _: ("dataset", "heldout"),
     advice=advice,
     asks=asks,
 )

@@ -33,6 +33,17 @@ class RecordConfig(Params):
     """Right responses kept for rehearsal: the latest ones, without repeats."""
 
 
+class HeldoutConfig(Params):
+    """How often, and on how many prompts of input `heldout`, the pass rate is measured while training."""
+
+    every: int = Field(default=10, ge=1)
+    """Steps between measurements; the first and the last step always have one."""
+    prompts: int = Field(default=64, ge=1)
+    """Prompts that are tried: the same ones each time, evenly spaced over the input."""
+    samples: int = Field(default=4, ge=1)
+    """Responses to each of them, at the step's temperature."""
+
+
 @with_overrides
 class RLParams(Params):
     """A method, how long and on how much to run it, and overrides of its slots."""
@@ -71,6 +82,8 @@ class RLParams(Params):
     """Steps between models kept in the checkpoints output, the last step included; 0 for none."""
     record: RecordConfig = RecordConfig()
     """Which responses the rollouts output keeps."""
+    heldout: HeldoutConfig = HeldoutConfig()
+    """The probe on input `heldout`; without that input there is none."""
 
     @field_validator("method")
     @classmethod

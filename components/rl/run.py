@@ -11,8 +11,9 @@ import torch
 
 from components.contract.artifacts import HISTORY_FILE, SAMPLES_FILE, write_json_lines, write_metrics_file
 from components.contract.backends import Backends
-from components.contract.context import StageContext
+from components.contract.context import Input, StageContext
 from components.contract.errors import InputError, NotFiniteError, StoppedByAlarm
+from components.contract.terminal import short_line
 from components.modeling.generation.choose import open_sampler
 from components.modeling.generation.sampler import Sampler
 from components.modeling.loading.load import load_policy
@@ -26,6 +27,7 @@ from components.rl.batch.batch import Prompt
 from components.rl.configs import CriticConfig
 from components.rl.slots import Slots
 from components.rl.step.critic import ValueModel
+from components.rl.step.heldout import heldout_probe
 from components.rl.step.learner import Learner, Passes
 from components.rl.step.ledger import TOTALS, VISITS, PassRates, read_pass_rates
 from components.rl.step.loop import NO_MODELS, Loop
@@ -40,6 +42,8 @@ if TYPE_CHECKING:
     from components.rl.params import RLParams
 
 TAIL_STEPS = 10
+UNVERIFIED_STEPS = 5
+"""A stage ends if no response of its first steps could be verified; as many as its alarm on failures waits for."""
 TAIL_METRICS = ("pass_rate", "reward_mean", "entropy", "length_mean", "signal_share", "truncated_share")
 
 
@@ -62,6 +66,8 @@ def run(ctx: StageContext[RLParams]) -> None:
             further=further.by_port,
         )
         shelf = ModelShelf(ctx.output("checkpoints")) if params.save_every else None
+        held = _prompts(ctx.inputs("heldout"), policy)
+        loop.heldout = heldout_probe(held, pool, params.heldout, seed=ctx.seed)
         loop.samples = samples = StepSamples(ctx.output("metrics") / SAMPLES_FILE, params.num_steps)
         _resume(ctx, loop)
         try:
@@ -92,12 +98,27 @@ def _train(ctx: StageContext[RLParams], loop: Loop, shelf: ModelShelf | None) ->
         metrics = loop.step()
         step = loop.state.step
         ctx.log(step, **metrics)
+        if step == min(UNVERIFIED_STEPS, params.num_steps):
+            _need_verified(ctx, loop)
         rate = (loop.state.num_samples - first) / (time.perf_counter() - started)
         ctx.progress(step, params.num_steps, samples_per_second=rate, **_headline([metrics]))
         if shelf is not None and (step % params.save_every == 0 or step == params.num_steps):
             shelf.keep(step, loop.learner.trainer)
         if params.checkpoint_every and step % params.checkpoint_every == 0 and step < params.num_steps:
             ctx.checkpoint(step, write)
+
+
+def _need_verified(ctx: StageContext[RLParams], loop: Loop) -> None:
+    """Raise InputError if no response of the steps so far could be verified: nothing can be learned."""
+    rows = ctx.history()
+    drawn, failed = (sum(row[name] for row in rows) for name in ("num_samples", "num_failed"))
+    if failed < drawn or not drawn:
+        return
+    reason = short_line(loop.samples.failure if loop.samples is not None else "", 300)
+    raise InputError(
+        f"rl: none of the first {drawn:.0f} responses could be verified: {reason or 'no reason given'}; "
+        "posttrain try runs a verifier on rows by itself"
+    )
 
 
 def build_loop(
@@ -168,9 +189,14 @@ def _ledger(ctx: StageContext[RLParams]) -> PassRates:
 
 def read_pool(ctx: StageContext[RLParams], policy: Policy) -> list[Prompt]:
     """Return the prompts of all datasets, each id once; raise InputError if there are none."""
-    items = {item.id: item for artifact in ctx.inputs("dataset") for item in read_items(artifact.path)}
-    if not items:
+    found = _prompts(ctx.inputs("dataset"), policy)
+    if not found:
         raise InputError("rl: the dataset holds no prompts; widen the filters of the stage that made it")
+    return found
+
+
+def _prompts(datasets: Sequence[Input], policy: Policy) -> list[Prompt]:
+    items = {item.id: item for artifact in datasets for item in read_items(artifact.path)}
     if policy.tokenizer is None:
         raise InputError("rl: the model has no tokenizer")
     tasks = scripts(policy.tokenizer, [item.task for item in items.values()], policy.ends)
@@ -204,6 +230,11 @@ def _headline(rows: list[dict[str, float]]) -> dict[str, float]:
     return {name: sum(found) / len(found) for name, found in values.items() if found}
 
 
+def _newest(rows: list[dict[str, float]], name: str) -> dict[str, float]:
+    """Return the last value of a metric that only some rows have; empty if none has."""
+    return next(({name: row[name]} for row in reversed(rows) if name in row), {})
+
+
 def _write_outputs(ctx: StageContext[RLParams], loop: Loop, shelf: ModelShelf | None) -> None:
     state, history = loop.state, ctx.history()
     loop.learner.trainer.save(ctx.output("model"))
@@ -211,10 +242,14 @@ def _write_outputs(ctx: StageContext[RLParams], loop: Loop, shelf: ModelShelf | 
     if shelf is not None:
         ctx.describe("checkpoints", steps=shelf.steps)
     ctx.describe("rollouts", num_rows=write_rows(ctx.output("rollouts"), state.record.rows()))
-    headline = _headline(history[-TAIL_STEPS:]) | {
-        "num_samples": float(state.num_samples),
-        "num_failed": float(sum(visit.num_failed for visit in state.ledger.visits(since_step=0))),
-    }
+    headline = (
+        _headline(history[-TAIL_STEPS:])
+        | _newest(history, "heldout_pass_rate")
+        | {
+            "num_samples": float(state.num_samples),
+            "num_failed": float(sum(visit.num_failed for visit in state.ledger.visits(since_step=0))),
+        }
+    )
     ctx.headline(**headline)
     metrics = ctx.output("metrics")
     write_metrics_file(metrics, headline)

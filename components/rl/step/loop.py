@@ -24,6 +24,7 @@ from components.rl.step.context import SlotContext
 from components.rl.step.critic import ValueModel
 from components.rl.step.diagnostics import divergence, sample_metrics
 from components.rl.step.experience import Experience, check_agreement, note_advantages
+from components.rl.step.heldout import HeldoutProbe
 from components.rl.step.learner import Learner
 from components.rl.step.phases import PhasePlan, begin_step
 from components.rl.step.policies import Policies
@@ -61,6 +62,8 @@ class Loop:
         self.policies, self.learner, self.critic = policies, learner, critic
         self.generator, self.state = generator, state
         self.sampler, self.ahead = sampler or NativeSampler(policies.trained), RolloutQueue()
+        self.heldout: HeldoutProbe | None = None
+        """What measures the pass rate on held-out prompts, if there are any."""
         self.samples: StepSamples | None = None
         """Where responses of each step are written for people to read, if anywhere."""
         self._places = {id(bound): place for phase in phases for place, bound in phase.slots.places()}
@@ -95,6 +98,8 @@ class Loop:
 
         scheduled = slots.schedule(phase.settings, context_of(slots.schedule))
         collector.settings = settings = of_kind(slots.schedule, scheduled, StepSettings)
+        if self.heldout is not None and (self.state.step == 0 or self._is_due(self.heldout.config.every)):
+            collector.metrics |= self.heldout.metrics(collector, self.state.step)
         batch = self._with_advantages(self._prepare(self._gather(collector), collector), collector)
         self.sampler.rest()
         seen = concatenate(collector.seen)

@@ -14,8 +14,9 @@ from torch import Tensor
 
 from components.contract.artifacts import canonical_json
 from components.contract.samples import shortened, spread
+from components.rl.batch.batch import FAILED
 from components.rl.step.experience import Experience
-from components.rl.step.record import row_of, worst_to_best
+from components.rl.step.record import OUTCOME_NAMES, row_of, worst_to_best
 from components.rl.step.reward_parts import concatenated
 
 MAX_STEPS = 64
@@ -34,11 +35,15 @@ class StepSamples:
         self._steps = set(spread(range(1, num_steps + 1), MAX_STEPS))
         self._latest: list[dict[str, Any]] = []
         """Samples of the latest step, if it is not one of those that have some."""
+        self.failure = ""
+        """Why the latest of the verifications that failed did."""
 
     def add(self, got: Experience, step: int) -> None:
         """Append samples of a step, if it is one of those that have some; `step` counts from 1."""
         parts = concatenated(got.collector.seen_parts)
         self._latest = [_row(got, index, step, parts) for index in worst_to_best(got.seen, SAMPLES_PER_STEP)]
+        failures = (row["detail"] for row in self._latest if row["outcome"] == OUTCOME_NAMES[FAILED])
+        self.failure = next(failures, self.failure)
         if step in self._steps:
             self.end()
 

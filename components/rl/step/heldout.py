@@ -1,0 +1,51 @@
+"""The held-out probe: the pass rate on prompts that are not trained on, measured on the policy of some steps.
+
+It draws from random streams of its own and enters neither the ledger nor the record, so that a stage trains the same
+with it and without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from components.contract.errors import InputError
+from components.contract.samples import spread
+from components.rl.batch.batch import FAILED, RIGHT, Prompt
+from components.rl.params import HeldoutConfig
+from components.rl.step.collector import Collector
+from components.tasks.seeds import derive_seed
+
+
+@dataclass(frozen=True)
+class HeldoutProbe:
+    """A fixed set of held-out prompts, and how often they are tried."""
+
+    prompts: Sequence[Prompt]
+    config: HeldoutConfig
+    seed: int
+
+    def metrics(self, collector: Collector, step: int) -> dict[str, float]:
+        """Return the pass rate of the policy at the beginning of `step`, from 0; empty if no verification succeeds."""
+        generator = torch.Generator().manual_seed(derive_seed(self.seed, "heldout", step))
+        batch = collector.draw(self.prompts, self.config.samples, generator=generator)
+        outcomes = batch.of_traces(collector.outcomes(batch))
+        verified = int((outcomes != FAILED).sum())
+        return {"heldout_pass_rate": int((outcomes == RIGHT).sum()) / verified} if verified else {}
+
+
+def heldout_probe(
+    held: Sequence[Prompt], trained: Sequence[Prompt], config: HeldoutConfig, *, seed: int
+) -> HeldoutProbe | None:
+    """Return the probe on evenly spaced prompts of `held`; None without any.
+
+    Raises InputError for prompts that are trained on: their pass rate would rise with a reward that is gamed.
+    """
+    if both := {prompt.item.id for prompt in held} & {prompt.item.id for prompt in trained}:
+        raise InputError(
+            f"rl: {len(both)} of the {len(held)} prompts of input `heldout` are in `dataset`, such as {min(both)}; "
+            "connect another part of the data"
+        )
+    return HeldoutProbe(spread(held, config.prompts), config, seed) if held else None
