@@ -43,10 +43,6 @@ class Ranks:
         """Return this rank's items: every `count`-th one."""
         return items[self.index :: self.count]
 
-    def pass_tokens(self, total: int, max_tokens: int) -> int:
-        """Return the token limit of a forward pass, lowered so that `total` tokens give every rank a share."""
-        return max_tokens if self.count == 1 else max(1, min(max_tokens, -(-total // self.count)))
-
     def together(self, shares: Sequence[Sequence[T]]) -> list[T]:
         """Return the items in their original order from the shares that `share` gave each rank."""
         total = sum(map(len, shares))
@@ -55,11 +51,12 @@ class Ranks:
     def rounds(self, items: Sequence[T]) -> Iterator[tuple[T, bool]]:
         """Yield this rank's items and whether they count; every rank has the same number of rounds.
 
-        A rank that runs out yields the first of all items, not counted: collectives need all ranks.
+        A rank that runs out yields the last of all items, not counted: collectives need all ranks. Callers put a
+        cheap one last.
         """
         for start in range(0, len(items), self.count):
             own = start + self.index
-            yield (items[own], True) if own < len(items) else (items[0], False)
+            yield (items[own], True) if own < len(items) else (items[-1], False)
 
 
 def current_ranks() -> Ranks:

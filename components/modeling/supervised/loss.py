@@ -15,6 +15,7 @@ from torch import Tensor
 
 from components.contract.errors import InputError
 from components.modeling.models.policy import Policy
+from components.modeling.packing.balance import rank_batches
 from components.modeling.packing.batching import micro_batches
 from components.modeling.packing.packed import Packed
 from components.modeling.supervised.examples import Example
@@ -47,7 +48,7 @@ def accumulate_gradients(trainer: Trainer, batch: Sequence[Example], *, max_toke
     """Add the gradient of the batch's loss to the parameters, in passes of at most `max_tokens` tokens."""
     lengths = [len(example.tokens) for example in batch]
     denominator = _denominator(batch)
-    parts = list(micro_batches(lengths, trainer.ranks.pass_tokens(sum(lengths), max_tokens)))
+    parts = rank_batches(lengths, max_tokens, trainer.ranks.count)
 
     def loss_of(chosen: list[int]) -> tuple[Tensor, list[float]]:
         part = [batch[index] for index in chosen]

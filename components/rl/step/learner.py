@@ -18,7 +18,7 @@ from components.rl.slots import Slots
 from components.rl.step.context import SlotContext
 from components.rl.step.diagnostics import PartTally, UpdateTally, tally_part
 from components.rl.step.returned import of_kind
-from components.rl.step.scoring import micro_rows, pass_cost, score_tokens
+from components.rl.step.scoring import micro_rows, score_tokens
 from components.rl.step.settings import StepSettings
 
 
@@ -108,7 +108,7 @@ class Learner:
         tally: UpdateTally,
     ) -> None:
         whole_groups = self.slots.objective_config.whole_groups
-        max_tokens = self.trainer.ranks.pass_tokens(pass_cost(batch), self.passes.micro_batch_tokens)
+        max_tokens, ranks = self.passes.micro_batch_tokens, self.trainer.ranks.count
 
         def loss_of(rows: Tensor) -> tuple[Tensor, PartTally]:
             part = batch.select(rows).to(self.policy.device)
@@ -117,7 +117,7 @@ class Learner:
             loss = torch.stack([(token_loss.loss * part.weights).sum() for token_loss in losses]).sum()
             return loss, tally_part(part, scores, losses, loss)
 
-        parts = list(micro_rows(batch, max_tokens, whole_groups=whole_groups))
+        parts = micro_rows(batch, max_tokens, whole_groups=whole_groups, ranks=ranks)
         for told in self.trainer.accumulate(parts, loss_of):
             tally.add_part(told)
 

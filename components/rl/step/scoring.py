@@ -15,6 +15,7 @@ from torch import Tensor
 
 from components.modeling.models.policy import Policy
 from components.modeling.packing import logprobs as chunking
+from components.modeling.packing.balance import rank_batches, rounds_cost
 from components.modeling.packing.batching import micro_batches
 from components.modeling.packing.logprobs import LogitsOf, TokenScores, at_temperature, token_entropy
 from components.modeling.packing.packed import Packed
@@ -68,7 +69,7 @@ def frozen(batch: Batch, score: Callable[[Batch], Tensor], *, max_tokens: int) -
     The parts are split among the ranks, with equally many passes each: every rank must call it with the same batch.
     """
     ranks, whole = current_ranks(), torch.empty(batch.num_tokens)
-    parts = list(micro_rows(batch, ranks.pass_tokens(pass_cost(batch), max_tokens)))
+    parts = micro_rows(batch, max_tokens, ranks=ranks.count)
     own = []
     with torch.no_grad():
         for rows, counts in ranks.rounds(parts):
@@ -120,18 +121,37 @@ def prompt_hidden(
     return found
 
 
-def micro_rows(batch: Batch, max_tokens: int, *, whole_groups: bool = False) -> Iterator[Tensor]:
-    """Split a batch into forward passes of at most `max_tokens`; yield the rows [S'] of each.
+def micro_rows(batch: Batch, max_tokens: int, *, whole_groups: bool = False, ranks: int = 1) -> list[Tensor]:
+    """Split a batch into forward passes of at most `max_tokens`; return the rows [S'] of each.
 
     Groups stay whole, so that their prompt is computed once. A group that is too large is split between trajectories,
-    or, with `whole_groups`, gets its own forward pass however large.
+    or, with `whole_groups`, gets its own forward pass however large. For several ranks groups are also split where
+    that evens out their passes by more than the prompts computed again cost.
     """
+    limits = [max_tokens]
+    if ranks > 1 and not whole_groups:
+        share = min(max_tokens, -(-pass_cost(batch) // ranks))
+        limits += [max(1, share // finer) for finer in (1, 2, 4)]
+    plans = [_plan_passes(*_cut(batch, limit, whole_groups), max_tokens, ranks) for limit in limits]
+    _, parts = min(plans, key=lambda plan: plan[0])
+    return [torch.tensor(rows) for rows in parts]
+
+
+def _plan_passes(pieces: list[list[int]], costs: list[int], max_tokens: int, ranks: int) -> tuple[int, list[list[int]]]:
+    """Return what the passes take, in tokens of the slowest rank, and the rows of each."""
+    parts = rank_batches(costs, max_tokens, ranks)
+    cost = rounds_cost([sum(costs[piece] for piece in part) for part in parts], ranks)
+    return cost, [[row for piece in part for row in pieces[piece]] for part in parts]
+
+
+def _cut(batch: Batch, limit: int, whole_groups: bool) -> tuple[list[list[int]], list[int]]:
+    """Return the rows and the token count of each piece: a group, or a part of one that has more than `limit`."""
     pieces: list[list[int]] = []
     costs: list[int] = []
     previous = -1
     contexts = batch.contexts
     for group, rows, cost in _trajectories(batch):
-        if group != previous or (costs[-1] + cost > max_tokens and not whole_groups):
+        if group != previous or (costs[-1] + cost > limit and not whole_groups):
             pieces.append([])
             costs.append(len(contexts[rows[0]]))
             previous = group
@@ -139,8 +159,7 @@ def micro_rows(batch: Batch, max_tokens: int, *, whole_groups: bool = False) -> 
             costs[-1] += len(contexts[rows[0]])
         pieces[-1] += rows
         costs[-1] += cost
-    for chosen in micro_batches(costs, max_tokens):
-        yield torch.tensor([row for piece in chosen for row in pieces[piece]])
+    return pieces, costs
 
 
 def _trajectories(batch: Batch) -> Iterator[tuple[int, list[int], int]]:

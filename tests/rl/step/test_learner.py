@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 from dataclasses import replace
 
 import pytest
@@ -12,6 +14,7 @@ from components.contract.operators import OperatorSpec
 from components.modeling.loading.load import new_policy
 from components.modeling.models.model_config import ModelConfig
 from components.modeling.models.policy import Policy
+from components.modeling.packing.balance import rounds_cost
 from components.modeling.training.optimizer import Optimizer, build_optimizer
 from components.modeling.training.plain import TorchTrainer
 from components.modeling.training.training_config import OptimizerConfig
@@ -183,6 +186,20 @@ def test_forward_passes_keep_groups_whole_where_they_fit_and_split_them_where_no
     for rows in split:
         cost = int(batch.lengths[rows].sum()) + 3 * len(set(batch.group[rows].tolist()))
         assert cost <= 8 or len(rows) == 1
+
+
+@pytest.mark.parametrize(("ranks", "groups"), [(4, 32), (8, 32), (16, 64), (32, 128), (64, 256)])
+def test_ranks_get_passes_of_near_equal_size(ranks: int, groups: int) -> None:
+    """Groups are split between ranks where whole ones would leave ranks waiting: 4 groups a rank give 85 % unsplit."""
+    rng = random.Random(ranks)
+    typical = [rng.lognormvariate(5, 0.7) for _ in range(groups)]
+    lengths = [[max(1, int(rng.lognormvariate(math.log(mean), 0.5))) for _ in range(8)] for mean in typical]
+    batch = batch_of([[0.0] * 8] * groups, lengths)
+    passes = micro_rows(batch, 16384, ranks=ranks)
+    assert sorted(row for rows in passes for row in rows.tolist()) == list(range(8 * groups))
+    costs = [int(batch.lengths[rows].sum()) + 3 * len(set(batch.group[rows].tolist())) for rows in passes]
+    assert max(costs) <= 16384
+    assert batch.num_tokens / (ranks * rounds_cost(costs, ranks)) > 0.93
 
 
 def test_frozen_log_probabilities_do_not_depend_on_the_pieces() -> None:
