@@ -75,10 +75,15 @@ def schema_problems(error: ValidationError, *, whole: str = "", most: int | None
     entries = error.errors(include_url=False, include_input=False)
     told = []
     for entry in entries[:most]:
-        place = ".".join(map(str, entry["loc"])) or whole
+        place = path_text(entry["loc"]) or whole
         told.append(": ".join(part for part in (place, entry["msg"].removeprefix("Value error, ")) if part))
     rest = len(entries) - len(told)
     return "; ".join([*told, f"and {rest} more"] if rest else told)
+
+
+def path_text(path: Iterable[str | int]) -> str:
+    """Return the path to a value as people write it: "messages[0].role"."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:

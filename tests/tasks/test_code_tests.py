@@ -106,7 +106,7 @@ def test_the_time_for_all_tests_is_bounded() -> None:
         ({"answer": "def f(x: return"}, "the reference fails its own tests"),
         ({"tests": [{"args": [1]}]}, "one of expected, stdout and rows"),
         ({"tests": [{"args": [1], "expected": 2}, {"stdin": "", "stdout": ""}]}, "of one kind"),
-        ({"tests": [{"argss": [1], "expected": 2}]}, "data.tests.0.argss"),
+        ({"tests": [{"argss": [1], "expected": 2}]}, "data.tests[0].argss"),
         ({"tests": "none"}, "data.tests"),
         ({"entry_point": ""}, "entry_point"),
         ({"entry_point": "f(1) or g"}, "entry_point"),
