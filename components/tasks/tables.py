@@ -150,9 +150,9 @@ def _text(row: Mapping[str, Any], column: str, role: str) -> str:
     if isinstance(value, int | float) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str):
-        raise InputError(f"column {column!r}: expected text, found {type(value).__name__}")
+        raise InputError(f"the {role} is no text, but {type(value).__name__} (column {column!r})")
     if not value.strip():
-        raise InputError(f"column {column!r} is empty")
+        raise InputError(f"the {role} is empty (column {column!r})")
     if not value.isascii():
         _check_unicode(value, column)
     return value

@@ -17,7 +17,7 @@ from pipelines.cli.stores import store_of
 from pipelines.language.problems import RecipeErrors
 from pipelines.plan.advice import advice
 from pipelines.plan.known import need_sound
-from pipelines.plan.local_files import need_files
+from pipelines.plan.local_files import missing_files, need_files
 from pipelines.plan.memory import Fit, memory_fits, stages_of_unknown_models
 from pipelines.recipe.recipe import Recipe, load_recipe
 from pipelines.recipe.sweep.summary import sweep_json, sweep_lines
@@ -47,7 +47,8 @@ def _validate(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
             print(visible(str(error if isinstance(error, RecipeErrors) else f"posttrain: {error}")), file=sys.stderr)
         return {"recipe": name, "valid": False, "problems": problems_json(error)}
     if not arguments.json:
-        print_text(f"{recipe.name}: valid, {_stages(len(recipe.stages))}{_left_out(recipe)}")
+        lacking = ", but its data is not on this machine" if any(missing_files(recipe)) else ""
+        print_text(f"{recipe.name}: valid, {_stages(len(recipe.stages))}{_left_out(recipe)}{lacking}")
         _print_notes(recipe)
     stages = [stage.name for stage in recipe.stages]
     return {"recipe": recipe.name, "valid": True, "problems": [], "stages": stages, "notes": advice(recipe)}

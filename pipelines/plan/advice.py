@@ -26,8 +26,8 @@ def advice(recipe: Recipe) -> list[str]:
             about.setdefault(line, []).append(stage.name)
     for name, line in needless_fallbacks(recipe):
         about.setdefault(line, []).append(name)
-    for stage, line in missing_files(recipe):
-        about.setdefault(line, []).append(stage.name)
+    for stage, mark, line in missing_files(recipe):
+        about.setdefault(f"{mark}: {line}; plan and run refuse this where the stages run", []).append(stage.name)
     for name, line in memory_warnings(recipe):
         about.setdefault(line, []).append(name)
     return [f"{_named(stages)}: {line}" for line, stages in about.items()]

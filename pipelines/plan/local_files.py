@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from components.contract.errors import InputError
-from pipelines.language.problems import Problem, RecipeErrors
+from pipelines.language.problems import Mark, Problem, RecipeErrors
 from pipelines.recipe.operators import configs_with_paths
 from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.stage import Stage
@@ -17,16 +17,17 @@ def local_files(stage: Stage) -> list[Path]:
     return [path for _, config in configs_with_paths(stage.config) for path in config.local_files()]
 
 
-def missing_files(recipe: Recipe) -> Iterator[tuple[Stage, str]]:
-    """Yield each stage that would not find a file on this machine, and its error."""
+def missing_files(recipe: Recipe) -> Iterator[tuple[Stage, Mark, str]]:
+    """Yield each stage that would not find a file on this machine, where the file is named, and the error."""
     for stage in recipe.stages:
-        try:
-            local_files(stage)
-        except InputError as error:
-            yield stage, str(error)
+        for path, config in configs_with_paths(stage.config):
+            try:
+                config.local_files()
+            except InputError as error:
+                yield stage, stage.operator_marks.get(path, stage.mark), str(error)
 
 
 def need_files(recipe: Recipe) -> None:
     """Raise RecipeErrors if a stage would not find a file on this machine, where all stages run."""
-    if missing := [Problem(stage.mark, f"stage {stage.name!r}: {text}") for stage, text in missing_files(recipe)]:
+    if missing := [Problem(mark, f"stage {stage.name!r}: {text}") for stage, mark, text in missing_files(recipe)]:
         raise RecipeErrors(missing)

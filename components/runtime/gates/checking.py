@@ -13,17 +13,17 @@ from great_expectations.core.expectation_validation_result import ExpectationSui
 from great_expectations.expectations.registry import get_expectation_impl
 
 from components.contract.artifacts import canonical_json
-from components.contract.errors import InputError, did_you_mean
+from components.contract.errors import InputError
 from components.contract.job import Expectation
 from components.runtime.gates.known import check_expectation
 from components.runtime.gates.page import write_page
 from components.runtime.gates.suites import GateCheck, default_suite
 from components.runtime.gates.table import BadRows, read_rows, to_table
+from components.runtime.gates.words import EXISTS, describe_failure
 
 SAMPLES = 5
 COLUMN_KEYS = ("column", "column_A", "column_B")
 RESULTS = "results.json"
-EXISTS = "expect_column_to_exist"
 
 
 def check_rows(port: str, folder: Path, kind: str, expectations: list[Expectation], report: Path) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def check_rows(port: str, folder: Path, kind: str, expectations: list[Expectatio
     results = {
         **head,
         "success": not failed,
-        "failures": [describe_failure(entry, table) for entry in failed],
+        "failures": [describe_failure(entry, table.columns) for entry in failed],
         "statistics": {
             "rows": len(table),
             "columns": len(table.columns),
@@ -60,27 +60,6 @@ def check_rows(port: str, folder: Path, kind: str, expectations: list[Expectatio
     _write(report, results)
     write_page(report, outcome, port=port, kind=kind)
     return results
-
-
-def describe_failure(entry: dict[str, Any], table: pd.DataFrame) -> str:
-    """Return a readable line: expectation, column, number of rows, and a few of their values and positions."""
-    kwargs = {name: value for name, value in entry["kwargs"].items() if name != "column"}
-    shown = [entry["kwargs"]["column"]] if "column" in entry["kwargs"] else []
-    shown += [f"{name}={_short(value)}" for name, value in sorted(kwargs.items())]
-    name = f"{entry['type']}({', '.join(shown)})"
-    result = entry["result"]
-    if entry["error"]:
-        return f"{name}: could not be evaluated: {entry['error']}"
-    if entry["type"] == EXISTS:
-        needed = f", needed by {entry['needed_by']}" if entry["needed_by"] else ""
-        return f"{name}: no such column{needed}{did_you_mean(entry['kwargs']['column'], table.columns)}"
-    if "unexpected_count" not in result:
-        return f"{name}: observed {_short(result.get('observed_value'))}"
-    count, total = result["unexpected_count"], result["element_count"]
-    samples = ", ".join(_short(value) for value in result["samples"])
-    where = ", ".join(str(row) for row in result["rows"])
-    more = ", ..." if count > len(result["rows"]) else ""
-    return f"{name}: {count} of {total} rows, such as {samples} (rows {where}{more})"
 
 
 def _asked(expectation: Expectation) -> GateCheck:
@@ -170,11 +149,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _short(value: Any, limit: int = 80) -> str:
-    text = canonical_json(value).decode()
-    return text if len(text) <= limit else f"{text[: limit - 3]}..."
 
 
 def _write(report: Path, results: dict[str, Any]) -> None:

@@ -133,6 +133,7 @@ stages:
     [
         ("{name: jsonl, path: good.jsonl, verifier: llm_judge}", "unknown verifier operator 'llm_judge'"),
         ("{name: jsonl, path: question.jsonl}", "question.jsonl:1: no column 'prompt'"),
+        ("{name: jsonl, path: empty.jsonl}", "empty.jsonl:17: the answer is empty (column 'answer')"),
         ("{name: jsonl, path: broken.jsonl}", "broken.jsonl:2: not a line of JSON"),
         ("{name: jsonl, path: good.jsonl, verifier: './check.py:check'}", "columns: {data: [tolerance]}"),
         ("{name: reasoning_gym, task: chain_sun}", "did you mean 'chain_sum'?"),
@@ -142,6 +143,7 @@ stages:
 )
 def test_sources_are_checked_before_the_run(source: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     rows("good.jsonl", {"prompt": "p", "answer": "a"})
+    rows("empty.jsonl", *[{"prompt": f"p{line}", "answer": "" if line == 17 else "a"} for line in range(1, 21)])
     rows("question.jsonl", {"question": "p", "answer": "a"})
     Path("broken.jsonl").write_text('{"prompt": "p", "answer": "a"}\n{"prompt"\n')
     Path("check.py").write_text("raise SystemExit\ndef check(response, tolerance):\n    return True\n")
@@ -149,6 +151,19 @@ def test_sources_are_checked_before_the_run(source: str, said: str, capsys: pyte
     code, _, err = run(capsys, "validate", "mine.yaml")
     assert code == 2
     assert err.startswith("mine.yaml:9:") and said in err
+
+
+def test_data_that_is_not_there_is_said_first_and_refused_where_it_would_run(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("mine.yaml").write_text(SOURCE.format(source="{name: jsonl, path: rows.jsonl}"))
+    code, out, _ = run(capsys, "validate", "mine.yaml")
+    assert code == 0  # it may be there where the stages run
+    head, note = out.splitlines()
+    assert head.endswith("valid, 1 stage, but its data is not on this machine")
+    assert note.startswith("note: a: mine.yaml:9:") and "rows.jsonl: no such file" in note
+    code, _, err = run(capsys, "plan", "mine.yaml")
+    assert code == 2 and err.startswith("mine.yaml:9:") and "rows.jsonl: no such file" in err
 
 
 def test_a_folder_that_is_no_model_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
