@@ -21,3 +21,8 @@ class Params(BaseModel):
     def local_files(self) -> list[Path]:
         """Return the local files that are read, so that the stage reruns when they change."""
         return []
+
+    def s3_addresses(self) -> list[str]:
+        """Return the s3:// addresses that are read, so that the stage reruns when what is there changes."""
+        named = getattr(self, "paths", ())  # of a source's config: the fields that name files
+        return [value for name in named if str(value := getattr(self, name)).startswith("s3://")]

@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from components.contract.errors import CorruptArtifact, InputError
+from components.contract.errors import CorruptArtifact, InputError, StoreUnavailable
 from components.contract.expressions import Expression
 from components.contract.job import FirstOf, InputRef, Job, StageRef, UriRef
 from components.runtime.closure.rows import union
@@ -20,6 +20,7 @@ from components.runtime.inputs.settle import settle
 from components.runtime.ledger.fingerprint import Fingerprint, fingerprint
 from components.runtime.ledger.operator_code import use_code
 from components.runtime.ledger.records import action_key, is_stored
+from components.runtime.store.s3_objects import objects_digest
 from pipelines.plan.history import History, differences
 from pipelines.plan.plan import Plan
 from pipelines.recipe.pools import Pool
@@ -93,6 +94,7 @@ class _Forecaster:
         self._history = History(store, plan.recipe.name)
         self._closures = Closures()
         self._outside = cache(partial(uri_digest, store, endpoints=plan.recipe.endpoints))
+        self._listed = cache(objects_digest)
         self._done: dict[str, StageForecast] = {}
 
     def all(self) -> list[StageForecast]:
@@ -112,6 +114,7 @@ class _Forecaster:
         digests, pending = self._digests(stage, choice.left)
         if job.settings:
             pending.append(f"parameters come from {_some(settled.waits_for)}, which will run")
+        unlisted: list[str] = []
         mark = fingerprint(
             stage.component,
             config,
@@ -120,7 +123,9 @@ class _Forecaster:
             job.resources,
             verifiers=self._verifiers(stage, choice.left, pending=bool(pending)),
             closures=self._closures,
+            objects=partial(self._objects, job.stage, unlisted),
         )
+        pending += unlisted
         action = None if pending else self._action(mark)
         if action and is_stored(self._store, dict(action)):
             reason = f"made by {action['stage']} of run {action['run_id']}"
@@ -135,6 +140,16 @@ class _Forecaster:
             inputs=choice.left,
             may_be_skipped=choice.may_be_skipped or self._is_open(job),
         )
+
+    def _objects(self, stage: str, unlisted: list[str], uri: str) -> str:
+        """Return the digest of objects; of those that cannot be listed from here, the last one, and note that."""
+        try:
+            return self._listed(uri)
+        except StoreUnavailable:
+            unlisted.append(f"{uri} cannot be listed from here")
+            last = self._history.last_action(stage)
+            known = last["parts"]["code"] if last else {}
+            return next((digest for name, digest in known.items() if name.startswith(f"{uri} (")), "")
 
     def _action(self, mark: Fingerprint) -> Mapping[str, Any] | None:
         """Return what a fingerprint made; a damaged record counts as none: the run sets it aside."""

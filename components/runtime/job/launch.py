@@ -41,7 +41,7 @@ from components.runtime.job.ranks import leading
 from components.runtime.job.scratch import scratch_folder
 from components.runtime.job.shortage import is_out_of_memory, means_shortage, what_to_turn
 from components.runtime.job.stage import RunningStage
-from components.runtime.ledger.fingerprint import Fingerprint, fingerprint
+from components.runtime.ledger.fingerprint import Fingerprint, fingerprint, reads_objects
 from components.runtime.ledger.operator_code import keep_code, use_code
 from components.runtime.ledger.records import action_key, can_be_used, expectations, stage_key
 from components.runtime.lineage.heal import read_or_heal
@@ -87,7 +87,7 @@ class Launch:
             skip = self.upstream.skip_reason()
             if skip:
                 return self.closing.skipped(skip)
-            if not here and self.upstream.imports():
+            if not here and (self.upstream.imports() or reads_objects(self.component, self.params)):
                 return None
             digests = self.upstream.resolve()
             mark = self._fingerprint(digests)

@@ -6,7 +6,8 @@ inputs, the seed, backends other than the defaults, and the code that does the w
 - the modules of `run` and of the parameters class, with everything they import, at any depth;
 - those of the chosen operators and of the operators that these use, a user's file by the digest in its name; those of
   the verifiers that the rows of the inputs name (of all verifiers, if the rows are not known);
-- the versions of installed packages that any of these modules lists in VERSIONED_PACKAGES.
+- the versions of installed packages that any of these modules lists in VERSIONED_PACKAGES;
+- files that operators read, by content, and objects of a bucket, by a listing with their ETags.
 
 Comments, docstrings and layout do not count, nor do the fields of the parameters class, whose values are covered
 themselves, nor the declaration: ports, advice, memory, headlines. The contract and the runtime are left out: they do
@@ -16,7 +17,7 @@ not compute results, and EPOCH is raised by hand for the rare change to them tha
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from components.contract.params import Params
 from components.contract.registry import operators
 from components.runtime.closure.source import file_digest
 from components.runtime.closure.walk import NOT_INSTALLED, Closures, Code
+from components.runtime.store.s3_objects import objects_digest
 
 EPOCH = 2
 """2: code is hashed by its syntax, operators by their configs, verifiers by what rows name."""
@@ -58,17 +60,19 @@ def fingerprint(
     *,
     verifiers: Iterable[str] | None = ALL_VERIFIERS,
     closures: Closures | None = None,
+    objects: Callable[[str], str] = objects_digest,
 ) -> Fingerprint:
     """Return the fingerprint of a component run on input digests per port; digests keep their order within a port.
 
     Of `resources`, only the backends that the component uses count. `verifiers` are those that the rows of the inputs
-    name; they count if the component verifies. Raises a one-line InputError with what to do if the source of code that
-    counts cannot be read: a change to it would go unnoticed.
+    name; they count if the component verifies. `objects` gives the digest of what an s3:// address refers to; the
+    default raises StoreUnavailable where that cannot be listed. Raises a one-line InputError with what to do if the
+    source of code that counts cannot be read: a change to it would go unnoticed.
     """
     chosen = resources.backend_parts(component.backends) if resources else {}
     called = component.verifies is not None and any(port in inputs for port in component.verifies(params))
     named = None if verifiers is ALL_VERIFIERS else sorted(set(verifiers))
-    work = _Work(closures or Closures(), component, params)
+    work = _Work(closures or Closures(), component, params, objects)
     if called:
         work.add_verifiers(named)
     parts = {
@@ -89,8 +93,8 @@ def fingerprint(
 class _Work:
     """Collects the code and operators that a component runs with its parameters."""
 
-    def __init__(self, closures: Closures, component: Component, params: Params) -> None:
-        self._closures = closures
+    def __init__(self, closures: Closures, component: Component, params: Params, objects: Callable[[str], str]) -> None:
+        self._closures, self._objects = closures, objects
         self.code = Code()
         self.operators: list[dict[str, Any]] = []
         owner = f"component {component.name!r}"
@@ -101,7 +105,7 @@ class _Work:
             if isinstance(source, Bound):
                 bounds.append(source)
             elif isinstance(source, Path):
-                self._add_data(source)
+                self._add_data(source.name, file_digest(source))
             else:
                 self._add_module(source, owner)
         for bound in with_used(bounds):
@@ -122,7 +126,9 @@ class _Work:
         if bound.file:  # its name has the digest of its content
             self.code.add(self._closures.of_file(bound.file.code))
         for path in bound.config.local_files():
-            self._add_data(path)
+            self._add_data(path.name, file_digest(path))
+        for uri in bound.config.s3_addresses():
+            self._add_data(uri, self._objects(uri))
         self.operators.append(
             {"slot": bound.slot.name, "name": bound.name, "config": bound.config.model_dump(mode="json")}
         )
@@ -130,6 +136,11 @@ class _Work:
     def _add_module(self, module: str, owner: str) -> None:
         self.code.add(self._closures.of(module, owner))
 
-    def _add_data(self, path: Path) -> None:
-        digest = file_digest(path)
-        self.code.files[f"{path.name} ({digest[:12]})"] = digest  # by content: equal names must not hide each other
+    def _add_data(self, name: str, digest: str) -> None:
+        self.code.files[f"{name} ({digest[:12]})"] = digest  # by content: equal names must not hide each other
+
+
+def reads_objects(component: Component, params: Params) -> bool:
+    """Return whether operators of a component read objects of a bucket, which a fingerprint lists."""
+    sources = component.sources(params) if component.sources else operators_of(params, component.name)
+    return any(bound.config.s3_addresses() for bound in with_used([one for one in sources if isinstance(one, Bound)]))

@@ -11,8 +11,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from components.contract.artifacts import CHUNK_BYTES
-from components.runtime.store.s3_calls import DamagedBody, S3Calls
+from components.contract.artifacts import CHUNK_BYTES, canonical_json
+from components.runtime.store.s3_calls import MISSING, DamagedBody, S3Calls, code_of
 from components.runtime.store.s3_listing import list_pages
 
 if TYPE_CHECKING:
@@ -31,10 +31,47 @@ _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\\]")
 
 def object_sizes(calls: S3Calls, prefix: str, *, first: bool = False) -> dict[str, int]:
     """Return key -> size in bytes of all objects whose keys start with `prefix`, or of only the first."""
-    pages = list_pages(calls, prefix, **({"MaxKeys": 1} if first else {}))
-    found: dict[str, int] = {}
-    for page in pages:
-        found |= {item["Key"]: item["Size"] for item in page.get("Contents", [])}
+    return {key: item["Size"] for key, item in _listed(calls, prefix, first=first).items()}
+
+
+def object_tags(calls: S3Calls, path: str) -> dict[str, str]:
+    """Return key -> size and ETag of the object `path` and of the objects below it as a folder; consoles' markers for
+    empty folders are left out. A path that ends in / is the folder alone."""
+    name = path.strip("/")
+    found = _listed(calls, f"{name}/" if name else "")
+    if name and not path.endswith("/"):
+        found |= {key: item for key, item in _listed(calls, name, first=True).items() if key == name}
+    return {key: f"{item['Size']} {item['ETag']}" for key, item in found.items() if not key.endswith("/")}
+
+
+def objects_digest(uri: str) -> str:
+    """Return the SHA-256 hex of names, sizes and ETags: of the object s3://bucket/key, or of all below s3://bucket/key/.
+
+    Raises StoreUnavailable if the bucket cannot be read.
+    """
+    bucket, _, path = uri.removeprefix("s3://").partition("/")
+    calls = S3Calls(bucket, uri, what="source")
+    tags = object_tags(calls, path) if path.endswith("/") else _tag(calls, path.lstrip("/"))
+    return hashlib.sha256(canonical_json(tags)).hexdigest()
+
+
+def _tag(calls: S3Calls, key: str) -> dict[str, str]:
+    """Return the tag of one object, which whoever may read it may ask for; nothing for a missing one."""
+    from botocore.exceptions import ClientError
+
+    try:
+        found = calls.run(lambda client: client.head_object(Bucket=calls.bucket, Key=key))
+    except ClientError as error:
+        if code_of(error) not in MISSING:
+            raise
+        return {}
+    return {key: f"{found['ContentLength']} {found['ETag']}"}
+
+
+def _listed(calls: S3Calls, prefix: str, *, first: bool = False) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for page in list_pages(calls, prefix, **({"MaxKeys": 1} if first else {})):
+        found |= {item["Key"]: item for item in page.get("Contents", [])}
         if first:
             break
     return found
