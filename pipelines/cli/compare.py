@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from components.contract.errors import InputError
+from components.contract.operator_files.names import without_digests
 from components.contract.terminal import visible_line
 from pipelines.cli.output import print_json, print_rich, print_table
 from pipelines.cli.stores import run_of, store_of
@@ -32,6 +33,7 @@ def compare(arguments: argparse.Namespace) -> int:
         return 0
     _print_settings(compared)
     _print_measured(compared)
+    _print_costs(compared)
     return 0
 
 
@@ -64,11 +66,13 @@ def _two_runs(store: Store, sides: Sequence[Side], compared: Compared, *, as_jso
     comparison = compare_runs(store, sides[0].run_id, sides[1].run_id)
     if as_json:
         measured = compared.to_json()
-        print_json(comparison.to_json() | {name: measured[name] for name in ("results", "differences", "problems")})
+        shown = ("results", "differences", "problems", "costs")
+        print_json(comparison.to_json() | {name: measured[name] for name in shown})
         return 0
     print_rich(comparison_tables(comparison))
     if comparison.params or comparison.metrics or comparison.stages:
         _print_measured(compared)
+    _print_costs(compared)
     return 0
 
 
@@ -76,7 +80,7 @@ def _print_settings(compared: Compared) -> None:
     from pipelines.report.settings import settings_table
 
     for part in settings_table(compared.titles, compared.settings):
-        rows = [[visible_line(str(cell)) for cell in row] for row in part.rows]
+        rows = [[without_digests(visible_line(str(cell))) for cell in row] for row in part.rows]
         print_table([visible_line(name) for name in part.head], rows, title="Parameters that differ")
         return
     print("No parameter differs.")
@@ -92,6 +96,16 @@ def _print_measured(compared: Compared) -> None:
         print_table(["model", "metric", "arm", "value", f"minus {visible_line(compared.titles[0])}", "p"], rows)
     for line in compared.problems:
         print(f"\n{visible_line(line)}")
+
+
+def _print_costs(compared: Compared) -> None:
+    """Print what each side cost, if that was recorded, and what it shares with other cells of its run."""
+    known = [(name, own, shared) for name, own, shared in compared.costs if own.in_words() or shared.in_words()]
+    if known:
+        rows = [[visible_line(name), own.in_words() or "-", shared.in_words() or "-"] for name, own, shared in known]
+        one = not any(shared.in_words() for _, _, shared in known)
+        print()
+        print_table(["", "cost", *([] if one else ["shared with other cells"])], [row[: 3 - one] for row in rows])
 
 
 def _texts(row: Row) -> list[str]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import InputError
 from components.contract.job import FirstOf, reference_text
 from components.contract.memory import GIB, MemoryKind
 from components.contract.terminal import visible
+from components.runtime.costs.amounts import Amount, total
+from components.runtime.costs.words import amount_text
 from pipelines.cli.output import print_json, print_table, print_text, problems_json, seconds_text
 from pipelines.cli.stores import store_of
 from pipelines.language.problems import RecipeErrors
@@ -103,6 +105,7 @@ def plan_json(planned: Plan, stages: Sequence[StageForecast]) -> dict[str, Any]:
         "left_out": [{"name": left.name, "reason": left.reason} for left in recipe.left_out],
         "gpu_hours": _total([stage.gpu_hours for stage in stages]),
         "without_basis": [stage.job.stage for stage in stages if stage.gpu_hours is None],
+        "cost": _cost(stages).to_json(),
         "memory": {name: _memory_json(fits) for name, fits in memory_fits(recipe).items()},
         "notes": advice(recipe),
     }
@@ -140,7 +143,7 @@ def _stage_json(stage: StageForecast) -> dict[str, Any]:
         "may_be_skipped": stage.may_be_skipped,
         "seconds": stage.seconds,
         "gpu_hours": stage.gpu_hours,
-        "price": stage.price,
+        "cost": stage.amount.to_json() if stage.amount else None,
     }
 
 
@@ -230,21 +233,26 @@ def _totals(stages: Sequence[StageForecast]) -> str:
     pools = Counter(stage.job.resources.pool for stage in stages if stage.outlook.value == "run")
     if pools:
         parts.append("on " + ", ".join(f"{pool} ({count})" for pool, count in sorted(pools.items())))
-    hours = [stage.gpu_hours for stage in stages]
-    on_gpu = [stage for stage in stages if stage.outlook.value == "run" and stage.pool.gpu_count]
-    if not on_gpu:
-        parts.append("no GPU-hours")
-    elif all(stage.gpu_hours is None for stage in on_gpu):
-        parts.append("GPU-hours: no basis, none of these stages has run before")
-    else:
-        missing = sum(hour is None for hour in hours)
-        parts.append(
-            f"about {_total(hours):.2f} GPU-hours" + (f" and {missing} stages without a basis" if missing else "")
-        )
-    prices = [stage.price for stage in stages]
-    if any(prices):
-        parts.append(f"about {_total(prices):.2f} in the prices of pools.yaml")
-    return "; ".join(parts)
+    return "; ".join([*parts, *_cost_words(stages)])
+
+
+def _cost(stages: Sequence[StageForecast]) -> Amount:
+    """Return what the stages take that have a basis for an estimate."""
+    return total(stage.amount for stage in stages if stage.amount is not None)
+
+
+def _cost_words(stages: Sequence[StageForecast]) -> Iterator[str]:
+    """Yield what the plan is estimated to cost, and what it saves."""
+    will_run = [stage for stage in stages if stage.outlook.value == "run"]
+    without = sum(stage.amount is None for stage in will_run)
+    if will_run and without == len(will_run):
+        yield "cost: no basis, none of these stages has run before"
+    elif will_run:
+        missing = f", and {without} stage{'' if without == 1 else 's'} without a basis" if without else ""
+        yield f"cost: about {amount_text(_cost(stages))}{missing}"
+    saved = total(stage.saved for stage in stages)
+    if saved.hours:
+        yield f"saved by the cache: {amount_text(saved)}"
 
 
 def _total(values: Sequence[float | None]) -> float:

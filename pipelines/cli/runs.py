@@ -41,8 +41,10 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         from components.runtime.ledger.ledger import load_run
         from components.runtime.ledger.shown import show_json
+        from pipelines.plan.costs import run_cost, with_cost
 
-        print_json(show_json(load_run(store, result.run_id)))
+        record = load_run(store, result.run_id)
+        print_json(with_cost(show_json(record), run_cost(store, record.entry, record.stages)))
     else:
         print_ending(store, result)
     return result.exit_code
@@ -123,10 +125,12 @@ def show(arguments: argparse.Namespace) -> int:
     """Show one run: its stages, their metrics and where their outputs are."""
     from components.runtime.ledger.ledger import load_run
     from components.runtime.ledger.shown import show_json
+    from pipelines.plan.costs import cost_cell, run_cost, with_cost
 
     store = store_of(arguments)
     record = load_run(store, run_of(store, arguments.run))
-    shown = show_json(record)
+    cost = run_cost(store, {"recipe": "", **record.entry, "run_id": record.run_id}, record.stages)
+    shown = with_cost(show_json(record), cost)
     made = {
         output["digest"]: f"{stage['name']}.{port}"
         for stage in shown["stages"]
@@ -146,12 +150,15 @@ def show(arguments: argparse.Namespace) -> int:
             stage["status"],
             {"hit": "cached", "miss": "ran"}.get(stage["cache"], "-"),
             seconds_text(stage["seconds"]),
+            cost_cell(cost.stages.get(stage["name"])),
             _metrics(in_order(str(stage["component"]), stage["metrics"])),
             "  ".join(f"{port} {output['digest'][:DIGEST_LENGTH]}" for port, output in stage["outputs"].items()),
         ]
         for stage in shown["stages"]
     ]
-    print_table(["stage", "component", "status", "cache", "took", "metrics", "outputs"], rows)
+    print_table(["stage", "component", "status", "cache", "took", "cost", "metrics", "outputs"], rows)
+    if words := cost.in_words():
+        print(f"\ncost: {words}")
     for stage in shown["stages"]:
         if stage["reason"]:
             print_text(f"\n{stage['name']} was skipped: {stage['reason']}")

@@ -14,6 +14,7 @@ from components.contract.expressions import Expression
 from components.contract.job import FirstOf, InputRef, Job, StageRef, UriRef
 from components.runtime.closure.rows import union
 from components.runtime.closure.walk import Closures
+from components.runtime.costs.amounts import Amount, Rate
 from components.runtime.inputs.choice import Choice, State, choose
 from components.runtime.inputs.inputs import uri_digest, uri_verifiers
 from components.runtime.inputs.settle import settle
@@ -28,8 +29,6 @@ from pipelines.recipe.stage import Stage
 
 if TYPE_CHECKING:
     from components.runtime.store import Store
-
-SECONDS_PER_HOUR = 3600.0
 
 
 class Outlook(StrEnum):
@@ -64,16 +63,23 @@ class StageForecast:
         """Return the stage's estimated GPU-hours, or None without a basis."""
         if self.outlook is not Outlook.RUN or not self.pool.gpu_count:
             return 0.0
-        return None if self.seconds is None else self.seconds / SECONDS_PER_HOUR * self.pool.gpu_count
+        return None if self.amount is None else self.amount.gpu_hours
 
     @property
-    def price(self) -> float | None:
-        """Return the stage's estimated cost in the currency of pools.yaml, or None without a basis."""
+    def amount(self) -> Amount | None:
+        """Return what the stage is estimated to take, or None without a basis."""
         if self.outlook is not Outlook.RUN:
-            return 0.0
-        if self.seconds is None or self.pool.price_per_hour is None:
-            return None
-        return self.seconds / SECONDS_PER_HOUR * self.pool.nodes * self.pool.price_per_hour
+            return Amount()
+        return None if self.seconds is None else self._rate.amount(self.seconds)
+
+    @property
+    def saved(self) -> Amount:
+        """Return what the work took that a cached stage reuses."""
+        return Amount() if self.action is None else self._rate.amount(float(self.action["seconds"]))
+
+    @property
+    def _rate(self) -> Rate:
+        return self.pool.rate(self.job.resources.pool)
 
 
 def forecast(plan: Plan, store: Store) -> tuple[StageForecast, ...]:

@@ -30,9 +30,11 @@ _DATA_FILE = re.compile(r"(.+) \([0-9a-f]{12}\)")
 class History:
     """The newest runs of one recipe in a store, read lazily."""
 
-    def __init__(self, store: Store, recipe: str) -> None:
+    def __init__(self, store: Store, recipe: str, *, before: str | None = None) -> None:
+        """With `before`, a run, only the runs that began before it: what was known when it was planned."""
         self._store = store
         self._recipe = recipe
+        self._before = before
 
     def last_action(self, stage: str) -> dict[str, Any] | None:
         """Return the action record behind the newest ended execution of a stage."""
@@ -57,7 +59,8 @@ class History:
         for name in self._store.keys(f"ledger/{self._recipe}-"):
             if match := key.fullmatch(name):
                 found.setdefault(match[1], []).append(match[2])
-        newest = in_order(self._store, list(found))[::-1]
+        order = in_order(self._store, list({**found, **({self._before: []} if self._before else {})}))
+        newest = (order[: order.index(self._before)] if self._before else order)[::-1]
         return {run_id: found[run_id] for run_id in newest[:MAX_RUNS]}
 
     @cached_property

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from components.contract.backends import Backends, given_backends
 from components.contract.errors import InputError
 from components.contract.job import Resources
+from components.runtime.costs.amounts import Rate
 from pipelines.language.document import read_document
 from pipelines.language.find import is_name
 from pipelines.language.nodes import Node
@@ -54,6 +55,7 @@ LabelValue = Annotated[str, Field(pattern=_LABEL_VALUE)]
 ObjectName = Annotated[str, AfterValidator(object_name)]
 Image = Annotated[str, AfterValidator(pinned_image)]
 Count = Annotated[int, Field(strict=True)]
+Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$")]
 
 
 class _Frozen(BaseModel):
@@ -110,11 +112,25 @@ class Pool(Backends, _Frozen):
     """Size of /dev/shm."""
     price_per_hour: Annotated[float, Field(ge=0)] | None = None
     """Price of one node for an hour; null where nobody knows it."""
+    price_per_gpu_hour: Annotated[float, Field(ge=0)] | None = None
+    """Price of one GPU with its share of the node for an hour, in place of price_per_hour."""
+    currency: Currency | None = None
+    """Currency of the price, such as EUR; amounts in several currencies are not added up."""
 
     @model_validator(mode="after")
     def _gpus_fit(self) -> Pool:
         if bool(self.gpus) != (self.gpu_type is not None):
             raise ValueError("a pool with 'gpus' names its 'gpu_type', and only such a pool does")
+        return self
+
+    @model_validator(mode="after")
+    def _price_fits(self) -> Pool:
+        if self.price_per_gpu_hour is not None and not self.gpus:
+            raise ValueError("a pool with 'price_per_gpu_hour' has 'gpus'")
+        if self.price_per_gpu_hour is not None and self.price_per_hour is not None:
+            raise ValueError("a pool has either 'price_per_hour', of a node, or 'price_per_gpu_hour'")
+        if self.currency is not None and self.price_per_hour is None and self.price_per_gpu_hour is None:
+            raise ValueError("a pool with a 'currency' has a price: price_per_hour or price_per_gpu_hour")
         return self
 
     @model_validator(mode="after")
@@ -151,6 +167,14 @@ class Pool(Backends, _Frozen):
     def gpu_count(self) -> int:
         """Return the GPUs of a job on all its nodes."""
         return self.gpus * self.nodes
+
+    def rate(self, name: str) -> Rate:
+        """Return what a job takes while it runs; `name` is the pool's."""
+        node = self.price_per_hour
+        if self.price_per_gpu_hour is not None:
+            node = self.price_per_gpu_hour * self.gpus
+        price = None if node is None else node * self.nodes
+        return Rate(name, self.cpus * self.nodes, self.gpu_count, price, self.currency or "")
 
 
 def pools_file(path: Path | None = None) -> Path:

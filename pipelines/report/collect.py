@@ -14,9 +14,18 @@ from components.contract.artifacts import ArtifactType
 from components.contract.component import Component
 from components.contract.errors import CorruptArtifact, InputError, PosttrainError
 from components.contract.registry import components
-from components.runtime.ledger.records import alarms_key, end_key, failure_key, run_key, stage_key
+from components.runtime.ledger.records import (
+    alarms_key,
+    approval_key,
+    asked_key,
+    end_key,
+    failure_key,
+    run_key,
+    stage_key,
+)
 from components.runtime.lineage.heal import read_or_copy
 from components.runtime.store import Store
+from pipelines.plan.costs import RunCost, run_cost
 from pipelines.recipe.matrix import slug
 
 SEED = "seed"
@@ -37,6 +46,8 @@ class Stage:
     after: list[str]
     entry: dict[str, Any] | None
     error: str | None = None
+    question: str | None = None
+    """What a person was asked who has not decided yet; the stage waits for that."""
     files: dict[str, Path] = field(default_factory=dict)
     alarms: list[dict[str, Any]] = field(default_factory=list)
     """Alarms that it raised, in their order."""
@@ -51,11 +62,12 @@ class Stage:
 
     @property
     def status(self) -> str:
-        """Return done, cached, skipped, failed, not run or unreadable."""
+        """Return done, cached, skipped, failed, waiting, not run or unreadable."""
         if self.entry is None and self.unreadable:
             return "unreadable"
         if self.entry is None:
-            return "failed" if self.error else "not run"
+            unended = "waiting" if self.question is not None else "not run"
+            return "failed" if self.error else unended
         if self.entry["status"] == "skipped":
             return "skipped"
         return "cached" if self.entry["cache"] == "hit" else "done"
@@ -117,6 +129,7 @@ class RunData:
     run: dict[str, Any]
     end: dict[str, Any] | None
     stages: list[Stage]
+    cost: RunCost = field(default_factory=RunCost)
 
     @property
     def ended(self) -> list[Stage]:
@@ -187,6 +200,7 @@ def collect(store: Store, run_id: str) -> RunData:
                 after=planned["after"],
                 entry=entry,
                 error=failure["error"] if failure else None,
+                question=None if entry else _open_question(store, run_id, planned, unreadable),
                 alarms=raised["alarms"],
                 files={port: path for port, path in files.items() if path},
                 unreadable=unreadable,
@@ -194,7 +208,17 @@ def collect(store: Store, run_id: str) -> RunData:
                 cells=cells,
             )
         )
-    return RunData(run, read_or_copy(store, end_key(run_id)), stages)
+    cost = run_cost(store, run, {stage.name: stage.entry for stage in stages})
+    return RunData(run, read_or_copy(store, end_key(run_id)), stages, cost)
+
+
+def _open_question(store: Store, run_id: str, planned: Mapping[str, Any], unreadable: list[str]) -> str | None:
+    """Return what a person was asked before a stage and has not answered; None if nobody is being waited for."""
+    if not planned.get("needs_approval"):
+        return None
+    asked = _readable(unreadable, "its question", store.get, asked_key(run_id, planned["name"]))
+    answer = _readable(unreadable, "its approval", store.get, approval_key(run_id, planned["name"]))
+    return str(asked["message"]) if asked and not answer else None
 
 
 def _wanted(component: str) -> set[str]:

@@ -18,6 +18,7 @@ from pipelines.report import work
 from pipelines.report.arms.design import Design
 from pipelines.report.collect import RunData, collect
 from pipelines.report.content import PageSection, duration
+from pipelines.report.costs import cost_section
 from pipelines.report.evaluations import result_tables
 from pipelines.report.sample_content import SampleBrowser
 from pipelines.report.samples import sample_section
@@ -62,6 +63,7 @@ def render_page(data: RunData) -> str:
         work.graph(data),
         *declared_sections(data, tables, design),
         sample_section(data, tables),
+        cost_section(data, design),
         work.lineage(data),
         work.reproduce(data),
     ]

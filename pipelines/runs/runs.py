@@ -124,6 +124,7 @@ def run_entry(plan: Plan, *, engine: str) -> dict[str, Any]:
                 "group": job.group,
                 "labels": job.labels,
                 "pool": job.resources.pool,
+                "rate": recipe.pools[job.resources.pool].rate(job.resources.pool).to_record(),
                 "needs_approval": job.approve is not None,
                 "params": job.params,
                 "seed": job.seed,

@@ -28,8 +28,10 @@ def print_ending(store: Store, result: RunResult) -> None:
 
     console = Console(highlight=False, soft_wrap=True)
     console.print()
+    cost = ""
     with suppress(PosttrainError):  # a damaged store: the rest is still printed, and the report's line gives the reason
         data = collect(store, result.run_id)
+        cost = data.cost.in_words()
         for found in result_tables(data):
             console.print(results_table(found))
         for stage in data.stages:
@@ -43,6 +45,8 @@ def print_ending(store: Store, result: RunResult) -> None:
     for name, error in result.failures.items():
         console.print(f"[bold red]{name} failed[/]: {escape(visible(error))}")
     console.print(f"run     {result.run_id}: {result.status}")
+    if cost:
+        console.print(f"cost    {escape(cost)}")
     console.print(f"report  {result.page or escape(visible(f'none: {result.report_problem}'))}")
     option = store_option(store)
     console.print(f"mlflow  posttrain ui{option}")
@@ -78,17 +82,17 @@ def next_steps(store: Store, result: RunResult) -> list[str]:
             for name, place in edits.items()
         ]
     if result.refused or Cause.REFUSED in causes.values():
-        return ["mend the recipe or its data; then the same command goes on from here"]
+        return ["fix the recipe or its data, then run the same command: finished stages are reused"]
     if again := [name for name, cause in causes.items() if cause == Cause.REPEATED]:
         return [
-            f"{' and '.join(again)} failed as before, from the same inputs: mend the recipe, its data or the code; "
-            "then the same command goes on from here"
+            f"{' and '.join(again)} failed as before, from the same inputs: fix the recipe, its data or the code, "
+            "then run the same command: finished stages are reused"
         ]
     if result.status == "waiting" and waiting:
         return [f"posttrain approve {result.run_id} {name}{store_option(store)}" for name in waiting]
     if Cause.RAISED in causes.values():
-        return ["the same command tries again from here"]
-    return ["the same command goes on from here"]
+        return ["run the same command to try again; finished work is kept"]
+    return ["run the same command to continue; finished work is kept"]
 
 
 def results_table(found: ResultTable) -> Table:

@@ -19,7 +19,7 @@ _TRAVELS = re.compile(
     r"(?P<file>[A-Za-z0-9_][\w.-]*\.py):(?P<function>[A-Za-z_]\w*)@(?P<digest>[0-9a-f]{64})", re.ASCII
 )
 _FILE = re.compile(r"[A-Za-z0-9_][\w.-]*\.py", re.ASCII)
-_LONG = re.compile(rf"(\.py:\w+@[0-9a-f]{{{SHOWN_DIGITS}}})[0-9a-f]{{{64 - SHOWN_DIGITS}}}")
+_LONG = re.compile(rf"\b([0-9a-f]{{{SHOWN_DIGITS}}})[0-9a-f]{{{64 - SHOWN_DIGITS}}}\b")
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def check_function_name(name: str) -> None:
 
 
 def without_digests(text: str) -> str:
-    """Return a text for people, in which operators from files have the first digits of their digest only."""
+    """Return a text for people, in which operators from files, and artifacts, have the first digits of their digest."""
     return _LONG.sub(r"\1", text)
 
 

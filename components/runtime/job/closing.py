@@ -21,6 +21,8 @@ from components.contract.errors import (
 )
 from components.contract.job import Job
 from components.runtime.closure.rows import HOLDS_ROWS, named_verifiers
+from components.runtime.costs.attempts import End, note_end
+from components.runtime.job.metering import Meter
 from components.runtime.job.progress import Progress
 from components.runtime.job.stage import RunningStage
 from components.runtime.ledger.fingerprint import Fingerprint
@@ -48,6 +50,8 @@ class Closing:
     def __init__(self, job: Job, store: Store, spool: Spool, progress: Progress) -> None:
         self.job, self.store, self.spool, self.progress = job, store, spool, progress
         self.started = time.time()
+        self.meter: Meter | None = None
+        """Of the attempt that this process makes, if it makes one."""
 
     def commit(
         self,
@@ -122,6 +126,7 @@ class Closing:
 
     def again(self, entry: dict[str, Any]) -> dict[str, Any]:
         """Publish the end of a job again: a kill may have come between the ledger entry and its event."""
+        self._end_attempt("succeeded")
         self.spool.stage_finished(entry)
         shown = {name: entry[name] for name in ("status", "cache", "metrics", "seconds")}
         shown |= {"reason": entry["error"]} if entry["status"] == "skipped" else {}
@@ -151,6 +156,10 @@ class Closing:
             "metrics": dict(metrics or {}),
             "time": time.time(),
         }
+        if died:
+            with suppress(PosttrainError):  # a store that is away takes no record of the failure either
+                note_end(self.store, self.job.run_id, self.job.stage, "killed")
+        self._end_attempt("killed" if died else "failed")
         self.store.put(failure_key(self.job.run_id, self.job.stage), record, overwrite=True)
         self.spool.stage_failed(self.job.stage, mark, message)
         self.progress.send("failed", error=message)
@@ -178,6 +187,7 @@ class Closing:
             self.job, status=status, cache=cache, started=self.started, ended=time.time(), inputs=inputs, **fields
         )
         key = stage_key(self.job.run_id, self.job.stage)
+        self._end_attempt("succeeded")  # before its event, which tells of the cost
         if not self.store.put(key, entry):
             held = self.store.get(key) or entry
             if held["outputs"] == entry["outputs"]:
@@ -185,6 +195,10 @@ class Closing:
             else:  # its artifacts are gone, and were made anew with other bytes
                 self.store.put(key, entry, overwrite=True)
         return self.again(entry)
+
+    def _end_attempt(self, end: End) -> None:
+        if self.meter is not None:
+            self.meter.end(end)
 
 
 def one_line(error: Exception) -> str:

@@ -35,9 +35,10 @@ from components.runtime.inputs.settle import settle_in_run
 from components.runtime.job.alarming import JobAlarms
 from components.runtime.job.closing import Closing, one_line
 from components.runtime.job.gating import Written, needs_data_gates, pass_data_gates, pass_metric_gates
+from components.runtime.job.metering import Meter
 from components.runtime.job.operator_failure import by_stage, failure_of, raised_by
 from components.runtime.job.progress import Progress, Sink
-from components.runtime.job.ranks import leading
+from components.runtime.job.ranks import leading, ranks_of
 from components.runtime.job.scratch import scratch_folder
 from components.runtime.job.shortage import is_out_of_memory, means_shortage, what_to_turn
 from components.runtime.job.stage import RunningStage
@@ -55,10 +56,17 @@ class Launch:
     """One job's pass through the eight steps."""
 
     def __init__(
-        self, job: Job, sink: Sink, *, store: Store | None = None, gates_here: bool = False, log: str = ""
+        self,
+        job: Job,
+        sink: Sink,
+        *,
+        store: Store | None = None,
+        gates_here: bool = False,
+        log: str = "",
+        own_process: bool = False,
     ) -> None:
-        """`log` says where the stage's output goes, if this process knows."""
-        self.log = log
+        """`log` says where the stage's output goes, if this process knows; `own_process`, that it is for this job."""
+        self.log, self.own_process = log, own_process
         self.store = store or open_store(job.store)
         settled = settle_in_run(job, self.store)
         self.job = job = settled.job
@@ -104,8 +112,15 @@ class Launch:
         """Take the job through all eight steps and return its ledger entry.
 
         Raises InputError, GateFailed or StageFailed; the failure is recorded, and a rerun continues from the last
-        partial checkpoint. Two runs that reach the same fingerprint at once share one execution.
+        partial checkpoint. Two runs that reach the same fingerprint at once share one execution. What the attempt
+        takes, waiting for the other one included, is recorded whatever becomes of it.
         """
+        processes = ranks_of(self.job, self.component)
+        meter = Meter(self.store, self.job, processes=processes, own_process=self.own_process)
+        with meter as self.closing.meter:
+            return self._run()
+
+    def _run(self) -> dict[str, Any]:
         entry = self.reuse()
         if entry:
             return entry

@@ -56,7 +56,7 @@ def execute(job: Job, sink: Sink, *, log: str = "") -> int:
         if place is not None and place.rank:
             return follow(job, place)
         with writing_below(top_of(job.store)), releasing(job, place):
-            Launch(job, sink, gates_here=GATE_LIBRARY in sys.modules, log=log).run()
+            Launch(job, sink, gates_here=GATE_LIBRARY in sys.modules, log=log, own_process=True).run()
     except OperatorFailed as error:
         traceback.print_exception(error.raised or error)
         print_error(error)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from components.runtime.store import Store
 
 ROOT = "ledger"
-UNREAD = ("jobs", "notices")
+UNREAD = ("jobs", "notices", "attempts")
 """Records of a run that say nothing of what it did."""
 READERS = 32
 """Concurrent requests to a bucket: each costs a round trip."""

@@ -58,6 +58,7 @@ class PlannedStage(_Frozen):
     group: str | None = None
     labels: dict[str, Any] = Field(default_factory=dict)
     pool: str = ""
+    rate: dict[str, Any] | None = None
     needs_approval: bool = False
 
 

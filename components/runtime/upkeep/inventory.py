@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from components.runtime.store.blobs import Blob
 
 Record = dict[str, Any]
-SKIPPED = ("/jobs/", "/failures/", "/notices/")
+SKIPPED = ("/jobs/", "/failures/", "/notices/", "/attempts/")
 """Records of the ledger that reach nothing."""
 OF_A_RUN = ("ledger", "spool", "delivered", "approvals")
 """First segments of keys whose second one is a run."""

@@ -14,7 +14,9 @@ from typing import Any
 
 from components.contract.errors import GateFailed, InputError, PosttrainError
 from components.contract.job import Job
+from components.runtime.costs.attempts import note_end
 from components.runtime.job.launch import Launch
+from components.runtime.job.metering import WAITED
 from components.runtime.job.process import REFUSED
 from components.runtime.store import Store
 from pipelines.engines.local.job_process import run_attempt
@@ -72,7 +74,8 @@ class Scheduler:
         self.stop = Event()
         self.ending = Ending()
         self._free = cores  # a job of a pool with more cores than this machine gets all of them
-        self._queued: set[str] = set()
+        self._queued: dict[str, float] = {}
+        """Stage -> when it was ready to run, by the monotonic clock."""
         self._asking: list[Job] = []
         self._told: set[str] = set()
         self._running: dict[Future[Ended], Job] = {}
@@ -128,7 +131,7 @@ class Scheduler:
             self._record_death(job, reason)  # the view gets the event too
             self.ending.failed[job.stage] = reason
             return True
-        self._queued.add(job.stage)
+        self._queued[job.stage] = time.monotonic()
         return False
 
     def _answered(self) -> list[Job]:
@@ -175,8 +178,12 @@ class Scheduler:
     def _attempts(self, job: Job) -> Ended:
         """Run a job with its retries; the pause doubles each time."""
         pause = job.retry.backoff_seconds
+        waited = {WAITED: f"{time.monotonic() - self._queued[job.stage]:.3f}"}
         for attempt in range(job.retry.retries + 1):
-            result = self._attempt(job, self.logs / f"{job.stage}.log", self.environment, self.view.event, self.stop)
+            log, environment = self.logs / f"{job.stage}.log", self.environment | (waited if attempt == 0 else {})
+            result = self._attempt(job, log, environment, self.view.event, self.stop)
+            if self.stop.is_set():
+                self._note_stop(job)
             if result.silent:
                 self._record_death(job, result.error or "its process died")
             if result.code == 0 or not result.retryable or attempt == job.retry.retries:
@@ -199,6 +206,10 @@ class Scheduler:
     def _record_death(self, job: Job, error: str) -> None:
         with suppress(PosttrainError):  # a full disk takes no record either; the ending reports it, and a rerun resumes
             Launch(job, self.view.event, store=self.store).record_death(error)
+
+    def _note_stop(self, job: Job) -> None:
+        with suppress(PosttrainError):
+            note_end(self.store, job.run_id, job.stage, "stopped")
 
     def _fail(self, job: Job, error: str, *, refused: bool) -> bool:
         self.ending.failed[job.stage] = error

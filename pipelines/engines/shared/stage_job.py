@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from components.contract.errors import InputError, PosttrainError
 from components.contract.job import Job
+from components.runtime.costs.attempts import note_end
 from components.runtime.job.launch import Launch
 from components.runtime.job.progress import Sink
 from components.runtime.ledger.records import failure_key, load_job, run_key
@@ -41,6 +42,7 @@ def record_death(store: Store, run_id: str, stage: str, message: str, sink: Sink
             launch = Launch(job, sink, store=store)
             if not launch.upstream.imports():
                 return launch.record_death(message)
+    note_end(store, run_id, stage, "killed")
     record = {"run_id": run_id, "stage": stage, "fingerprint": NO_FINGERPRINT, "error": message, "time": time.time()}
     store.put(failure_key(run_id, stage), record, overwrite=True)
     Spool(store, run_id).stage_failed(stage, None, message)

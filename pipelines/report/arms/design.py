@@ -38,9 +38,11 @@ class Design:
     axes: Mapping[str, Sequence[str]]
     """The axes that vary, with their values in order."""
     arms: Sequence[Arm]
+    sides: str = ""
+    """The axis along which runs, or cells, are put side by side; "" of the matrix of a single run."""
 
     @classmethod
-    def of(cls, cells: Iterable[Mapping[str, str]]) -> Design:
+    def of(cls, cells: Iterable[Mapping[str, str]], sides: str = "") -> Design:
         """Return the design of stages with these labels, in the order in which the labels appear."""
         known = [dict(cell) for cell in cells]
         values: dict[str, dict[str, None]] = {}
@@ -51,12 +53,22 @@ class Design:
         varied = [{axis: value for axis, value in cell.items() if axis in axes} for cell in known]
         distinct = list({tuple(sorted(cell.items())): cell for cell in varied if cell}.values())
         whole = [cell for cell in distinct if not any(cell.items() < other.items() for other in distinct)]
-        return cls(axes, [Arm(cell, place) for place, cell in enumerate(whole)])
+        return cls(axes, [Arm(cell, place) for place, cell in enumerate(whole)], sides)
 
     @classmethod
-    def of_stages(cls, stages: Iterable[Stage]) -> Design:
+    def of_stages(cls, stages: Iterable[Stage], sides: str = "") -> Design:
         """Return the design of stages."""
-        return cls.of(stage.arm for stage in stages)
+        return cls.of((stage.arm for stage in stages), sides)
+
+    @property
+    def compares_cells(self) -> bool:
+        """Return whether each side has several cells, each of which is compared with the same one of the first side."""
+        return self.sides in self.axes and len(self.axes) > 1
+
+    @property
+    def first_side(self) -> str:
+        """Return the side that the others are compared with."""
+        return self.axes[self.sides][0]
 
     @property
     def baseline(self) -> Arm:

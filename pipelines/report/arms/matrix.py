@@ -78,5 +78,5 @@ def step_of(item: Evaluation) -> str:
 def arm_results(table: ResultTable, run: Design) -> ArmResults | None:
     """Return the results of a matrix by arm; None where there are no arms, or nothing of theirs was measured."""
     measured = (item.arm for item in table.evaluations)
-    found = ArmResults(table, Design.of([*measured, *(stage.arm for stage in table.missing)]), run)
+    found = ArmResults(table, Design.of([*measured, *(stage.arm for stage in table.missing)], run.sides), run)
     return found if found.design.arms and found.own_steps else None

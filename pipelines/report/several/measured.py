@@ -11,6 +11,7 @@ from components.contract.display import Results
 from components.runtime.ledger.ledger import Ledger
 from components.runtime.lineage.graph.compare import settings
 from components.runtime.store import Store
+from pipelines.plan.costs import RunCost
 from pipelines.report.arms.design import title
 from pipelines.report.arms.differences import Difference, adjusted, difference
 from pipelines.report.arms.matrix import step_of
@@ -49,6 +50,8 @@ class Compared:
     rows: list[Row]
     problems: list[str]
     """Why sides cannot be compared."""
+    costs: list[tuple[str, RunCost, RunCost]]
+    """(title, what the side's own stages cost, what those cost that it shares with other cells of its run)."""
 
     @property
     def over(self) -> list[str]:
@@ -72,6 +75,11 @@ class Compared:
             "results": results,
             "differences": differences,
             "problems": self.problems,
+            "costs": [
+                {"side": name, "own": own.amount.to_json(), "shared": shared.amount.to_json()}
+                | {"saved": own.saved.to_json(), "attempts": own.attempts}
+                for name, own, shared in self.costs
+            ],
         }
 
 
@@ -87,7 +95,8 @@ def compare_sides(store: Store, sides: Sequence[Side]) -> Compared:
     rows = [row for table in tables for row in _rows(table, side_axis(sides), titles)]
     stages = [side.stages for side in sides]
     problems = _problems(titles, stages, rows) if rows or not tables else [SAME_WORK]
-    return Compared(titles, differing(stages, read), rows, problems)
+    costs = [(name, *side.costs) for name, side in zip(titles, sides, strict=True)]
+    return Compared(titles, differing(stages, read), rows, problems, costs)
 
 
 def _rows(table: ResultTable, axis: str, titles: Sequence[str]) -> Iterator[Row]:

@@ -12,6 +12,7 @@ from pipelines.report import work
 from pipelines.report.arms.design import Design
 from pipelines.report.collect import RunData
 from pipelines.report.content import Cell, Digests, Link, PageSection, Rows, Verbatim, duration
+from pipelines.report.costs import sides_section
 from pipelines.report.evaluations import result_tables
 from pipelines.report.page import draw_page, store_page
 from pipelines.report.sections import declared_sections, result_sections
@@ -28,7 +29,7 @@ def build_page(store: Store, sides: Sequence[Side]) -> Manifest:
 def render_sides(sides: Sequence[Side]) -> str:
     """Return the whole page as HTML."""
     data = combine(sides)
-    tables, design = result_tables(data), Design.of_stages(data.stages)
+    tables, design = result_tables(data), Design.of_stages(data.stages, side_axis(sides))
     titles = [side.title(sides) for side in sides]
     runs = list({side.run_id: side.data for side in sides}.values())
     recipes = dict.fromkeys(str(one.run["recipe"]) for one in runs)
@@ -39,6 +40,7 @@ def render_sides(sides: Sequence[Side]) -> str:
             "What differs", settings_table(titles, differing([side.stages for side in sides]), of=side_axis(sides))
         ),
         *declared_sections(data, tables, design, kinds=(Curves, Profiles)),
+        sides_section([(side.title(sides), *side.costs) for side in sides]),
         *(_lineage(one) for one in runs),
         PageSection("Reproduce", [Verbatim("\n".join(dict.fromkeys(str(one.run["command"]) for one in runs)))]),
     ]

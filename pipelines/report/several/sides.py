@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from components.contract.errors import InputError, did_you_mean
+from pipelines.plan.costs import RunCost
 from pipelines.report.arms.design import Design, title
 from pipelines.report.collect import RunData, Stage
 
@@ -32,6 +33,13 @@ class Side:
         """Return the stages of the cell and those that it shares with others."""
         found = [stage for stage in self.data.stages if _agrees(stage.labels, self.cell)]
         return [_in_cell(stage, self.cell) for stage in found]
+
+    @property
+    def costs(self) -> tuple[RunCost, RunCost]:
+        """Return what its own stages cost, and those that it shares with other cells of its run."""
+        names = {stage.name for stage in self.stages}
+        own = {stage.name for stage in self.data.stages if not self.cell or self.cell.keys() & stage.labels.keys()}
+        return self.data.cost.of(names & own), self.data.cost.of(names - own)
 
     def title(self, others: Iterable[Side]) -> str:
         """Return a name that is different from those of the others."""

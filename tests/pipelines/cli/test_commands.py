@@ -90,7 +90,7 @@ def test_a_failure_is_told_and_gone_on_with(posttrain: Command) -> None:
     done = posttrain("run", RECIPE, "--set", "fail=true")
     assert done.returncode == 1
     assert "told to fail" in done.stdout
-    assert done.stdout.splitlines()[-1] == "next    the same command tries again from here"
+    assert done.stdout.splitlines()[-1] == "next    run the same command to try again; finished work is kept"
     assert "Traceback" not in done.stdout + done.stderr
     shown = read(posttrain("show", "toy-run", "--json"))
     assert [stage["status"] for stage in shown["stages"]] == ["done", "failed", "blocked", "blocked"]
@@ -103,20 +103,22 @@ def test_going_on_is_promised_only_where_it_may_help(posttrain: Command) -> None
     def last(*changes: str) -> str:
         return posttrain("run", RECIPE, *(w for c in changes for w in ("--set", c))).stdout.splitlines()[-1]
 
-    assert last("fail=true", "factor=21") == "next    the same command tries again from here"
-    mend = "mend the recipe, its data or the code; then the same command goes on from here"
+    assert last("fail=true", "factor=21") == "next    run the same command to try again; finished work is kept"
+    mend = "fix the recipe, its data or the code, then run the same command: finished stages are reused"
     assert last("fail=true", "factor=21") == f"next    train failed as before, from the same inputs: {mend}"
-    assert last("fail=true", "factor=22") == "next    the same command tries again from here"
+    assert last("fail=true", "factor=22") == "next    run the same command to try again; finished work is kept"
     assert mend in last("fail=true", "factor=23", "stages.train.retries=1"), "it was tried twice"
     leaving = ("stages.base.with.leave=true", "stages.base.retries=1", "factor=24")
-    assert last(*leaving) == "next    the same command goes on from here", "its process may have been killed"
+    assert last(*leaving) == "next    run the same command to continue; finished work is kept", (
+        "its process may have been killed"
+    )
 
 
 def test_a_gate_that_does_not_hold(posttrain: Command) -> None:
     done = posttrain("run", RECIPE, "--set", "stages.train.gate=number > 1000", "--set", "factor=5")
     assert done.returncode == 1
     assert "number > 1000" in done.stdout
-    assert done.stdout.splitlines()[-1].startswith("next    mend the recipe or its data; then")
+    assert done.stdout.splitlines()[-1].startswith("next    fix the recipe or its data, then")
 
 
 def test_a_person_decides(posttrain: Command) -> None:

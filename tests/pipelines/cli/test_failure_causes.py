@@ -16,7 +16,7 @@ from components.runtime.store import Store, open_store
 from pipelines.runs.runs import RunResult
 from pipelines.runs.summary import next_steps
 
-MEND = "mend the recipe, its data or the code; then the same command goes on from here"
+MEND = "fix the recipe, its data or the code, then run the same command: finished stages are reused"
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def told(store: Store, *stages: str) -> list[str]:
 
 def test_the_same_error_from_the_same_inputs_is_no_chance(store: Store) -> None:
     assert fail(store, RuntimeError("x")) is Cause.RAISED
-    assert told(store, "train") == ["the same command tries again from here"]
+    assert told(store, "train") == ["run the same command to try again; finished work is kept"]
     assert fail(store, RuntimeError("x")) is Cause.REPEATED
     assert told(store, "train") == [f"train failed as before, from the same inputs: {MEND}"]
     assert fail(store, RuntimeError("y")) is Cause.RAISED, "another error"
@@ -55,22 +55,22 @@ def test_the_same_error_from_the_same_inputs_is_no_chance(store: Store) -> None:
 @pytest.mark.parametrize("error", [InputError("x"), GateFailed("x")])
 def test_a_refusal_is_told_as_one(store: Store, error: Exception) -> None:
     assert fail(store, error) is Cause.REFUSED
-    assert told(store, "train") == ["mend the recipe or its data; then the same command goes on from here"]
+    assert told(store, "train") == ["fix the recipe or its data, then run the same command: finished stages are reused"]
 
 
 @pytest.mark.parametrize("error", [MemoryError(), OSError(28, "No space left"), StoreUnavailable("x"), TimeoutError()])
 def test_what_came_from_outside_may_be_gone(store: Store, error: Exception) -> None:
     assert fail(store, error, error) is Cause.OUTSIDE
-    assert told(store, "train") == ["the same command goes on from here"]
+    assert told(store, "train") == ["run the same command to continue; finished work is kept"]
 
 
 def test_a_process_that_was_killed_goes_on(store: Store) -> None:
     assert fail(store, StageFailed("killed"), StageFailed("killed"), died=True) is Cause.OUTSIDE
-    assert told(store, "train") == ["the same command goes on from here"]
+    assert told(store, "train") == ["run the same command to continue; finished work is kept"]
 
 
 def test_failures_of_older_stores_say_no_cause(store: Store) -> None:
     record = {"run_id": "run-1", "stage": "train", "fingerprint": "a", "error": "RuntimeError: x", "time": 0.0}
     store.put(failure_key("run-1", "train"), record)
-    assert told(store, "train") == ["the same command goes on from here"]
+    assert told(store, "train") == ["run the same command to continue; finished work is kept"]
     assert fail(store, RuntimeError("x")) is Cause.REPEATED

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from components.contract.job import Job
+from components.runtime.costs.attempts import attempts_of
+from components.runtime.job.metering import WAITED, Meter
 from components.runtime.store import Store, open_store
 from pipelines.engines.local.scheduler import Ending, Scheduler
 from pipelines.engines.shared.approvals import record_decision
@@ -47,6 +49,28 @@ def run(folder: Path, store: Store, text: str, work: Callable[[Job], None]) -> t
     view = PlainView(list(jobs), shown)
     scheduler = Scheduler(jobs, store=store, view=view, logs=folder, environment={}, cores=4, attempt=attempt)
     return scheduler.run(), ran, shown.getvalue()
+
+
+def test_what_is_stopped_or_dies_unseen_is_noted_and_waiting_is_told(tmp_path: Path, store: Store) -> None:
+    told: dict[str, float] = {}
+    text = "stages:\n  first: {uses: curate}\n  second: {uses: curate, with: {rows: 2}, after: first}\n"
+    jobs = build_plan(load(tmp_path, text), store.uri, "r-1").jobs
+
+    def attempt(job: Job, log: Path, environment: dict[str, str], on_event: Any, stop: Event) -> Ended:
+        told[job.stage] = float(environment[WAITED])
+        meter = Meter(store, job, processes=1, own_process=False)
+        meter.__enter__()  # and its process ends without a word
+        if job.stage == "first":
+            meter.end("succeeded")
+            return Ended(0)
+        stop.set()
+        return Ended(130, "stopped")
+
+    view = PlainView(list(jobs), io.StringIO())
+    Scheduler(jobs, store=store, view=view, logs=tmp_path, environment={}, cores=1, attempt=attempt).run()
+    ends = {stage: [one.end for one in tries] for stage, tries in attempts_of(store, "r-1")[0].items()}
+    assert ends == {"first": ["succeeded"], "second": ["stopped"]}
+    assert told.keys() == ends.keys() and all(0 <= seconds < PATIENCE_SECONDS for seconds in told.values())
 
 
 def test_a_deadline_that_passes_while_other_work_goes_on_is_applied_in_the_same_run(

@@ -38,6 +38,35 @@ def test_another_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         load_pools()
 
 
+def test_prices_are_of_a_node_or_of_a_gpu(tmp_path: Path) -> None:
+    path = tmp_path / "pools.yaml"
+    gpu = "cpus: 8, memory_gib: 8, gpus: 4, gpu_type: l4, nodes: 2"
+    path.write_text(
+        f"""\
+node: {{{gpu}, price_per_hour: 10, currency: EUR}}
+gpu: {{{gpu}, price_per_gpu_hour: 2.5, currency: EUR}}
+free: {{{gpu}}}
+"""
+    )
+    pools = load_pools(path)
+    paid = {"cpus": 16, "gpus": 8, "price_per_hour": 20.0, "currency": "EUR"}
+    assert pools["node"].rate("node").to_record() == {"pool": "node", **paid}
+    assert pools["gpu"].rate("gpu").to_record() == {"pool": "gpu", **paid}
+    assert pools["free"].rate("free").to_record() == {"pool": "free", "cpus": 16, "gpus": 8}
+    path.write_text(
+        f"""\
+both: {{{gpu}, price_per_hour: 10, price_per_gpu_hour: 2}}
+none: {{cpus: 1, memory_gib: 1, price_per_gpu_hour: 2}}
+coin: {{cpus: 1, memory_gib: 1, currency: EUR}}
+word: {{cpus: 1, memory_gib: 1, price_per_hour: 1, currency: euros}}
+less: {{cpus: 1, memory_gib: 1, price_per_hour: -1}}
+"""
+    )
+    with pytest.raises(RecipeErrors) as refused:
+        load_pools(path)
+    assert [problem.mark.line for problem in refused.value.problems] == [1, 2, 3, 4, 5]
+
+
 def test_where_pools_run_that_do_not_say_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "pools.yaml"
     path.write_text("silent: {cpus: 2, memory_gib: 8}\nhere: {cpus: 2, memory_gib: 8, runs_on: worker}\n")

@@ -65,8 +65,10 @@ class Story:
         self.made: dict[str, tuple[str, str]] = {}
         self._drafts = tempfile.TemporaryDirectory()
 
-    def begin(self, *stages: str, summary: str = "A made-up run", **after: list[str]) -> None:
-        """Write run.json and its event; `after` is stage -> the stages that it waits for."""
+    def begin(
+        self, *stages: str, summary: str = "A made-up run", rate: dict[str, Any] | None = None, **after: list[str]
+    ) -> None:
+        """Write run.json and its event; `after` is stage -> the stages that it waits for, `rate` is of their pool."""
         entry = {
             "run_id": self.run_id,
             "recipe": self.recipe,
@@ -80,7 +82,10 @@ class Story:
             "started": self.clock,
             "command": f"posttrain run {self.recipe}",
             "code": CODE,
-            "stages": [{"name": name, "component": name, "after": after.get(name, [])} for name in stages],
+            "stages": [
+                {"name": name, "component": name, "after": after.get(name, []), **({"rate": rate} if rate else {})}
+                for name in stages
+            ],
         }
         self.store.put(f"ledger/{self.run_id}/run.json", entry)
         self.spool.run_started(entry)

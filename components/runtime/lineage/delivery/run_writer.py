@@ -17,6 +17,7 @@ from mlflow.tracking import MlflowClient
 from components.contract.artifacts import ArtifactType
 from components.runtime.ledger.records import action_key
 from components.runtime.lineage.delivery.children import FINGERPRINT, STAGE, Child, Children
+from components.runtime.lineage.delivery.costs import run_costs, saved_costs, stage_costs
 from components.runtime.lineage.delivery.mlflow_calls import find_or_make_experiment, log_batches, search_runs
 from components.runtime.lineage.delivery.mlflow_entities import (
     alarm_tags,
@@ -147,7 +148,8 @@ class RunWriter:
         if event.milliseconds < self._ended:
             return
         self._children.end_open(event.milliseconds)
-        self._log(self._parent, tags=named({"status": event.status, "seconds": event.seconds}))
+        costs = run_costs(self._store, self._first, event.milliseconds)
+        self._log(self._parent, metrics=costs, tags=named({"status": event.status, "seconds": event.seconds}))
         self._sum_up(event.status)
         self._client.set_terminated(self._parent, RUN_STATUS[event.status], event.milliseconds)
         self._ended = event.milliseconds
@@ -172,7 +174,8 @@ class RunWriter:
         child = self._child(event.stage, event.fingerprint, event.milliseconds)
         if child.status == "FINISHED":
             return
-        self._log(child.run_id, tags=named({"status": "failed", "last_error": event.error}))
+        costs = stage_costs(self._store, self._first, event.stage, event.milliseconds)
+        self._log(child.run_id, metrics=costs, tags=named({"status": "failed", "last_error": event.error}))
         self._children.end(child, "FAILED", event.milliseconds)
 
     @write.register
@@ -185,9 +188,9 @@ class RunWriter:
         write_samples(self._client, self._store, child.run_id, event)
         write_trials(self._client, self._store, child.run_id, event)
         model = self._subject(event, made) if event.cache != "hit" else None
-        self._log(
-            child.run_id, metrics=headline_metrics(event, model), tags=finish_tags(event) | {NOTE: stage_note(event)}
-        )
+        metrics = headline_metrics(event, model) + saved_costs(self._store, self._first, event)
+        metrics += stage_costs(self._store, self._first, event.stage, event.milliseconds)
+        self._log(child.run_id, metrics=metrics, tags=finish_tags(event) | {NOTE: stage_note(event)})
         if event.stage in self._last:
             self._log(self._parent, metrics=results(event))
         self._children.end(child, STAGE_STATUS[event.status], event.milliseconds)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from components.contract.errors import InputError
+from components.runtime.costs.attempts import Attempt
+from pipelines.plan.costs import RunCost, StageCost
+from pipelines.report.page import render_page
 from pipelines.report.several.page import render_sides
 from pipelines.report.several.sides import Side, arms_of, cell_of, combine
 from tests.pipelines.report.arms.test_arm_pages import HOSTILE, section
@@ -23,6 +28,16 @@ def run_of(folder: Path, run_id: str, *counts: int, axis: str = "", params: dict
         made = run.train([3.0, 2.0], labels, source="base", params=params)
         run.evaluate({"sums": [count, count]}, labels, source=made.name)
     return run
+
+
+def cost_of(seconds: dict[str, float]) -> RunCost:
+    """Return the cost of stages that took these seconds of one core."""
+    holds = {"pool": "cpu", "nodes": 1, "processes": 1, "gpus": 0, "cpus": 1, "cpu_seconds": 1.0}
+    fixed = {"run_id": "r", "attempt": "1", "started": datetime(2026, 1, 1, tzinfo=UTC), "end": "succeeded"}
+    tries = {
+        name: Attempt.model_validate({**fixed, **holds, "stage": name, "seconds": s}) for name, s in seconds.items()
+    }
+    return RunCost({name: StageCost(name, attempts=(attempt,)) for name, attempt in tries.items()})
 
 
 @pytest.mark.parametrize("text", ["rate=2", "2", "[rate=2]", "sft-rate-2", " rate = 2 "])
@@ -107,3 +122,36 @@ def test_matrices_of_two_runs_are_arms_by_run_and_value(tmp_path: Path) -> None:
     sides = [Side(run_of(tmp_path, name, 1, 2, axis="rate").data, {}) for name in ("one", "two")]
     skills = section(render_sides(sides), "Skills after each stage")
     assert "matrix over run and rate" in skills and '<span class="named">two, rate=2</span>' in skills
+
+
+def test_each_cell_of_a_matrix_is_compared_with_the_same_cell_of_the_first_run(tmp_path: Path) -> None:
+    runs = {"one": (1, 2), "two": (1, 2), "three": (2, 3)}  # the third lacks the first cell, and has one of its own
+    sides = [Side(run_of(tmp_path, name, *rates, axis="rate").data, {}) for name, rates in runs.items()]
+    better = next(stage for stage in sides[1].data.stages if stage.name == "evaluate-rate-2")
+    rows = (better.files["metrics"] / "passrates.jsonl").read_text()
+    changed = rows.replace('"num_right": 2', '"num_right": 4').replace('"num_wrong": 2', '"num_wrong": 0')
+    (better.files["metrics"] / "passrates.jsonl").write_text(changed)
+    skills = section(render_sides(sides), "Skills after each stage")
+    minus = skills[skills.index("<h3>Minus one, each cell minus the same cell</h3>") : skills.index("Along the recipe")]
+    told = re.findall(r'<span class="named">(.*?)</span><span class="amount">([+-]?[\d.]+)', minus)
+    assert told == [("two, rate=1", "+0.0"), ("two, rate=2", "+50.0"), ("three, rate=2", "+0.0")]
+
+
+def test_the_page_of_several_runs_says_what_each_of_them_cost(tmp_path: Path) -> None:
+    runs = [run_of(tmp_path, name, 1).data for name in ("one", "two")]
+    for hours, run in enumerate(runs, start=1):
+        run.cost = cost_of({"sft": 3600.0 * hours})
+    cost = section(render_sides([Side(run, {}) for run in runs]), "Cost")
+    assert re.findall(r"<tr><td>(.*?)</td><td class=number>(\d+)</td><td class=number>(.*?)</td>", cost) == [
+        ("one", "1", "1.00 h"),
+        ("two", "1", "2.00 h"),
+    ]
+
+
+def test_cells_of_one_run_cost_what_is_theirs_and_share_the_rest(tmp_path: Path) -> None:
+    data = run_of(tmp_path, "one", 1, 2, axis="rate").data
+    data.cost = cost_of({"base": 7200.0, "sft-rate-1": 3600.0, "sft-rate-2": 1800.0})
+    own, shared = cell_of(data, "rate=2").costs
+    assert (own.amount.hours, shared.amount.hours) == (0.5, 2.0)
+    page = section(render_page(data), "Cost")
+    assert "<h3>By arm</h3>" in page and "<td>shared by arms</td><td class=number>1</td><td class=number>2.00 h" in page
