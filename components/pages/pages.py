@@ -7,14 +7,17 @@ values: HTML is only in templates.
 from __future__ import annotations
 
 import html
+import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
 
 FOLDER = Path(__file__).parent
+SHA256 = re.compile(r"\b([0-9a-f]{12})([0-9a-f]{52})\b")
 DOCUMENT = FOLDER / "document.html"
 """The base template of pages: one file, styles included."""
 
@@ -24,11 +27,30 @@ def render(template: Path, **values: Any) -> str:
     return _environment(template.parent).get_template(template.name).render(values)
 
 
+def short_digests(text: Any, digits: int = 0) -> Markup:
+    """Return a text in which each SHA-256 shows its first digits; it is whole where one points at it or copies it.
+
+    With `digits`, the text itself is a digest, of any length, of which so many are shown.
+    """
+    from markupsafe import Markup
+
+    short = Markup('<code class="digest" title="{}{}">{}<span class="rest">{}</span></code>')
+    plain = str(text)
+    if digits:
+        head, rest = plain[:digits], plain[digits:]
+        return short.format(head, rest, head, rest)
+    parts = SHA256.split(plain)  # text, head, rest, text ...
+    found = [_escaped(parts[0])]
+    for head, rest, after in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
+        found += [short.format(head, rest, head, rest), _escaped(after)]
+    return Markup("").join(found)
+
+
 @cache
 def _environment(folder: Path) -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    return Environment(
+    environment = Environment(
         loader=FileSystemLoader([folder, FOLDER]),
         autoescape=True,
         undefined=StrictUndefined,
@@ -37,6 +59,8 @@ def _environment(folder: Path) -> Environment:
         keep_trailing_newline=True,
         finalize=_escaped,
     )
+    environment.filters["short_digests"] = short_digests
+    return environment
 
 
 def _escaped(value: Any) -> Any:

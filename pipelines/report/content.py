@@ -90,7 +90,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A paragraph: plain, a `lead`, or a `failure`."""
+    """A paragraph: plain, a `lead`, a `failure`, or what is `waiting` for a person."""
 
     kind: ClassVar = "paragraph"
     text: str

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from components.contract.artifacts import ArtifactType
 from components.runtime.alarms.words import since_text
 from pipelines.report.collect import RunData, Stage
-from pipelines.report.content import Cell, Digests, Drawing, PageSection, Paragraph, Rows, Strong, Verbatim, duration
+from pipelines.report.content import (
+    Cell,
+    Digests,
+    Drawing,
+    PageSection,
+    Paragraph,
+    Part,
+    Rows,
+    Strong,
+    Verbatim,
+    duration,
+)
 from pipelines.report.dag import draw_dag
 
 
@@ -13,12 +26,23 @@ def graph(data: RunData) -> PageSection:
     """Return the DAG with times and cache hits."""
     cached = sum(stage.status == "cached" for stage in data.stages)
     lead = f"{len(data.stages)} stages, {cached} of them from the cache."
-    return PageSection("The run", [Drawing(draw_dag(data.stages)), *_failures(data.stages)], lead)
+    parts = [Drawing(draw_dag(data.stages)), *_failures(data.stages), *_questions(data)]
+    return PageSection("The run", parts, lead)
 
 
 def _failures(stages: list[Stage]) -> list[Paragraph]:
     told = ((stage.name, text) for stage in stages for text in [stage.error, *stage.unreadable] if text)
     return [Paragraph(text, "failure", of=name) for name, text in told]
+
+
+def _questions(data: RunData) -> Iterator[Part]:
+    """Yield what stages wait for a person to decide, and how to."""
+    for stage in data.stages:
+        if stage.status == "waiting":
+            yield Paragraph(f"waits for approval: {stage.question}", "waiting", of=stage.name)
+            yield Verbatim(
+                f"posttrain approve {data.run['run_id']} {stage.name}    # or with --reject\n{data.run['command']}"
+            )
 
 
 def alarms(data: RunData) -> PageSection:

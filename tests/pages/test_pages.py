@@ -44,3 +44,19 @@ def test_a_page_extends_the_document_and_loads_nothing(tmp_path: Path) -> None:
 def test_a_value_that_is_missing_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(TemplateError, match="'value' is undefined"):
         render(template(tmp_path, "{{ value }}"))
+
+
+DIGEST = "0123456789abcdef" * 4
+
+
+def test_digests_are_short_to_read_and_whole_to_copy(tmp_path: Path) -> None:
+    shown = render(template(tmp_path, "{{ value | short_digests }}"), value=f"f.py:f@{DIGEST}, then {DIGEST[:63]}")
+    digest = f'<code class="digest" title="{DIGEST}">{DIGEST[:12]}<span class="rest">{DIGEST[12:]}</span></code>'
+    assert shown == f"f.py:f@{digest}, then {DIGEST[:63]}", "only a whole SHA-256 is one"
+
+
+def test_what_stands_beside_a_digest_is_text(tmp_path: Path) -> None:
+    page = render(template(tmp_path, "{{ value | short_digests }}"), value=f"{HOSTILE} {DIGEST} {HOSTILE}")
+    assert page.startswith(SHOWN) and page.endswith(SHOWN) and page.count("<code") == 1
+    cut = render(template(tmp_path, "{{ value | short_digests(12) }}"), value=HOSTILE)
+    assert "<script" not in cut and "alert(" in cut

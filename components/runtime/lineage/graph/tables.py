@@ -8,6 +8,7 @@ from rich.console import Group
 from rich.markup import escape
 from rich.table import Table
 
+from components.contract.operator_files.names import without_digests
 from components.runtime.lineage.graph.compare import Comparison
 
 
@@ -40,7 +41,7 @@ def _table(
 
 
 def _text(value: Any) -> str:
-    return "" if value is None else escape(str(value))
+    return "" if value is None else escape(without_digests(str(value)))
 
 
 def _number(measured: dict[str, Any] | None) -> str:

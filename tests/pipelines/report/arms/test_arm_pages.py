@@ -88,6 +88,17 @@ def test_an_arm_without_a_result_is_there_with_the_reason(tmp_path: Path) -> Non
     assert "Minus" not in skills, "one arm alone differs from nothing"
 
 
+def test_a_stage_that_waits_for_a_person_says_what_to_do(tmp_path: Path) -> None:
+    run = MadeRun(tmp_path)
+    run.train([3.0, 2.0])
+    run.add("publish", "evaluate", ended=False).question = f"Publish {HOSTILE}?"
+    run.add("later", "evaluate", ended=False)
+    graph = section(render_page(run.data), "The run")
+    assert [stage.status for stage in run.data.stages] == ["done", "waiting", "not run"]
+    assert 'class="stage waiting"' in graph and "posttrain approve made-1 publish    # or with --reject" in graph
+    assert "waits for approval: Publish" in graph and "<script" not in graph
+
+
 def test_evaluations_outside_of_the_matrix_belong_to_the_arm_whose_model_they_measure(tmp_path: Path) -> None:
     run = MadeRun(tmp_path)
     for place, method in enumerate(("grpo", "dapo")):
