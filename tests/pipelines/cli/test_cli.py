@@ -240,5 +240,6 @@ def test_the_surface_is_frozen() -> None:
         "operators": ["--help", "--json"],
         "stage": ["--help"],
         "ui": ["--help", "--port", "--store"],
+        "docs": ["--build", "--help", "--port"],
         "airflow": ["--help"],
     }

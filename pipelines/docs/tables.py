@@ -10,13 +10,13 @@ from pathlib import Path
 from components.contract.component import Component
 from components.contract.registry import components
 from components.rl.presets import FOLDER as METHODS
-from pipelines.cli.catalog import describe_fields
+from pipelines.docs.fields import describe_fields
 from pipelines.engines.engine import Capabilities
 from pipelines.engines.registry import OWN, find_engine
 from pipelines.language.whole_file import write_whole
 from pipelines.methods.tables import coordinate_table, index_table, result_table, shipped, shipped_systems
 
-PIPELINES = Path(__file__).parent
+PIPELINES = Path(__file__).parents[1]
 COMPONENTS = PIPELINES.parent / "components"
 
 
@@ -64,7 +64,7 @@ def readmes() -> dict[Path, dict[str, str]]:
         path = COMPONENTS / name / "README.md"
         if path.is_file():
             found[path] = {"parameters": parameter_table(components().get(name))}
-    found[PIPELINES / "README.md"] = {"engines": engine_table()}
+    found[PIPELINES / "engines" / "README.md"] = {"engines": engine_table()}
     presets = shipped()
     found[METHODS / "README.md"] = {
         "index": index_table(presets, shipped_systems()),
@@ -78,11 +78,7 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def main() -> None:
+def renew_all() -> None:
     """Renew the blocks of all READMEs."""
     for path, blocks in readmes().items():
         write_whole(path, renewed(path.read_text(encoding="utf-8"), blocks))
-
-
-if __name__ == "__main__":
-    main()
