@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.support.command_line import Project
 
 REWARD = """\
@@ -15,6 +17,15 @@ def reward(completions, answer, **columns):
     return scores
 """
 SMALL = ("--set", "rl_steps=2", "--set", "stages.tiny-model.with.steps=20")
+
+
+@pytest.mark.slow
+def test_as_it_comes_a_newcomer_sees_two_learning_rates_apart(tmp_path: Path) -> None:
+    project = Project(tmp_path, str(tmp_path / "store"))
+    project.json("new", "mine", "--from", "own-data")
+    stages = {stage["name"]: stage["metrics"] for stage in project.run(recipe="mine/recipe.yaml")["stages"]}
+    before, low, high = (stages[name]["pass_at_1"] for name in ("before", "after-lr-low", "after-lr-high"))
+    assert 0.2 < before < 0.8 and high > low + 0.1 and high > before + 0.2, (before, low, high)
 
 
 def test_from_nothing_to_two_learning_rates(tmp_path: Path) -> None:
