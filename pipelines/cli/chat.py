@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from components.contract.errors import InputError
 from components.contract.terminal import visible
-from pipelines.cli.models import model_of
 from pipelines.cli.stopping import terminate_like_interrupt
 from pipelines.cli.stores import store_of
+from pipelines.models.find import model_of
 
 if TYPE_CHECKING:
     from components.modeling.models.policy import Policy

@@ -10,7 +10,8 @@ from components.contract.errors import InputError
 from components.contract.operator_files.names import without_digests
 from components.contract.terminal import visible_line
 from pipelines.cli.output import print_json, print_rich, print_table
-from pipelines.cli.stores import run_of, store_of
+from pipelines.cli.stores import store_of
+from pipelines.runs.find import find_run
 
 if TYPE_CHECKING:
     from components.runtime.store import Store
@@ -54,7 +55,7 @@ def _side(store: Store, text: str) -> Side:
     from pipelines.report.several.sides import Side, cell_of
 
     run, colon, cell = text.partition(":")
-    data = collect(store, run_of(store, run))
+    data = collect(store, find_run(store, run))
     return cell_of(data, cell) if colon else Side(data, {})
 
 

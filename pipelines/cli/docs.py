@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from components.contract.errors import InputError
+from components.contract.terminal import visible_line
 from pipelines.cli.stopping import terminate_like_interrupt
 from pipelines.docs.site import build_into, cached
-from pipelines.language.problems import printable
 
 HOST = "127.0.0.1"
 
@@ -23,7 +23,7 @@ def docs(arguments: argparse.Namespace) -> int:
     if arguments.build:
         folder = Path(arguments.build)
         build_into(folder)
-        print(printable(str(folder / "index.html")))
+        print(visible_line(str(folder / "index.html")))
         return 0
     cache = Path(os.environ.get("POSTTRAIN_CACHE") or Path.home() / ".cache" / "posttrain") / "docs"
     site = cached(cache)

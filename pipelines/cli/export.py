@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from pipelines.cli.models import model_of
 from pipelines.cli.output import print_json, print_text
 from pipelines.cli.stores import store_of
 from pipelines.cli.upkeep import size_text
+from pipelines.models.find import model_of
 
 
 def export(arguments: argparse.Namespace) -> int:

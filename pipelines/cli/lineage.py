@@ -7,7 +7,8 @@ from dataclasses import asdict
 
 from pipelines.cli.damage import damage_lines
 from pipelines.cli.output import print_json, print_rich, print_text
-from pipelines.cli.stores import run_of, store_of
+from pipelines.cli.stores import store_of
+from pipelines.runs.find import whole_reference
 
 SYNC = "sync"
 
@@ -17,12 +18,9 @@ def lineage(arguments: argparse.Namespace) -> int:
     if arguments.reference == SYNC:
         return _sync(arguments)
     from components.runtime.lineage.graph.graph import ancestors, descendants
-    from components.runtime.lineage.graph.references import without_scheme
 
-    store, reference = store_of(arguments), without_scheme(arguments.reference)
-    run, mark, output = reference.partition(":")
-    if mark:  # every command accepts "latest" and a recipe's name as a run
-        reference = f"{run_of(store, run)}:{output}"
+    store = store_of(arguments)
+    reference = whole_reference(store, arguments.reference)
     walk = descendants if arguments.descendants else ancestors
     graph = walk(store, reference)
     stored = [node for node in graph.of_kind("artifact") if node["stored"]]

@@ -10,23 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import InputError
 from components.contract.job import FirstOf, reference_text
-from components.contract.memory import GIB, MemoryKind
+from components.contract.memory import MemoryKind
 from components.contract.terminal import visible
-from components.runtime.costs.amounts import Amount, total
+from components.runtime.costs.amounts import total
 from components.runtime.costs.words import amount_text
 from pipelines.cli.output import print_json, print_table, print_text, problems_json, seconds_text
 from pipelines.cli.stores import store_of
 from pipelines.language.problems import RecipeErrors
 from pipelines.plan.advice import advice
 from pipelines.plan.known import need_sound
-from pipelines.plan.local_files import missing_files, need_files
+from pipelines.plan.local_files import missing_files
 from pipelines.plan.memory import Fit, memory_fits, stages_of_unknown_models
+from pipelines.plan.shown import cost_of, plan_json
 from pipelines.recipe.recipe import Recipe, load_recipe
-from pipelines.recipe.sweep.summary import sweep_json, sweep_lines
+from pipelines.recipe.sweep.summary import sweep_lines
 
 if TYPE_CHECKING:
-    from components.runtime.store import Store
-    from pipelines.engines.engine import Engine
     from pipelines.plan.forecast import StageForecast
     from pipelines.plan.plan import Plan
     from pipelines.recipe.stage import Stage
@@ -58,16 +57,10 @@ def _validate(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
 
 def plan(arguments: argparse.Namespace) -> int:
     """Show what a run would do now, without running or writing anything."""
-    from pipelines.plan.forecast import forecast
-    from pipelines.plan.plan import build_plan
+    from pipelines.engines.start import plan_run
 
     recipe = load_recipe(arguments.recipe, arguments.overrides, seed=arguments.seed)
-    need_files(recipe)
-    need_sound(recipe)
-    store = store_of(arguments)
-    planned = build_plan(recipe, store.uri, "plan")
-    engine = _checked_engine(arguments.engine, planned, store)
-    stages = forecast(planned, store)
+    planned, stages, engine = plan_run(recipe, store_of(arguments), engine=arguments.engine)
     if arguments.json:
         print_json(plan_json(planned, stages) | ({"engine": engine.name} if engine else {}))
     else:
@@ -75,76 +68,6 @@ def plan(arguments: argparse.Namespace) -> int:
         if engine:
             print(f"engine {engine.name}: {engine.summary} ({', '.join(engine.capabilities.names())})")
     return 0
-
-
-def _checked_engine(name: str | None, planned: Plan, store: Store) -> Engine | None:
-    """Return the named engine, if any; raise InputError for what the plan needs and it cannot do."""
-    if name is None:
-        return None
-    from pipelines.engines.engine import RunOptions
-    from pipelines.engines.refusals import refuse
-    from pipelines.engines.registry import find_engine
-
-    engine = find_engine(name)
-    refuse(engine, planned, store, RunOptions())
-    return engine
-
-
-def plan_json(planned: Plan, stages: Sequence[StageForecast]) -> dict[str, Any]:
-    """Return a plan as JSON for scripts."""
-    recipe = planned.recipe
-    return {
-        "recipe": recipe.name,
-        "summary": recipe.summary,
-        "seed": recipe.seed,
-        "params": recipe.params,
-        "plan_digest": planned.digest,
-        "store": planned.store,
-        "sweep": sweep_json(recipe.sweep) if recipe.sweep else None,
-        "stages": [_stage_json(stage) for stage in stages],
-        "left_out": [{"name": left.name, "reason": left.reason} for left in recipe.left_out],
-        "gpu_hours": _total([stage.gpu_hours for stage in stages]),
-        "without_basis": [stage.job.stage for stage in stages if stage.gpu_hours is None],
-        "cost": _cost(stages).to_json(),
-        "memory": {name: _memory_json(fits) for name, fits in memory_fits(recipe).items()},
-        "notes": advice(recipe),
-    }
-
-
-def _memory_json(fits: Sequence[Fit]) -> list[dict[str, Any]]:
-    return [
-        {
-            "where": fit.where,
-            "need_gib": round(fit.need_gib, 3),
-            "limit_gib": fit.limit_gib,
-            "parts": {name: round(size / GIB, 4) for name, size in fit.estimate.parts(fit.where).items()},
-        }
-        for fit in fits
-    ]
-
-
-def _stage_json(stage: StageForecast) -> dict[str, Any]:
-    job = stage.job
-    return {
-        "name": job.stage,
-        "component": job.component,
-        "pool": job.resources.pool,
-        "cached": stage.outlook.value == "cached",
-        "outlook": stage.outlook.value,
-        "reason": stage.reason,
-        "fingerprint": stage.fingerprint,
-        "after": job.after,
-        "labels": job.labels,
-        "group": job.group,
-        "seed": job.seed,
-        "when": job.when,
-        "needs_approval": job.approve is not None,
-        "inputs": {port: [reference_text(ref) for ref in refs] for port, refs in stage.inputs.items()},
-        "may_be_skipped": stage.may_be_skipped,
-        "seconds": stage.seconds,
-        "gpu_hours": stage.gpu_hours,
-        "cost": stage.amount.to_json() if stage.amount else None,
-    }
 
 
 def _print_plan(planned: Plan, stages: Sequence[StageForecast]) -> None:
@@ -236,11 +159,6 @@ def _totals(stages: Sequence[StageForecast]) -> str:
     return "; ".join([*parts, *_cost_words(stages)])
 
 
-def _cost(stages: Sequence[StageForecast]) -> Amount:
-    """Return what the stages take that have a basis for an estimate."""
-    return total(stage.amount for stage in stages if stage.amount is not None)
-
-
 def _cost_words(stages: Sequence[StageForecast]) -> Iterator[str]:
     """Yield what the plan is estimated to cost, and what it saves."""
     will_run = [stage for stage in stages if stage.outlook.value == "run"]
@@ -249,14 +167,10 @@ def _cost_words(stages: Sequence[StageForecast]) -> Iterator[str]:
         yield "cost: no basis, none of these stages has run before"
     elif will_run:
         missing = f", and {without} stage{'' if without == 1 else 's'} without a basis" if without else ""
-        yield f"cost: about {amount_text(_cost(stages))}{missing}"
+        yield f"cost: about {amount_text(cost_of(stages))}{missing}"
     saved = total(stage.saved for stage in stages)
     if saved.hours:
         yield f"saved by the cache: {amount_text(saved)}"
-
-
-def _total(values: Sequence[float | None]) -> float:
-    return round(sum(value for value in values if value is not None), 4)
 
 
 def _stages(count: int) -> str:

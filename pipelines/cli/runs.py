@@ -14,8 +14,9 @@ from components.contract.headlines import in_order
 from pipelines.cli.damage import damage_lines
 from pipelines.cli.output import print_json, print_styled, print_table, print_text, seconds_text
 from pipelines.cli.stopping import terminate_like_interrupt
-from pipelines.cli.stores import run_of, store_of
+from pipelines.cli.stores import store_of
 from pipelines.runs.alarms import ending_lines
+from pipelines.runs.find import find_run
 
 if TYPE_CHECKING:
     from components.contract.artifacts import Manifest
@@ -128,7 +129,7 @@ def show(arguments: argparse.Namespace) -> int:
     from pipelines.plan.costs import cost_cell, run_cost, with_cost
 
     store = store_of(arguments)
-    record = load_run(store, run_of(store, arguments.run))
+    record = load_run(store, find_run(store, arguments.run))
     cost = run_cost(store, {"recipe": "", **record.entry, "run_id": record.run_id}, record.stages)
     shown = with_cost(show_json(record), cost)
     made = {
@@ -212,7 +213,7 @@ def _report_of(store: Store, texts: list[str]) -> tuple[dict[str, Any], Manifest
     if len(texts) == 1:
         from pipelines.report.page import build_report
 
-        run_id = run_of(store, texts[0])
+        run_id = find_run(store, texts[0])
         return {"run_id": run_id}, build_report(store, run_id)
     from pipelines.cli.compare import sides_of
     from pipelines.report.several.page import build_page

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from components.contract.samples import Sample, shortened
 from components.contract.terminal import visible
 from pipelines.cli.output import print_json
-from pipelines.cli.stores import run_of, store_of
-from pipelines.runs.samples import Found, StageSamples, Wish, find_samples
+from pipelines.cli.stores import store_of
+from pipelines.runs.find import find_run
+from pipelines.runs.samples import Found, StageSamples, Wish, find_samples, one_line, reward_text
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -28,7 +29,7 @@ def samples(arguments: argparse.Namespace) -> int:
 
     store = store_of(arguments)
     run_text, _, stage = arguments.run.partition(":")
-    run = load_run(store, run_of(store, run_text))
+    run = load_run(store, find_run(store, run_text))
     outcomes = frozenset(name for name in ("right", "wrong", "failed") if getattr(arguments, name))
     wish = Wish(
         step=arguments.step,
@@ -96,15 +97,3 @@ def _facts(stage: StageSamples, sample: Sample) -> Text:
     facts += [Text(f"{count} token{'' if count == 1 else 's'}")] if count is not None else []
     facts += [Text("truncated", style="yellow")] if sample.truncated else []
     return Text(" | ").join(facts)
-
-
-def reward_text(sample: Sample) -> str:
-    """Return a reward with its parts if there are several: "reward 0.9 = verified 1 + length -0.1"."""
-    parts = {name: value for name, value in sample.parts.items() if value is not None}
-    told = " + ".join(f"{visible(name)} {value:.4g}" for name, value in parts.items())
-    return f"reward {sample.reward:.4g}" + (f" = {told}" if len(parts) > 1 else "")
-
-
-def one_line(text: str) -> str:
-    """Return a text in one line, safe for a terminal."""
-    return visible(" ".join(text.split()))

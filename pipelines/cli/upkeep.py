@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from components.contract.errors import InputError, PosttrainError
 from pipelines.cli.output import print_json, print_table, print_text
-from pipelines.cli.stores import run_of, store_of
+from pipelines.cli.stores import store_of
+from pipelines.runs.find import find_run
 
 if TYPE_CHECKING:
     from components.runtime.store import Store
@@ -122,10 +123,10 @@ def _meant(store: Store, text: str) -> tuple[str, str]:
     reference = without_scheme(text)
     run, mark, output = reference.partition(":")
     if mark:
-        reference = f"{run_of(store, run)}:{output}"
+        reference = f"{find_run(store, run)}:{output}"
     try:
         if not mark:
-            return RUNS, run_of(store, text)
+            return RUNS, find_run(store, text)
     except InputError as error:
         missing = error
         try:
@@ -154,7 +155,7 @@ def verify(arguments: argparse.Namespace) -> int:
 def _run_to_verify(store: Store, text: str) -> str:
     """Return the referenced run, even if damage keeps runs from being listed."""
     try:
-        return run_of(store, text)
+        return find_run(store, text)
     except InputError:
         raise
     except PosttrainError:

@@ -10,7 +10,8 @@ from components.contract.artifacts import ArtifactType
 from components.contract.errors import InputError
 from components.runtime.inputs.inputs import import_uri
 from components.runtime.ledger.ledger import Ledger
-from components.runtime.lineage.graph.references import Reference, resolve_reference
+from components.runtime.lineage.graph.references import Reference, resolve_reference, without_scheme
+from pipelines.runs.find import whole_reference
 
 if TYPE_CHECKING:
     from components.runtime.store import Store
@@ -33,6 +34,14 @@ class FoundModel:
     registered: str | None = None
     reference: str | None = None
     """How the lineage graph finds it, in the run or under the version that was named."""
+
+
+def model_of(store: Store, text: str) -> FoundModel:
+    """Return the model that `text` means; its run may also be "latest" or a recipe's name. Raises as `find_model`."""
+    reference = without_scheme(text)
+    run, mark, _ = reference.partition(":")
+    is_output = mark and "/" not in run and not reference.startswith(OUTSIDE)
+    return find_model(store, whole_reference(store, reference) if is_output else reference)
 
 
 def find_model(store: Store, text: str) -> FoundModel:

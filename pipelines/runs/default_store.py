@@ -1,4 +1,4 @@
-"""The store that a command uses by default."""
+"""The store that a command or a notebook works on."""
 
 from __future__ import annotations
 
@@ -17,6 +17,14 @@ DEFAULT_STORE = ".posttrain/store"
 def default_store() -> str:
     """Return the address of the store that the environment names, or the one below the working directory."""
     return os.environ.get(STORE_VARIABLE) or DEFAULT_STORE
+
+
+def chosen_store(uri: str | None) -> Store:
+    """Return the store of this address, or the default one if it is None."""
+    from components.runtime.store import open_store
+
+    # an empty address is a script's unset variable: open_store refuses it rather than using another store
+    return open_store(default_store() if uri is None else uri)
 
 
 def store_option(store: Store) -> str:

@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from components.contract.artifacts import SAMPLES_FILE
-from components.contract.errors import CorruptArtifact, InputError, UnknownName, did_you_mean
+from components.contract.errors import CorruptArtifact, InputError, did_you_mean
 from components.contract.samples import Sample, read_samples
+from components.contract.terminal import visible
 from components.runtime.ledger.samples import stage_samples
 from components.runtime.lineage.spool import ROOT as SPOOL
 from components.runtime.store.partial_files import read_partial_files
+from pipelines.runs.tables import stages_named
 
 if TYPE_CHECKING:
     from components.runtime.ledger.ledger import RunRecord
@@ -94,12 +96,8 @@ def find_samples(store: Store, run: RunRecord, stage: str | None, wish: Wish) ->
 
 
 def _stages(store: Store, run: RunRecord, wanted: str | None) -> Iterator[StageSamples]:
-    groups = {
-        name: (run.planned.get(name) or run.stages.get(name) or {}).get("group") or name for name in run.stage_names
-    }
-    names = [name for name, group in groups.items() if wanted in (None, name, group)]
-    if not names:
-        raise UnknownName(f"stage of run {run.run_id}", str(wanted), dict.fromkeys([*groups, *groups.values()]))
+    names = stages_named(run, wanted)
+    groups = {name: (run.planned.get(name) or run.stages.get(name) or {}).get("group") or name for name in names}
     for name in names:
         entry = run.stages.get(name)
         try:
@@ -152,3 +150,15 @@ def _sorted(pairs: list[tuple[StageSamples, Sample]], sort: str) -> list[tuple[S
         return sorted(pairs, key=lambda pair: pair[1].step or 0)
     ordered = sorted(pairs, key=lambda pair: pair[1].badness)
     return ordered[::-1] if sort == "best" else ordered
+
+
+def reward_text(sample: Sample) -> str:
+    """Return a reward with its parts if there are several: "reward 0.9 = verified 1 + length -0.1"."""
+    parts = {name: value for name, value in sample.parts.items() if value is not None}
+    told = " + ".join(f"{visible(name)} {value:.4g}" for name, value in parts.items())
+    return f"reward {sample.reward:.4g}" + (f" = {told}" if len(parts) > 1 else "")
+
+
+def one_line(text: str) -> str:
+    """Return a text in one line, safe for a terminal."""
+    return visible(" ".join(text.split()))

@@ -60,8 +60,8 @@ def print_ending(store: Store, result: RunResult) -> None:
         console.print(f"next    {escape(visible(line))}")
 
 
-def next_steps(store: Store, result: RunResult) -> list[str]:
-    """Return what to do after an unsuccessful run: commands, or words."""
+def next_steps(store: Store, result: RunResult, *, same: str = "the same command") -> list[str]:
+    """Return what to do after an unsuccessful run: commands, or words; `same` is what goes on with it."""
     if result.status == "succeeded" and result.page:
         return []
     try:
@@ -77,22 +77,21 @@ def next_steps(store: Store, result: RunResult) -> list[str]:
     causes = {name: failure.get("cause") for name, failure in failures.items()}
     if edits := {name: failure["edit"] for name, failure in failures.items() if failure.get("edit")}:
         return [
-            f"edit {place}; then the same command runs {name} from its start, and reuses the stages that do not use "
-            "this file"
+            f"edit {place}; then {same} runs {name} from its start, and reuses the stages that do not use this file"
             for name, place in edits.items()
         ]
     if result.refused or Cause.REFUSED in causes.values():
-        return ["fix the recipe or its data, then run the same command: finished stages are reused"]
+        return [f"fix the recipe or its data, then run {same}: finished stages are reused"]
     if again := [name for name, cause in causes.items() if cause == Cause.REPEATED]:
         return [
             f"{' and '.join(again)} failed as before, from the same inputs: fix the recipe, its data or the code, "
-            "then run the same command: finished stages are reused"
+            f"then run {same}: finished stages are reused"
         ]
     if result.status == "waiting" and waiting:
         return [f"posttrain approve {result.run_id} {name}{store_option(store)}" for name in waiting]
     if Cause.RAISED in causes.values():
-        return ["run the same command to try again; finished work is kept"]
-    return ["run the same command to continue; finished work is kept"]
+        return [f"run {same} to try again; finished work is kept"]
+    return [f"run {same} to continue; finished work is kept"]
 
 
 def results_table(found: ResultTable) -> Table:

@@ -11,10 +11,10 @@ import pytest
 from components.runtime.job.launch import Launch
 from components.runtime.lineage.graph.graph import ancestors
 from components.runtime.store import Store, open_store
-from pipelines.cli.recipes import plan_json
 from pipelines.plan.advice import advice
 from pipelines.plan.forecast import StageForecast, forecast
 from pipelines.plan.plan import Plan, build_plan
+from pipelines.plan.shown import plan_json
 from pipelines.recipe.recipe import Recipe, load_recipe
 from tests.pipelines.writing import load, messages, sources, stages, with_stages, write
 

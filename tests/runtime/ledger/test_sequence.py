@@ -15,8 +15,8 @@ from components.runtime.ledger.sequence import run_numbers
 from components.runtime.store import Store, open_store
 from components.runtime.upkeep.inventory import take_inventory
 from components.runtime.upkeep.selection import Rules, select_runs
-from pipelines.cli.stores import run_of
 from pipelines.plan.history import History
+from pipelines.runs.find import find_run
 from pipelines.runs.runs import RunWriter
 from tests.runtime.lineage.conftest import Story
 
@@ -45,16 +45,16 @@ def test_latest_is_what_began_last_though_the_clock_went_back(place: Store) -> N
     assert Ledger(place).newest == expected
     assert [run["run_id"] for run in list_runs(place)] == expected
     assert [run["run_id"] for run in newest_runs(place, 2)[0]] == expected[:2]
-    assert run_of(place, "latest") == expected[0]
-    assert run_of(place, "quick") == expected[0]
-    assert run_of(place, "other") == expected[1]
+    assert find_run(place, "latest") == expected[0]
+    assert find_run(place, "quick") == expected[0]
+    assert find_run(place, "other") == expected[1]
 
 
 def test_a_run_that_goes_on_keeps_its_place(place: Store) -> None:
     for run_id in ("a", "b", "a"):
         begin(place, run_id)
     assert run_numbers(place) == {"a": 1, "b": 2}
-    assert run_of(place, "latest") == "b"
+    assert find_run(place, "latest") == "b"
 
 
 def test_a_kill_before_the_first_record_costs_a_number_and_nothing_else(place: Store) -> None:
