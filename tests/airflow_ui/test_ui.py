@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +21,7 @@ from pipelines.engines.airflow.client import Account
 from pipelines.engines.airflow.deployment import Deployment
 from pipelines.engines.airflow.docs import display_name
 from pipelines.recipe.recipe import load_recipe
+from tests.airflow_ui.browser import CHROMIUM, FLAGS
 from tests.support.live_airflow import Live
 
 RL_STEPS = 30
@@ -33,15 +33,6 @@ API_MILLISECONDS = 180_000
 """Stages use every core, and the API server waits for one, too."""
 GLIDE_MILLISECONDS = 2000
 """What a graph or a dialog takes to come to its place."""
-CHROMIUM = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 
 
 @pytest.fixture(scope="module")
@@ -77,10 +68,9 @@ def screenshots(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def page(airflow: Account) -> Iterator[Page]:
     """A browser's page, logged in."""
-    chromium = shutil.which("chromium")
-    assert chromium, "this test needs Debian's browser: apt-get install chromium"
+    assert CHROMIUM, "this test needs Debian's browser: apt-get install chromium"
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         page = browser.new_page(viewport={"width": 1600, "height": 1000})
         page.set_default_timeout(PAGE_MILLISECONDS)
         expect.set_options(timeout=PAGE_MILLISECONDS)
