@@ -11,7 +11,11 @@ ROOMS = ("components", "pipelines", "dags", "infra", ".github")
 GUIDES = "pipelines/docs"
 HOME = "index.md"
 FIRST = {
-    "Start": ["README.md", *(f"{GUIDES}/{name}.md" for name in ("own-data", "concepts", "looking-at-runs"))],
+    "Start": [
+        "README.md",
+        *(f"{GUIDES}/{name}.md" for name in ("concepts", "own-data", "looking-at-runs")),
+        *(f"{GUIDES}/{name}.md" for name in ("migration", "troubleshooting")),
+    ],
     "Recipes": ["pipelines/recipe/README.md", f"{GUIDES}/own-operators.md", "components/rl/methods/README.md"],
     "Stages": [f"components/{name}/README.md" for name in ("curate", "pretrain", "sft", "rl", "replay", "select")],
     "Engines": [f"pipelines/engines/{name}README.md" for name in ("", "airflow/", "kubeflow/")],
@@ -37,10 +41,12 @@ def place(path: str) -> str:
     return f"{folder}/{HOME}".lstrip("/") if name == "README.md" else path
 
 
-def title(text: str) -> str:
-    """Return the short title of a guide: its first heading up to a colon."""
+def title(text: str, section: str) -> str:
+    """Return the short title of a guide: its first heading, up to a colon unless that is the section's name."""
     heading = re.search(r"^# (.+)$", text, re.MULTILINE)
-    words = heading[1].partition(":")[0].replace("`", "") if heading else "Untitled"
+    whole = heading[1].replace("`", "") if heading else "Untitled"
+    short = whole.partition(":")[0]
+    words = whole if short == section else short
     return words[0].upper() + words[1:]
 
 

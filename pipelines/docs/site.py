@@ -147,7 +147,7 @@ def settings() -> dict[str, Any]:
         "markdown_extensions": [
             *("tables", "sane_lists", "attr_list"),
             {"toc": {"permalink": True, "slugify": slugify(case="lower"), "toc_depth": "2-3"}},
-            {"pymdownx.highlight": {"anchor_linenums": False}},
+            {"pymdownx.highlight": {"linenums_style": "pymdownx-inline"}},
             "pymdownx.superfences",
         ],
         "validation": {

@@ -31,9 +31,12 @@ class Stage:
         for path, text in texts.items():
             self._put(self.places[path], self.linked(text, path))
         return [
-            {name: [{"Home" if path == "README.md" else title(texts[path]): self.places[path]} for path in members]}
+            {name: [{self._title(path, texts[path], name): self.places[path]} for path in members]}
             for name, members in sections(self.paths)
         ]
+
+    def _title(self, path: str, text: str, section: str) -> str:
+        return "Home" if self.places[path] == HOME else title(text, section)
 
     def linked(self, text: str, path: str) -> str:
         """Return a guide's text with the links that lead to pages of the site; code is left as it is."""

@@ -183,3 +183,15 @@ def test_the_command_prints_its_address_last_and_serves_until_it_is_stopped(buil
         out, err = server.communicate(timeout=60)
     assert (server.returncode, out) == (130, "")
     assert "Traceback" not in err
+
+
+def test_an_installed_package_has_a_home_and_links_only_to_what_came_along(tmp_path: Path) -> None:
+    folder = tmp_path / "pipelines" / "docs"
+    folder.mkdir(parents=True)
+    (folder / "README.md").write_text("# Guides\n\n[Words](words.md), [the tree's](../../README.md).\n")
+    (folder / "words.md").write_text("# Words\n\n[Guides](README.md#guides)\n")
+    build_into(tmp_path / "site", tmp_path, strict=True)
+    home = (tmp_path / "site" / "index.html").read_text()
+    assert 'href="pipelines/docs/words.html"' in home
+    assert "README.md" not in home
+    assert 'href="../../index.html#guides"' in (tmp_path / "site" / "pipelines" / "docs" / "words.html").read_text()
