@@ -29,7 +29,7 @@ COMPONENT = Component(
     },
     outputs={
         "model": Port(type=ArtifactType.MODEL, doc="The chosen model"),
-        "metrics": Port(type=ArtifactType.METRICS, doc="The chosen model's metrics and pass-rate ledger"),
+        "metrics": Port(type=ArtifactType.METRICS, doc="The chosen model's metrics, pass-rate ledger and samples"),
         "report": Port(type=ArtifactType.REPORT, doc="selection.json: every candidate with numbers and reasons"),
     },
     params=SelectParams,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from components.contract.context import StageContext
 from components.contract.errors import InputError
+from components.measure.browse import write_samples
 from components.measure.dataset import read_prompts
 from components.measure.journal import Journal
 from components.measure.ledger import read_ledger
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from components.select.params import SelectParams
 
 Prompts = Mapping[str, Sequence[Item]]
+BROWSE_PROMPTS, BROWSE_RESPONSES = 16, 4
+"""Prompts of each domain whose responses by the chosen model are kept for people to read, and how many of each."""
 
 
 def run(ctx: StageContext[SelectParams]) -> None:
@@ -46,6 +49,7 @@ def run(ctx: StageContext[SelectParams]) -> None:
     write_selection(ctx.output("report"), params, candidates, duplicates, metrics, choice)
     write_all_ledgers(ctx.output("report"), candidates, measured)
     chosen = choice.chosen
+    write_samples(ctx.output("metrics"), measured[chosen], prompts=BROWSE_PROMPTS, responses=BROWSE_RESPONSES)
     ctx.headline(**write_chosen(ctx.output("metrics"), measured[chosen], metrics[chosen], choice))
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from components.contract.artifacts import ArtifactType, describe_folder
 from components.contract.errors import InputError
+from components.contract.samples import read_samples
 from components.evaluate.component import COMPONENT as EVALUATE
 from components.measure.ledger import read_ledger
 from components.select.component import COMPONENT
@@ -73,6 +74,9 @@ def test_headline_and_metrics_are_the_winners(selected: Finished) -> None:
     )
     assert selected.metrics["objective"] == selected.metrics["pass_at_1_copy"] > 0.9
     assert set(read_ledger(selected.outputs["metrics"])) == {"copy", "flip"}
+    kept = list(read_samples((selected.outputs["metrics"] / "samples.jsonl").read_bytes().splitlines()))
+    assert {sample.domain for sample in kept} == {"copy", "flip"}
+    assert all(sample.response is not None and sample.outcome in ("right", "wrong") for sample in kept)
 
 
 def test_a_killed_selection_ends_with_the_same_bytes(
