@@ -31,11 +31,14 @@ def compile_file(arguments: argparse.Namespace) -> int:
 def compiled(arguments: argparse.Namespace, store: str | None) -> str:
     """Return the requested pipeline; raise InputError if kfp is not installed."""
     from pipelines.engines.kubeflow.engine import KubeflowEngine
+    from pipelines.engines.refusals import schedule_refusals
     from pipelines.recipe.recipe import load_recipe
 
     engine = KubeflowEngine()
     engine.check_machine()  # first: reading a recipe takes longer
     recipe = load_recipe(arguments.recipe, arguments.overrides, seed=arguments.seed, whole=True)
+    for line in schedule_refusals(engine, recipe.schedule):
+        print(f"note: {line}", file=sys.stderr)
     return engine.compile(recipe, store)
 
 

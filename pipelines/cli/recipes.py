@@ -23,6 +23,7 @@ from pipelines.plan.local_files import missing_files
 from pipelines.plan.memory import Fit, memory_fits, stages_of_unknown_models
 from pipelines.plan.shown import cost_of, plan_json
 from pipelines.recipe.recipe import Recipe, load_recipe
+from pipelines.recipe.schedule.summary import schedule_lines
 from pipelines.recipe.sweep.summary import sweep_lines
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def _validate(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
 
 def plan(arguments: argparse.Namespace) -> int:
     """Show what a run would do now, without running or writing anything."""
+    from pipelines.engines.refusals import schedule_refusals
     from pipelines.engines.start import plan_run
 
     recipe = load_recipe(arguments.recipe, arguments.overrides, seed=arguments.seed)
@@ -66,6 +68,8 @@ def plan(arguments: argparse.Namespace) -> int:
     else:
         _print_plan(planned, stages)
         if engine:
+            for line in schedule_refusals(engine, recipe.schedule):
+                print_text(line)
             print(f"engine {engine.name}: {engine.summary} ({', '.join(engine.capabilities.names())})")
     return 0
 
@@ -91,6 +95,8 @@ def _print_plan(planned: Plan, stages: Sequence[StageForecast]) -> None:
     ]
     print_table(["stage", "component", "pool", "will", "why", "about", "after"], rows)
     for line in sweep_lines(recipe.sweep) if recipe.sweep else ():
+        print_text(line)
+    for line in schedule_lines(recipe.schedule) if recipe.schedule else ():
         print_text(line)
     for left in recipe.left_out:
         print_text(f"left out: {left.name} ({left.reason})")

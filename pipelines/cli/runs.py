@@ -30,6 +30,10 @@ DIGEST_LENGTH = 12
 def run(arguments: argparse.Namespace) -> int:
     """Run a recipe; the exit code is its outcome."""
     terminate_like_interrupt()
+    if arguments.watch:
+        from pipelines.cli.watching import watch
+
+        return watch(arguments)
     from pipelines.engines.engine import RunOptions
     from pipelines.engines.start import start_run
     from pipelines.recipe.recipe import load_recipe
@@ -143,7 +147,10 @@ def show(arguments: argparse.Namespace) -> int:
         return int(bool(record.damaged or damaged))
     took = seconds_text(shown["seconds"])
     about = f"recipe {shown['recipe'] or '-'}, started {shown['started'] or '-'}, took {took}"
-    print_text(f"{shown['run_id']}: {shown['status']}, {about}\n")
+    print_text(f"{shown['run_id']}: {shown['status']}, {about}")
+    if shown["trigger"]:
+        print_text(f"started by {shown['trigger']['text']}")
+    print()
     rows = [
         [
             stage["name"],

@@ -6,7 +6,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from components.contract.errors import PosttrainError
-from components.contract.samples import visible
+from components.contract.terminal import visible
 from pipelines.client.errors import RunInterrupted
 from pipelines.client.run import Run
 

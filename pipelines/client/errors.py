@@ -7,7 +7,7 @@ from functools import wraps
 from typing import ParamSpec, TypeVar
 
 from components.contract.errors import PosttrainError
-from components.contract.samples import visible
+from components.contract.terminal import visible
 
 P = ParamSpec("P")
 T = TypeVar("T")

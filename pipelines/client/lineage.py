@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 
-from components.contract.samples import visible
+from components.contract.terminal import visible
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from components.contract.samples import visible
+from components.contract.terminal import visible
 from components.pages.pages import render
 
 FOLDER = Path(__file__).parent / "templates"

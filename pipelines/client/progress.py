@@ -12,7 +12,7 @@ from threading import Event, Thread
 from typing import Any, Protocol
 
 from components.contract.job import Job
-from components.contract.samples import visible
+from components.contract.terminal import visible
 from pipelines.client.pages import page
 from pipelines.runs.alarms import lasting_text
 from pipelines.runs.headlines import metrics_text

@@ -11,11 +11,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from components.contract.errors import InputError
+
 if TYPE_CHECKING:
     from components.runtime.store import Store
     from pipelines.plan.plan import Plan
+    from pipelines.recipe.recipe import Recipe
     from pipelines.runs.runs import RunResult
     from pipelines.runs.view import RunView
+    from pipelines.triggers.record import Trigger
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +43,11 @@ class Capabilities:
     pods: bool = False
     """Runs stages as pods on the nodes of their pools; one that does not takes pools as sizes alone."""
     schedules: bool = False
-    """Starts runs by itself when a registered model changes (`triggered_by`)."""
+    """Starts runs at the times of `schedule: {cron}`."""
+    data_triggers: bool = False
+    """Starts runs when data of `schedule: {on}` change: S3 prefixes, paths, registered models."""
+    asset_triggers: bool = False
+    """Starts runs when an asset of `schedule: {on}` changes."""
     live_progress: bool = False
     """Shows the steps of a stage while it runs; one that does not shows when stages begin and end."""
     cancellation: bool = False
@@ -48,6 +56,21 @@ class Capabilities:
     def names(self) -> list[str]:
         """Return the names of what it can do, in words."""
         return [name.replace("_", " ") for name, able in vars(self).items() if able]
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptSchedule:
+    """A schedule that an engine keeps."""
+
+    name: str
+    """The recipe's name."""
+    on: bool
+    """Whether it starts runs."""
+    when: str
+    """What starts a run, in words."""
+    next: str | None = None
+    """When the next run starts, if that is known."""
+    page: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +83,8 @@ class RunOptions:
     """Cores for concurrent jobs; all of the machine's if None."""
     containers: bool = False
     """Run each job in a container of this machine."""
+    trigger: Trigger | None = None
+    """What started the run, if not a person."""
 
 
 class Engine(ABC):
@@ -94,3 +119,23 @@ class Engine(ABC):
         https://..."), "" if that needs no words, and None if a person must start it again.
         """
         return None
+
+    def keep_schedule(self, recipe: Recipe, store: Store) -> KeptSchedule:
+        """Make the engine start runs of a recipe by the recipe's schedule, in place of an earlier one of its name.
+
+        Raises InputError for an engine that keeps no schedules.
+        """
+        raise self._keeps_none()
+
+    def end_schedule(self, recipe: Recipe, store: Store, *, delete: bool) -> KeptSchedule:
+        """Stop starting runs of a recipe; with `delete`, forget the schedule. Raises InputError if there is none."""
+        raise self._keeps_none()
+
+    def kept_schedules(self, store: Store) -> list[KeptSchedule]:
+        """Return the schedules that the engine keeps."""
+        raise self._keeps_none()
+
+    def _keeps_none(self) -> InputError:
+        return InputError(
+            f"engine {self.name} keeps no schedules: posttrain run RECIPE --watch waits in the foreground"
+        )

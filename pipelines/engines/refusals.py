@@ -11,6 +11,7 @@ from components.runtime.job.ranks import ranks_of
 from pipelines.engines.engine import Engine, RunOptions
 from pipelines.engines.registry import engines_with
 from pipelines.plan.plan import Plan
+from pipelines.recipe.schedule.section import Schedule
 
 if TYPE_CHECKING:
     from components.contract.job import Job
@@ -25,6 +26,23 @@ def refuse(engine: Engine, plan: Plan, store: Store, options: RunOptions) -> Non
     lines = [f"engine {engine.name} cannot {text}" for text in (*found, *engine.refusals(plan))]
     if lines:
         raise InputError("\n".join(lines))
+
+
+def schedule_refusals(engine: Engine, schedule: Schedule | None) -> list[str]:
+    """Return what in a schedule the engine cannot start runs by, one line each, beginning with its name."""
+    if schedule is None:
+        return []
+    able = engine.capabilities
+    data = [item.text for item in schedule.on if item.kind != "asset"]
+    assets = [item.text for item in schedule.on if item.kind == "asset"]
+    found = []
+    if schedule.cron and not able.schedules:
+        found.append(f"start runs by time (cron {schedule.cron.words}); {_use('schedules')}")
+    if data and not able.data_triggers:
+        found.append(f"start runs when data change ({', '.join(map(printable, data))}); {_use('data_triggers')}")
+    if assets and not able.asset_triggers:
+        found.append(f"start runs by assets ({', '.join(assets)}); {_use('asset_triggers')}")
+    return [f"engine {engine.name} cannot {text}" for text in found]
 
 
 def _of_options(engine: Engine, options: RunOptions) -> Iterator[str]:

@@ -12,6 +12,7 @@ from pipelines.plan.advice import advice
 from pipelines.plan.forecast import StageForecast
 from pipelines.plan.memory import Fit, memory_fits
 from pipelines.plan.plan import Plan
+from pipelines.recipe.schedule.summary import schedule_json
 from pipelines.recipe.sweep.summary import sweep_json
 
 
@@ -26,6 +27,7 @@ def plan_json(planned: Plan, stages: Sequence[StageForecast]) -> dict[str, Any]:
         "plan_digest": planned.digest,
         "store": planned.store,
         "sweep": sweep_json(recipe.sweep) if recipe.sweep else None,
+        "schedule": schedule_json(recipe.schedule) if recipe.schedule else None,
         "stages": [_stage_json(stage) for stage in stages],
         "left_out": [{"name": left.name, "reason": left.reason} for left in recipe.left_out],
         "gpu_hours": _sum([stage.gpu_hours for stage in stages]),

@@ -16,7 +16,7 @@ from components.contract.alarms import OnAlarm
 from components.contract.backends import Backends
 
 _HEAD_KEYS = ("name", "summary", "seed", "params", "defaults", "extends", "matrix")
-RECIPE_KEYS = (*_HEAD_KEYS, "stages", "sweep", "hallmark", "system", "triggered_by")
+RECIPE_KEYS = (*_HEAD_KEYS, "stages", "sweep", "schedule", "hallmark", "system")
 GROUP_KEYS = ("repeat", "carry", "stages", "yield", "matrix", "summary")
 DEFAULT_KEYS = ("pool", "backend", "retries", "backoff", "timeout", "on_alarm", "with")
 RESERVED = ("params", "matrix", "round", "seed", "carry", "and", "or", "not", "true", "false", "null", "none", "in")
@@ -82,15 +82,6 @@ def _alias(value: str) -> str:
     if not _ALIAS.fullmatch(value):
         raise ValueError("expected a letter, then letters, digits, '.', '_' or '-', at most 64 of them")
     return value
-
-
-def trigger(value: Any) -> str:
-    """Return "model@alias"; raise ValueError for an invalid registered model's alias."""
-    text = value if isinstance(value, str) else ""
-    name, at, alias = text.partition("@")
-    if not at or not _REGISTERED.fullmatch(name) or not _ALIAS.fullmatch(alias):
-        raise ValueError("expected the alias of a registered model, such as quickstart@champion")
-    return text
 
 
 def _alarm_bound(value: Any) -> float | None:

@@ -1,4 +1,4 @@
-"""The head of a recipe: its name, summary, seed, triggers, and the keys of `defaults`."""
+"""The head of a recipe: its name, summary, seed, and the keys of `defaults`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from components.contract.registry import components
 from pipelines.language.find import is_name
 from pipelines.language.nodes import Node
 from pipelines.language.problems import Problems, shown
-from pipelines.recipe.grammar import DEFAULT_KEYS, MAX_SEED, MAX_SUMMARY_LENGTH, RECIPE_KEYS, trigger
+from pipelines.recipe.grammar import DEFAULT_KEYS, MAX_SEED, MAX_SUMMARY_LENGTH, RECIPE_KEYS
+
+RENAMED = {"triggered_by": "write 'schedule: {on: [models:/name@alias]}'"}
 
 
 @dataclass(frozen=True)
@@ -18,19 +20,17 @@ class Head:
     name: str
     summary: str
     seed: int
-    triggered_by: tuple[str, ...]
 
 
 def read_head(root: Node, problems: Problems) -> Head:
     """Return the head of a recipe; mistakes in it, in its keys or in `defaults` are added to the problems."""
     strange = [key for key in root.value if key not in RECIPE_KEYS]
     for key in strange:
-        problems.unknown(root.value[key].where, "key of a recipe:", key, RECIPE_KEYS)
+        problems.unknown(root.value[key].where, "key of a recipe:", key, RECIPE_KEYS, RENAMED.get(key, ""))
     head = Head(
         name=_name(root, problems, ask=not strange),
         summary=_summary(root.child("summary"), problems),
         seed=_seed(root.child("seed"), problems),
-        triggered_by=_triggers(root.child("triggered_by"), problems),
     )
     _check_defaults(root.child("defaults"), problems)
     return head
@@ -61,16 +61,6 @@ def _seed(node: Node | None, problems: Problems) -> int:
         return node.value
     problems.add(node.mark, f"seed: got {shown(node.plain())}, expected a whole number 0 to {MAX_SEED}")
     return 0
-
-
-def _triggers(node: Node | None, problems: Problems) -> tuple[str, ...]:
-    found: list[str] = []
-    for item in node.value if node and isinstance(node.value, list) else [node] if node and node.value else []:
-        try:
-            found.append(trigger(item.value))
-        except ValueError as error:
-            problems.add(item.mark, f"triggered_by: got {shown(item.plain())}, {error}")
-    return tuple(found)
 
 
 def _check_defaults(node: Node | None, problems: Problems) -> None:

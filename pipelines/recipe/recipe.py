@@ -26,6 +26,7 @@ from pipelines.recipe.layers import apply_overrides, merge_layers, override_text
 from pipelines.recipe.operator_files import OperatorFiles
 from pipelines.recipe.parameters import Parameter, describe_parameters, read_parameters
 from pipelines.recipe.pools import Pool, load_pools
+from pipelines.recipe.schedule.section import Schedule, read_schedule
 from pipelines.recipe.stage import LeftOut, Stage, in_order, stage_of
 from pipelines.recipe.sweep.reach import TRIAL
 from pipelines.recipe.sweep.section import Sweep, read_sweep, trials_of
@@ -56,9 +57,8 @@ class Recipe:
     """Its claim about the arms of its matrix, for `posttrain reproduce`."""
     system: SystemWords | None = field(default=None, repr=False)
     """The published method that this recipe declares, if any."""
-
-    triggered_by: tuple[str, ...] = ()
-    """Aliases of registered models, as "model@alias"; Airflow starts the recipe when one of them moves."""
+    schedule: Schedule | None = None
+    """When its runs start by themselves, if they do."""
     endpoints: Mapping[str, Endpoint] = field(default_factory=dict, repr=False)
     """Endpoints that its stages name."""
     files: OperatorFiles | None = field(default=None, repr=False)
@@ -136,6 +136,7 @@ class _Reader:
         self._endpoints = endpoints
         self._problems = problems
         self._resolver = Resolver(problems)
+        self._folders = {document.label: document.path.parent for document in documents}
 
     def read(self, whole: bool = False) -> Recipe:
         head = read_head(self._root, self._problems)
@@ -153,6 +154,7 @@ class _Reader:
             drawn = Drawn(sweep, values, self._root.child("defaults"), self._problems)
             SweepWiring(sweep, drafts, connector, drawn, self._problems).connect()
         names = {"params": values, "seed": head.seed}
+        schedule = read_schedule(self._root, names, self._folders, self._resolver, self._problems)
         hallmark = read_hallmark(self._root.child("hallmark"), drafts, connector, self._resolver, self._problems, names)
         refuse_cycles(drafts, self._problems)
         self._problems.stop()
@@ -169,7 +171,7 @@ class _Reader:
             stages=in_order(stage_of(draft, left_out) for draft in drafts.values() if draft.cell.name not in left_out),
             left_out=tuple(LeftOut(name, reason) for name, reason in left_out.items()),
             hallmark=hallmark,
-            triggered_by=head.triggered_by,
+            schedule=schedule,
             endpoints=self._endpoints.named,
             files=self._files,
             sweep=sweep,
@@ -178,10 +180,9 @@ class _Reader:
     def _drafts(
         self, cells: Iterable[Cell], groups: Iterable[Group], *, sweeps: bool
     ) -> tuple[dict[str, StageDraft], Connector]:
-        folders = {document.label: document.path.parent for document in self._documents}
-        connector = Connector(self._resolver, self._problems, folders)
+        connector = Connector(self._resolver, self._problems, self._folders)
         defaults = self._root.child("defaults")
-        reader = StageReader(defaults, self._pools, folders, self._files, self._resolver, self._problems)
+        reader = StageReader(defaults, self._pools, self._folders, self._files, self._resolver, self._problems)
         connector.trial_axis = TRIAL if sweeps else ""
         drafts = {cell.name: reader.read(cell) for cell in cells}
         connector.outputs = {d.cell.template.path: list(d.component.outputs) for d in drafts.values() if d.component}

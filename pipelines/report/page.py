@@ -69,6 +69,8 @@ def render_page(data: RunData) -> str:
     ]
     title = f"the work of {', '.join(data.repeated)}, from the cache" if data.repeated else run["run_id"]
     facts = [title, f"engine {run['engine']}", f"seed {run['seed']}"]
+    if run.get("trigger"):
+        facts.append(f"started by {run['trigger']['text']}")
     if not data.repeated:
         facts += [duration(end["seconds"]), f"started {run['started'][:19].replace('T', ' ')} UTC"]
     return draw_page(

@@ -29,6 +29,7 @@ from pipelines.language.document import display_path
 from pipelines.language.find import recipe_name
 from pipelines.plan.plan import Plan
 from pipelines.recipe.recipe import Recipe
+from pipelines.triggers.record import Trigger
 
 LEASE_PATIENCE_SECONDS = 45.0
 LOCK_PATIENCE_SECONDS = 0.5
@@ -101,8 +102,8 @@ def exclusive(store: Store, run_id: str) -> Iterator[None]:
         yield
 
 
-def run_entry(plan: Plan, *, engine: str) -> dict[str, Any]:
-    """Return the ledger's record of a run's beginning, without times."""
+def run_entry(plan: Plan, *, engine: str, trigger: Trigger | None = None) -> dict[str, Any]:
+    """Return the ledger's record of a run's beginning, without times; `trigger` is what started it, if not a person."""
     recipe = plan.recipe
     return {
         "recipe": recipe.name,
@@ -131,6 +132,7 @@ def run_entry(plan: Plan, *, engine: str) -> dict[str, Any]:
             }
             for job in plan.jobs
         ],
+        **({"trigger": trigger} if trigger else {}),
     }
 
 
@@ -195,7 +197,7 @@ class RunWriter:
         return float(last["seconds"]) if last and last["ended"] <= utc(self._started) else 0.0
 
 
-def begin_run(store: Store, plan: Plan, *, engine: str, **facts: Any) -> None:
+def begin_run(store: Store, plan: Plan, *, engine: str, trigger: Trigger | None = None, **facts: Any) -> None:
     """Record or resume a run and its jobs in the store, for an engine whose stages read their jobs there.
 
     Raises InputError if the run began with another plan. `facts` hold the engine's own ids of the run.
@@ -207,7 +209,7 @@ def begin_run(store: Store, plan: Plan, *, engine: str, **facts: Any) -> None:
         )
     for job in plan.jobs:
         save_job(store, job)
-    RunWriter(store, plan.run_id).begin({**run_entry(plan, engine=engine), **facts})
+    RunWriter(store, plan.run_id).begin({**run_entry(plan, engine=engine, trigger=trigger), **facts})
 
 
 def start_deliverer(store: Store, run_id: str) -> subprocess.Popen[bytes] | None:

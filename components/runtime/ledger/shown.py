@@ -28,7 +28,7 @@ def show_json(run: RunRecord) -> dict[str, Any]:
         "seconds": run.end["seconds"] if run.end else None,
         "stages": list(stages.values()),
         "ended": run.end["ended"] if run.end else None,
-        **{name: entry.get(name) for name in ("engine", "seed", "params", "overrides", "command")},
+        **{name: entry.get(name) for name in ("engine", "seed", "params", "overrides", "command", "trigger")},
     }
 
 

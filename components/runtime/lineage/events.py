@@ -89,6 +89,8 @@ class RunStarted(_Event):
     store: str = ""
     engine: str | None = None
     command: Any = None
+    trigger: dict[str, Any] | None = None
+    """What started the run, if not a person; `text` says it in words."""
     code: Code = Code()
     stages: list[PlannedStage] = Field(default_factory=list)
 

@@ -30,6 +30,7 @@ DROPPED = {
     "approvals": "set aside; the stage asks again",
     "delivered": "set aside; what MLflow has is looked up again",
     "pins": "set aside; pin it again",
+    "triggers": "set aside; whoever watches starts a run of what is there",
     "ledger": "set aside; a rerun of the recipe writes it again",
     "models": "set aside; the model stays, and its place in the registry is lost",
 }

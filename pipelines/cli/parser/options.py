@@ -26,10 +26,12 @@ def recipe(parser: argparse.ArgumentParser, nargs: str | None = None) -> None:
     parser.add_argument("--seed", type=count, metavar="N", help="seed of the run")
 
 
-def engine(parser: argparse.ArgumentParser, default: str | None, text: str) -> None:
+def engine(parser: argparse.ArgumentParser, default: str | None, text: str, *, required: bool = False) -> None:
     """Add --engine."""
     # engine names from packages are looked up when shown or checked, not for every command
-    parser.add_argument("--engine", metavar="ENGINE", choices=EngineNames(), default=default, help=text)
+    parser.add_argument(
+        "--engine", metavar="ENGINE", choices=EngineNames(), default=default, required=required, help=text
+    )
 
 
 def jobs(parser: argparse.ArgumentParser) -> None:

@@ -17,6 +17,11 @@ def add_recipe_commands(commands: Any) -> None:
     json_output(run)
     engine(run, DEFAULT, "what orders the jobs: %(choices)s (default: %(default)s)")
     run.add_argument("--new", action="store_true", help="start a new run even if an unfinished one could be resumed")
+    run.add_argument(
+        "--watch",
+        action="store_true",
+        help="wait for the times and data of the recipe's schedule, or changes of its inputs, and run at each",
+    )
     run.add_argument("--containers", action="store_true", help="run each job in a container of infra/images")
     run.add_argument("--jobs", type=positive, metavar="N", help="cores for jobs side by side (default: all)")
     plan = command(commands, "plan", "show what would run, what is cached and why, on which pools", "recipes:plan")
@@ -29,10 +34,24 @@ def add_recipe_commands(commands: Any) -> None:
     store(compiled)
     compiled.add_argument("--engine", choices=("kubeflow",), default="kubeflow", help="whose pipeline (kubeflow)")
     compiled.add_argument("-o", "--output", metavar="FILE", required=True, help="file to write, or - for stdout")
+    _schedule_command(commands)
     _starting_commands(commands)
     validate = command(commands, "validate", "check recipes and show every mistake with its line", "recipes:validate")
     recipe(validate, nargs="+")
     json_output(validate)
+
+
+def _schedule_command(commands: Any) -> None:
+    kept = command(
+        commands, "schedule", "let an engine start runs by a recipe's schedule; list schedules", "schedules:schedule"
+    )
+    recipe(kept, nargs="?")
+    store(kept)
+    json_output(kept)
+    engine(kept, None, "what keeps the schedule: %(choices)s", required=True)
+    ending = kept.add_mutually_exclusive_group()
+    ending.add_argument("--off", action="store_true", help="start no more runs")
+    ending.add_argument("--delete", action="store_true", help="start no more runs, and forget the schedule")
 
 
 def _starting_commands(commands: Any) -> None:

@@ -8,11 +8,11 @@ from contextlib import ExitStack
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import DAG, AssetAny, BaseOperator, Label, TaskGroup, TriggerRule, get_parsing_context
+from airflow.sdk import DAG, BaseOperator, Label, TaskGroup, TriggerRule, get_parsing_context
 from airflow.sdk.definitions.param import ParamsDict
 
 from components.contract.errors import InputError
-from pipelines.engines.airflow.assets import registered_model, stage_outlets
+from pipelines.engines.airflow.assets import stage_outlets
 from pipelines.engines.airflow.catalog import shown_recipes
 from pipelines.engines.airflow.docs import display_name, recipe_docs, recipe_tags, stage_docs
 from pipelines.engines.airflow.form import form_of
@@ -30,6 +30,7 @@ from pipelines.engines.airflow.tasks.approval import ApprovalTask
 from pipelines.engines.airflow.tasks.callbacks import stage_failed
 from pipelines.engines.airflow.tasks.run_tasks import PlanTask, ReportTask
 from pipelines.engines.airflow.tasks.stage_task import StageTask
+from pipelines.engines.airflow.timing import dag_schedule
 from pipelines.engines.shared.attempt import STARTUP_SECONDS
 from pipelines.engines.shared.pod import PodSettings
 from pipelines.language.find import recipe_files
@@ -82,7 +83,9 @@ def recipe_dag(recipe: Recipe, name: str) -> DAG:
         dag_display_name=display_name(name, recipe),
         description=recipe.summary or None,
         doc_md=recipe_docs(recipe),
-        schedule=_schedule(recipe),
+        schedule=dag_schedule(recipe.schedule),
+        catchup=False,
+        **({"max_active_runs": 1} if recipe.schedule else {}),
         user_defined_macros={RUN_MACRO: run_id_of},
         tags=recipe_tags(recipe),
     ) as dag:
@@ -192,12 +195,6 @@ def _group(group_id: str, label: str, groups: dict[str, TaskGroup]) -> TaskGroup
     if group_id not in groups:
         groups[group_id] = TaskGroup(group_id, group_display_name=label, prefix_group_id=False)
     return groups[group_id]
-
-
-def _schedule(recipe: Recipe) -> AssetAny | None:
-    """Return the DAG's schedule: a change of any registered model that the recipe names."""
-    assets = [registered_model(*text.split("@")) for text in recipe.triggered_by]
-    return AssetAny(*assets) if assets else None
 
 
 def _seconds(seconds: float | None) -> timedelta | None:

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipelines.engines.engine import Capabilities, Engine, RunOptions
+from components.contract.errors import InputError
+from pipelines.engines.engine import Capabilities, Engine, KeptSchedule, RunOptions
 
 if TYPE_CHECKING:
     from components.runtime.store import Store
     from pipelines.engines.airflow.client import Client
     from pipelines.plan.plan import Plan
+    from pipelines.recipe.recipe import Recipe
     from pipelines.runs.runs import RunResult
     from pipelines.runs.view import RunView
 
@@ -22,7 +24,14 @@ class AirflowEngine(Engine):
     name = "airflow"
     summary = "as a DAG: tasks on Airflow's worker, or pods"
     capabilities = Capabilities(
-        approvals=True, retries=True, timeouts=True, folder_store=True, pods=True, schedules=True
+        approvals=True,
+        retries=True,
+        timeouts=True,
+        folder_store=True,
+        pods=True,
+        schedules=True,
+        data_triggers=True,
+        asset_triggers=True,
     )
     decides = "Airflow's pools and their slots decide"
 
@@ -35,6 +44,28 @@ class AirflowEngine(Engine):
     def run(self, plan: Plan, store: Store, view: RunView, options: RunOptions) -> RunResult:
         """Start a run of the recipe's DAG and follow it; every run is a new one, and Ctrl-C only ends the following."""
         return run_on_airflow(plan, store, _client(store), view=view)
+
+    def keep_schedule(self, recipe: Recipe, store: Store) -> KeptSchedule:
+        """Switch the recipe's DAG on: its schedule is that of the recipe's file."""
+        from pipelines.engines.airflow.schedules import switch
+
+        return switch(recipe, _client(store), on=True)
+
+    def end_schedule(self, recipe: Recipe, store: Store, *, delete: bool) -> KeptSchedule:
+        """Pause the recipe's DAG."""
+        from pipelines.engines.airflow.schedules import switch
+
+        if delete:
+            raise InputError(
+                "a DAG has the schedule of its recipe: take 'schedule' out of the file, or pause it (--off)"
+            )
+        return switch(recipe, _client(store), on=False)
+
+    def kept_schedules(self, store: Store) -> list[KeptSchedule]:
+        """Return the schedules of recipes' DAGs."""
+        from pipelines.engines.airflow.schedules import listed
+
+        return listed(_client(store))
 
     def take_decision(self, store: Store, entry: Mapping[str, Any], stage: str, *, approved: bool) -> str | None:
         """Also answer the pending approval in Airflow; the run continues there by itself."""

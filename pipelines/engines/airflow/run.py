@@ -98,12 +98,21 @@ class AirflowRun:
 
 def dag_of(recipe: Recipe, client: Client) -> str:
     """Return the id of the recipe's DAG; raise InputError if Airflow has none, or has paused it."""
+    found = find_dag(recipe, client)
+    dag: str = found["dag_id"]
+    if found["is_paused"]:
+        raise InputError(f"DAG {dag!r} is paused in Airflow: switch it on at {client.account.url}")
+    return dag
+
+
+def find_dag(recipe: Recipe, client: Client) -> dict[str, Any]:
+    """Return the recipe's DAG as Airflow shows it; raise InputError if Airflow has none."""
     name = recipe_name(recipe.path)
     if name is None:
         where = display_path(recipe.path)
         raise InputError(f"{where} is in no folder that Airflow reads: put it into one of POSTTRAIN_RECIPES")
     try:
-        found = client.get(f"dags/{dag_id(name)}")
+        found: dict[str, Any] = client.get(f"dags/{dag_id(name)}")
     except NotFound:
         if is_reproduction(recipe.path):
             where = f"Airflow at {client.account.url}"
@@ -111,9 +120,7 @@ def dag_of(recipe: Recipe, client: Client) -> str:
         errors = client.all("importErrors", "import_errors")
         said = "".join(f"\n{error['stack_trace'].strip()}" for error in errors)
         raise InputError(f"Airflow at {client.account.url} has no DAG {dag_id(name)!r}{said}") from None
-    if found["is_paused"]:
-        raise InputError(f"DAG {dag_id(name)!r} is paused in Airflow: switch it on at {client.account.url}")
-    return dag_id(name)
+    return found
 
 
 def run_path(dag: str, airflow_run: str) -> str:

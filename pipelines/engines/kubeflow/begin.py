@@ -9,6 +9,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,16 @@ from pipelines.engines.kubeflow.compiler.bundle import Bundle
 from pipelines.engines.kubeflow.compiler.form import configuration
 from pipelines.engines.kubeflow.compiler.settings import local_file_refusals, raise_refusals
 from pipelines.engines.kubeflow.executor import ExecutorInput, write_file
-from pipelines.engines.kubeflow.names import STORE, new_run_id, run_key
+from pipelines.engines.kubeflow.names import STORE, TRIGGER, new_run_id, run_key
 from pipelines.engines.shared.request import overrides_of, refuse_other_graph
 from pipelines.plan.plan import build_plan
 from pipelines.recipe.recipe import Recipe
+from pipelines.recipe.schedule.section import Schedule
 from pipelines.runs.runs import begin_run
+from pipelines.triggers.record import Trigger, by_time
+
+SCHEDULED_FORM = "%Y%m%d%H%M%S"
+"""How Kubeflow writes the time of a recurring run."""
 
 
 def begin(bundle: Bundle, values: Mapping[str, Any], kubeflow_run: str, folder: Path) -> str:
@@ -39,7 +45,7 @@ def begin(bundle: Bundle, values: Mapping[str, Any], kubeflow_run: str, folder: 
         known = store.get(run_key(kubeflow_run)) or {}
         run_id = known.get("run_id") or new_run_id(recipe.name, kubeflow_run)
         store.put(run_key(kubeflow_run), {"run_id": run_id}, overwrite=True)
-        _record(store, bundle, recipe, run_id, kubeflow_run)
+        _record(store, bundle, recipe, run_id, kubeflow_run, str(values.get(TRIGGER) or ""))
     except InputError as error:
         said = str(error).replace(f"{folder}/", "")  # the recipe's file under its usual name
         store.put(run_key(kubeflow_run), {"refused": said}, overwrite=True)
@@ -57,12 +63,24 @@ def requested(bundle: Bundle, values: Mapping[str, Any], folder: Path) -> Recipe
     return asked
 
 
-def _record(store: Store, bundle: Bundle, recipe: Recipe, run_id: str, kubeflow_run: str) -> None:
+def _record(store: Store, bundle: Bundle, recipe: Recipe, run_id: str, kubeflow_run: str, due: str) -> None:
     plan = build_plan(recipe, store.uri, run_id)
-    begin_run(store, plan, engine="kubeflow", kubeflow={"run_id": kubeflow_run}, recipe_path=bundle.name)
+    facts = {"kubeflow": {"run_id": kubeflow_run}, "recipe_path": bundle.name}
+    begin_run(store, plan, engine="kubeflow", trigger=trigger_of(recipe.schedule, due), **facts)
     print(f"run {run_id}: {len(plan.jobs)} stages in {store.uri}")
     for left in recipe.left_out:
         print(visible(f"left out: {left.name} ({left.reason})"))
+
+
+def trigger_of(schedule: Schedule | None, told: str) -> Trigger | None:
+    """Return what started a run, by the parameter that Kubeflow fills in for a recurring one; None for a person."""
+    if not told or schedule is None or schedule.cron is None:
+        return None
+    try:
+        time = datetime.strptime(told, SCHEDULED_FORM).replace(tzinfo=UTC)
+    except ValueError:  # a Kubeflow that left the placeholder as it is
+        return {"kind": "cron", "cron": schedule.cron.text, "text": f"cron {schedule.cron.words}"}
+    return by_time(schedule.cron, time.astimezone(schedule.cron.zone))
 
 
 def main() -> int:

@@ -7,7 +7,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,9 @@ NAMESPACE = "POSTTRAIN_KUBEFLOW_NAMESPACE"
 SERVICE_ACCOUNT = "POSTTRAIN_KUBEFLOW_SERVICE_ACCOUNT"
 TIMEOUT_SECONDS = 30
 """Timeout of one request; the library waits forever by default."""
+OURS = "posttrain schedule: "
+"""Begins the description of a recurring run of ours; others of the same name are left alone."""
+PAGE_SIZE = 100
 FINAL = ("SUCCEEDED", "SKIPPED", "FAILED", "CANCELED", "ERROR")
 """Final states of a run. kfp's own wait does not handle CANCELED, and never ends."""
 
@@ -83,6 +86,17 @@ class RunState:
         return self.state in FINAL
 
 
+@dataclass(frozen=True)
+class RecurringRun:
+    """A schedule of a recipe, as Kubeflow reports it."""
+
+    id: str
+    name: str
+    on: bool
+    words: str
+    """What it was created with: times and store."""
+
+
 class Client:
     """One session with Kubeflow."""
 
@@ -96,6 +110,7 @@ class Client:
             warnings.simplefilter("ignore", FutureWarning)
             self._kfp = kfp.Client(host=account.url, existing_token=account.token, **named)
         self._runs = self._kfp._run_api  # the only way to give a request a time limit
+        self._recurring = self._kfp._recurring_run_api
 
     def submit(self, pipeline: str, arguments: Mapping[str, Any], *, name: str, experiment: str) -> str:
         """Start a run of a compiled pipeline and return its id.
@@ -136,9 +151,69 @@ class Client:
         with _asking(self.account.url):
             self._runs.run_service_retry_run(run, _request_timeout=TIMEOUT_SECONDS)
 
+    def schedule(
+        self, pipeline: str, arguments: Mapping[str, Any], *, name: str, cron: str, words: str
+    ) -> RecurringRun:
+        """Create a recurring run of a compiled pipeline: one run at a time, and missed times are not caught up on.
+
+        Raises InputError for arguments that the pipeline does not have or lacks.
+        """
+        check_arguments(pipeline, arguments)
+        with tempfile.TemporaryDirectory() as folder, _asking(self.account.url), redirect_stdout(sys.stderr):
+            path = Path(folder) / "pipeline.yaml"
+            path.write_text(pipeline)
+            experiment = self._kfp.create_experiment(name, namespace=self.account.namespace)
+            made = self._kfp.create_recurring_run(
+                experiment.experiment_id,
+                name,
+                description=f"{OURS}{words}",
+                cron_expression=cron,
+                max_concurrency=1,
+                no_catchup=True,
+                params=dict(arguments),
+                pipeline_package_path=str(path),
+                service_account=self.account.service_account,
+            )
+        return _recurring(made)
+
+    def recurring_runs(self, name: str | None = None) -> list[RecurringRun]:
+        """Return the recurring runs that `schedule` created, of all recipes or of one."""
+        found: list[RecurringRun] = []
+        token = ""
+        place = {"namespace": self.account.namespace} if self.account.namespace else {}
+        with _asking(self.account.url):
+            while True:
+                page = self._recurring.recurring_run_service_list_recurring_runs(
+                    page_token=token, page_size=PAGE_SIZE, _request_timeout=TIMEOUT_SECONDS, **place
+                )
+                listed = page.recurring_runs or []
+                found += [_recurring(one) for one in listed if (one.description or "").startswith(OURS)]
+                token = page.next_page_token or ""
+                if not token:
+                    return [one for one in found if name in (None, one.name)]
+
+    def disable_recurring_run(self, recurring: str) -> None:
+        """Switch a recurring run off; the run that is going goes on."""
+        with _asking(self.account.url):
+            self._recurring.recurring_run_service_disable_recurring_run(recurring, _request_timeout=TIMEOUT_SECONDS)
+
+    def delete_recurring_run(self, recurring: str) -> None:
+        """Delete a recurring run; its runs stay. One that is gone already is no error."""
+        with suppress(NotFound), _asking(self.account.url):
+            self._recurring.recurring_run_service_delete_recurring_run(recurring, _request_timeout=TIMEOUT_SECONDS)
+
+    def recurring_page(self, recurring: str) -> str:
+        """Return a recurring run's page."""
+        return f"{self.account.url}/#/recurringrun/details/{recurring}"
+
     def page(self, run: str) -> str:
         """Return a run's page."""
         return f"{self.account.url}/#/runs/details/{run}"
+
+
+def _recurring(shown: Any) -> RecurringRun:
+    words = (shown.description or "").removeprefix(OURS)
+    return RecurringRun(shown.recurring_run_id, shown.display_name, shown.mode != "DISABLE", words)
 
 
 def check_arguments(pipeline: str, arguments: Mapping[str, Any]) -> None:

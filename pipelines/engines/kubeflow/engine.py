@@ -7,10 +7,11 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import InputError
-from pipelines.engines.engine import Capabilities, Engine, RunOptions
+from pipelines.engines.engine import Capabilities, Engine, KeptSchedule, RunOptions
 
 if TYPE_CHECKING:
     from components.runtime.store import Store
+    from pipelines.engines.kubeflow.client import Client
     from pipelines.plan.plan import Plan
     from pipelines.recipe.recipe import Recipe
     from pipelines.runs.runs import RunResult
@@ -23,7 +24,7 @@ class KubeflowEngine(Engine):
     name = "kubeflow"
     summary = "as a pipeline: pods of the pools' nodes"
     capabilities = Capabilities(
-        approvals=True, retries=True, timeouts=True, several_nodes=True, pods=True, cancellation=True
+        approvals=True, retries=True, timeouts=True, several_nodes=True, pods=True, schedules=True, cancellation=True
     )
     decides = "pools and their nodes decide"
 
@@ -50,6 +51,33 @@ class KubeflowEngine(Engine):
         from pipelines.engines.kubeflow.compiler.settings import Settings
 
         return compile_recipe(recipe, Settings.read(), store=store)
+
+    def keep_schedule(self, recipe: Recipe, store: Store) -> KeptSchedule:
+        """Create the recipe's recurring run, in place of an earlier one of its name."""
+        from pipelines.engines.kubeflow.compiler.settings import Settings
+        from pipelines.engines.kubeflow.recurring import keep
+
+        if "://" not in store.uri:
+            raise InputError(f"engine kubeflow cannot work on the folder {store.uri}: pods cannot see it; use a bucket")
+        return keep(recipe, store, self._client(), Settings.read())
+
+    def end_schedule(self, recipe: Recipe, store: Store, *, delete: bool) -> KeptSchedule:
+        """Switch the recipe's recurring run off, or delete it."""
+        from pipelines.engines.kubeflow.recurring import end
+
+        return end(recipe, self._client(), delete=delete)
+
+    def kept_schedules(self, store: Store) -> list[KeptSchedule]:
+        """Return the recurring runs of recipes."""
+        from pipelines.engines.kubeflow.recurring import listed
+
+        return listed(self._client())
+
+    def _client(self) -> Client:
+        self.check_machine()
+        from pipelines.engines.kubeflow.client import Account, Client
+
+        return Client(Account.read())
 
     def take_decision(self, store: Store, entry: Mapping[str, Any], stage: str, *, approved: bool) -> str | None:
         """Leave the decision in the store: the task that asked for it looks there."""

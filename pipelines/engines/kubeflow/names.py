@@ -13,7 +13,11 @@ STORE = "posttrain_store"
 SET = "posttrain_set"
 SEED = "seed"
 """Parameters of a pipeline beside the recipe's own."""
-OWN = (STORE, SET)
+TRIGGER = "posttrain_trigger"
+"""Parameter of a pipeline with a schedule: when a recurring run was due; empty for a run that a person starts."""
+SCHEDULED_TIME = "[[ScheduledTime]]"
+"""Becomes the time of a recurring run, in UTC."""
+OWN = (STORE, SET, TRIGGER)
 EXECUTOR_INPUT = "{{$}}"
 """Becomes what Kubeflow knows of a task, as JSON."""
 RUN_PLACEHOLDER = "{{$.pipeline_job_uuid}}"

@@ -54,6 +54,8 @@ class LocalEngine(Engine):
         folder_store=True,
         containers=True,
         core_limit=True,
+        schedules=True,
+        data_triggers=True,
         live_progress=True,
         cancellation=True,
     )
@@ -63,19 +65,16 @@ class LocalEngine(Engine):
         need_files(plan.recipe)
         need_sound(plan.recipe)
         containers = Containers.find(store.uri) if options.containers else None
-        return run_plan(plan, view=view, jobs=options.jobs, new=options.new, containers=containers)
+        return run_plan(plan, view=view, options=options, containers=containers)
 
 
-def run_plan(
-    plan: Plan, *, view: RunView, jobs: int | None = None, new: bool = False, containers: Containers | None = None
-) -> RunResult:
-    """Run a plan to its end; resumes the newest unfinished run of the same plan unless `new`.
+def run_plan(plan: Plan, *, view: RunView, options: RunOptions, containers: Containers | None = None) -> RunResult:
+    """Run a plan to its end; resumes the newest unfinished run of the same plan unless a new one is requested.
 
-    `jobs` bounds the cores in use; with `containers` each job runs in one. Raises InputError if another process holds
-    the same run.
+    With `containers` each job runs in one. Raises InputError if another process holds the same run.
     """
     store = open_store(plan.store)
-    unfinished = None if new else unfinished_run(store, plan.digest)
+    unfinished = None if options.new else unfinished_run(store, plan.digest)
     plan = plan.with_run_id(unfinished) if unfinished else plan
     environment = container_environment() if containers else process_environment(os.environ)
     if containers is None:
@@ -83,7 +82,7 @@ def run_plan(
     cores = os.cpu_count() or 1
     with exclusive(store, plan.run_id):
         writer = RunWriter(store, plan.run_id)
-        writer.begin(run_entry(plan, engine="local"))
+        writer.begin(run_entry(plan, engine="local", trigger=options.trigger))
         deliverer = start_deliverer(store, plan.run_id)
         schedule = partial(
             Scheduler,
@@ -92,7 +91,7 @@ def run_plan(
             view=view,
             logs=log_folder(store, plan.run_id),
             environment=environment,
-            cores=min(jobs or cores, cores),
+            cores=min(options.jobs or cores, cores),
             attempt=containers.run_attempt if containers else run_attempt,
         )
         with view.showing():

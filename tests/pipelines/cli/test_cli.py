@@ -197,9 +197,10 @@ def test_the_surface_is_frozen() -> None:
     }
     recipe = ["--help", "--json", "--seed", "--set"]
     assert surface == {
-        "run": sorted([*recipe, "--containers", "--engine", "--jobs", "--new", "--store"]),
+        "run": sorted([*recipe, "--containers", "--engine", "--jobs", "--new", "--store", "--watch"]),
         "plan": sorted([*recipe, "--engine", "--store"]),
         "compile": ["--engine", "--help", "--output", "--seed", "--set", "--store", "-o"],
+        "schedule": sorted([*recipe, "--delete", "--engine", "--off", "--store"]),
         "validate": recipe,
         "list": ["--help", "--json", "--store"],
         "show": ["--help", "--json", "--store"],

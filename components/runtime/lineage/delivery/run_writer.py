@@ -125,6 +125,7 @@ class RunWriter:
             "command": event.command,
             "overrides": event.overrides,
             "seed": event.seed,
+            **({"trigger": event.trigger["text"]} if event.trigger else {}),
             **code_tags(event.code),
         }
         # after the run's end, its description and columns tell of its results

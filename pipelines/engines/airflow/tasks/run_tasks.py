@@ -17,6 +17,7 @@ from pipelines.engines.airflow.names import REFUSED, run_id_of
 from pipelines.engines.airflow.tasks.environment import stage_environment
 from pipelines.engines.airflow.tasks.links import MlflowRun
 from pipelines.engines.airflow.tasks.stage_run import store_uri
+from pipelines.engines.airflow.timing import trigger_of
 from pipelines.engines.engine import RunOptions
 from pipelines.engines.refusals import refuse
 from pipelines.engines.shared.launcher import stage_python
@@ -44,7 +45,9 @@ class PlanTask(BaseOperator):
             plan = build_plan(recipe, store.uri, run_id_of(recipe.name, dag_run))
             refuse(AirflowEngine(), plan, store, RunOptions())
             refuse_pods(plan.jobs, recipe.pools, PodSettings.read())
-            begin_run(store, plan, engine="airflow", airflow={"dag_id": dag_run.dag_id, "run_id": dag_run.run_id})
+            trigger = trigger_of(context, recipe.schedule)
+            where = {"dag_id": dag_run.dag_id, "run_id": dag_run.run_id}
+            begin_run(store, plan, engine="airflow", trigger=trigger, airflow=where)
         except InputError as error:
             context["ti"].xcom_push(REFUSED, str(error))
             raise AirflowFailException(str(error)) from None

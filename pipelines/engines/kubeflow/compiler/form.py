@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from components.contract.errors import InputError, did_you_mean
-from pipelines.engines.kubeflow.names import OWN, SEED, SET, STORE, identifier
+from pipelines.engines.kubeflow.names import OWN, SEED, SET, STORE, TRIGGER, identifier
 from pipelines.engines.shared.request import SET as CONF_SET
 from pipelines.recipe.parameters import Parameter
 from pipelines.recipe.recipe import Recipe
@@ -35,6 +35,8 @@ def form_of(recipe: Recipe, store: str | None) -> Form:
     form[SEED] = (int, recipe.seed)
     form[SET] = (list, [])
     form[STORE] = (str, REQUIRED if store is None else store)
+    if recipe.schedule and recipe.schedule.cron:
+        form[TRIGGER] = (str, "")
     return form
 
 

@@ -1,0 +1,1 @@
+"""The section `schedule` of a recipe: when its runs start by themselves."""
