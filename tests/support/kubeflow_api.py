@@ -1,4 +1,4 @@
-"""The part of Kubeflow Pipelines' v2beta1 API that runs need, over real HTTP.
+"""The part of Kubeflow Pipelines' v2beta1 API that runs and recurring runs need, over real HTTP.
 
 Runs either do what a test says, or are carried out by pipeline_runner, container by container.
 """
@@ -20,6 +20,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from tests.support.pipeline_runner import PipelineRun
 
 _RUN = re.compile(r"/apis/v2beta1/runs/(?P<id>[^/:]+)(?::(?P<verb>terminate|retry))?")
+_RECURRING = re.compile(r"/apis/v2beta1/recurringruns/(?P<id>[^/:]+)(?::(?P<verb>enable|disable))?")
 _ENDED = ("SUCCEEDED", "FAILED", "CANCELED", "SKIPPED", "ERROR")
 
 
@@ -62,6 +63,12 @@ class KubeflowApi:
     runs: dict[str, ServedRun] = field(default_factory=dict)
     experiments: dict[str, str] = field(default_factory=dict)
     tokens: list[str | None] = field(default_factory=list)
+    recurring: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Recurring runs by id, as the API shows them."""
+    page_size: int = 100
+    """Most recurring runs in one answer, whatever was asked for."""
+    verbs: list[tuple[str, str]] = field(default_factory=list)
+    """What was asked to be done to recurring runs, and to which."""
     broken: list[int] = field(default_factory=list)
     """Status codes with which the next requests for a run are refused, first one first."""
     url: str = ""
@@ -74,6 +81,8 @@ class KubeflowApi:
             return self._experiments(method, query, body)
         if path == "/apis/v2beta1/runs" and method == "POST":
             return 200, self._start(body)
+        if path.startswith("/apis/v2beta1/recurringruns"):
+            return self._recurring(method, path, query, body)
         found = _RUN.fullmatch(path)
         if found is None or found["id"] not in self.runs:
             return 404, {"error": f"{unquote(path)} not found", "code": 5}
@@ -94,6 +103,35 @@ class KubeflowApi:
         name = wanted.get("stringValue") or wanted["string_value"]
         known = self.experiments.get(name)
         return 200, {"experiments": [{"experiment_id": known, "display_name": name}] if known else []}
+
+    def _recurring(self, method: str, path: str, query: dict[str, list[str]], body: Any) -> tuple[int, Any]:
+        if self.broken:
+            return self.broken.pop(0), {"error": "as the test wants it"}
+        found = _RECURRING.fullmatch(path)
+        if found is None:
+            return self._create(body) if method == "POST" else self._list(query)
+        name, verb = found["id"], found["verb"] or method.lower()
+        self.verbs.append((verb, name))
+        if name not in self.recurring:
+            return 404, {"error": f"{name} not found", "code": 5}
+        if verb == "delete":
+            del self.recurring[name]
+        elif verb in ("enable", "disable"):
+            self.recurring[name] |= {"mode": verb.upper(), "status": f"{verb.upper()}D"}
+        return 200, self.recurring.get(name, {})
+
+    def _create(self, body: Any) -> tuple[int, Any]:
+        name = f"recurring-{len(self.verbs)}"
+        self.verbs.append(("create", name))
+        self.recurring[name] = {**body, "recurring_run_id": name, "status": "ENABLED"}
+        return 200, self.recurring[name]
+
+    def _list(self, query: dict[str, list[str]]) -> tuple[int, Any]:
+        start = int((query.get("page_token") or ["0"])[0] or 0)
+        size = min(int((query.get("page_size") or ["10"])[0]), self.page_size)
+        listed = list(self.recurring.values())
+        more = {"next_page_token": str(start + size)} if len(listed) > start + size else {}
+        return 200, {"recurringRuns": listed[start : start + size], "total_size": len(listed), **more}
 
     def _start(self, body: Any) -> Any:
         run_id = str(uuid.UUID(int=len(self.runs) + 1))
@@ -150,7 +188,7 @@ def kubeflow_api(folder: Path, **options: Any) -> Iterator[KubeflowApi]:
             self.end_headers()
             self.wfile.write(text)
 
-        do_GET = do_POST = _any
+        do_GET = do_POST = do_DELETE = _any
 
         def log_message(self, *arguments: Any) -> None:
             """Say nothing."""
