@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from components.contract.errors import InputError
 from components.contract.registry import components
+from components.contract.terminal import visible_line
 from components.runtime.job.ranks import ranks_of
 from pipelines.engines.engine import Engine, RunOptions
 from pipelines.engines.registry import engines_with
@@ -39,7 +40,7 @@ def schedule_refusals(engine: Engine, schedule: Schedule | None) -> list[str]:
     if schedule.cron and not able.schedules:
         found.append(f"start runs by time (cron {schedule.cron.words}); {_use('schedules')}")
     if data and not able.data_triggers:
-        found.append(f"start runs when data change ({', '.join(map(printable, data))}); {_use('data_triggers')}")
+        found.append(f"start runs when data change ({', '.join(map(visible_line, data))}); {_use('data_triggers')}")
     if assets and not able.asset_triggers:
         found.append(f"start runs by assets ({', '.join(assets)}); {_use('asset_triggers')}")
     return [f"engine {engine.name} cannot {text}" for text in found]

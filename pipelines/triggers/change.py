@@ -48,7 +48,7 @@ class Change:
             if names
         ]
         named = [*self.new, *self.replaced, *self.gone]
-        shown = ", ".join(map(printable, named[:MAX_SHOWN])) + (" ..." if len(named) > MAX_SHOWN else "")
+        shown = ", ".join(map(visible_line, named[:MAX_SHOWN])) + (" ..." if len(named) > MAX_SHOWN else "")
         return f"{visible_line(self.item.text)}: {', '.join(parts)} ({shown})"
 
     def to_json(self) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.s3_server import in_memory_writer
 from tests.support.toy_command import PLUGIN, ROOT, toy_command
 
 RECIPE = """\
@@ -123,3 +124,78 @@ def test_the_plan_shows_the_schedule_and_what_an_engine_cannot_do(recipe: Path, 
     assert f"schedule: whenever one of these changes, looked at every 1s: {tmp_path / 'rows'}" in planned.stdout
     assert "engine toy cannot start runs by time (cron 0 3 * * * (UTC)); use --engine " in planned.stdout
     assert planned.returncode == 0
+
+
+ASK = """
+  more: {uses: toy-train, in: {model: base.model}, approve: true}
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_watcher_goes_on_with_the_run_that_waits_for_a_person(recipe: Path, tmp_path: Path) -> None:
+    recipe.write_text(RECIPE.replace("stages: {base: {uses: toy-train}}", f"stages:\n  base: {{uses: toy-train}}{ASK}"))
+    command = toy_command(tmp_path / "store")
+    (tmp_path / "rows").write_text("1")
+    first = Watcher(tmp_path / "store", str(recipe))
+    said = first.until("waiting for a decision")
+    run_id = said.rpartition("on run ")[2].partition(";")[0]
+    first.end(signal.SIGKILL)
+    second = Watcher(tmp_path / "store", str(recipe))
+    assert f"going on with run {run_id}" in second.until("waiting for a decision")
+    assert command("approve", run_id, "more").returncode == 0
+    assert "succeeded" in second.until("Ctrl-C ends it")
+    assert second.end(signal.SIGINT)[0] == 0
+    listed = json.loads(command("list", "runs", "--json").stdout)["runs"]
+    assert [(run["run_id"], run["status"]) for run in listed] == [(run_id, "succeeded")]
+
+
+@pytest.mark.slow
+def test_sigterm_during_a_run_stops_it_and_the_next_watcher_goes_on_with_it(recipe: Path, tmp_path: Path) -> None:
+    recipe.write_text(RECIPE.replace("{uses: toy-train}", '{uses: toy-train, with: {spin: "${params.spin}"}}'))
+    recipe.write_text(recipe.read_text().replace("params: {", "params: {spin: true, "))
+    (tmp_path / "rows").write_text("1")
+    watcher = Watcher(tmp_path / "store", str(recipe))
+    watcher.until("running")
+    assert watcher.end(signal.SIGTERM)[0] == 130
+    again = Watcher(tmp_path / "store", str(recipe))
+    assert "going on with run fed-" in again.until("running")
+    assert again.end(signal.SIGTERM)[0] == 130
+    shown = json.loads(toy_command(tmp_path / "store")("list", "runs", "--json").stdout)["runs"]
+    assert [run["status"] for run in shown] == ["stopped"], "one run, and not one more"
+
+
+@pytest.mark.slow
+def test_new_objects_are_read_and_the_same_ones_are_cached(s3_uri: str, tmp_path: Path) -> None:
+    bucket, _, prefix = s3_uri.removeprefix("s3://").partition("/")
+    put = in_memory_writer(bucket, prefix)
+    recipe = tmp_path / "rows.yaml"
+    recipe.write_text(f"""\
+name: rows
+schedule: {{on: "{s3_uri}/", poll: 1s}}
+stages:
+  data:
+    uses: curate
+    with: {{kind: prompts, split: [0.0, 1.0], sources: [{{domain: sums, source: {{name: jsonl, path: "{s3_uri}/"}}}}]}}
+""")
+    command = toy_command(tmp_path / "store")
+
+    def rows(first: int) -> bytes:
+        return "\n".join(
+            json.dumps({"prompt": f"{n}+1=", "answer": str(n + 1)}) for n in range(first, first + 8)
+        ).encode()
+
+    put("a.jsonl", rows(0))
+    watcher = Watcher(tmp_path / "store", str(recipe))
+    watcher.until("Ctrl-C ends it")
+    assert "succeeded" in watcher.until("Ctrl-C ends it")
+    assert "1 cached" in command("plan", str(recipe)).stdout
+    put("b.jsonl", rows(100))
+    assert f"file changed: {s3_uri}/" in command("plan", str(recipe)).stdout
+    assert "succeeded" in watcher.until("Ctrl-C ends it")
+    again = json.loads(command("run", str(recipe), "--new", "--json").stdout)
+    assert watcher.end(signal.SIGTERM)[0] == 0
+    runs = json.loads(command("list", "runs", "--json").stdout)["runs"]
+    shown = [json.loads(command("show", run["run_id"], "--json").stdout) for run in reversed(runs)]
+    found = [(one["stages"][0]["cache"], one["stages"][0]["metrics"]["num_rows"]) for one in shown]
+    assert found == [("miss", 8), ("miss", 16), ("hit", 16)]
+    assert shown[1]["trigger"]["text"] == f"{s3_uri}/: 1 new (b.jsonl)" and again["trigger"] is None
