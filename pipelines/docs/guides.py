@@ -46,8 +46,7 @@ def title(text: str, section: str) -> str:
     heading = re.search(r"^# (.+)$", text, re.MULTILINE)
     whole = heading[1].replace("`", "") if heading else "Untitled"
     short = whole.partition(":")[0]
-    words = whole if short == section else short
-    return words[0].upper() + words[1:]
+    return whole if short == section else short
 
 
 def sections(paths: list[str]) -> Iterator[tuple[str, list[str]]]:

@@ -137,7 +137,7 @@ def settings() -> dict[str, Any]:
             "palette": palettes,
             "icon": {"logo": "material/source-branch"},
             "features": [
-                *("navigation.tabs", "navigation.top", "navigation.footer", "toc.follow"),
+                *("navigation.tabs", "navigation.footer", "toc.follow"),
                 *("search.suggest", "search.highlight", "content.code.copy"),
             ],
         },

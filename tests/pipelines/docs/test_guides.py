@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -23,6 +24,10 @@ MESSAGES = "pipelines/docs/troubleshooting.md"
 PARENT = "extends: base-recipe"
 """Stands in the table of keys: there is no such recipe."""
 OUTSIDE = re.compile(r"https?://|mailto:")
+
+
+def test_the_readme_at_the_top_has_at_most_150_lines() -> None:
+    assert len(GUIDES["README.md"].splitlines()) <= 150
 
 
 def test_there_are_guides_of_every_kind() -> None:
@@ -95,7 +100,8 @@ def test_every_whole_recipe_is_valid(path: str, recipe: str, tmp_path: Path) -> 
             if name := re.match(r"# (\w+\.py)\n", code):
                 (tmp_path / name[1]).write_text(code)
     for file in re.findall(r"path: (\S+\.jsonl)", recipe):
-        (tmp_path / file).write_text('{"prompt": "say ab", "answer": "ab", "level": 0}\n' * 3)
+        row = {"prompt": "say ab", "answer": "ab", "completion": "ab", "level": 0}
+        (tmp_path / file).write_text(f"{json.dumps(row)}\n" * 3)
     (tmp_path / "shown.yaml").write_text(recipe)
     try:
         assert load_recipe(str(tmp_path / "shown.yaml"), []).stages
