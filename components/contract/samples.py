@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from components.contract.errors import InputError
 from components.contract.messages import filled, read_messages
+from components.contract.operator_files.names import plain_name
 
 KEPT_HEAD, KEPT_TAIL = 12_000, 4_000
 """Characters kept of the beginning and the end of a longer text."""
@@ -58,6 +59,11 @@ class Sample(BaseModel):
     @classmethod
     def _text(cls, value: Any) -> Any:
         return value if value is None or isinstance(value, str) else json.dumps(value)
+
+    @field_validator("parts", mode="before")
+    @classmethod
+    def _plain_names(cls, value: Any) -> Any:
+        return {plain_name(str(name)): part for name, part in value.items()} if isinstance(value, dict) else value
 
     @property
     def truncated(self) -> bool:

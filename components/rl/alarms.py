@@ -73,7 +73,8 @@ RL_ALARMS = (
         bound=0.0,
         rows=20,
         says="no response was right in {rows} steps in a row",
-        helps="use easier prompts (curate with keep_pass_rate), a stronger start (sft before rl), "
+        helps="read why (posttrain samples RUN --wrong); use easier prompts (curate with keep_pass_rate), a stronger "
+        "start (sft before rl), "
         "or raise {group_size}; if it was right before, lower {optimizer.peak_learning_rate}",
         reason="without a right response there is nothing to reinforce; 20 steps of the default size are 5,120 samples",
         explained_by=("verifier_failures", "all_truncated", "length_collapsed", "entropy_collapsed"),

@@ -19,6 +19,12 @@ def test_lines_that_are_no_samples_are_left_out() -> None:
     assert [sample.response for sample in read_samples([*bad, json.dumps(good)])] == ["r"]
 
 
+def test_parts_of_operators_in_files_have_their_plain_names() -> None:
+    row = {"response": "r", "parts": {f"my_reward.py:brevity@{'0a' * 32}": -1.0, "verifier": None}}
+    (sample,) = read_samples([json.dumps(row)])
+    assert sample.parts == {"my_reward.py:brevity": -1.0, "verifier": None}
+
+
 def test_from_worst_to_best() -> None:
     failed, wrong, hacked = Sample(outcome="failed"), Sample(outcome="wrong"), Sample(outcome="wrong", reward=0.9)
     right, praised = Sample(outcome="right"), Sample(outcome="right", reward=2.0)
