@@ -11,6 +11,8 @@ KUBEFLOW := .venv-kubeflow
 VLLM := .venv-vllm
 REQUIREMENTS := infra/requirements
 ARGS ?=
+# Tests start hundreds of processes: none of them compiles the code again, whatever the shell's settings are.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help bubblewrap demo docs-site airflow test test-slow test-airflow test-airflow-ui test-infra test-containers test-vllm test-deepspeed test-learning bench base-image images pin-images lint docs lock lock-gpu clean
 
@@ -32,6 +34,7 @@ $(VENV)/.stages: $(REQUIREMENTS)/stages.lock pyproject.toml
 $(VENV)/.test: $(VENV)/.stages $(REQUIREMENTS)/test.lock
 	@echo "installing the pinned packages of $(REQUIREMENTS)/test.lock"
 	@$(BIN)/python -m pip install -q --disable-pip-version-check -r $(REQUIREMENTS)/test.lock
+	@$(BIN)/mypy > /dev/null || true  # reads the libraries' types into its cache, once for each lock
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.stages $(REQUIREMENTS)/docs.lock

@@ -41,8 +41,12 @@ Chosen = set[tuple[str, str]]
 
 @cache
 def all_stages() -> dict[str, tuple[Stage, Chosen, frozenset[str]]]:
-    """Return "recipe/stage" -> stage, the operators that it uses, and the verifiers that rows of its inputs name."""
+    """Return "recipe/stage" -> stage, the operators that it uses, and the verifiers that rows of its inputs name.
+
+    Of stages that differ in name, recipe or seed alone the first one stands for all: neither is code.
+    """
     found = {}
+    seen: set[tuple[str, str, frozenset[str]]] = set()
     folder = ROOT / "pipelines" / "recipes"
     for path in sorted(folder.rglob("*.yaml")):
         name = path.relative_to(folder).with_suffix("").as_posix()
@@ -54,10 +58,15 @@ def all_stages() -> dict[str, tuple[Stage, Chosen, frozenset[str]]]:
                 *(rows[ref.stage] for refs in stage.inputs.values() for ref in refs if isinstance(ref, StageRef))
             )
             rows[stage.name] = _verifiers_of_rows(stage, given)
+            read = frozenset(_reads(stage, rows))
+            kind = stage.component.name, stage.config.model_dump_json(), read
+            if kind in seen:
+                continue
+            seen.add(kind)
             chosen = set(_chosen(stage))
             if _verifies(stage):
-                chosen |= {("verifier", verifier) for verifier in (_reads(stage, rows) | _own_verifiers(stage))}
-            found[f"{name}/{stage.name}"] = stage, chosen, frozenset(_reads(stage, rows))
+                chosen |= {("verifier", verifier) for verifier in (read | _own_verifiers(stage))}
+            found[f"{name}/{stage.name}"] = stage, chosen, read
     return found
 
 
@@ -95,7 +104,7 @@ def _chosen(stage: Stage) -> Iterator[tuple[str, str]]:
             for choice in share["demonstrators"]:
                 yield from _with_nested("demonstrator", choice["demonstrator"])
     if stage.component.name == "rl":
-        preset = yaml.safe_load((ROOT / "components/rl/methods" / f"{params['method']}.yaml").read_text())["slots"]
+        preset = _preset(params["method"])
         for phase in params["phases"] or [{}]:
             for slot in {**preset, "replay": 0, "critic": 0, "annotate": 0}:
                 levels = (
@@ -106,6 +115,11 @@ def _chosen(stage: Stage) -> Iterator[tuple[str, str]]:
                 specs = next(level for level in levels if level is not None)
                 for spec in specs if isinstance(specs, list) else [specs]:
                     yield from _with_nested(slot.removesuffix("s"), {"name": spec} if isinstance(spec, str) else spec)
+
+
+@cache
+def _preset(method: str) -> dict[str, Any]:
+    return yaml.safe_load((ROOT / "components/rl/methods" / f"{method}.yaml").read_text())["slots"]
 
 
 def _with_nested(slot: str, spec: dict[str, Any]) -> Iterator[tuple[str, str]]:
