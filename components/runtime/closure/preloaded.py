@@ -1,5 +1,29 @@
-"""Imported by a fork server after all its other preloads: keeps their source."""
+"""Imported by a fork server after all its other preloads: keeps their source, and examines it once for all its jobs."""
 
-from components.runtime.closure.loaded import keep_loaded_source
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from components.contract.errors import InputError
+from components.runtime.closure.loaded import TEXTS, keep_loaded_source
+from components.runtime.closure.locate import PLANNING, packages_of
+from components.runtime.closure.source import read_source
+from components.runtime.closure.walk import is_wall
+
+
+def examine_loaded() -> None:
+    """Analyse the kept source of modules that may count in fingerprints; what cannot be read is left to the job."""
+    for name, module in list(sys.modules.items()):
+        path = Path(getattr(module, "__file__", None) or "")
+        if path not in TEXTS or is_wall(name) or name.partition(".")[0] in PLANNING:
+            continue
+        try:
+            read_source(path, name, hasattr(module, "__path__"))
+        except InputError:
+            continue
+
 
 keep_loaded_source()
+examine_loaded()
+packages_of("components")  # which reads what is installed, once

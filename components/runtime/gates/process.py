@@ -19,8 +19,8 @@ from components.contract.errors import InputError, StageFailed
 from components.contract.job import Expectation
 from components.runtime.gates import worker
 
-GATE_LIBRARY = "great_expectations"
-"""What data gates import; an engine that forks jobs may import it once, before it forks."""
+GATE_LIBRARY = "components.runtime.gates.library"
+"""Imports what data gates need; an engine that forks jobs may import it once, before it forks."""
 
 WORKER = "components.runtime.gates.worker"
 ROOT = Path(__file__).parents[3]

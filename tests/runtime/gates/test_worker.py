@@ -14,8 +14,9 @@ import pytest
 
 from components.contract.errors import StageFailed
 from components.runtime.gates import GateProcess
-from components.runtime.gates.page import external_reference, stand_alone
 from tests.runtime.gates.conftest import demonstrations, prompts, write_rows
+
+# components.runtime.gates.page brings Great Expectations: only the worker that runs these tests imports it
 
 
 def report_of(worker: GateProcess, folder: Path) -> dict[str, bytes]:
@@ -25,6 +26,8 @@ def report_of(worker: GateProcess, folder: Path) -> dict[str, bytes]:
 
 
 def test_a_report_is_two_files_that_need_nothing_else(worker, tmp_path):
+    from components.runtime.gates.page import external_reference
+
     rows = demonstrations(20)
     rows[3]["response"] = (
         "<think>1+1=2 <script>alert('x')</script><img src=https://example.com/x.png>" + " " * 2_000_000
@@ -51,10 +54,14 @@ def test_a_report_is_two_files_that_need_nothing_else(worker, tmp_path):
     ],
 )
 def test_a_reference_to_anything_else_is_noticed(tag):
+    from components.runtime.gates.page import external_reference
+
     assert external_reference(f"<html><body>{tag}</body></html>") == tag
 
 
 def test_links_inside_the_page_and_text_about_links_may_stay():
+    from components.runtime.gates.page import stand_alone
+
     page = stand_alone(
         '<html><head><link href="x"></head><body><a href="#s">see url(x) and href="y"</a></body></html>', "t"
     )
