@@ -24,6 +24,17 @@ RL_ALARMS = (
         reason="single failures are timeouts on strange code; a fifth of all, five steps in a row, is the verifier",
     ),
     Alarm(
+        name="sampler_gap",
+        rule=Level(column="sampler_gap_mean"),
+        bound=0.1,
+        rows=3,
+        says="what drew the tokens gives them log-probabilities that are {value} nats from the trainer's",
+        helps="compare with `backend: {sampler: native}`: an engine runs other weights or another model; with rollout "
+        "group_ahead, lower its max_staleness or {optimizer.peak_learning_rate}",
+        reason="engines in bfloat16 differ by 0.001 to 0.03 nats; with 0.1 a response of 100 tokens has an importance "
+        "weight of e^10 or e^-10, and truncated weights no longer correct for it",
+    ),
+    Alarm(
         name="all_truncated",
         rule=Level(column="truncated_share"),
         bound=0.98,

@@ -99,6 +99,7 @@ COMPONENT = Component(
                 "signal_share": "groups with signal",
                 "clip_fraction": "clipped share",
                 "truncated_share": "truncated responses",
+                "sampler_gap_mean": "sampler's gap, nats a token",
                 "learning_rate": "learning rate",
             },
         ),

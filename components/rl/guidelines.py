@@ -9,11 +9,10 @@ from components.contract.operator_files.names import plain_name
 from components.contract.operators import OperatorSpec
 from components.rl.operators.objectives.ppo_clip import PPOClipConfig
 from components.rl.params import RLParams
-from components.rl.slots import SlotSpecs
+from components.rl.slots import CORRECTION, SlotSpecs
 
 LONG_BUDGET = 8192
 """Response length in tokens beyond which dropping truncated responses no longer helps; reconstructed."""
-CORRECTION = "truncated_importance"
 SOURCE = "(Liu et al. 2025, arXiv:2508.08221)"
 
 

@@ -12,6 +12,7 @@ from components.modeling.training.training_config import OptimizerConfig
 from components.rl.overrides import with_overrides
 from components.rl.phase_config import Phase, check_phases
 from components.rl.presets import bind, load_preset, override, preset_path
+from components.rl.sampler_correction import SamplerCorrection
 from components.rl.slots import SlotSpecs, step_slots
 
 
@@ -74,6 +75,9 @@ class RLParams(Params):
     """Train low-rank adapters instead of all weights; the output model has them merged."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Precision of the weights."""
+    sampler_correction: SamplerCorrection | None = SamplerCorrection()
+    """Truncated importance weights where the sampler's log-probabilities are not the trainer's: with an engine, or in
+    bfloat16, and without the advantage operator truncated_importance, which replaces it; null for none."""
     start_kl_every: int = Field(default=10, ge=0)
     """Steps between measurements of the divergence from the starting policy; 0 for none."""
     checkpoint_every: int = Field(default=10, ge=0)

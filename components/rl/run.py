@@ -147,7 +147,12 @@ def build_loop(
     trainer = build_trainer(policy, params.optimizer, total_steps=total_steps, backends=backends)
     return Loop(
         phases,
-        LoopSettings(params.num_steps, start_kl_every=params.start_kl_every, browse_every=params.record.browse_every),
+        LoopSettings(
+            params.num_steps,
+            start_kl_every=params.start_kl_every,
+            browse_every=params.record.browse_every,
+            sampler_correction=params.sampler_correction,
+        ),
         pool=pool,
         policies=policies,
         learner=Learner(policy, trainer, slots, passes),

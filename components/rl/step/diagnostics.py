@@ -10,12 +10,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from components.modeling.generation.generate import Samples
 from components.modeling.packing.logprobs import TokenScores
 from components.modeling.text.tokenizer import THINK
 from components.modeling.training.optimizer import Update
 from components.rl.batch.batch import FAILED, RIGHT, WRONG, Batch
 from components.rl.batch.token_loss import TokenLoss
+from components.rl.step.kl_estimates import kl_estimates
+from components.rl.step.sampler_gap import GapSums, gap_of_update
 from components.tasks.answers import extract_answer
 
 
@@ -87,45 +88,6 @@ def divergence(logprobs: Tensor, other: Tensor) -> dict[str, float]:
     return {f"start_kl_{name}": _mean(value_n) for name, value_n in kl_estimates(logprobs, other).items()}
 
 
-def kl_estimates(logprobs: Tensor, other: Tensor) -> dict[str, Tensor]:
-    """Return the estimators k1, k2 and k3 of Schulman 2020, each [N] in float64, of KL(policy || other).
-
-    Shapes: both [N], log-probabilities of tokens that the first policy drew.
-    """
-    difference = logprobs.double() - other.double()
-    return {"k1": difference, "k2": difference.square() / 2, "k3": torch.expm1(-difference) + difference}
-
-
-class SamplerGap:
-    """Difference between an engine's log-probabilities of its samples and the policy's, over the draws of one step."""
-
-    def __init__(self) -> None:
-        self._num_tokens, self._absolute, self._k3, self._largest = 0, 0.0, 0.0, 0.0
-
-    def add(self, samples: Samples) -> None:
-        """Add one draw: the sampled tokens, without the tokens of a prefix."""
-        if samples.policy_logprobs is None:
-            return
-        drawn, own = samples.logprobs[samples.sampled], samples.policy_logprobs[samples.sampled]
-        estimates = kl_estimates(drawn, own)
-        if not drawn.numel():
-            return
-        self._num_tokens += drawn.numel()
-        self._absolute += float(estimates["k1"].abs().sum())
-        self._k3 += float(estimates["k3"].sum())
-        self._largest = max(self._largest, float(estimates["k1"].abs().max()))
-
-    def metrics(self) -> dict[str, float]:
-        """Return mean and maximum absolute difference and KL(sampler || policy), per token; empty without an engine."""
-        if not self._num_tokens:
-            return {}
-        return {
-            "sampler_gap_mean": self._absolute / self._num_tokens,
-            "sampler_gap_max": self._largest,
-            "sampler_gap_k3": self._k3 / self._num_tokens,
-        }
-
-
 @dataclass(frozen=True)
 class PartTally:
     """The sums of one forward pass."""
@@ -138,10 +100,14 @@ class PartTally:
     ratio_squares: float
     ratio_min: float
     ratio_max: float
+    gap: GapSums | None = None
+    """Of the sampler, where it was asked for."""
 
 
-def tally_part(part: Batch, scores: TokenScores, losses: Sequence[TokenLoss], loss: Tensor) -> PartTally:
-    """Return the sums of one forward pass."""
+def tally_part(
+    part: Batch, scores: TokenScores, losses: Sequence[TokenLoss], loss: Tensor, *, with_gap: bool = False
+) -> PartTally:
+    """Return the sums of one forward pass; the sampler's gap too, if asked for."""
     sums: list[tuple[str, float]] = []
 
     def add(name: str, value_n: Tensor) -> None:
@@ -168,6 +134,7 @@ def tally_part(part: Batch, scores: TokenScores, losses: Sequence[TokenLoss], lo
         ratio_squares=float(ratio_n.square().sum()),
         ratio_min=float(ratio_n.min()),
         ratio_max=float(ratio_n.max()),
+        gap=gap_of_update(part, logprobs_n) if with_gap else None,
     )
 
 
@@ -192,6 +159,11 @@ class UpdateTally:
         self._ratio_squares += part.ratio_squares
         self._ratio_min = min(self._ratio_min, part.ratio_min)
         self._ratio_max = max(self._ratio_max, part.ratio_max)
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether the step has not updated the policy yet."""
+        return not self._updates
 
     def add_update(self, update: Update) -> None:
         """Add one optimiser update."""

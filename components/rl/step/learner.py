@@ -18,6 +18,7 @@ from components.rl.slots import Slots
 from components.rl.step.context import SlotContext
 from components.rl.step.diagnostics import PartTally, UpdateTally, tally_part
 from components.rl.step.returned import of_kind
+from components.rl.step.sampler_gap import SamplerGap
 from components.rl.step.scoring import micro_rows, score_tokens
 from components.rl.step.settings import StepSettings
 
@@ -52,19 +53,20 @@ class Learner:
         context_of: Callable[[Bound], SlotContext],
         *,
         first_update: int,
+        gap: SamplerGap | None = None,
     ) -> dict[str, float]:
         """Update the policy on each batch in turn and return metrics over the tokens that had a gradient.
 
         A minibatch without gradient makes no update, not even of the optimiser's averages, but still takes an update
         number: `first_update`, and so the learning rate, depend on the step alone. All batches of a step share its
-        update numbers. Tokens that are not learned are context only.
+        update numbers. Tokens that are not learned are context only. `gap` gets the sampler's gap of the first update.
         """
         tally = UpdateTally()
         for batch in (whole.of_learned() for whole in batches):
             for epoch in range(self.passes.epochs):
                 for index, minibatch in enumerate(minibatches(batch, self.passes.minibatches)):
                     number = first_update + epoch * self.passes.minibatches + index
-                    self._update(minibatch, settings, context_of, tally, number)
+                    self._update(minibatch, settings, context_of, tally, number, gap if tally.is_untouched else None)
         return tally.metrics()
 
     def _update(
@@ -74,6 +76,7 @@ class Learner:
         context_of: Callable[[Bound], SlotContext],
         tally: UpdateTally,
         number: int,
+        gap: SamplerGap | None,
     ) -> None:
         weighted = self._weighted(minibatch, settings)
         active = self._with_gradient(weighted)
@@ -83,7 +86,7 @@ class Learner:
         def loss_context(bound: Bound) -> SlotContext:
             return replace(context_of(bound), minibatch=weighted)
 
-        self._accumulate(active, settings, loss_context, tally)
+        self._accumulate(active, settings, loss_context, tally, gap)
         tally.add_update(self.trainer.step(number, scale=settings.learning_rate_scale))
 
     def _weighted(self, minibatch: Batch, settings: StepSettings) -> Batch:
@@ -106,6 +109,7 @@ class Learner:
         settings: StepSettings,
         context_of: Callable[[Bound], SlotContext],
         tally: UpdateTally,
+        gap: SamplerGap | None,
     ) -> None:
         whole_groups = self.slots.objective_config.whole_groups
         max_tokens, ranks = self.passes.micro_batch_tokens, self.trainer.ranks.count
@@ -115,11 +119,13 @@ class Learner:
             scores = score_tokens(self.policy, part, temperature=settings.temperature, entropy=self.slots.needs_entropy)
             losses = [of_kind(bound, bound(scores, part, context_of(bound)), TokenLoss) for bound in self.slots.losses]
             loss = torch.stack([(token_loss.loss * part.weights).sum() for token_loss in losses]).sum()
-            return loss, tally_part(part, scores, losses, loss)
+            return loss, tally_part(part, scores, losses, loss, with_gap=gap is not None)
 
         parts = micro_rows(batch, max_tokens, whole_groups=whole_groups, ranks=ranks)
         for told in self.trainer.accumulate(parts, loss_of):
             tally.add_part(told)
+            if gap is not None and told.gap is not None:
+                gap.add_update(told.gap)
 
 
 def token_weights(batch: Batch, denominator: Denominator, constant: int) -> Tensor:

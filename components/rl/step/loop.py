@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from components.contract.operators import Bound
+from components.contract.slots import EMPTY
 from components.modeling.generation.sampler import NativeSampler, Sampler
 from components.modeling.models.policy import Policy
 from components.modeling.serving.further import FurtherModel
@@ -31,6 +32,7 @@ from components.rl.step.policies import Policies
 from components.rl.step.returned import advantages_of, of_kind, prompts_of, rewards_of
 from components.rl.step.reward_parts import named_parts
 from components.rl.step.rollout_queue import RolloutQueue
+from components.rl.step.sampler_gap import corrected
 from components.rl.step.samples import StepSamples
 from components.rl.step.scoring import frozen_logprobs
 from components.rl.step.settings import StepSettings
@@ -72,6 +74,11 @@ class Loop:
     def phase(self) -> PhasePlan:
         """Return the phase of the next step."""
         return [phase for phase in self.phases if phase.first_step <= self.state.step][-1]
+
+    @property
+    def _is_exact(self) -> bool:
+        """Whether samples have the log-probabilities that training computes, but for float32's rounding."""
+        return self.sampler.is_policy and not self.policies.trained.low_precision
 
     @property
     def slots(self) -> Slots:
@@ -116,7 +123,10 @@ class Loop:
             return self._context(bound, collector)
 
         first_update = (step - phase.schedule_start) * self.learner.passes.updates
-        metrics |= self.learner.learn(got.learned, got.settings, context_of, first_update=first_update)
+        # Without replayed batches, the first update compares the policy with the log-probabilities that it drew with.
+        measures = self._is_exact and slots.replay.name == EMPTY and collector.gap.mean is None
+        gap = collector.gap if measures else None
+        metrics |= self.learner.learn(got.learned, got.settings, context_of, first_update=first_update, gap=gap)
         if self.critic is not None and got.batch.num_responses:
             metrics |= self.critic.fit(got.batch, slots.critic(got.batch, context_of(slots.critic)))
         self.state.record.add(got.seen, step + 1, browse=self._is_due(self.settings.browse_every))
@@ -195,6 +205,9 @@ class Loop:
         for bound in self.slots.advantages:
             found = advantages_of(bound, bound(batch, self._context(bound, collector)), batch)
             batch = found if isinstance(found, Batch) else batch.with_advantages(found)
+        if not self._is_exact and not self.slots.corrects_itself:
+            batch, weights = corrected(batch, collector.gap, self.settings.sampler_correction)
+            collector.metrics.update(weights)
         note_advantages(self.state.ledger, batch)
         return batch
 

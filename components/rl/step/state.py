@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from components.rl.sampler_correction import SamplerCorrection
 from components.rl.step.ledger import PassRates
 from components.rl.step.record import RolloutRecord
 
@@ -23,6 +24,8 @@ class LoopSettings:
     """Steps between measurements of the divergence from the starting policy; 0 for none."""
     browse_every: int
     """Steps between recorded samples for people to read."""
+    sampler_correction: SamplerCorrection | None = None
+    """When a step is corrected for its sampler's gap; None for never."""
 
 
 @dataclass

@@ -47,6 +47,19 @@ def test_extreme_logits_stay_finite() -> None:
     assert torch.isfinite(logits.grad).all()
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_low_precision_logits_become_float32_before_the_temperature(dtype: torch.dtype) -> None:
+    """Dividing first would round every logit once more: off by up to half a step of the dtype."""
+    logits, targets = (10 * _logits(50, 300)).detach().to(dtype), torch.arange(50)
+    exact = torch.log_softmax(logits.double() / 0.6, -1)
+    scores = logprobs.score_in_chunks(lambda rows: rows, logits, targets, 300, 0.6, True)
+    assert scores.logprobs.dtype == torch.float32
+    torch.testing.assert_close(scores.logprobs.double(), exact[range(50), range(50)], atol=1e-4, rtol=1e-5)
+    torch.testing.assert_close(scores.entropies.double(), -(exact.exp() * exact).sum(-1), atol=1e-4, rtol=1e-5)
+    rounded_twice = torch.log_softmax((logits / 0.6).double(), -1)
+    assert float((rounded_twice - exact).abs().mean()) > 1e-3
+
+
 @pytest.mark.parametrize("entropy", [False, True])
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 def test_chunks_change_nothing(entropy: bool, temperature: float, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,8 +20,8 @@ from components.modeling.text.tokenizer_config import TokenizerConfig
 from components.rl.batch.batch import Prompt, batch_of_samples
 from components.rl.params import RLParams
 from components.rl.run import build_loop
-from components.rl.step.diagnostics import SamplerGap
 from components.rl.step.loop import Loop
+from components.rl.step.sampler_gap import SamplerGap
 from components.tasks.item import Item
 from tests.modeling.generation.engines import FORGETFUL, NATIVE, PLAIN, engine_sampler
 from tests.rl.build import context, operator, prompt

@@ -14,7 +14,7 @@ from torch import Tensor
 from components.modeling.packing.logprobs import TokenScores
 from components.rl.batch.batch import Batch
 from components.rl.configs import Denominator
-from components.rl.step.diagnostics import kl_estimates
+from components.rl.step.kl_estimates import kl_estimates
 from components.rl.step.learner import token_weights
 from tests.rl.build import batch_of, context, near, operator, rows_of
 

@@ -156,6 +156,7 @@ def test_a_watch_that_takes_the_rows_again_has_the_same_alarms(values: list[floa
         ("entropy", 0.001, "entropy_collapsed"),
         ("pass_rate", 0.0, "nothing_right"),
         ("start_kl_k3", 30.0, "kl_beyond_bound"),
+        ("sampler_gap_mean", 0.3, "sampler_gap"),
     ],
 )
 def test_the_alarms_of_rl_are_raised_by_what_they_name(column_of: str, value: float, name: str) -> None:

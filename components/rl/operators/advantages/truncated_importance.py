@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -29,6 +28,6 @@ def truncated_importance(batch: Batch, context: SlotContext, *, config: Truncate
     Source: Yao et al. 2025, Your Efficient RL Framework Secretly Brings You Off-Policy RL Training (truncated
     importance sampling); used by Yang et al. 2025, Let it Calm (arXiv:2510.05251).
     """
-    # bounded before exp, which would overflow at tokens that are nearly impossible under the behaviour policy
-    weight_n = (batch.old_logprobs - batch.behaviour_logprobs).clamp(max=math.log(config.cap)).exp()
-    return batch.advantages * weight_n
+    from components.rl.batch.surrogate import truncated_weights
+
+    return batch.advantages * truncated_weights(batch, config.cap)
