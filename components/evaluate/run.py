@@ -34,6 +34,7 @@ def run(ctx: StageContext[EvaluateParams]) -> None:
     params.check_domains(prompts)
     baselines = [read_ledger(artifact.path) for artifact in ctx.inputs("baseline")]
     policy = load_policy(ctx.input("model").path, device=ctx.device, dtype=params.dtype)
+    policy.keep_special_tokens(params.keep_special_tokens)
     with FurtherModels(ctx, SCORERS) as further:
         with open_sampler(policy, ctx.job.resources) as sampler:
             outcomes = _sample(ctx, sampler, prompts)

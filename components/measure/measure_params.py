@@ -36,6 +36,9 @@ class MeasureParams(Params):
     """Bound on tokens in generation at a time; a smaller one needs less memory and draws other samples."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Precision of the weights."""
+    keep_special_tokens: tuple[str, ...] = ()
+    """Special tokens of the tokenizer that are text of responses, such as "[THINK]" of a reasoning model. Others are
+    left out of what is verified and kept, unless the prompt or its verifier's data names them."""
 
     @model_validator(mode="after")
     def _greedy_draws_once(self) -> Self:

@@ -81,3 +81,6 @@ class ReplayParams(SupervisedConfig):
     """Train low-rank adapters instead of all weights; the output model has them merged."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Precision of the weights while they are trained."""
+    keep_special_tokens: tuple[str, ...] = ()
+    """Special tokens of the tokenizer that are text of responses, such as "[THINK]" of a reasoning model. Others are
+    left out of what is verified and kept, unless the prompt or its verifier's data names them."""

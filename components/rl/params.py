@@ -78,6 +78,9 @@ class RLParams(Params):
     sampler_correction: SamplerCorrection | None = SamplerCorrection()
     """Truncated importance weights where the sampler's log-probabilities are not the trainer's: with an engine, or in
     bfloat16, and without the advantage operator truncated_importance, which replaces it; null for none."""
+    keep_special_tokens: tuple[str, ...] = ()
+    """Special tokens of the tokenizer that are text of responses, such as "[THINK]" of a reasoning model. Others are
+    left out of what is verified and kept, unless the prompt or its verifier's data names them."""
     start_kl_every: int = Field(default=10, ge=0)
     """Steps between measurements of the divergence from the starting policy; 0 for none."""
     checkpoint_every: int = Field(default=10, ge=0)

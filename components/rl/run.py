@@ -51,6 +51,7 @@ def run(ctx: StageContext[RLParams]) -> None:
     """Train input `model` on the prompts of input `dataset` by the method of the parameters."""
     params = ctx.params
     policy = load_policy(ctx.input("model").path, device=ctx.device, dtype=params.dtype, lora=params.lora)
+    policy.keep_special_tokens(params.keep_special_tokens)
     start = (ctx.inputs("reference") or ctx.inputs("model"))[0].path
     pool, ledger = read_pool(ctx, policy), _ledger(ctx)
     with open_sampler(policy, ctx.job.resources) as sampler, FurtherModels(ctx) as further:

@@ -92,6 +92,7 @@ class _Measurer:
         @cache
         def sampler() -> Sampler:
             policy = load_policy(path, device=self._ctx.device, dtype=self._ctx.params.dtype)
+            policy.keep_special_tokens(self._ctx.params.keep_special_tokens)
             if self._sampler is None:
                 self._sampler = open_sampler(policy, self._ctx.job.resources)
             else:

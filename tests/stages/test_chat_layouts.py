@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
@@ -10,6 +11,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from components.evaluate.component import COMPONENT as EVALUATE
 from components.measure.outcomes import sample_and_verify
 from components.modeling.generation.sampler import NativeSampler
 from components.modeling.generation.sampling_config import SamplingConfig
@@ -20,12 +22,14 @@ from components.modeling.supervised.trainer import fit
 from components.modeling.text.prompting import encode_prompts
 from components.modeling.training.training_config import OptimizerConfig, SupervisedConfig
 from components.rl.batch.batch import RIGHT, Batch, Prompt
+from components.rl.component import COMPONENT as RL
 from components.rl.step.collector import Collector
 from components.rl.step.ledger import PassRates
 from components.rl.step.settings import StepSettings
 from components.tasks.item import Item, item_id
-from tests.modeling.chat_models import ANSWERS, LAYOUTS, PROMPTS, save_model
+from tests.modeling.chat_models import ANSWERS, LAYOUTS, PROMPTS, QWEN_BASE, save_model
 from tests.stages.toy_models import Silent
+from tests.support.stage_context import run_stage, write_jsonl
 
 ITEMS = [
     Item(id=item_id("say", prompt, answer), domain="say", prompt=prompt, answer=answer, verifier="numeric")
@@ -122,6 +126,34 @@ def test_the_end_that_was_drawn_is_in_the_batch_once_and_given_texts_get_it(name
     given = made.score(made.responses(prompts, ANSWERS[:4]))
     assert given.rewards.tolist() == [1.0] * 4
     check(given)
+
+
+def test_marks_of_thoughts_that_are_special_tokens_are_kept_where_the_recipe_names_them(tmp_path: Path) -> None:
+    """SFT writes them, evaluate records them, rl rewards their form; without the names they are no text."""
+    marks = ("[THINK]", "[/THINK]")
+    save_model(replace(QWEN_BASE, marks=(*QWEN_BASE.marks, *marks)), tmp_path / "raw")
+    policy = load_policy(tmp_path / "raw")
+    rows = [
+        {"prompt": prompt, "response": f"[THINK]{9 - int(answer)}[/THINK]<answer>{answer}"}
+        for prompt, answer in zip(PROMPTS, ANSWERS, strict=True)
+    ]
+    fit(policy, examples_from_rows(policy.tokenizer, rows, ends=policy.ends), CONFIG, Silent(), seed=0)
+    policy.save(tmp_path / "taught")
+    prompts = write_jsonl(tmp_path / "prompts", [vars(item) for item in ITEMS])
+    sizes = {"max_new_tokens": 24, "dtype": "float32"}
+    for names in ((), marks):
+        params = {**sizes, "num_samples": 2, "bootstrap_samples": 100, "keep_special_tokens": names}
+        inputs = {"model": tmp_path / "taught", "dataset": [prompts]}
+        measured = run_stage(EVALUATE, tmp_path / f"evaluate-{len(names)}", params=params, inputs=inputs)
+        assert measured.metrics["pass_at_1"] >= 0.9
+        told = (measured.outputs["metrics"] / "samples.jsonl").read_text()
+        assert ("[THINK]" in told, "[/THINK]" in told) == (bool(names), bool(names))
+        form = {"name": "pattern", "pattern": r"^\[THINK\]\d\[/THINK\]<answer>\d$"}
+        params = {**sizes, "steps": 1, "rewards": [form], "prompts_per_step": 4, "group_size": 2, "start_kl_every": 0}
+        inputs = {"model": tmp_path / "taught", "dataset": [prompts]}
+        params |= {"keep_special_tokens": names}
+        trained = run_stage(RL, tmp_path / f"rl-{len(names)}", params=params, inputs=inputs)
+        assert (trained.metrics["reward_mean"] >= 0.8) is bool(names)
 
 
 def test_a_mark_that_the_prompt_names_is_seen_by_the_verifier(tmp_path: Path) -> None:

@@ -39,6 +39,9 @@ class DifficultyConfig(Params):
     """Sampling temperature."""
     top_p: float = Field(default=1.0, gt=0, le=1)
     """Nucleus sampling; 1 keeps all tokens."""
+    keep_special_tokens: tuple[str, ...] = ()
+    """Special tokens of the tokenizer that are text of responses, such as "[THINK]" of a reasoning model. Others are
+    left out of what is verified and kept, unless the prompt or its verifier's data names them."""
     candidates: float = Field(default=4.0, ge=1)
     """Maximum prompts to measure per wanted prompt; measuring stops as soon as enough are kept."""
     chunk: int = Field(default=128, ge=1)
@@ -127,6 +130,7 @@ class Difficulty:
 
         if self._sampler is None:
             policy = load_policy(self._context.input("policy").path, device=self._context.device)
+            policy.keep_special_tokens(self._config.keep_special_tokens)
             self._sampler = open_sampler(policy, self._context.job.resources)
         sampling = SamplingConfig(
             num_samples=self._config.num_samples,

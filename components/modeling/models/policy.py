@@ -45,6 +45,11 @@ class Policy(ABC):
         """Return the tokens that end a response."""
         return self.ends.ids
 
+    def keep_special_tokens(self, names: Sequence[str]) -> None:
+        """Count these special tokens as text of responses; raise InputError for names that the tokenizer lacks."""
+        if names:
+            self.ends = self.ends.keeping(names, self.tokenizer)
+
     @property
     def device(self) -> torch.device:
         """Where the weights are."""

@@ -49,7 +49,8 @@ class LocalModel(Writer, Scorer):
             generator=torch.Generator().manual_seed(drawing.seed),
         )
         sampler.rest()
-        texts = decode_responses(policy.tokenizer, samples.responses(), policy.ends)
+        asked = [prompt for prompt in prompts for _ in range(drawing.num_samples)]
+        texts = decode_responses(policy.tokenizer, samples.responses(), policy.ends, wordings=asked)
         rows = [Written(text, done) for text, done in zip(texts, samples.finished.tolist(), strict=True)]
         size = drawing.num_samples
         return [[*rows[at : at + size]] for at in range(0, len(rows), size)]

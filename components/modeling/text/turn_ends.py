@@ -8,11 +8,11 @@ and generation_config; Gemma's `<end_of_turn>` is no eos_token. A response ends 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from components.contract.errors import InputError
+from components.contract.errors import InputError, did_you_mean
 from components.modeling.text.tokenizer import ANSWER, THINK, TINY_CHAT_TEMPLATE
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class TurnEnds:
     padding: frozenset[int] = frozenset()
     """Padding tokens."""
     control: Mapping[int, str] = field(default_factory=dict)
-    """Special tokens with their texts: left out of a response's text unless its item names them."""
+    """Special tokens with their texts: left out of a response's text unless its item or the recipe names them."""
 
     @property
     def trained(self) -> int:
@@ -45,6 +45,23 @@ class TurnEnds:
                 "names an end: no response could ever end; set eos_token in tokenizer_config.json"
             )
         return self.ids[0]
+
+    def keeping(self, names: Sequence[str], tokenizer: PreTrainedTokenizerBase | None) -> TurnEnds:
+        """Return ends whose special tokens `names` are text, such as the "[THINK]" that a reasoning model writes.
+
+        Names of ordinary tokens change nothing. Raises InputError for a text that is no token, and for a turn end.
+        """
+        known = {} if tokenizer is None else tokenizer.get_vocab()
+        for name in names:
+            if name not in known:
+                raise InputError(
+                    f"keep_special_tokens names {name!r}, which is no token of the model's tokenizer"
+                    f"{did_you_mean(name, self.control.values())}"
+                )
+            if known[name] in self.ids:
+                raise InputError(f"keep_special_tokens names {name!r}, which ends the model's responses: leave it out")
+        kept = {known[name] for name in names}
+        return replace(self, control={token: text for token, text in self.control.items() if token not in kept})
 
     def named_in(self, text: str) -> frozenset[int]:
         """Return the control tokens named in a text, such as a prompt that asks for an answer between two of them."""

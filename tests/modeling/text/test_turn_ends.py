@@ -126,6 +126,21 @@ def test_control_tokens_that_an_item_names_are_part_of_the_answers_to_it() -> No
     assert decode_responses(tokenizer, rows, ends, wordings=["Say 4."] * 3) == ["4"] * 3
 
 
+def test_control_tokens_that_the_recipe_names_are_text() -> None:
+    tokenizer = tokenizer_with(QWEN_BASE.template, text_marks=("<tool_call>",))
+    tokenizer.add_special_tokens({"additional_special_tokens": ["[THINK]", "[/THINK]", "<|box|>"]})
+    ends = find_turn_ends(tokenizer)
+    row = tokenizer.encode("[THINK]1<|box|>[/THINK]<tool_call>4<|im_end|>", add_special_tokens=False)
+    assert decode_response(tokenizer, row, ends) == "1<tool_call>4"
+    kept = ends.keeping(["[THINK]", "[/THINK]", "<tool_call>"], tokenizer)
+    assert decode_response(tokenizer, row, kept) == "[THINK]1[/THINK]<tool_call>4"
+    assert kept.ids == ends.ids and kept.padding == ends.padding
+    with pytest.raises(InputError, match=r"names '\[THINKS\]', which is no token.*did you mean '\[THINK\]'"):
+        ends.keeping(["[THINKS]"], tokenizer)
+    with pytest.raises(InputError, match=r"names '<\|im_end\|>', which ends the model's responses"):
+        ends.keeping(["<|im_end|>"], tokenizer)
+
+
 def test_the_tiny_tokenizer_writes_what_it_wrote() -> None:
     tokens = TINY.encode(f"{THINK}1{UNKNOWN}{ANSWER}7<|eos|>9")
     assert decode_response(TINY, [TINY.pad_token_id, *tokens]) == f"{THINK}1{UNKNOWN}{ANSWER}7"
