@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -13,23 +11,22 @@ from torch import Tensor
 from components.contract.errors import InputError
 from components.modeling.generation.conversation import converse
 from components.modeling.generation.sampler import NativeSampler, Sampler
+from components.modeling.generation.samples import Samples
 from components.modeling.generation.sampling import LogitsProcessor
 from components.modeling.generation.sampling_config import SamplingConfig
 from components.modeling.models.policy import Policy
 from components.modeling.text.prompting import decode_responses
-from components.rl.batch.batch import FAILED, FOREIGN, RIGHT, WRONG, Batch, Prompt, batch_of_samples, new_batch
+from components.rl.batch.batch import FAILED, FOREIGN, RIGHT, Batch, Prompt, batch_of_samples, new_batch
 from components.rl.step.conversations import batch_of_turns, script_of
 from components.rl.step.given import given_tokens
 from components.rl.step.judging import Judge
-from components.rl.step.ledger import PassRates
+from components.rl.step.ledger import PassRates, count_outcomes
 from components.rl.step.reward_parts import placed
 from components.rl.step.rollout_queue import QueuedDraw, RolloutQueue
 from components.rl.step.sampler_gap import SamplerGap
 from components.rl.step.scoring import frozen_entropies, frozen_logprobs
 from components.rl.step.settings import StepSettings
 from components.tasks.wording import item_wording
-
-COUNTED = {RIGHT: "right", WRONG: "wrong", FAILED: "failed"}
 
 
 class Collector:
@@ -82,6 +79,7 @@ class Collector:
         prefixes: Sequence[Sequence[int]] | None = None,
         policy: Policy | None = None,
         generator: torch.Generator | None = None,
+        to_learn: bool = True,
     ) -> Batch:
         """Sample `num_samples` responses to each prompt; they are not yet scored.
 
@@ -94,6 +92,7 @@ class Collector:
             prefixes: one per response, whose first tokens they are; `extras["drawn_n"]` is False at them.
             policy: samples instead of the trained one; its responses are marked `external`.
             generator: replaces the run's, whose state then does not change.
+            to_learn: if False, they are only verified: not scored for training, and not in the sampler's gap.
 
         Prompts with several turns of the policy become conversations; see `converse`. Raises InputError if such
         prompts come with prefixes or a processor.
@@ -104,7 +103,9 @@ class Collector:
                     "rl: the prompts are conversations of several turns, which are drawn whole: neither from prefixes "
                     "nor through changed logits; use another operator, or prompts of one turn"
                 )
-            return self.converse(prompts, num_samples, temperature=temperature, policy=policy, generator=generator)
+            return self.converse(
+                prompts, num_samples, temperature=temperature, policy=policy, generator=generator, to_learn=to_learn
+            )
         is_own = policy is None or policy is self.policy
         sampler = self._sampler if policy is None or is_own else NativeSampler(policy)
         contexts, sampling = [prompt.tokens for prompt in prompts], self._sampling(num_samples, temperature)
@@ -115,16 +116,12 @@ class Collector:
             prefixes=prefixes,
             processor=processor,
         )
-        if is_own and processor is None:  # with one, the distributions differ by intent
-            samples = sampler.with_policy_logprobs(contexts, samples, temperature=sampling.temperature)
+        if is_own and processor is None and to_learn:  # with a processor, the distributions differ by intent
+            samples = self._scored(sampler, contexts, samples, sampling.temperature)
         batch = batch_of_samples(prompts, samples, self._texts(prompts, samples.responses()))
         if prefixes is not None:
             batch = batch.with_extras(drawn_n=samples.flat(samples.sampled))
-        if is_own:
-            self.gap.add(samples)
-        else:
-            batch = batch.by(FOREIGN)
-        return batch
+        return batch if is_own else batch.by(FOREIGN)
 
     def converse(
         self,
@@ -135,6 +132,7 @@ class Collector:
         temperature: float | None = None,
         policy: Policy | None = None,
         generator: torch.Generator | None = None,
+        to_learn: bool = True,
     ) -> Batch:
         """Sample `num_samples` conversations for each prompt, one row each; they are not yet scored.
 
@@ -142,7 +140,9 @@ class Collector:
         Other arguments and log-probabilities as in `draw`.
         """
         if not any(prompt.gaps for prompt in prompts) and max_tokens is None:
-            return self.draw(prompts, num_samples, temperature=temperature, policy=policy, generator=generator)
+            return self.draw(
+                prompts, num_samples, temperature=temperature, policy=policy, generator=generator, to_learn=to_learn
+            )
         is_own, end = policy is None or policy is self.policy, self.policy.ends.trained
         sampler = self._sampler if policy is None or is_own else NativeSampler(policy)
         sampling = self._sampling(num_samples, temperature)
@@ -153,11 +153,9 @@ class Collector:
             generator=generator or self._generator,
             max_tokens=max_tokens,
         )
-        if is_own:
-            score = partial(sampler.with_policy_logprobs, temperature=sampling.temperature)
-            turns = [replace(turn, samples=score(turn.contexts, turn.samples)) for turn in turns]
-            for turn in turns:
-                self.gap.add(turn.samples)
+        if is_own and to_learn:
+            found = (self._scored(sampler, turn.contexts, turn.samples, sampling.temperature) for turn in turns)
+            turns = [replace(turn, samples=samples) for turn, samples in zip(turns, found, strict=True)]
         batch = batch_of_turns(prompts, turns, self._decoded, end=end, max_tokens=max_tokens)
         return batch if is_own else replace(batch, author=batch.author.where(~batch.learned, FOREIGN))
 
@@ -185,6 +183,14 @@ class Collector:
         samples = self._sampler.scored(tokens, ordered.drawing.samples(), temperature=sampling.temperature)
         self.gap.add(samples)
         return batch_of_samples(ordered.prompts, samples, self._texts(ordered.prompts, samples.responses()))
+
+    def _scored(
+        self, sampler: Sampler, contexts: Sequence[Sequence[int]], samples: Samples, temperature: float
+    ) -> Samples:
+        """Return samples with the log-probabilities that training begins from, and note the sampler's gap."""
+        samples = sampler.with_policy_logprobs(contexts, samples, temperature=temperature)
+        self.gap.add(samples)
+        return samples
 
     def _sampling(self, num_samples: int, temperature: float | None = None) -> SamplingConfig:
         return SamplingConfig(
@@ -241,7 +247,7 @@ class Collector:
         rewards = torch.full((batch.num_responses,), torch.nan)
         rewards[verified] = kept.rewards
         scored = replace(batch, rewards=rewards)
-        self._count(scored)
+        count_outcomes(self._ledger, scored)
         self.seen.append(scored)
         self.seen_parts.append({name: placed(part, verified) for name, part in self.reward_parts.items()})
         return kept
@@ -251,9 +257,9 @@ class Collector:
 
         They count as samples and enter the ledger, but are not rewarded, recorded or learned from.
         """
-        batch = self.draw(prompts, num_samples)
+        batch = self.draw(prompts, num_samples, to_learn=False)
         batch = replace(batch, outcomes=self.outcomes(batch), rewards=torch.full((batch.num_responses,), torch.nan))
-        self._count(batch)
+        count_outcomes(self._ledger, batch)
         self.num_probes += batch.num_responses
         right, verified = (torch.zeros(len(prompts)) for _ in range(2))
         right.index_add_(0, batch.group, (batch.outcomes == RIGHT).float())
@@ -271,20 +277,6 @@ class Collector:
     def reason(self, batch: Batch, row: int) -> str:
         """Return why a scored response was not right, in the verifier's words; empty if it was."""
         return self._judge.reason(batch.prompts[int(batch.group[row])].item.id, batch.texts[row])
-
-    def _count(self, batch: Batch) -> None:
-        """Enter the outcomes and rewards (NaN: none) of the policy's own responses in the ledger."""
-        tried: dict[int, list[tuple[int, float]]] = {}
-        values = (batch.group, batch.outcomes, batch.rewards, batch.external)
-        columns = [batch.of_traces(value_s).tolist() for value_s in values]
-        for group, outcome, reward, external in zip(*columns, strict=True):
-            if not external:
-                tried.setdefault(group, []).append((outcome, reward))
-        for group, results in tried.items():
-            item = batch.prompts[group].item
-            counts = Counter(COUNTED[outcome] for outcome, _ in results)
-            self._ledger.add(item.id, item.domain, **counts)
-            self._ledger.add_rewards(item.id, item.domain, [reward for _, reward in results if reward == reward])
 
     def _texts(self, prompts: Sequence[Prompt], rows: Sequence[Sequence[int]]) -> list[str]:
         """Return the texts of responses, equally many per prompt and in the order of the prompts."""

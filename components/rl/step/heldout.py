@@ -30,7 +30,7 @@ class HeldoutProbe:
     def metrics(self, collector: Collector, step: int) -> dict[str, float]:
         """Return the pass rate of the policy at the beginning of `step`, from 0; empty if no verification succeeds."""
         generator = torch.Generator().manual_seed(derive_seed(self.seed, "heldout", step))
-        batch = collector.draw(self.prompts, self.config.samples, generator=generator)
+        batch = collector.draw(self.prompts, self.config.samples, generator=generator, to_learn=False)
         outcomes = batch.of_traces(collector.outcomes(batch))
         verified = int((outcomes != FAILED).sum())
         return {"heldout_pass_rate": int((outcomes == RIGHT).sum()) / verified} if verified else {}

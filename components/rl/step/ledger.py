@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import InputError
+
+if TYPE_CHECKING:
+    from components.rl.batch.batch import Batch
 
 TOTALS, VISITS = "passrates.jsonl", "visits.jsonl"
 
@@ -191,3 +195,21 @@ def _read(path: Path, needed: set[str]) -> list[dict[str, Any]]:
 
 def _share(right: int, wrong: int) -> float | None:
     return right / (right + wrong) if right + wrong else None
+
+
+def count_outcomes(ledger: PassRates, batch: Batch) -> None:
+    """Enter the outcomes and rewards (NaN: none) of the policy's own responses."""
+    from components.rl.batch.batch import FAILED, RIGHT, WRONG
+
+    counted = {RIGHT: "right", WRONG: "wrong", FAILED: "failed"}
+    tried: dict[int, list[tuple[int, float]]] = {}
+    values = (batch.group, batch.outcomes, batch.rewards, batch.external)
+    columns = [batch.of_traces(value_s).tolist() for value_s in values]
+    for group, outcome, reward, external in zip(*columns, strict=True):
+        if not external:
+            tried.setdefault(group, []).append((outcome, reward))
+    for group, results in tried.items():
+        item = batch.prompts[group].item
+        counts = Counter(counted[outcome] for outcome, _ in results)
+        ledger.add(item.id, item.domain, **counts)
+        ledger.add_rewards(item.id, item.domain, [reward for _, reward in results if reward == reward])

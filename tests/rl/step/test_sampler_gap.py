@@ -206,3 +206,14 @@ def test_a_bfloat16_draw_begins_from_what_training_computes(folder: Path) -> Non
         learned = batch.of_learned()
         assert float((learned.old_logprobs - own).abs().mean()) < 1e-3
         assert float((learned.behaviour_logprobs - own).abs().mean()) > 1e-3
+
+
+def test_what_is_only_verified_is_neither_scored_nor_in_the_gap(folder: Path) -> None:
+    collector = loop_of(folder, load_policy(folder, dtype="bfloat16"))._collector()
+    held = [replace(prompt, gaps=(prompt.tokens,)) for prompt in loop_of(folder, collector.policy).pool]
+    for prompts in (loop_of(folder, collector.policy).pool, held):
+        batch = collector.draw(prompts, 2, to_learn=False)
+        assert torch.equal(batch.old_logprobs, batch.behaviour_logprobs)
+    assert collector.gap.mean is None
+    collector.draw(held, 2)
+    assert collector.gap.mean is not None
