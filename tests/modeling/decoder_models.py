@@ -11,6 +11,8 @@ from transformers import (
     GPT2LMHeadModel,
     LlamaConfig,
     LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
     PreTrainedModel,
     Qwen2Config,
     Qwen2ForCausalLM,
@@ -33,7 +35,7 @@ _SIZES = {
     "pad_token_id": 0,
 }
 
-NATIVE = ("llama", "llama-gqa", "qwen2", "qwen3")
+NATIVE = ("llama", "llama-gqa", "llama2", "llama3", "llama-linear", "mistral", "qwen2", "qwen2-yarn", "qwen3")
 
 
 def build(kind: str, *, seed: int = 0) -> PreTrainedModel:
@@ -43,8 +45,43 @@ def build(kind: str, *, seed: int = 0) -> PreTrainedModel:
         "llama-gqa": lambda: LlamaForCausalLM(
             LlamaConfig(**_SIZES, num_key_value_heads=2, head_dim=8, tie_word_embeddings=False, rope_theta=500.0)
         ),
-        "llama-scaled": lambda: LlamaForCausalLM(
+        "llama2": lambda: LlamaForCausalLM(LlamaConfig(**_SIZES, rms_norm_eps=1e-5, tie_word_embeddings=False)),
+        "llama3": lambda: LlamaForCausalLM(
+            LlamaConfig(
+                **_SIZES,
+                num_key_value_heads=2,
+                rms_norm_eps=1e-5,
+                rope_parameters={
+                    "rope_type": "llama3",
+                    "factor": 8.0,
+                    "low_freq_factor": 1.0,
+                    "high_freq_factor": 4.0,
+                    "original_max_position_embeddings": 16,
+                    "rope_theta": 500.0,
+                },
+            )
+        ),
+        "llama-linear": lambda: LlamaForCausalLM(
             LlamaConfig(**_SIZES, rope_parameters={"rope_type": "linear", "factor": 2.0, "rope_theta": 10000.0})
+        ),
+        "llama-dynamic": lambda: LlamaForCausalLM(
+            LlamaConfig(**_SIZES, rope_parameters={"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10000.0})
+        ),
+        "mistral": lambda: MistralForCausalLM(
+            MistralConfig(**_SIZES, num_key_value_heads=2, head_dim=8, sliding_window=None)
+        ),
+        "mistral-window": lambda: MistralForCausalLM(MistralConfig(**_SIZES, num_key_value_heads=2, sliding_window=8)),
+        "qwen2-yarn": lambda: Qwen2ForCausalLM(
+            Qwen2Config(
+                **_SIZES,
+                num_key_value_heads=2,
+                rope_parameters={
+                    "rope_type": "yarn",
+                    "factor": 4.0,
+                    "original_max_position_embeddings": 32,
+                    "rope_theta": 10000.0,
+                },
+            )
         ),
         "qwen2": lambda: Qwen2ForCausalLM(Qwen2Config(**_SIZES, num_key_value_heads=1, tie_word_embeddings=True)),
         "qwen3": lambda: Qwen3ForCausalLM(Qwen3Config(**_SIZES, num_key_value_heads=2, head_dim=6)),

@@ -41,7 +41,7 @@ CONFIG = SupervisedConfig(
     checkpoint_every=0,
     optimizer=OptimizerConfig(name="muon", peak_learning_rate=2e-2, schedule="cosine"),
 )
-NATIVE = {"qwen2.5-base", "qwen2.5-instruct", "qwen3", "qwen3-base", "llama3"}
+NATIVE = {"qwen2.5-base", "qwen2.5-instruct", "qwen3", "qwen3-base", "llama3", "llama3.1", "mistral"}
 
 
 @cache

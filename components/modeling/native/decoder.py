@@ -5,6 +5,7 @@ Shapes: N tokens, D model width, H query heads, G key-value heads, C head width,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch.utils.checkpoint import checkpoint
 from components.modeling.models.model_sizes import ModelSizes
 from components.modeling.native.attention import attend
 from components.modeling.native.ops import linear, rms_norm, rotate, swiglu
+from components.modeling.native.scaled_rope import scaled_frequencies
 from components.modeling.packing.packed import Packed
 from components.modeling.packing.ragged import RaggedPlan
 
@@ -38,6 +40,8 @@ class DecoderConfig:
     """Whether query, key and value projections have a bias (Qwen2)."""
     head_norm: bool = False
     """Whether queries and keys are RMS-normalised per head (Qwen3)."""
+    scaled_rope: Mapping[str, Any] | None = None
+    """Parameters of scaled rotary positions (Llama 3.1's, YaRN) by the names of transformers; None for plain ones."""
     initializer_range: float = 0.02
 
     @classmethod
@@ -160,11 +164,19 @@ class Decoder(nn.Module):
             size = max(256, 1 << (length - 1).bit_length())
             # Outside inference mode: training may reuse a table built during generation.
             with torch.inference_mode(False):
-                exponents = torch.arange(0, self.config.head_width, 2, dtype=torch.int64).float()
-                frequencies = 1.0 / (self.config.rope_theta ** (exponents / self.config.head_width))
+                frequencies, length_factor = self._frequencies()
                 angles = torch.arange(size).float().unsqueeze(1) * frequencies
-                self._turns = torch.complex(angles.cos(), angles.sin()).to(device)
+                turns = torch.complex(angles.cos(), angles.sin())
+                self._turns = (turns if length_factor == 1.0 else turns * length_factor).to(device)
         return self._turns
+
+    def _frequencies(self) -> tuple[Tensor, float]:
+        """Return the angle of each pair of features per position [C/2], and the factor on queries and keys."""
+        c = self.config
+        if c.scaled_rope is not None:
+            return scaled_frequencies(c.scaled_rope, head_width=c.head_width, max_positions=c.max_positions)
+        exponents = torch.arange(0, c.head_width, 2, dtype=torch.int64).float()
+        return 1.0 / (c.rope_theta ** (exponents / c.head_width)), 1.0
 
     def initialize(self, seed: int) -> None:
         """Draw matrices from N(0, initializer_range), residual outputs scaled down by sqrt(2 * layers).

@@ -18,19 +18,25 @@ from torch import Tensor
 from components.contract.errors import InputError
 from components.modeling.models.model_sizes import ModelSizes
 from components.modeling.native.decoder import Decoder, DecoderConfig
+from components.modeling.native.scaled_rope import SCALED
 
-ARCHITECTURES = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}
+ARCHITECTURES = ("llama", "mistral", "qwen2", "qwen3")
+MISTRAL_WINDOW = 4096
+"""What transformers assumes for a Mistral whose config.json does not say."""
 
 
 def why_not_native(config: Mapping[str, Any]) -> str | None:
     """Return why a checkpoint cannot run on the native decoder, or None if it can."""
     kind = config.get("model_type")
-    rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    rope = _rope(config)
+    scaling = rope.get("rope_type", "default")
+    window = config.get("sliding_window", MISTRAL_WINDOW) if kind == "mistral" else None
     reasons = {
         f"model type {kind!r} is not one of {', '.join(sorted(ARCHITECTURES))}": kind not in ARCHITECTURES,
-        "rotary positions are scaled": rope.get("rope_type", rope.get("type", "default")) != "default",
+        f"rotary positions are scaled by {scaling!r}": scaling not in ("default", *SCALED),
         "rotary positions cover part of a head": rope.get("partial_rotary_factor", 1.0) != 1.0,
-        "attention uses a sliding window": bool(config.get("use_sliding_window")),
+        "attention uses a sliding window": bool(config.get("use_sliding_window"))
+        or (window is not None and window < config.get("max_position_embeddings", 0)),
         f"the MLP uses {config.get('hidden_act')!r}": config.get("hidden_act", "silu") != "silu",
         "projections other than q, k, v have a bias": bool(config.get("mlp_bias"))
         or (kind != "qwen2" and bool(config.get("attention_bias"))),
@@ -41,19 +47,33 @@ def why_not_native(config: Mapping[str, Any]) -> str | None:
 
 def decoder_config(config: Mapping[str, Any]) -> DecoderConfig:
     """Translate a transformers config of a Llama-family model; raise InputError if it lacks a size."""
-    rope = config.get("rope_parameters") or {}
+    rope = _rope(config)
     sizes = ModelSizes.from_config(config)
     if sizes is None:
         raise InputError("config.json lacks sizes of the model, such as hidden_size or num_attention_heads")
     return DecoderConfig.sized(
         sizes,
-        rope_theta=float(rope.get("rope_theta", config.get("rope_theta", 10000.0))),
+        rope_theta=float(rope["rope_theta"]),
+        scaled_rope=rope if rope.get("rope_type") in SCALED else None,
         norm_eps=config.get("rms_norm_eps", 1e-6),
         max_positions=config.get("max_position_embeddings", 2048),
         attention_bias=config["model_type"] == "qwen2",
         head_norm=config["model_type"] == "qwen3",
         initializer_range=config.get("initializer_range", 0.02),
     )
+
+
+def _rope(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of rotary positions by the names of transformers 5, from files of older versions too."""
+    stored = dict(config.get("rope_parameters") or config.get("rope_scaling") or {})
+    if "type" in stored:
+        stored.setdefault("rope_type", stored.pop("type"))
+    inherited = {
+        "rope_theta": config.get("rope_theta", 10000.0),
+        "partial_rotary_factor": config.get("partial_rotary_factor", 1.0),
+        "original_max_position_embeddings": config.get("original_max_position_embeddings"),
+    }
+    return {name: value for name, value in inherited.items() if value is not None} | stored
 
 
 def llama_config(config: DecoderConfig, *, pad_id: int | None, eos_id: int | None) -> dict[str, Any]:

@@ -13,6 +13,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import AutoModelForCausalLM
 
 from components.contract.errors import InputError
+from components.modeling.generation.generate import generate
+from components.modeling.generation.sampling_config import SamplingConfig
 from components.modeling.loading.load import load_policy, new_policy
 from components.modeling.models.model_config import ModelConfig
 from components.modeling.packing.packed import Packed
@@ -112,11 +114,41 @@ def test_other_dtypes_stay_near_float32(dtype: str, tmp_path: Path) -> None:
     torch.testing.assert_close(other.float(), exact, atol=tolerance, rtol=0.0)
 
 
-def test_scaled_rotary_positions_go_through_transformers(tmp_path: Path) -> None:
-    models.save("llama-scaled", tmp_path)
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [("llama-dynamic", "rotary positions are scaled by 'dynamic'"), ("mistral-window", "a sliding window")],
+)
+def test_what_the_decoder_lacks_goes_through_transformers(kind: str, why: str, tmp_path: Path) -> None:
+    models.save(kind, tmp_path)
     assert load_policy(tmp_path).backend == "transformers"
-    with pytest.raises(InputError, match=r"rotary positions are scaled.*use backend 'transformers'"):
+    with pytest.raises(InputError, match=rf"{why}.*use backend 'transformers'"):
         load_policy(tmp_path, backend="native")
+
+
+@pytest.mark.parametrize("kind", ["llama3", "llama-linear", "qwen2-yarn"])
+def test_scaled_rotary_positions_hold_beyond_the_original_length(kind: str, tmp_path: Path) -> None:
+    """Packed, with shared prompts, in training and in decoding; and from files that older versions wrote."""
+    reference = models.save(kind, tmp_path)
+    path = tmp_path / "config.json"
+    config = json.loads(path.read_text())
+    rope = config.pop("rope_parameters")
+    theta, rope_type = rope.pop("rope_theta"), rope.pop("rope_type")
+    path.write_text(json.dumps({**config, "rope_theta": theta, "rope_scaling": {**rope, "type": rope_type}}))
+    policy = load_policy(tmp_path, backend="native")
+    prompts = models.token_lists([70, 3])
+    samples = generate(
+        policy,
+        prompts,
+        SamplingConfig(num_samples=3, max_new_tokens=40),
+        generator=torch.Generator().manual_seed(0),
+    )
+    packed = Packed.from_groups(prompts, samples.grouped())
+    scores = policy.target_logprobs(packed).logprobs
+    rows = [
+        models.response_logprobs(reference, p, r) for p, g in zip(prompts, samples.grouped(), strict=True) for r in g
+    ]
+    torch.testing.assert_close(scores, torch.cat(rows), atol=2e-5, rtol=1e-5)
+    torch.testing.assert_close(samples.flat(samples.logprobs), torch.cat(rows), atol=2e-5, rtol=1e-5)
 
 
 def test_the_backend_can_be_chosen(tmp_path: Path) -> None:
