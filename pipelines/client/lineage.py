@@ -34,11 +34,11 @@ class Lineage:
         return visible(self._console().export_html(inline_styles=True, code_format=CODE))
 
     def _console(self) -> Console:
-        """Return a console that has recorded the tree."""
+        """Return a console that has recorded the tree; in a notebook, one of rich would show what it records."""
         from rich.console import Console
 
         from components.runtime.lineage.graph.tree import lineage_tree
 
-        console = Console(record=True, file=io.StringIO(), width=WIDTH)
+        console = Console(record=True, file=io.StringIO(), width=WIDTH, force_jupyter=False)
         console.print(lineage_tree(self.graph))
         return console

@@ -47,9 +47,12 @@ class Plan:
         return f"<Plan of {self._content['recipe']}: {', '.join(counts)}>"
 
     def _repr_html_(self) -> str:
+        from markupsafe import Markup
+
         from pipelines.client.pages import page
 
-        return page("plan.html", plan=self._content, table=self.stages.to_html(border=0))
+        table = Markup(self.stages.to_html(border=0, escape=True))
+        return page("plan.html", plan=self._content, table=table)
 
 
 @told_plainly

@@ -83,10 +83,13 @@ def test_a_plan_says_what_is_cached_and_why(toy_store: Path, tmp_path: Path) -> 
         "import posttrain, json\n"
         f"plan = posttrain.plan({RECIPE!r}, store={str(toy_store)!r}, set={{'factor': 4}})\n"
         "print(json.dumps([plan.stages['outlook'].to_dict(), repr(plan), plan.to_json()['params']]))\n"
-        "assert '<table' in plan._repr_html_() and 'cached' in plan._repr_html_()\n"
+        "page = plan._repr_html_()\n"
+        "assert '<table' in page and '&lt;table' not in page and '<td>cached</td>' in page, page\n"
         f"posttrain.validate({RECIPE!r})\n"
     )
-    outlooks, text, params = json.loads(_python(toy_store, code).stdout)
+    done = _python(toy_store, code)
+    assert done.returncode == 0, done.stderr
+    outlooks, text, params = json.loads(done.stdout)
     assert outlooks == {"base": "cached", "train": "run", "again": "run", "score": "run"}
     assert text == "<Plan of toy-run: 3 run, 1 cached, 0 skip>" and params == {"factor": 4, "fail": False}
 
