@@ -10,20 +10,29 @@ from pydantic import ValidationError
 from components.contract.errors import CorruptArtifact
 from components.contract.operator_files import library
 from components.contract.operator_files.code import OperatorCode
+from components.runtime.store.collecting import wait_for_collector
 
 if TYPE_CHECKING:
     from components.runtime.store import Store
 
 
+ROOT = "code"
+
+
 def code_key(digest: str) -> str:
     """Return the key of an operator file's record."""
-    return f"code/{digest}.json"
+    return f"{ROOT}/{digest}.json"
 
 
 def keep_code(store: Store, codes: Iterable[OperatorCode]) -> None:
-    """Put operator files into the store, each once."""
+    """Put operator files into the store, each once; those that are there are touched, which delays their collection."""
     for code in codes:
-        store.put(code_key(code.digest), code.model_dump(mode="json"))
+        key, record = code_key(code.digest), code.model_dump(mode="json")
+        while not store.put(key, record):
+            if store.blobs.touch(key):
+                wait_for_collector(store.blobs, key)
+                if store.blobs.read(key) is not None:
+                    break
 
 
 def stored_code(store: Store, digest: str) -> OperatorCode | None:

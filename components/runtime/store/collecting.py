@@ -1,9 +1,10 @@
 """How the garbage collector and users of artifacts avoid conflicts without a lock for every commit.
 
-The collector marks a tree, then checks its age, then deletes it, then removes the mark. A user of a tree touches it (a
-commit does so by writing the manifest), then waits while there is a mark, then checks that the tree is whole, and makes
-it again if it is not. Either the collector sees the new date and keeps the tree, or the user sees the mark. All times
-are by the storage's own clock, and a directory and S3 both show a write to every later read.
+The collector marks a tree (or a record that jobs share), then checks its age, then deletes it, then removes the mark. A
+user of a tree touches it (a commit does so by writing the manifest), then waits while there is a mark, then checks that
+the tree is whole, and makes it again if it is not. Either the collector sees the new date and keeps the tree, or the
+user sees the mark. All times are by the storage's own clock, and a directory and S3 both show a write to every later
+read.
 """
 
 from __future__ import annotations
@@ -53,6 +54,16 @@ def collect_tree(blobs: Blobs, prefix: str, grace_seconds: float, agreed: Callab
         blobs.delete(blob.key for blob in found[:1])
         blobs.delete(blob.key for blob in found[1:])
     return sum(blob.size for blob in found)
+
+
+def collect_record(blobs: Blobs, key: str, grace_seconds: float) -> int | None:
+    """Delete a record and return the bytes freed; None if it was used within the grace, or is gone."""
+    with marked(blobs, key) as now:
+        found = [blob for blob in blobs.list(key) if blob.key == key]
+        if not found or now - found[0].stored < grace_seconds:
+            return None
+        blobs.delete([key])
+    return found[0].size
 
 
 def drop_marks(blobs: Blobs) -> None:

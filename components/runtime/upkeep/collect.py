@@ -1,8 +1,8 @@
 """The garbage collector: deletes what no run, registered model, pin or running job reaches.
 
-Order: records of selected runs, then unreachable actions, partial checkpoints and artifacts, then leftovers of
-interrupted work. A kill between any two deletions leaves an intact store, and the next collection continues: a run's
-run.json is deleted last, an artifact's manifest first.
+Order: records of selected runs, then unreachable actions, partial checkpoints and artifacts, then operators' files that
+nothing names, then leftovers of interrupted work. A kill between any two deletions leaves an intact store, and the next
+collection continues: a run's run.json is deleted last, an artifact's manifest first.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from components.contract.errors import InputError
+from components.runtime.ledger.operator_code import code_key
 from components.runtime.lineage.heal import read_or_copy
 from components.runtime.store import StoreLocked
 from components.runtime.store.answers import answers_prefix, drop_answers
-from components.runtime.store.collecting import LOCK, drop_marks
+from components.runtime.store.collecting import LOCK, collect_record, drop_marks
 from components.runtime.store.quarantine import QUARANTINE
 from components.runtime.upkeep import garbage
 from components.runtime.upkeep.inventory import take_inventory
+from components.runtime.upkeep.operator_files import unnamed_files
 from components.runtime.upkeep.reach import DIGEST, reached
 from components.runtime.upkeep.selection import Rules, Selection, select_runs
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from components.runtime.store import Store
     from components.runtime.store.blobs import Blob
 
-KINDS = ("runs", "actions", "partial checkpoints", "artifacts", "leftovers")
+KINDS = ("runs", "actions", "partial checkpoints", "artifacts", "operator files", "leftovers")
 THREADS = 8
 BATCH = 200
 """Artifacts deleted between two checks for new uses."""
@@ -86,11 +88,14 @@ def find_garbage(store: Store, rules: Rules, registered: Iterable[str] = ()) -> 
     inventory = take_inventory(store)
     selection = select_runs(store, inventory, rules)
     reach = reached(store, inventory, selection.gone, registered)
+    artifacts = garbage.artifacts(store, reach, rules.grace_seconds)
+    unnamed = unnamed_files(store, inventory, reach, selection.gone, artifacts)
     heaps = {
         "runs": Heap(garbage.runs(store, inventory, selection, reach, rules.grace_seconds)),
         "actions": Heap(garbage.actions(store, reach, rules.grace_seconds)),
         "partial checkpoints": Heap(garbage.partials(store, inventory, reach, rules.grace_seconds)),
-        "artifacts": Heap(garbage.artifacts(store, reach, rules.grace_seconds)),
+        "artifacts": Heap(artifacts),
+        "operator files": Heap(garbage.operator_files(store, unnamed, rules.grace_seconds)),
         "leftovers": Heap(garbage.leftovers(store, rules.grace_seconds)),
     }
     aside = sum(blob.size for blob in store.blobs.list(f"{QUARANTINE}/"))
@@ -110,7 +115,12 @@ def delete_garbage(store: Store, found: Collection, rules: Rules) -> None:
             freed += sum(blob.size for blob in blobs) if gone else 0
             found.spared += not gone
         found.freed[kind] = freed
+    before = found.spared
     found.freed["artifacts"] = _delete_artifacts(store, found, rules.grace_seconds)
+    unnamed = set(found.heaps["operator files"].units)
+    files = unnamed if found.spared == before else set()  # the rows of an artifact that stays may name them
+    found.spared += len(unnamed - files)
+    found.freed["operator files"] = _delete_operator_files(store, files, found, rules.grace_seconds)
     store.sweep(min_age_seconds=rules.grace_seconds)
     found.freed["leftovers"] = found.heaps["leftovers"].size
 
@@ -181,4 +191,14 @@ def _delete_artifacts(store: Store, found: Collection, grace_seconds: float) -> 
             sizes = list(pool.map(lambda digest: store.delete(digest, grace_seconds=grace_seconds), batch))
         freed += sum(size or 0 for size in sizes)
         found.spared += len(digests[start : start + BATCH]) - len(batch) + sizes.count(None)
+    return freed
+
+
+def _delete_operator_files(store: Store, files: set[str], found: Collection, grace_seconds: float) -> int:
+    """Delete operators' files, except those that came into use since; return the bytes freed."""
+    used, freed = _used_since(store, found.known) if files else set(), 0
+    for digest in sorted(files):
+        size = None if digest in used else collect_record(store.blobs, code_key(digest), grace_seconds)
+        freed += size or 0
+        found.spared += size is None
     return freed

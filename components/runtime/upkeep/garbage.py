@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from components.runtime.ledger.operator_code import ROOT
 from components.runtime.lineage.heal import read_or_copy
 from components.runtime.store.answers import ANSWERS
 from components.runtime.store.trees import has_manifest
@@ -64,6 +65,12 @@ def artifacts(store: Store, reach: Reach, grace_seconds: float) -> Units:
         for digest, blobs in _by_segment(store, "objects/", 1).items()
         if digest not in reach.digests and has_manifest(f"objects/{digest}", blobs) and _is_old(blobs, grace_seconds)
     }
+
+
+def operator_files(store: Store, unnamed: Iterable[str], grace_seconds: float) -> Units:
+    """Return digest -> the record of an operator's file that nothing names."""
+    known, wanted = _by_segment(store, f"{ROOT}/", 1), set(unnamed)
+    return {digest: blobs for digest, blobs in known.items() if digest in wanted and _is_old(blobs, grace_seconds)}
 
 
 def leftovers(store: Store, grace_seconds: float) -> Units:
