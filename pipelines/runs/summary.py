@@ -12,6 +12,7 @@ from pipelines.report.collect import collect
 from pipelines.report.evaluations import Estimate, ResultTable, result_tables
 from pipelines.runs.alarms import ending_lines
 from pipelines.runs.default_store import store_option
+from pipelines.runs.trials import trial_tables
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -34,6 +35,8 @@ def print_ending(store: Store, result: RunResult) -> None:
         cost = data.cost.in_words()
         for found in result_tables(data):
             console.print(results_table(found))
+        for part in trial_tables(data):
+            console.print(part, markup=False)
         for stage in data.stages:
             for text in stage.unreadable:
                 console.print(f"[yellow]{stage.name}[/]: {escape(visible(text))}")
