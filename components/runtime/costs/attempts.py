@@ -70,6 +70,11 @@ def attempts_prefix(run_id: str) -> str:
     return f"ledger/{run_id}/attempts/"
 
 
+def is_attempt(key: str) -> bool:
+    """Return whether a record's key is an attempt's."""
+    return key.startswith("ledger/") and key.split("/")[2] == "attempts"
+
+
 def new_name(started: datetime) -> str:
     """Return a fresh name of an attempt; names sort by time."""
     return f"{round(started.timestamp() * 1000):014d}-{secrets.token_hex(2)}"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import CorruptArtifact
+from components.runtime.costs.attempts import is_attempt
 from components.runtime.ledger.records import action_key, producer_key
 from components.runtime.lineage.heal import heal, read_or_copy
 from components.runtime.lineage.spool import NO_FINGERPRINT
@@ -34,6 +35,7 @@ DROPPED = {
     "ledger": "set aside; a rerun of the recipe writes it again",
     "models": "set aside; the model stays, and its place in the registry is lost",
 }
+OF_AN_ATTEMPT = "set aside; the cost of its run is without this attempt from now on"
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,7 @@ def _repair_record(store: Store, item: Damage) -> Damage:
     quiet: Callable[[str], None] = lambda text: None  # noqa: E731 - the table reports it
     healed = heal(store, item.key, item.reason, quiet)
     outcome = DROPPED.get(item.key.partition("/")[0], "set aside; the next run rebuilds it")
+    outcome = OF_AN_ATTEMPT if is_attempt(item.key) else outcome
     return Damage(item.kind, item.key, item.reason, "set aside, and made again from its copies" if healed else outcome)
 
 

@@ -28,6 +28,7 @@ from components.runtime.costs.attempts import (
 from components.runtime.job.metering import Meter
 from components.runtime.ledger.records import save_job
 from components.runtime.store import Store, open_store
+from components.runtime.upkeep.verify import verify
 
 ROOT = Path(__file__).parents[3]
 PLUGIN = ROOT / "tests" / "pipelines" / "plugin"
@@ -106,6 +107,16 @@ def test_a_damaged_record_is_named_and_the_others_count(store):
     found, unreadable = attempts_of(store, "r")
     assert total(a.amount(None) for a in found["train"]).cpu_hours == 1.0
     assert unreadable == sorted([bad.key, "ledger/r/attempts/train.0-x.json"])
+
+
+def test_repair_sets_a_damaged_attempt_aside_and_says_what_that_costs(store):
+    attempt = open_attempt(datetime.now(UTC), 1.0)
+    store.blobs.write(attempt.key, b"{}")
+    (damage,) = verify(store, repair=True).damage
+    assert damage.key == attempt.key and damage.outcome.endswith(
+        "the cost of its run is without this attempt from now on"
+    )
+    assert not list(store.keys("ledger/r/attempts/"))
 
 
 def process(store: Store, **params: object) -> subprocess.Popen[str]:
