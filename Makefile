@@ -14,7 +14,7 @@ ARGS ?=
 # Tests start hundreds of processes: none of them compiles the code again, whatever the shell's settings are.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help bubblewrap demo docs-site airflow test test-slow test-airflow test-airflow-ui test-infra test-containers test-vllm test-deepspeed test-learning bench base-image images pin-images lint docs lock lock-gpu clean
+.PHONY: help bubblewrap demo docs-site airflow test test-slow test-airflow test-airflow-ui test-infra test-containers test-vllm test-deepspeed test-gpu test-learning bench base-image images pin-images lint docs lock lock-gpu clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -102,6 +102,9 @@ test-vllm: $(VENV)/.test $(VLLM)/.installed ## vLLM's CPU build as the sampler (
 
 test-deepspeed: $(VENV)/.test ## several processes that train one model (some minutes)
 	@$(BIN)/python -m pytest -m "deepspeed and not vllm" tests/modeling tests/runtime/job/test_ranks.py tests/end_to_end/test_real_models.py tests/end_to_end/test_conversations.py $(ARGS)
+
+test-gpu: $(VENV)/.test ## on one GPU: ratios begin at 1 in float32 and bfloat16 (two minutes)
+	@$(BIN)/python -m pytest -m gpu tests/rl/step $(ARGS)
 
 test-learning: $(VENV)/.test $(VLLM)/.installed ## vLLM and DeepSpeed together: fresh weights, kills, and quickstart's RL on every pair (more than an hour)
 	@POSTTRAIN_VLLM_PYTHON=$(CURDIR)/$(VLLM)/bin/python $(BIN)/python -m pytest -s -m "vllm and deepspeed" tests/modeling/generation tests/rl tests/end_to_end/test_conversations.py $(ARGS)

@@ -104,9 +104,10 @@ def loop_of(folder: Path, policy: Policy, sampler: Sampler | None = None, **give
 @pytest.mark.parametrize("temperature", [0.6, 1.0, 1.5])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("backend", ["native", "transformers"])
-def test_ratios_begin_at_one(backend: Any, dtype: str, temperature: float, folder: Path) -> None:
-    policy = load_policy(folder, backend=backend, dtype=dtype)
-    largest, typical = BOUNDS[dtype]
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_ratios_begin_at_one(device: str, backend: Any, dtype: str, temperature: float, folder: Path) -> None:
+    policy = load_policy(folder, backend=backend, dtype=dtype, device=device)
+    largest, typical = BOUNDS[dtype] if device == "cpu" or dtype != "float32" else (1e-4, 3e-5)
     row = loop_of(folder, policy, temperature=temperature).step()
     assert row["num_updates"] == 1
     assert 1 - largest <= row["ratio_min"] <= row["ratio_max"] <= 1 + largest
