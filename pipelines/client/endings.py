@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from components.runtime.store import Store
     from pipelines.runs.runs import RunResult
 
-SAME = "the same call"
-AGAIN = f"{SAME} goes on from here"
+SAME = "the same code"
+CONTINUE = f"run {SAME} to continue; finished work is kept"
 
 
 class RunFailed(PosttrainError):
@@ -41,7 +41,7 @@ def succeeded(store: Store, result: RunResult) -> Run:
 
     found = Run(result.run_id, store=store.uri)
     if result.status == "stopped":
-        raise RunInterrupted(f"run {result.run_id} is stopped; {AGAIN}")
+        raise RunInterrupted(f"run {result.run_id} is stopped; {CONTINUE}")
     steps = next_steps(store, result, same=SAME)
     if result.status == "waiting":
         raise ApprovalNeeded("\n".join([f"run {result.run_id} waits for a person", *steps]), found)

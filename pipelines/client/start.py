@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from components.contract.errors import InputError
-from pipelines.client.endings import AGAIN, succeeded
+from pipelines.client.endings import CONTINUE, succeeded
 from pipelines.client.errors import RunInterrupted, told_plainly
 from pipelines.client.plan import read_recipe
 from pipelines.client.progress import make_view
@@ -51,5 +51,5 @@ def run(
     try:
         _, result = start_run(loaded, opened, engine=engine, options=options, view=partial(make_view, shown=progress))
     except KeyboardInterrupt:  # before its first stage or after its last one
-        raise RunInterrupted(f"stopped; {AGAIN}") from None
+        raise RunInterrupted(f"stopped; {CONTINUE}") from None
     return succeeded(opened, result)

@@ -38,7 +38,9 @@ def test_the_stop_button_stops_a_run_and_the_same_cell_goes_on(kernel: Kernel, f
     stopped = kernel.run(cell, interrupt_at=folder / "halts" / "reached")
     assert stopped.error is not None
     name, message, shown = stopped.error
-    assert name == "RunInterrupted" and message.endswith("is stopped; the same call goes on from here")
+    assert name == "RunInterrupted" and message.endswith(
+        "is stopped; run the same code to continue; finished work is kept"
+    )
     assert shown == f"RunInterrupted: {message}"
     assert "second" in stopped.html and 'title="stopped"' in stopped.html and 'title="done"' in stopped.html
     halt.unlink()
@@ -110,5 +112,5 @@ def test_a_failed_stage_raises_with_its_run(kernel: Kernel, folder: Path) -> Non
     assert done.error is None
     assert done.streams["stdout"].splitlines() == [
         "Run failed ['third']",
-        "mend the recipe or its data; then the same call goes on from here",
+        "fix the recipe or its data, then run the same code: finished stages are reused",
     ]

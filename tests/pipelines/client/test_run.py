@@ -107,7 +107,7 @@ def test_a_script_without_a_guard_runs_once_and_a_failure_ends_in_one_message(to
     assert done.stdout.splitlines() == ["begins", "succeeded"], done.stderr
     shown = done.stderr.rpartition("Traceback")[2]
     assert "RunFailed: run toy-run-" in shown and "train failed: ValueError: told to fail" in shown
-    assert "the same call tries again from here" in shown
+    assert "run the same code to try again; finished work is kept" in shown
     assert shown.count("  File ") == 2, "the script's line, and the one that raises"
     assert "train" in done.stderr.partition("Traceback")[0], "progress goes to standard error"
 
