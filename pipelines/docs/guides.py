@@ -14,6 +14,7 @@ FIRST = {
     "Start": [
         "README.md",
         *(f"{GUIDES}/{name}.md" for name in ("concepts", "own-data", "looking-at-runs")),
+        "pipelines/client/README.md",
         *(f"{GUIDES}/{name}.md" for name in ("migration", "troubleshooting")),
     ],
     "Recipes": ["pipelines/recipe/README.md", f"{GUIDES}/own-operators.md", "components/rl/methods/README.md"],
