@@ -12,7 +12,7 @@ import sqlite3
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -26,6 +26,9 @@ from components.runtime.lineage.delivery.target import configure_client, prepare
 from components.runtime.lineage.registry import register_model
 from components.runtime.lineage.spool import Spool
 from components.runtime.store import Store, open_store
+
+if TYPE_CHECKING:  # MLflow takes seconds to import, in every worker
+    from mlflow.tracking import MlflowClient
 
 FORK = multiprocessing.get_context("fork")
 WRITES = (
@@ -251,6 +254,13 @@ def in_child(work: Callable[[], None]) -> int:
     process.join()
     assert process.exitcode is not None
     return process.exitcode
+
+
+def client_of(database: Path) -> MlflowClient:
+    """Return a client of an MLflow database."""
+    from mlflow.tracking import MlflowClient
+
+    return MlflowClient(uri_of(database), registry_uri=uri_of(database))
 
 
 def deliver_and_die(store: Store, run_id: str, uri: str, *, writes: int, before: bool) -> int:

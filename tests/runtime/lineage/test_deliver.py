@@ -12,14 +12,23 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mlflow.tracking import MlflowClient
 
 from components.runtime.lineage.delivery.deliver import deliver, delivery_state, sync
 from components.runtime.lineage.registry import register_model
 from components.runtime.lineage.spool import spooled_keys
 from components.runtime.store import Store, open_store
 from components.runtime.store.directory import DirectoryBlobs
-from tests.runtime.lineage.conftest import FORK, Story, deliver_and_die, forget, in_child, rows_of, tell, uri_of
+from tests.runtime.lineage.conftest import (
+    FORK,
+    Story,
+    client_of,
+    deliver_and_die,
+    forget,
+    in_child,
+    rows_of,
+    tell,
+    uri_of,
+)
 
 Contents = Callable[[Path], dict[str, list[tuple[Any, ...]]]]
 
@@ -30,7 +39,7 @@ def test_a_run_arrives_whole(store: Store, database: Path) -> None:
     assert (result.pending, result.refused, result.problem) == (0, {}, None)
     assert result.delivered == len(spooled_keys(store, "quick-1"))
 
-    client = MlflowClient(uri_of(database), registry_uri=uri_of(database))
+    client = client_of(database)
     experiment = client.get_experiment_by_name("quick")
     runs = {run.info.run_name: run for run in client.search_runs([experiment.experiment_id])}
     parent = runs.pop("quick-1")
@@ -291,7 +300,7 @@ def test_a_lost_database_is_filled_again(
 def test_a_second_run_left_by_a_lost_answer_is_removed(store: Store, database: Path) -> None:
     tell(store, "quick-1", rows=4)
     deliver(store, "quick-1", uri_of(database))
-    client = MlflowClient(uri_of(database), registry_uri=uri_of(database))
+    client = client_of(database)
     rl = client.search_runs(["1"], "attributes.run_name = 'rl'")[0]
     client.create_run("1", rl.info.start_time, {k: v for k, v in rl.data.tags.items() if "." in k}, "rl")
     forget(store, "quick-1", spooled_keys(store, "quick-1")[:1])
@@ -306,7 +315,7 @@ def test_an_alias_goes_to_the_newest_version_in_whatever_order_runs_arrive(store
         tell(store, run_id, salt=run_id)
     for run_id in ("quick-2", "quick-1"):
         deliver(store, run_id, uri_of(database))
-    client = MlflowClient(uri_of(database), registry_uri=uri_of(database))
+    client = client_of(database)
     assert client.get_model_version_by_alias("tiny", "candidate").tags["posttrain.run_id"] == "quick-2"
 
 
@@ -350,7 +359,7 @@ def test_alarms_are_tags_of_the_stage_and_of_the_run(store: Store, database: Pat
     assert not story.spool.alarms("sft", mark, [alarm], 1)  # a rerun tells it once
     story.spool.alarms("sft", mark, [{**alarm, "cleared": 9}], 2)
     assert deliver(store, "quick-1", uri_of(database)).pending == 0
-    client = MlflowClient(uri_of(database), registry_uri=uri_of(database))
+    client = client_of(database)
     experiment = client.get_experiment_by_name("quick").experiment_id
     runs = {run.info.run_name: run for run in client.search_runs([experiment])}
     assert runs["sft"].data.tags["posttrain.alarms"] == "loss_exploded"

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from mlflow.entities import Run
-from mlflow.tracking import MlflowClient
 
 from components.runtime.lineage.delivery.deliver import deliver
 from components.runtime.store import Store
-from tests.runtime.lineage.conftest import Story, uri_of
+from tests.runtime.lineage.conftest import Story, client_of, uri_of
+
+if TYPE_CHECKING:  # MLflow takes seconds to import, in every worker
+    from mlflow.entities import Run
+    from mlflow.tracking import MlflowClient
 
 HOSTILE = "<script>alert(1)</script> [here](javascript:alert(1)) | `x`"
 METRICS = {"entropy": 1.0, "maj@4": 0.5, "pass_at_1": 0.25}
@@ -34,7 +36,7 @@ def tell(store: Store, *, status: str = "succeeded", summary: str = "Learns sums
 
 def arrived(database: Path) -> tuple[MlflowClient, Any, dict[str, Run]]:
     """Return the client, the experiment and its runs by name."""
-    client = MlflowClient(uri_of(database), registry_uri=uri_of(database))
+    client = client_of(database)
     experiment = client.get_experiment_by_name("quick")
     assert experiment is not None
     return client, experiment, {run.info.run_name: run for run in client.search_runs([experiment.experiment_id])}

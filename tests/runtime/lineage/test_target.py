@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mlflow.utils.validation import _validate_metric, _validate_param, _validate_tag
 
 from components.runtime.lineage.delivery.cursor import Cursor
 from components.runtime.lineage.delivery.target import artifact_root, prepare_database, tracking_uri, unreachable
@@ -74,6 +73,8 @@ def test_a_kill_while_the_database_is_made_leaves_none(tmp_path: Path) -> None:
 
 @given(st.text(min_size=1, max_size=400))
 def test_mlflow_takes_every_name_and_value(text: str) -> None:
+    from mlflow.utils.validation import _validate_metric, _validate_param, _validate_tag
+
     name = mlflow_name(text)
     _validate_metric(name, 1.0, 0, 0)
     _validate_param(name, mlflow_value(text * 30))
