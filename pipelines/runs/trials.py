@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from components.contract.display import Table as TableSection
-from pipelines.language.problems import printable
+from components.contract.terminal import visible_line
 from pipelines.report.collect import RunData, declared
 from pipelines.report.content import Cell, Paragraph, Rows, Strong, Value
 from pipelines.report.tables import table
@@ -28,7 +28,7 @@ def trial_tables(data: RunData) -> Iterator[Table | str]:
                 if isinstance(part, Rows) and part.rows:
                     yield _drawn(section.title, part)
                 elif isinstance(part, Paragraph):
-                    yield printable(part.text)
+                    yield visible_line(part.text)
 
 
 def _drawn(title: str, rows: Rows) -> Table:
@@ -37,7 +37,7 @@ def _drawn(title: str, rows: Rows) -> Table:
 
     drawn = Table(title=title, title_justify="left")
     for place, name in enumerate(rows.head):
-        drawn.add_column(Text(printable(name)), justify="right" if place >= rows.numbers_from else "left")
+        drawn.add_column(Text(visible_line(name)), justify="right" if place >= rows.numbers_from else "left")
     for row in rows.rows:
         style = "bold" if any(isinstance(cell, Strong) for cell in row) else ""
         drawn.add_row(*(Text(_text(cell)) for cell in row), style=style)
@@ -47,4 +47,4 @@ def _drawn(title: str, rows: Rows) -> Table:
 def _text(cell: Cell) -> str:
     if isinstance(cell, Value):
         return f"{cell.text} {cell.interval}".rstrip()
-    return printable(cell.text if isinstance(cell, Strong) else str(cell))
+    return visible_line(cell.text if isinstance(cell, Strong) else str(cell))
