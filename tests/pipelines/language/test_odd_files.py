@@ -12,6 +12,7 @@ import pytest
 from components.contract.artifacts import ArtifactType
 from components.contract.errors import InputError
 from components.contract.small_files import read_small_file
+from components.contract.terminal import visible_line
 from components.runtime.inputs.inputs import import_uri, uri_digest
 from components.runtime.store import open_store
 from pipelines.cli import main
@@ -52,7 +53,7 @@ def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 )
 def test_a_job_that_is_no_file(odd: Path, capsys: pytest.CaptureFixture[str], name: str, text: str) -> None:
     path = odd / name
-    assert told(capsys, "stage", str(path)) == f"posttrain: job description {path}: {text}\n"
+    assert told(capsys, "stage", str(path)) == f"posttrain: job description {visible_line(str(path))}: {text}\n"
 
 
 def test_a_process_of_a_job_says_the_same(odd: Path) -> None:

@@ -74,13 +74,15 @@ def test_a_table_that_is_missing_is_named_with_its_stage_before_anything_runs(
     store = folder / "store"
     assert main([command, write(folder, "roes.jsonl"), "--store", str(store)]) == 2
     said = capsys.readouterr().err
-    assert f"own.yaml:4:3: stage 'rows': {folder}/roes.jsonl: no such file" in said
+    assert f"own.yaml:6:42: stage 'rows': {folder}/roes.jsonl: no such file" in said
     assert not (store / "ledger").exists()
 
 
 def test_validate_remarks_on_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", write(folder, "roes.jsonl")]) == 0
-    assert f"note: rows: {folder}/roes.jsonl: no such file" in capsys.readouterr().out
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith("but its data is not on this machine")
+    assert lines[1].startswith("note: rows: ") and f"own.yaml:6:42: {folder}/roes.jsonl: no such file" in lines[1]
 
 
 def test_the_table_beside_the_recipe_is_what_is_read(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
