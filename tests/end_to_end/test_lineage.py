@@ -142,12 +142,18 @@ def assert_exact(database: Path, shown: dict[str, Any]) -> None:
     assert sorted(parents) == sorted((ids[name], ids[shown["run_id"]]) for name in names)
 
     recorded: dict[str, list[tuple[str, int, float]]] = {}
+    costs: dict[str, list[tuple[str, int, float]]] = {}
     for run, *row in rows_of(database, "select run_uuid, key, step, value from metrics"):
-        recorded.setdefault(run, []).append((row[0], row[1], row[2]))
+        kind = costs if row[0].startswith("cost/") else recorded
+        kind.setdefault(run, []).append((row[0], row[1], row[2]))
     for stage in shown["stages"]:
         rows = sorted(recorded.get(ids[stage["name"]], []))
         assert rows == sorted([*headlines(stage), *curves(stage)]), stage["name"]
         assert len({row[:2] for row in rows}) == len(rows), "one value for each key and step"
+    assert all(len({row[:2] for row in rows}) == len(rows) for rows in costs.values()), "each cost once"
+    attempts = {run: next(row[2] for row in rows if row[0] == "cost/attempts") for run, rows in costs.items()}
+    whole = attempts.pop(ids[shown["run_id"]])
+    assert attempts.keys() == {ids[name] for name in names} and whole == sum(attempts.values()) >= len(names)
     last = next(stage for stage in shown["stages"] if stage["name"] == LAST)
     assert sorted(recorded[ids[shown["run_id"]]]) == sorted(headlines(last, f"{LAST}/"))
 

@@ -26,7 +26,7 @@ def test_a_run_as_scripts_read_it(store: Store) -> None:
     story = tell(store, "quick-1")
     told = json.loads(json.dumps(show_json(load_run(store, "quick"))))
     first = ["run_id", "recipe", "status", "started", "seconds", "stages"]
-    assert list(told) == [*first, "ended", "engine", "seed", "params", "overrides", "command"]
+    assert list(told) == [*first, "ended", "engine", "seed", "params", "overrides", "command", "trigger"]
     assert (told["engine"], told["seed"], told["command"]) == ("local", 7, "posttrain run quick")
     assert (told["run_id"], told["recipe"], told["status"], told["seconds"]) == ("quick-1", "quick", "succeeded", 51.0)
     assert [stage["name"] for stage in told["stages"]] == ["base", "prompts", "sft", "rl", "evaluate"]
