@@ -29,7 +29,12 @@ cpu: {cpus: 1, memory_gib: 4}
 h100x8: {cpus: 96, memory_gib: 1600, gpus: 8, gpu_type: h100}
 """
 DAG_RUN = SimpleNamespace(
-    dag_id="parity", run_id="manual__1", run_after=datetime(2026, 11, 21, tzinfo=UTC), conf={}, start_date=None
+    dag_id="parity",
+    run_id="manual__1",
+    run_type="manual",
+    run_after=datetime(2026, 11, 21, tzinfo=UTC),
+    conf={},
+    start_date=None,
 )
 
 
