@@ -26,7 +26,7 @@ def installed(site: Path, name: str, **files: str) -> None:
     (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
     for file, text in files.items():
         (folder / file.replace("_txt", ".txt")).write_text(text)
-    MetadataPathFinder().invalidate_caches()  # a folder that was listed within the same tick of the clock would not be listed again
+    MetadataPathFinder().invalidate_caches()  # a folder that was listed within the same tick is not listed again
 
 
 def test_every_module_has_the_owners_that_the_standard_library_names(site: Path) -> None:
