@@ -33,7 +33,8 @@ def store(tmp_path: Path) -> Store:
     """A store with a run that failed, whose records hold hostile text wherever a stage may have written it."""
     store = open_store(str(tmp_path / "store"))
     stages = [{"name": "sft", "component": "sft", "after": []}]
-    store.put(run_key("r"), {"recipe": HOSTILE, "stages": stages, "command": HOSTILE, "created": 0.0})
+    run = {"run_id": "r", "recipe": HOSTILE, "stages": stages, "command": HOSTILE, "created": 0.0}
+    store.put(run_key("r"), run)
     store.put(failure_key("r", "sft"), {"stage": "sft", "error": HOSTILE, "metrics": {}, "time": 0.0})
     store.put(alarms_key("r", "sft"), {"run_id": "r", "stage": "sft", "alarms": [ALARM], "kept": {}})
     return store

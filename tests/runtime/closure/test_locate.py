@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 from importlib.metadata import MetadataPathFinder, packages_distributions
 from pathlib import Path
 
@@ -12,7 +13,10 @@ from components.runtime.closure import locate
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of packages that is searched first."""
+    """A folder of packages that is searched first, by the standard library's own finder."""
+    # The backport of importlib.metadata, once a library has imported it, takes that finder's place for the process
+    # and leaves out files that are listed but absent.
+    monkeypatch.setattr(importlib.metadata, "distributions", MetadataPathFinder.find_distributions)
     locate._tops_to_packages.cache_clear()
     monkeypatch.syspath_prepend(str(tmp_path))
     yield tmp_path
