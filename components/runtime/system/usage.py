@@ -21,25 +21,27 @@ def process_age() -> float:
     return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - int(began[BEGAN]) / os.sysconf("SC_CLK_TCK"))
 
 
-def cpu_seconds() -> float:
-    """Return the CPU seconds of this process and of all that it started, living or ended.
+def cpu_seconds(pid: int | None = None) -> float:
+    """Return the CPU seconds of this process, or of `pid`, and of all that it started, living or ended.
 
-    Without /proc those of living children are missing.
+    Without /proc those of living children are missing, and those of another process are 0.
     """
     parents: dict[int, list[int]] = {}
     used: dict[int, int] = {}
-    for pid, fields in _processes():
-        parents.setdefault(int(fields[PARENT]), []).append(pid)
-        used[pid] = sum(map(int, fields[CPU_TIMES]))
-    own = os.getpid()
+    for one, fields in _processes():
+        parents.setdefault(int(fields[PARENT]), []).append(one)
+        used[one] = sum(map(int, fields[CPU_TIMES]))
+    own = os.getpid() if pid is None else pid
     if own not in used:
+        if pid is not None:
+            return 0.0
         times = os.times()
         return times.user + times.system + times.children_user + times.children_system
     waiting, ticks = [own], 0
     while waiting:
-        pid = waiting.pop()
-        ticks += used[pid]
-        waiting += parents.get(pid, [])
+        one = waiting.pop()
+        ticks += used[one]
+        waiting += parents.get(one, [])
     return ticks / os.sysconf("SC_CLK_TCK")
 
 

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from components.modeling.generation.engine import frames
 from components.modeling.generation.engine.frames import Arrays, Header
+from components.modeling.generation.engine.pulse import open_pulse
 from components.runtime.system.parent import die_with_parent
 
 
@@ -33,7 +34,10 @@ class Engine(Protocol):
         ...
 
     def sample(self, settings: Header, arrays: Arrays) -> Arrays:
-        """Draw responses; requests and replies as in components/modeling/generation/engine/requests.py."""
+        """Draw responses; requests and replies as in components/modeling/generation/engine/requests.py.
+
+        Call `pulse.beat` whenever some of it is done: an engine that gets nothing done is killed.
+        """
         ...
 
     def rest(self) -> None:
@@ -78,6 +82,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--engine", required=True, help="class of the engine, MODULE:CLASS")
     parser.add_argument("--channel", type=int, required=True, help="file descriptor of the socket")
+    parser.add_argument("--pulse", type=int, required=True, help="file descriptor of the engine's pulse")
     parser.add_argument("--parent", type=int, required=True, help="process that this one ends with")
     arguments = parser.parse_args()
     die_with_parent()
@@ -86,6 +91,8 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the stage handles Ctrl-C
     channel = socket.socket(fileno=arguments.channel)
     channel.set_inheritable(False)  # child processes of the engine must not keep the channel open
+    open_pulse(arguments.pulse)
+    os.set_inheritable(arguments.pulse, False)
     module, _, name = arguments.engine.partition(":")
     serve(channel, getattr(importlib.import_module(module), name)())
     sys.stdout.flush()

@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import weakref
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -18,6 +19,9 @@ import numpy as np
 from components.contract.errors import InputError, PosttrainError
 from components.modeling.generation.engine import frames
 from components.modeling.generation.engine.frames import Arrays, Header
+from components.modeling.generation.engine.patience import SECONDS, Signs, Watch, patience
+from components.modeling.generation.engine.pulse import read_pulse
+from components.runtime.system.usage import cpu_seconds
 
 ROOT = Path(__file__).parents[4]
 LAST_LINES = 15
@@ -26,6 +30,10 @@ GRACE_SECONDS = 10.0
 
 class EngineFailed(PosttrainError):
     """The engine ended or refused; the message holds its last lines."""
+
+
+class EngineStuck(EngineFailed):
+    """The engine lived, got nothing done, and was killed; the same request may succeed with a new one."""
 
 
 class EngineProcess:
@@ -39,18 +47,22 @@ class EngineProcess:
         Raises:
             InputError: `python` cannot be started.
         """
-        self.name, self.python = engine, python
+        self.name, self.python, self._patience = engine, python, patience()
         # An unnamed file, so that nothing is left behind when this process is killed.
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process lives
+        self._pulse: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
         self._channel, theirs = socket.socketpair()
+        self._channel.settimeout(self._patience)  # of a message that has begun
         command = [python, "-m", "components.modeling.generation.engine.engine", "--engine", engine]
         command += ["--channel", str(theirs.fileno()), "--parent", str(os.getpid())]
+        command += ["--pulse", str(self._pulse.fileno())]
         kept = {name: value for name, value in os.environ.items() if name not in without}
         try:
             self._process = subprocess.Popen(
                 command,
                 env={**kept, "PYTHONPATH": str(ROOT), **environment},
-                pass_fds=[theirs.fileno()],
+                pass_fds=[theirs.fileno(), self._pulse.fileno()],
+                process_group=0,  # so that it can be killed with the workers that it starts
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=subprocess.STDOUT,
@@ -59,7 +71,7 @@ class EngineProcess:
             raise InputError(f"the engine's python {python!r} cannot be started: {error.strerror}") from error
         finally:
             theirs.close()
-        self._end = weakref.finalize(self, _end, self._process, self._channel, self._log)
+        self._end = weakref.finalize(self, _end, self._process, self._channel, [self._log, self._pulse])
 
     @property
     def pid(self) -> int:
@@ -77,10 +89,12 @@ class EngineProcess:
         """Send a request, whose reply must be read before the next; errors quote `doing`, its purpose.
 
         Raises:
-            EngineFailed: the engine has ended.
+            EngineFailed: the engine has ended, or takes nothing.
         """
         try:
             frames.send(self._channel, {"call": call, **header}, arrays)
+        except frames.ChannelStalled as error:
+            raise self._stuck(f"took no request for {self._patience:g} s", doing) from error
         except frames.ChannelClosed as error:
             raise EngineFailed(self._death(doing, error)) from error
 
@@ -88,12 +102,15 @@ class EngineProcess:
         """Wait for the reply to the last request.
 
         Raises:
+            EngineStuck: the engine lived and got nothing done.
             EngineFailed: the engine ended or reports an error.
             InputError: the engine's environment lacks a package.
         """
         try:
-            self._wait()
+            self._wait(doing)
             reply, found = frames.receive(self._channel)
+        except frames.ChannelStalled as error:
+            raise self._stuck(f"broke off its reply and was silent for {self._patience:g} s", doing) from error
         except (frames.ChannelClosed, frames.BadFrame) as error:
             raise EngineFailed(self._death(doing, error)) from error
         if "missing" in reply:
@@ -109,11 +126,26 @@ class EngineProcess:
         """End the engine; kill it if it takes too long."""
         self._end()
 
-    def _wait(self) -> None:
+    def _wait(self, doing: str) -> None:
         """Wait for a reply or the end of the process, as children of a killed engine may hold its channel open."""
-        while not select.select([self._channel], [], [], 0.5)[0]:
+        watch = Watch(self._signs, self._patience)
+        while not select.select([self._channel], [], [], watch.every)[0]:
             if self._process.poll() is not None and not select.select([self._channel], [], [], 0)[0]:
                 raise frames.ChannelClosed("the process has ended")
+            if complaint := watch.complaint():
+                raise self._stuck(complaint, doing)
+
+    def _signs(self) -> Signs:
+        done = (read_pulse(self._pulse.fileno()), os.fstat(self._log.fileno()).st_size)
+        return Signs(done, cpu_seconds(self._process.pid))
+
+    def _stuck(self, complaint: str, doing: str) -> EngineStuck:
+        """Kill the engine and return the error that says why."""
+        _kill(self._process)
+        return EngineStuck(
+            f"the engine {complaint} {doing}, and was killed ({SECONDS}={self._patience:g}: raise it for an engine "
+            f"that is only slow){self._last_lines()}"
+        )
 
     def _death(self, doing: str, error: Exception) -> str:
         try:
@@ -136,11 +168,18 @@ class EngineProcess:
         return "; its last lines:\n" + "\n".join(f"  {line}" for line in lines) if lines else "; it printed nothing"
 
 
-def _end(process: subprocess.Popen[bytes], channel: socket.socket, log: IO[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes], channel: socket.socket, files: list[IO[bytes]]) -> None:
     channel.close()  # makes the engine end
     try:
         process.wait(GRACE_SECONDS)
     except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    log.close()
+        _kill(process)
+    for file in files:
+        file.close()
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill an engine with the workers that it started; one that is stopped, too."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

@@ -7,12 +7,13 @@ import os
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 import torch
 
 from components.contract.errors import InputError
-from components.modeling.generation.engine.engine_process import EngineFailed, EngineProcess
+from components.contract.terminal import print_error
+from components.modeling.generation.engine.engine_process import EngineFailed, EngineProcess, EngineStuck
 from components.modeling.generation.engine.frames import Arrays
 from components.modeling.generation.engine.requests import NOTHING, Request, plan_requests, to_arrays, to_samples
 from components.modeling.generation.generate import DrawOptions, Samples, check_request
@@ -22,6 +23,7 @@ from components.modeling.generation.scoring import scored
 from components.modeling.models.gpus import MEMORY_SHARE
 from components.modeling.models.policy import Policy
 
+T = TypeVar("T")
 SHARED_MEMORY = Path("/dev/shm")
 MIN_TEMPERATURE = 0.01
 """vLLM raises temperatures between 0 and this value to it."""
@@ -58,14 +60,32 @@ class EngineSampler(Sampler):
         with tempfile.TemporaryDirectory(prefix="posttrain-weights-", dir=shared) as folder:
             self.policy.export(Path(folder))
             config = json.loads((Path(folder) / "config.json").read_text())
-            _free_cached_memory()
-            if self._engine is not None and config != self._config:
-                self.close()
-            if self._engine is None:
-                self._start_engine(folder)
-                self._config = config
-            else:
-                self._engine.call("load", "while it took over weights", folder=folder)
+            self._again_if_stuck(lambda: self._give_weights(folder, config))
+
+    def _give_weights(self, folder: str, config: Any) -> None:
+        _free_cached_memory()
+        if self._engine is not None and config != self._config:
+            self.close()
+        if self._engine is None:
+            self._start_engine(folder)
+            self._config = config
+        else:
+            self._engine.call("load", "while it took over weights", folder=folder)
+
+    def _again_if_stuck(self, attempt: Callable[[], T]) -> T:
+        """Return what `attempt` returns; if the engine gets stuck in it, try once more with a new engine."""
+        try:
+            return attempt()
+        except EngineStuck as stuck:
+            self.close()
+            print_error(f"{stuck}\nanother engine takes its place")
+        try:
+            return attempt()
+        except EngineStuck as stuck:
+            self.close()
+            raise EngineFailed(
+                f"a second engine got stuck, too; try `backend: {{sampler: native}}`: {stuck}"
+            ) from stuck
 
     def _start_engine(self, folder: str) -> None:
         self._engine = self._start()
@@ -93,14 +113,22 @@ class EngineSampler(Sampler):
         """
         if options.get("processor") is not None:
             raise InputError("logits cannot be changed on the way in another process; set `sampler: native`")
-        drawing = self._begin_draw(prompts, config, generator, options.get("prefixes"))
-        samples = scored(self.policy, prompts, drawing.samples(), temperature=config.temperature)
+        state = generator.get_state()
+
+        def draw() -> Samples:
+            generator.set_state(state)
+            return self._begin_draw(prompts, config, generator, options.get("prefixes")).samples()
+
+        samples = scored(self.policy, prompts, self._again_if_stuck(draw), temperature=config.temperature)
         if (progress := options.get("progress")) is not None:
             progress(len(samples.lengths), len(samples.lengths))
         return samples
 
     def begin(self, prompts: Sequence[Sequence[int]], config: SamplingConfig, *, generator: torch.Generator) -> Drawing:
-        """Send the request; the engine draws in the background until its next call."""
+        """Send the request; the engine draws in the background until its next call.
+
+        One that gets stuck is not replaced: the weights that it drew with may be gone.
+        """
         return self._begin_draw(prompts, config, generator, None)
 
     def _begin_draw(
@@ -180,8 +208,13 @@ class EngineSampler(Sampler):
 
     def rest(self) -> None:
         """Let the engine release memory, unless it is drawing ahead."""
-        if self._engine is not None and self._under_way is None:
+        if self._engine is None or self._under_way is not None:
+            return
+        try:
             self._engine.call("rest", "while it gave memory back")
+        except EngineStuck as stuck:
+            self.close()  # the next weights start another
+            print_error(f"{stuck}\nanother engine takes its place")
 
     def close(self) -> None:
         """End the engine."""

@@ -28,6 +28,10 @@ class ChannelClosed(ConnectionError):
     """The other side has ended."""
 
 
+class ChannelStalled(ChannelClosed):
+    """The other side has stopped in the middle of a message, for longer than the channel's timeout."""
+
+
 class BadFrame(ValueError):
     """The received bytes are not a frame."""
 
@@ -45,6 +49,8 @@ def send(channel: socket.socket, header: Header, arrays: Mapping[str, np.ndarray
         channel.sendall(MAGIC + _LENGTHS.pack(len(text), payload) + text)
         for array in found.values():
             channel.sendall(array.reshape(-1).view(np.uint8).data)
+    except TimeoutError as error:
+        raise ChannelStalled(str(error)) from error
     except OSError as error:
         raise ChannelClosed(str(error)) from error
 
@@ -82,6 +88,8 @@ def _read(channel: socket.socket, size: int) -> bytearray:
     while at < size:
         try:
             count = channel.recv_into(view[at:])
+        except TimeoutError as error:
+            raise ChannelStalled(str(error)) from error
         except OSError as error:
             raise ChannelClosed(str(error)) from error
         if not count:
