@@ -8,7 +8,7 @@ from pathlib import Path
 from components.contract.errors import InputError
 from components.runtime.closure.loaded import TEXTS, keep_loaded_source
 from components.runtime.closure.locate import PLANNING, packages_of
-from components.runtime.closure.source import read_source
+from components.runtime.closure.source import keep_analyses, read_source
 from components.runtime.closure.walk import is_wall
 
 
@@ -26,4 +26,5 @@ def examine_loaded() -> None:
 
 keep_loaded_source()
 examine_loaded()
+keep_analyses()
 packages_of("components")  # which reads what is installed, once

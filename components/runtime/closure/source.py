@@ -6,13 +6,14 @@ import ast
 import hashlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from components.contract.artifacts import hash_file
 from components.contract.errors import InputError
 from components.runtime.closure import loaded
+from components.runtime.closure.analyses import Analyses, key_of
 
 DECLARATION = "VERSIONED_PACKAGES"
 """A module's constant: a tuple of names of installed packages whose version is part of its fingerprint."""
@@ -40,6 +41,7 @@ class Source:
 
 
 _Stamp = tuple[int, int]
+_ANALYSES = Analyses(Path(__file__).read_bytes())
 _read: dict[tuple[Path, str, str], tuple[_Stamp, Source]] = {}
 _hashed: dict[Path, tuple[_Stamp, str]] = {}
 
@@ -64,8 +66,24 @@ def read_source(path: Path, module: str, is_package: bool, fields_of: str = "") 
     if known is None or known[0] != stamp:
         text = loaded.TEXTS.get(path)
         text = _read_bytes(path) if text is None else text
-        known = _read[key] = stamp, parse_source(text, module, is_package, str(path), fields_of)
+        known = _read[key] = stamp, _analysis(text, module, is_package, str(path), fields_of)
     return known[1]
+
+
+def keep_analyses() -> None:
+    """Write what this process analysed for later ones: a process that is forked or killed does not at its end."""
+    _ANALYSES.save()
+
+
+def _analysis(text: bytes, module: str, is_package: bool, where: str, fields_of: str) -> Source:
+    """Return the analysis of a text, an earlier process's if there is one."""
+    key = key_of(text, module, is_package, fields_of)
+    kept = _ANALYSES.get(key)
+    if kept is not None:
+        return Source(**{name: tuple(value) if isinstance(value, list) else value for name, value in kept.items()})
+    found = parse_source(text, module, is_package, where, fields_of)
+    _ANALYSES.put(key, asdict(found))
+    return found
 
 
 def _read_bytes(path: Path) -> bytes:

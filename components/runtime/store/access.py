@@ -99,6 +99,11 @@ def temporary_top() -> Path:
     return top
 
 
+def local_cache() -> Path:
+    """Return this user's folder on this machine for what can be had again: $POSTTRAIN_CACHE, or ~/.cache/posttrain."""
+    return Path(os.environ.get("POSTTRAIN_CACHE") or Path.home() / ".cache" / "posttrain").absolute()
+
+
 def top_of(store_uri: str) -> Path:
     """Return the top folder whose access applies to files beside a store."""
     path = store_uri.removeprefix("file://")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,7 +14,7 @@ from typing import Any
 
 from components.contract.artifacts import CHUNK_BYTES, FileEntry, hash_file
 from components.contract.errors import StoreUnavailable
-from components.runtime.store.access import access_below, make_folder, open_up
+from components.runtime.store.access import access_below, local_cache, make_folder, open_up
 from components.runtime.store.blobs import Blob, corrupt, disk_errors, first_damage
 from components.runtime.store.lease import hold_lease, lease_is_held
 from components.runtime.store.s3_calls import MISSING, TAKEN, DamagedBody, S3Calls, code_of
@@ -274,8 +273,7 @@ class S3Blobs:
 
 def cache_folder(uri: str) -> Path:
     """Return this machine's cache of the store at `uri`: below $POSTTRAIN_CACHE, or ~/.cache/posttrain."""
-    root = os.environ.get("POSTTRAIN_CACHE") or Path.home() / ".cache" / "posttrain"
-    return Path(root).absolute() / hashlib.sha256(uri.encode()).hexdigest()[:16]
+    return local_cache() / hashlib.sha256(uri.encode()).hexdigest()[:16]
 
 
 def _base64(digest: bytes) -> str:
