@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from importlib.util import find_spec
 from pathlib import Path
@@ -64,11 +64,16 @@ def fork_server_for_every_run() -> Iterator[None]:
     from components.runtime.gates.process import GATE_LIBRARY
     from pipelines.engines.local import engine
 
-    every = {module for name in component_targets() for module in components().get(name).preloads}
+    every = [components().get(name) for name in component_targets()]
+    wider = {*(module for component in every for module in component.preloads), GATE_LIBRARY, CHAOS}
+    own = {module for component in every for module in (component.run.partition(":")[0], component.params.__module__)}
     original = engine.preload
+
+    def preload(modules: Iterable[str], environment: Mapping[str, str], cheap: Iterable[str] = ()) -> None:
+        original({*modules, *wider}, environment, {*cheap, *own})
+
     with pytest.MonkeyPatch.context() as patch:
-        wider = {*every, GATE_LIBRARY, CHAOS}
-        patch.setattr(engine, "preload", lambda modules, environment: original({*modules, *wider}, environment))
+        patch.setattr(engine, "preload", preload)
         yield
 
 

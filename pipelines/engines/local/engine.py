@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from components.contract.errors import PosttrainError
 from components.contract.job import Job
+from components.contract.operators import Bound, operators_of, with_used
 from components.contract.registry import components
+from components.runtime.closure.locate import OURS
 from components.runtime.gates.process import GATE_LIBRARY
 from components.runtime.job.gating import needs_data_gates
 from components.runtime.ledger.records import is_stored, stage_key
@@ -25,6 +27,7 @@ from pipelines.engines.shared.launcher import container_environment, process_env
 from pipelines.plan.known import need_sound
 from pipelines.plan.local_files import need_files
 from pipelines.plan.plan import Plan
+from pipelines.recipe.stage import Stage
 from pipelines.runs.runs import (
     DELIVERY_PATIENCE_SECONDS,
     EXIT_CODES,
@@ -78,7 +81,7 @@ def run_plan(plan: Plan, *, view: RunView, options: RunOptions, containers: Cont
     plan = plan.with_run_id(unfinished) if unfinished else plan
     environment = container_environment() if containers else process_environment(os.environ)
     if containers is None:
-        preload(heavy_modules(plan), environment)
+        preload(heavy_modules(plan), environment, own_modules(plan.recipe.stages))
     cores = os.cpu_count() or 1
     with exclusive(store, plan.run_id):
         writer = RunWriter(store, plan.run_id)
@@ -143,6 +146,18 @@ def heavy_modules(plan: Plan) -> set[str]:
     used = [components().get(job.component) for job in plan.jobs]
     modules = {module for component in used for module in component.preloads}
     return modules | ({GATE_LIBRARY} if any(map(needs_data_gates, used)) else set())
+
+
+def own_modules(stages: Iterable[Stage]) -> set[str]:
+    """Return the modules of this tree that stages run: each of their jobs would import and examine them by itself."""
+    found: set[str] = set()
+    for stage in stages:
+        used = stage.component
+        sources = used.sources(stage.config) if used.sources else operators_of(stage.config, used.name)
+        found |= {used.run.partition(":")[0], used.params.__module__}
+        for bound in with_used(source for source in sources if isinstance(source, Bound)):
+            found.update(bound.modules)
+    return {module for module in found if module.partition(".")[0] == OURS}
 
 
 def log_folder(store: Store, run_id: str) -> Path:

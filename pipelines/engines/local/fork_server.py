@@ -36,15 +36,18 @@ class JobServer:
 
     def __init__(self) -> None:
         self._modules: set[str] = set()
+        self._cheap: set[str] = set()
         self._server: _Server | None = None
         self._retired: list[_Server] = []
 
-    def preload(self, modules: Iterable[str], environment: Mapping[str, str]) -> None:
+    def preload(self, modules: Iterable[str], environment: Mapping[str, str], cheap: Iterable[str] = ()) -> None:
         """Prepare for the jobs of a run: its libraries, and the variables of its processes.
 
-        A server that lacks any of it takes no further jobs, and ends when those that it has were waited for.
+        A server that lacks any of it takes no further jobs, and ends when those that it has were waited for. Modules
+        that are `cheap` to import are in the next server that starts, and no reason to start one.
         """
         self._modules.update(modules)
+        self._cheap.update(cheap)
         if self._server and not self._server.serves(self._modules, environment):
             self._retired.append(self._server)
             self._server = None
@@ -58,7 +61,7 @@ class JobServer:
         Of these, None stands for one that the server has and the process must not have.
         """
         if self._server is None:
-            self._server = _Server(self._modules, environment)
+            self._server = _Server(self._modules, self._cheap, environment)
         variables = {**dict.fromkeys(self._server.environment.keys() - environment.keys()), **environment}
         process = JobProcess(self._server, target=target, args=(*arguments, variables), name=name)
         process.start()
@@ -73,12 +76,12 @@ class _Server(ForkServer):
     _forkserver_alive_fd: int | None
     _forkserver_pid: int | None
 
-    def __init__(self, modules: Iterable[str], environment: Mapping[str, str]) -> None:
+    def __init__(self, modules: Iterable[str], cheap: Iterable[str], environment: Mapping[str, str]) -> None:
         super().__init__()
         self.modules, self.environment = frozenset(modules), dict(environment)
         self._started = time.time_ns()
         self._jobs: list[JobProcess] = []
-        self.set_forkserver_preload([DEAF, *sorted(self.modules), KEEPS_SOURCE])
+        self.set_forkserver_preload([DEAF, *sorted(self.modules), *sorted(cheap), KEEPS_SOURCE])
 
     def ensure_running(self) -> None:
         """Start the process, with its own variables, unless it runs."""

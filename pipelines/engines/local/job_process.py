@@ -25,10 +25,10 @@ _CHILDREN = Lock()
 gets nothing and reports exit code 255."""
 
 
-def preload(modules: Iterable[str], environment: Mapping[str, str]) -> None:
-    """Prepare for the jobs of a run: what they import, and the variables of their processes."""
+def preload(modules: Iterable[str], environment: Mapping[str, str], cheap: Iterable[str] = ()) -> None:
+    """Prepare for the jobs of a run: what they import, slow or `cheap`, and the variables of their processes."""
     with _CHILDREN:
-        _SERVER.preload(modules, environment)
+        _SERVER.preload(modules, environment, cheap)
 
 
 def run_attempt(job: Job, log: Path, environment: dict[str, str], on_event: OnEvent, stop: Event) -> Ended:
