@@ -7,12 +7,18 @@ from pathlib import Path
 import torch
 from torch import Tensor
 from transformers import (
+    Gemma2Config,
+    Gemma2ForCausalLM,
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
     GPT2Config,
     GPT2LMHeadModel,
     LlamaConfig,
     LlamaForCausalLM,
     MistralConfig,
     MistralForCausalLM,
+    Phi3Config,
+    Phi3ForCausalLM,
     PreTrainedModel,
     Qwen2Config,
     Qwen2ForCausalLM,
@@ -35,7 +41,28 @@ _SIZES = {
     "pad_token_id": 0,
 }
 
-NATIVE = ("llama", "llama-gqa", "llama2", "llama3", "llama-linear", "mistral", "qwen2", "qwen2-yarn", "qwen3")
+_ROPE_OF_PHI = {"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 0.75}
+
+NATIVE = (
+    "llama",
+    "llama-gqa",
+    "llama2",
+    "llama3",
+    "llama-linear",
+    "llama-dynamic",
+    "mistral",
+    "mistral-window",
+    "qwen2",
+    "qwen2-yarn",
+    "qwen2-window",
+    "qwen3",
+    "gemma2",
+    "gemma3",
+    "phi3",
+    "phi3-long",
+)
+WINDOWED = ("mistral-window", "qwen2-window", "gemma2", "gemma3", "phi3")
+"""Those of NATIVE with layers that see 5 to 8 tokens."""
 
 
 def build(kind: str, *, seed: int = 0) -> PreTrainedModel:
@@ -85,6 +112,52 @@ def build(kind: str, *, seed: int = 0) -> PreTrainedModel:
         ),
         "qwen2": lambda: Qwen2ForCausalLM(Qwen2Config(**_SIZES, num_key_value_heads=1, tie_word_embeddings=True)),
         "qwen3": lambda: Qwen3ForCausalLM(Qwen3Config(**_SIZES, num_key_value_heads=2, head_dim=6)),
+        "qwen2-window": lambda: Qwen2ForCausalLM(
+            Qwen2Config(**_SIZES, num_key_value_heads=2, use_sliding_window=True, sliding_window=6, max_window_layers=1)
+        ),
+        "gemma2": lambda: Gemma2ForCausalLM(
+            Gemma2Config(
+                **_SIZES,
+                num_key_value_heads=2,
+                head_dim=8,
+                query_pre_attn_scalar=11,
+                sliding_window=7,
+                attn_logit_softcapping=3.0,
+                final_logit_softcapping=4.0,
+            )
+        ),
+        "gemma3": lambda: Gemma3ForCausalLM(
+            Gemma3TextConfig(
+                **{**_SIZES, "num_hidden_layers": 3},
+                num_key_value_heads=1,
+                head_dim=8,
+                query_pre_attn_scalar=8,
+                sliding_window=5,
+                sliding_window_pattern=3,
+                rope_parameters={
+                    "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1000.0},
+                    "sliding_attention": {"rope_type": "default", "rope_theta": 50.0},
+                },
+            )
+        ),
+        "phi3": lambda: Phi3ForCausalLM(
+            Phi3Config(**_SIZES, num_key_value_heads=2, sliding_window=8, rope_parameters=_ROPE_OF_PHI)
+        ),
+        "phi3-long": lambda: Phi3ForCausalLM(
+            Phi3Config(
+                **_SIZES,
+                num_key_value_heads=2,
+                tie_word_embeddings=True,
+                original_max_position_embeddings=96,
+                rope_parameters={
+                    **_ROPE_OF_PHI,
+                    "rope_type": "longrope",
+                    "short_factor": [1.0, 1.5],
+                    "long_factor": [2.0, 5.0],
+                    "original_max_position_embeddings": 96,
+                },
+            )
+        ),
         "gpt2": lambda: GPT2LMHeadModel(
             GPT2Config(
                 vocab_size=VOCAB,

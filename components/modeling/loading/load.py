@@ -10,7 +10,7 @@ from components.modeling.models.folder import read_config
 from components.modeling.models.lora import LoraConfig
 from components.modeling.models.model_config import ModelConfig
 from components.modeling.models.policy import Policy, torch_dtype
-from components.modeling.native import hf
+from components.modeling.native.checkpoints.config import why_not_native
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -35,7 +35,7 @@ def load_policy(
     """
     folder = Path(path)
     config = read_config(folder)
-    obstacle = "LoRA runs through peft, on the transformers backend" if lora else hf.why_not_native(config)
+    obstacle = "LoRA runs through peft, on the transformers backend" if lora else why_not_native(config)
     if backend == "native" and obstacle:
         raise InputError(f"{folder} cannot run on the native backend: {obstacle}; use backend 'transformers'")
     if backend == "native" or (backend == "auto" and obstacle is None):

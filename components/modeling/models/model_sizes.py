@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from components.modeling.models.families import with_defaults
 from components.modeling.models.gpus import tensor_parallel_size
 from components.modeling.models.lora import LoraConfig
 from components.modeling.models.model_config import ModelConfig
@@ -30,7 +31,7 @@ class ModelSizes:
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> ModelSizes | None:
         """Return the sizes in a config.json of transformers; None if its keys are not the usual ones."""
-        text = config.get("text_config") or config
+        text = with_defaults(config.get("text_config") or config)
         try:
             heads = text["num_attention_heads"]
             return cls(

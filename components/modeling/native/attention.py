@@ -2,7 +2,7 @@
 
 Segments of similar length are padded together in buckets. Short buckets on the CPU go through batched matrix
 products with their own backward pass, which at 10 to 100 tokens cost half of scaled_dot_product_attention;
-long ones, and all on other devices, go through scaled_dot_product_attention.
+long ones, and all on other devices, go through scaled_dot_product_attention; capped scores go through their own.
 
 Shapes: N tokens, B segments of a bucket, Q and K its widest query and key counts, H query heads, G key-value
 heads, C head width, F = (H + 2G) C features of fused queries, keys and values.
@@ -15,38 +15,51 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from components.modeling.native.capped_attention import attend_capped
 from components.modeling.packing.ragged import Bucket, HeadPlan, RaggedPlan
 
 _SHORT = 256
 """Longest bucket whose attention matrix is kept for the backward pass."""
 
 
-def attend(qkv: Tensor, plan: RaggedPlan, heads: int, kv_heads: int) -> Tensor:
-    """Return the heads' outputs [N, H * C] of rotated, fused projections qkv [N, F]."""
+def attend(
+    qkv: Tensor, plan: RaggedPlan, heads: int, kv_heads: int, window: int | None = None, limit: float | None = None
+) -> Tensor:
+    """Return the heads' outputs [N, H * C] of rotated, fused projections qkv [N, F].
+
+    A query sees the last `window` tokens, itself included, or all; scores are capped at `limit`, if it is given.
+    """
     width = qkv.shape[1] // (heads + 2 * kv_heads)
-    if qkv.device.type == "cpu" and plan.widest <= _SHORT:
-        return _ShortAttention.apply(qkv, plan.heads(heads, kv_heads), plan.buckets, width)
+    if window is not None and window >= plan.widest:
+        window = None
+    if qkv.device.type == "cpu" and plan.widest <= _SHORT and limit is None:
+        return _ShortAttention.apply(qkv, plan.heads(heads, kv_heads), plan.buckets, width, window)
     query, key, value = qkv.unflatten(1, (-1, width)).split((heads, kv_heads, kv_heads), dim=1)
-    return _attend_buckets(query, key, value, plan).flatten(1)
-
-
-def _attend_buckets(query: Tensor, key: Tensor, value: Tensor, plan: RaggedPlan) -> Tensor:
-    """Return outputs [N, H, C] for query [N, H, C] and key, value [N, G, C]."""
     outputs = []
     for bucket in plan.buckets:
+        queries = query[bucket.queries].transpose(1, 2)
         keys, values = (tensor[bucket.keys].transpose(1, 2) for tensor in (key, value))
-        if query.device.type == "cuda" and (bucket.has_prefix or query.dtype == torch.float32):
-            keys, values = (every_head(tensor, query.shape[1]) for tensor in (keys, values))
-        padded = torch.nn.functional.scaled_dot_product_attention(
-            query[bucket.queries].transpose(1, 2),
-            keys,
-            values,
-            attn_mask=bucket.bias.to(query.dtype) if bucket.has_prefix else None,
-            is_causal=not bucket.has_prefix,
-            enable_gqa=query.shape[1] != keys.shape[1],
-        )
+        if limit is None:
+            padded = _attend_bucket(queries, keys, values, bucket, window)
+        else:
+            padded = attend_capped(queries, keys, values, bucket, window, limit)
         outputs.append(padded.transpose(1, 2)[bucket.is_query])
-    return torch.cat(outputs).index_select(0, plan.back)
+    return torch.cat(outputs).index_select(0, plan.back).flatten(1)
+
+
+def _attend_bucket(query: Tensor, key: Tensor, value: Tensor, bucket: Bucket, window: int | None) -> Tensor:
+    """Return outputs [B, H, Q, C] for query [B, H, Q, C] and key, value [B, G, K, C]."""
+    masked = bucket.has_prefix or window is not None
+    if query.device.type == "cuda" and (masked or query.dtype == torch.float32):
+        key, value = (every_head(tensor, query.shape[1]) for tensor in (key, value))
+    return torch.nn.functional.scaled_dot_product_attention(
+        query,
+        key,
+        value,
+        attn_mask=bucket.bias_within(window).to(query.dtype) if masked else None,
+        is_causal=not masked,
+        enable_gqa=query.shape[1] != key.shape[1],
+    )
 
 
 def every_head(tensor: Tensor, heads: int) -> Tensor:
@@ -66,13 +79,15 @@ class _ShortAttention(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, qkv: Tensor, rows: HeadPlan, buckets: tuple[Bucket, ...], width: int) -> Tensor:
+    def forward(
+        ctx: Any, qkv: Tensor, rows: HeadPlan, buckets: tuple[Bucket, ...], width: int, window: int | None
+    ) -> Tensor:
         padded = qkv.view(-1, width).index_select(0, rows.gather)
         outputs = padded.new_empty(rows.num_queries, width)
         weights = []
         for bucket, block in zip(buckets, rows.blocks, strict=True):
             query, key, value = block.split(padded)
-            bias = bucket.bias.to(qkv.dtype).repeat(1, rows.heads, 1, 1)
+            bias = bucket.bias_within(window).to(qkv.dtype).repeat(1, rows.heads, 1, 1)
             scores = bias.view(block.batch, -1, key.shape[1])
             torch.baddbmm(scores, query, key.transpose(1, 2), alpha=width**-0.5, out=scores)
             weight = torch.softmax(scores, -1)
@@ -86,7 +101,7 @@ class _ShortAttention(torch.autograd.Function):
         return outputs.index_select(0, rows.back_out).view(qkv.shape[0], -1)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None]:
         padded, *weights = ctx.saved_tensors
         rows, width = ctx.rows, ctx.width
         scale = width**-0.5
@@ -104,4 +119,4 @@ class _ShortAttention(torch.autograd.Function):
         grad_qkv = grad_padded.index_select(0, rows.back)
         if rows.prefix_rows.numel():
             grad_qkv.index_add_(0, rows.prefix_rows, grad_padded.index_select(0, rows.prefix_slots))
-        return grad_qkv.view(grads[0].shape[0], -1), None, None, None
+        return grad_qkv.view(grads[0].shape[0], -1), None, None, None, None

@@ -15,7 +15,6 @@ from torch import Tensor
 from components.modeling.models.session import Session
 from components.modeling.native.decoder import Decoder
 from components.modeling.native.embedding_bag_cache import EmbeddingBagCache
-from components.modeling.native.ops import linear, rms_norm
 from components.modeling.native.shared_prefix_cache import SharedPrefixCache
 from components.modeling.native.step_layer import StepDecoder
 from components.modeling.packing.packed import Packed
@@ -38,7 +37,7 @@ class NativeSession(Session):
         self.cache = kind(decoder.config, lengths, self.prompt_of, max_new_tokens - 1)
         self.positions = lengths.index_select(0, self.prompt_of)
         """[R] position of each row's next token."""
-        self.turns = decoder.turn_table(longest + max_new_tokens)
+        self.tables = decoder.turn_tables(longest + max_new_tokens)
         self.prepared: StepDecoder | None = None
 
     def start(self) -> Tensor:
@@ -47,7 +46,7 @@ class NativeSession(Session):
         projections: list[Tensor] = []
         hidden = self.decoder(packed, packed.last, projections=projections)
         self.cache.add_prompts(projections)
-        logits = linear(hidden, self.decoder.output_weight)
+        logits = self.decoder.logits(hidden)
         return logits.index_select(0, self.prompt_of)
 
     def step(self, tokens: Tensor) -> Tensor:
@@ -55,15 +54,15 @@ class NativeSession(Session):
         decoder = self.decoder
         if self.prepared is None and StepDecoder.serves(decoder):
             self.prepared = StepDecoder(decoder)
-        x = decoder.embedding.index_select(0, tokens)
-        turns = self.turns.index_select(0, self.positions).unsqueeze(1)
+        x = decoder.embed(tokens)
+        turns = decoder.by_layer([table.index_select(0, self.positions).unsqueeze(1) for table in self.tables])
         self.positions += 1
         self.cache.advance()
         for index, layer in enumerate(self.prepared.layers if self.prepared else decoder.layers):
-            x = layer.finish(x, self.cache.attend(index, layer.project(x, turns)))
+            x = layer.finish(x, self.cache.attend(index, layer.project(x, turns[index])))
         if self.prepared:
-            return self.prepared.logits(x)
-        return linear(rms_norm(x, decoder.norm, decoder.config.norm_eps), decoder.output_weight)
+            return decoder.capped(self.prepared.logits(x))
+        return decoder.logits(decoder.final_norm(x))
 
     def keep(self, rows: Tensor) -> None:
         """Keep only the given rows."""

@@ -23,8 +23,9 @@ import torch
 from torch import Tensor
 
 from components.modeling.native.allocator import back_with_huge_pages
-from components.modeling.native.decoder import DecoderConfig
-from components.modeling.native.row_cache import RowCache, prompt_tokens
+from components.modeling.native.capped_attention import cap
+from components.modeling.native.decoder_config import DecoderConfig
+from components.modeling.native.row_cache import RowCache, biting, prompt_tokens, window_bias
 
 _BLOCK = 16
 """Tokens of a block: 16 keys of one feature are one cache line and one AVX-512 register."""
@@ -63,6 +64,8 @@ class EmbeddingBagCache(RowCache):
         self.used = 0
         """Own tokens of every row so far."""
         self.layers: list[_Tables] = []
+        self.hidden: dict[int | None, Tensor] = {}
+        """[R * H, W] by window: -inf at columns that it hides now."""
 
     @staticmethod
     def serves(weight: Tensor, longest: int) -> bool:
@@ -91,6 +94,14 @@ class EmbeddingBagCache(RowCache):
         self.columns = slice(place, place + width)
         self.value_rows = self.value_table[:, self.columns].flatten()
         self.value_bags = torch.arange(0, self.value_rows.shape[0], width, dtype=torch.int32)
+        self._hide(width)
+
+    def _hide(self, width: int) -> None:
+        """Find what windows hide from the token that is to come."""
+        for window in biting(self.config.windows, width):
+            lengths, ages = self.lengths.index_select(0, self.prompt_of), torch.arange(self.used)
+            bias = torch.cat(window_bias(window, ages, lengths, self.longest), dim=1)
+            self.hidden[window] = bias.repeat_interleave(self.config.heads, dim=0)
 
     def attend(self, layer: int, qkv: Tensor) -> Tensor:
         """Store the new keys and values of qkv [R, (H + 2G) * C]; return the heads' outputs [R, H * C]."""
@@ -103,8 +114,12 @@ class EmbeddingBagCache(RowCache):
         query = qkv.view(-1, c.head_width).index_select(0, self.query_rows).view(-1)
         scores = _bag(tables.keys, self.key_rows, self.key_bags, query).view_as(self.value_table)
         scores = scores[:, self.columns] * self.scale
+        if c.attention_cap is not None:
+            scores = cap(scores, c.attention_cap)
         if self.ragged:
             scores[:, self.used :] += self.prompt_bias
+        if self.hidden and (bias := self.hidden.get(c.window(layer))) is not None:
+            scores += bias
         weights = scores.softmax(1).view(-1)
         return _bag(tables.values, self.value_rows, self.value_bags, weights).view(qkv.shape[0], -1)
 

@@ -1,7 +1,8 @@
-"""NativePolicy: a Llama-family checkpoint on the native decoder."""
+"""NativePolicy: a checkpoint of a family that the native decoder knows."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +16,13 @@ from components.modeling.models.folder import read_generation_config, write_json
 from components.modeling.models.model_config import ModelConfig
 from components.modeling.models.model_sizes import ModelSizes
 from components.modeling.models.policy import Policy, load_tokenizer, padding_id
-from components.modeling.native import hf
 from components.modeling.native.allocator import keep_freed_blocks
+from components.modeling.native.checkpoints.config import decoder_config, llama_config
+from components.modeling.native.checkpoints.weights import export_weights, import_weights, read_weights, write_weights
 from components.modeling.native.decode import NativeSession
-from components.modeling.native.decoder import Decoder, DecoderConfig
-from components.modeling.native.ops import linear
+from components.modeling.native.decoder import Decoder
+from components.modeling.native.decoder_config import DecoderConfig
+from components.modeling.native.rotary import Rope
 from components.modeling.packing.packed import Packed
 from components.modeling.text.turn_ends import check_vocabulary, find_turn_ends
 
@@ -45,7 +48,7 @@ class NativePolicy(Policy):
         self.tokenizer = tokenizer
         self.vocab_size = module.config.vocab_size
         self.width = module.config.width
-        self.max_positions = module.config.max_positions
+        self.max_positions = min(module.config.max_positions, module.config.rope.longest or sys.maxsize)
         self.generation = generation
         self.ends = find_turn_ends(tokenizer, config, generation)
         check_vocabulary(self.ends, tokenizer, self.vocab_size)
@@ -56,10 +59,10 @@ class NativePolicy(Policy):
         """Load a Hugging Face folder whose architecture the native decoder supports."""
         keep_freed_blocks()
         with torch.device("meta"):
-            decoder = Decoder(hf.decoder_config(config))
+            decoder = Decoder(decoder_config(config))
         # Allocated with its final device and dtype: float32 on the host first would take twice a large model's size.
         decoder = decoder.to(dtype).to_empty(device=device)
-        hf.import_weights(decoder, hf.read_weights(folder), str(folder))
+        import_weights(decoder, read_weights(folder), str(folder))
         return cls(decoder, config, load_tokenizer(folder), read_generation_config(folder))
 
     @classmethod
@@ -78,7 +81,7 @@ class NativePolicy(Policy):
         decoder = Decoder(sizes)
         decoder.initialize(seed)
         pad, eos = (None, None) if tokenizer is None else (tokenizer.pad_token_id, tokenizer.eos_token_id)
-        stored = hf.llama_config(sizes, pad_id=pad, eos_id=eos)
+        stored = llama_config(sizes, pad_id=pad, eos_id=eos)
         return cls(decoder.to(device, dtype), stored, tokenizer)
 
     def hidden(self, packed: Packed) -> Tensor:
@@ -98,7 +101,7 @@ class NativePolicy(Policy):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Return logits [M, V] of hidden states [M, D]."""
-        return linear(hidden, self.module.output_weight)
+        return self.module.logits(hidden)
 
     def session(self, prompts: Sequence[Sequence[int]], counts: Sequence[int], max_new_tokens: int) -> NativeSession:
         """Return a generation session on the native decoder."""
@@ -120,7 +123,7 @@ class NativePolicy(Policy):
 
     def export(self, folder: Path) -> None:
         """Write config and safetensors of a Hugging Face folder."""
-        hf.write_weights(folder, hf.export_weights(self.module))
+        write_weights(folder, export_weights(self.module))
         name = str(self.module.embedding.dtype).removeprefix("torch.")
         write_json(folder / "config.json", {**self.config, "dtype": name})
         self.save_generation(folder)
@@ -134,7 +137,7 @@ def _new_decoder_config(config: ModelConfig, tokenizer: PreTrainedTokenizerFast 
         raise InputError(f"vocab_size {vocab_size} is smaller than the tokenizer's {len(tokenizer)} tokens")
     return DecoderConfig.sized(
         replace(ModelSizes.new(config), vocab=vocab_size),
-        rope_theta=config.rope_theta,
+        rope=Rope(theta=config.rope_theta),
         norm_eps=1e-6,
         max_positions=config.max_positions,
     )

@@ -85,6 +85,13 @@ def rms_norm(x: Tensor, gain: Tensor, eps: float) -> Tensor:
     return (x * _inverse_rms(x, eps)).mul_(gain)
 
 
+def rms_norm_from_one(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """Return x / rms(x) * (1 + weight) over the last axis, as Gemma's norms do."""
+    if x.dtype in (torch.float16, torch.bfloat16):  # 1 + weight would lose the weight's last bits
+        return torch.nn.functional.rms_norm(x.float(), weight.shape, 1.0 + weight.float(), eps).to(x.dtype)
+    return rms_norm(x, 1.0 + weight, eps)
+
+
 class _SwiGLU(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, gate_up: Tensor) -> Tensor:
@@ -113,6 +120,31 @@ def _swiglu(gate_up: Tensor) -> Tensor:
 def swiglu(gate_up: Tensor) -> Tensor:
     """Return silu(gate) * up for gate_up [N, 2F] -> [N, F] (Shazeer 2020, eq. 5)."""
     return _SwiGLU.apply(gate_up) if torch.is_grad_enabled() else _swiglu(gate_up)
+
+
+class _GeGLU(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, gate_up: Tensor) -> Tensor:
+        ctx.save_for_backward(gate_up)
+        return _geglu(gate_up)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        (gate_up,) = ctx.saved_tensors
+        (grad,) = grads
+        gate, up = gate_up.chunk(2, -1)
+        grad_gate = torch.ops.aten.gelu_backward(grad * up, gate, approximate="tanh")
+        return torch.cat((grad_gate, grad * torch.nn.functional.gelu(gate, approximate="tanh")), -1)
+
+
+def _geglu(gate_up: Tensor) -> Tensor:
+    gate, up = gate_up.chunk(2, -1)
+    return torch.nn.functional.gelu(gate, approximate="tanh").mul_(up)
+
+
+def geglu(gate_up: Tensor) -> Tensor:
+    """Return gelu(gate) * up for gate_up [N, 2F] -> [N, F] (Shazeer 2020, eq. 5), gelu by its tanh approximation."""
+    return _GeGLU.apply(gate_up) if torch.is_grad_enabled() else _geglu(gate_up)
 
 
 class _Rotate(torch.autograd.Function):

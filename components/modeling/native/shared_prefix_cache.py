@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from components.modeling.native.decoder import DecoderConfig
-from components.modeling.native.row_cache import RowCache, prompt_tokens
+from components.modeling.native.capped_attention import cap
+from components.modeling.native.decoder_config import DecoderConfig
+from components.modeling.native.row_cache import RowCache, biting, prompt_tokens, window_bias
 
 _LEAST_KEYS = 16
 """Own keys that are always read (masked if unused): torch multiplies smaller batches in a slow loop."""
@@ -46,6 +47,8 @@ class SharedPrefixCache(RowCache):
         """Own tokens of every row so far."""
         self.capacity = max(capacity, _LEAST_KEYS)
         self.layers: list[_Layer] = []
+        self.hidden: dict[int | None, Tensor] = {}
+        """[R * H, L + own] by window: -inf at keys that it hides now."""
         self._index_rows()
 
     def add_prompts(self, projections: Sequence[Tensor]) -> None:
@@ -67,6 +70,12 @@ class SharedPrefixCache(RowCache):
     def advance(self) -> None:
         """Make room for one more token of every row."""
         self.used += 1
+        longest = self.prompt_bias.shape[2]
+        for window in biting(self.config.windows, self.used + longest):
+            ages = torch.arange(self.used, device=self.lengths.device).flip(0)
+            own, prompt = window_bias(window, ages, self.lengths.index_select(0, self.prompt_of), longest)
+            bias = torch.cat((prompt, own), dim=1).to(self.prompt_bias.dtype)
+            self.hidden[window] = bias.repeat_interleave(self.config.heads, dim=0)
 
     def attend(self, layer: int, qkv: Tensor) -> Tensor:
         """Store the new keys and values of qkv [R, (H + 2G) * C]; return the heads' outputs [R, H * C]."""
@@ -74,18 +83,30 @@ class SharedPrefixCache(RowCache):
         query = self._store(qkv, cache)
         own = query.view(cache.keys.shape[0], -1, query.shape[1])
         width = max(self.used, _LEAST_KEYS)
-        own_scores = torch.bmm(own, cache.keys[:, :width].transpose(1, 2)).flatten(0, 1)
+        own_scores = self._capped(torch.bmm(own, cache.keys[:, :width].transpose(1, 2)).flatten(0, 1))
         own_scores[:, self.used :] = float("-inf")
 
         shared = query.index_select(0, self.slots).view(cache.prompt_keys.shape[0], -1, query.shape[1])
-        scores = torch.baddbmm(self.prompt_bias, shared, cache.prompt_keys.transpose(1, 2)).flatten(0, 1)
-        weights = torch.cat((scores.index_select(0, self.unslots), own_scores), dim=1).softmax(1)
+        scores = self._prompt_scores(shared, cache.prompt_keys.transpose(1, 2)).flatten(0, 1)
+        both = torch.cat((scores.index_select(0, self.unslots), own_scores), dim=1)
+        if self.hidden and (bias := self.hidden.get(self.config.window(layer))) is not None:
+            both[:, : bias.shape[1]] += bias
+        weights = both.softmax(1)
         shared_weights, own_weights = weights.split((scores.shape[1], width), dim=1)
 
         out = torch.bmm(own_weights.unflatten(0, own.shape[:2]), cache.values[:, :width]).flatten(0, 1)
         shared_weights = shared_weights.index_select(0, self.slots).unflatten(0, shared.shape[:2])
         shared_out = torch.bmm(shared_weights, cache.prompt_values).flatten(0, 1)
         return out.add_(shared_out.index_select(0, self.unslots)).view(qkv.shape[0], -1)
+
+    def _prompt_scores(self, query: Tensor, keys: Tensor) -> Tensor:
+        if self.config.attention_cap is None:
+            return torch.baddbmm(self.prompt_bias, query, keys)
+        return self._capped(torch.bmm(query, keys)) + self.prompt_bias
+
+    def _capped(self, scores: Tensor) -> Tensor:
+        limit = self.config.attention_cap
+        return scores if limit is None else cap(scores, limit)
 
     def keep(self, rows: Tensor) -> None:
         """Keep only the given rows."""

@@ -99,7 +99,11 @@ class StepDecoder:
         weight = decoder.embedding
         size = sum(parameter.numel() for parameter in decoder.parameters()) * weight.element_size()
         return (
-            ONEDNN is not None and weight.dtype == torch.float32 and weight.device.type == "cpu" and size < MOST_BYTES
+            ONEDNN is not None
+            and weight.dtype == torch.float32
+            and weight.device.type == "cpu"
+            and size < MOST_BYTES
+            and decoder.config.norm == "rms"  # Gemma's blocks normalise what they add: nothing of them can be fused
         )
 
     def logits(self, x: Tensor) -> Tensor:

@@ -40,6 +40,7 @@ class Bucket:
     """Whether any segment has a prefix; if not, a plain causal mask is right for all real queries."""
     is_full: bool
     """Whether no query is padding."""
+    _by_window: dict[int, Tensor] = field(default_factory=dict, compare=False)
 
     @cached_property
     def is_query(self) -> Tensor:
@@ -62,6 +63,17 @@ class Bucket:
         last_seen = (self.prefix_lengths + self._steps(self.queries)).unsqueeze(-1)
         hidden = self._steps(self.keys) > last_seen
         return torch.zeros(hidden.shape, device=hidden.device).masked_fill_(hidden, float("-inf")).unsqueeze(1)
+
+    def bias_within(self, window: int | None) -> Tensor:
+        """Return `bias`, with -inf also where a key is `window` tokens or more before its query."""
+        if window is None:
+            return self.bias
+        if window not in self._by_window:
+            # Padded queries see what the segment's last token sees: one that sees nothing would have no softmax.
+            query = self.prefix_lengths + self._steps(self.queries).minimum(self.lengths - 1)
+            gone = self._steps(self.keys) <= query.unsqueeze(-1) - window
+            self._by_window[window] = self.bias.masked_fill(gone.unsqueeze(1), float("-inf"))
+        return self._by_window[window]
 
     def _steps(self, like: Tensor) -> Tensor:
         return torch.arange(like.shape[1], device=like.device)

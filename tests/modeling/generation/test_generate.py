@@ -22,7 +22,7 @@ from components.modeling.packing.packed import Packed
 from tests.modeling import decoder_models as models
 
 PROMPTS = models.token_lists([5, 9, 30, 1], seed=1)
-BOTH = pytest.mark.parametrize("kind", ["llama-gqa", "qwen3", "gpt2"])
+BOTH = pytest.mark.parametrize("kind", ["llama-gqa", "qwen3", "phi3-long", "gpt2", *models.WINDOWED])
 
 
 def _seeded(seed: int = 0) -> torch.Generator:
@@ -139,16 +139,23 @@ def test_new_weights_count_from_the_next_call_on(tmp_path: Path) -> None:
     assert not torch.equal(after.tokens, before.tokens)
 
 
-@pytest.mark.parametrize("general", ["cache", "layers", "both"])
-def test_the_general_ways_say_the_same(llama: Policy, general: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("kind", "general"),
+    [("llama", "cache"), ("llama", "layers"), ("llama", "both"), *((kind, "both") for kind in models.WINDOWED)],
+)
+def test_the_general_ways_say_the_same(
+    kind: str, general: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Other devices and precisions go these ways; here they are taken on the CPU."""
+    models.save(kind, tmp_path)
+    policy = load_policy(tmp_path)
     config = SamplingConfig(num_samples=6, max_new_tokens=40)
-    fast = generate(llama, PROMPTS, config, generator=_seeded())
+    fast = generate(policy, PROMPTS, config, generator=_seeded())
     if general != "layers":
         monkeypatch.setattr(EmbeddingBagCache, "serves", lambda *_: False)
     if general != "cache":
         monkeypatch.setattr(StepDecoder, "serves", lambda *_: False)
-    plain = generate(llama, PROMPTS, config, generator=_seeded())
+    plain = generate(policy, PROMPTS, config, generator=_seeded())
     assert torch.equal(plain.tokens, fast.tokens)
     torch.testing.assert_close(plain.logprobs, fast.logprobs, atol=1e-5, rtol=1e-5)
 

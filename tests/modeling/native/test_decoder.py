@@ -17,6 +17,7 @@ from components.modeling.generation.generate import generate
 from components.modeling.generation.sampling_config import SamplingConfig
 from components.modeling.loading.load import load_policy, new_policy
 from components.modeling.models.model_config import ModelConfig
+from components.modeling.native.checkpoints.config import decoder_config
 from components.modeling.packing.packed import Packed
 from tests.modeling import decoder_models as models
 
@@ -115,14 +116,70 @@ def test_other_dtypes_stay_near_float32(dtype: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "why"),
-    [("llama-dynamic", "rotary positions are scaled by 'dynamic'"), ("mistral-window", "a sliding window")],
+    ("kind", "change", "why"),
+    [
+        ("gpt2", {}, "model type 'gpt2' is not one of gemma2"),
+        ("llama", {"rope_parameters": {"rope_type": "proportional"}}, "rotary positions are scaled by 'proportional'"),
+        ("llama", {"hidden_act": "gelu"}, "the MLP uses 'gelu'"),
+        ("gemma3", {"use_bidirectional_attention": True}, "attention looks both ways"),
+        ("phi3", {"quantization_config": {"quant_method": "fp8"}}, "the checkpoint is quantised"),
+    ],
 )
-def test_what_the_decoder_lacks_goes_through_transformers(kind: str, why: str, tmp_path: Path) -> None:
+def test_what_the_decoder_lacks_is_refused_with_the_reason(
+    kind: str, change: dict[str, Any], why: str, tmp_path: Path
+) -> None:
     models.save(kind, tmp_path)
-    assert load_policy(tmp_path).backend == "transformers"
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
     with pytest.raises(InputError, match=rf"{why}.*use backend 'transformers'"):
         load_policy(tmp_path, backend="native")
+
+
+def test_another_architecture_goes_through_transformers(tmp_path: Path) -> None:
+    models.save("gpt2", tmp_path)
+    assert load_policy(tmp_path).backend == "transformers"
+
+
+@pytest.mark.parametrize(("kind", "longest"), [("llama-dynamic", 128), ("phi3-long", 96)])
+def test_a_sequence_for_which_positions_would_change_is_refused(kind: str, longest: int, tmp_path: Path) -> None:
+    """Its log-probabilities would depend on its pass; up to there they are those of transformers."""
+    reference = models.save(kind, tmp_path)
+    policy = load_policy(tmp_path, backend="native")
+    assert policy.max_positions == longest
+    (tokens,) = models.token_lists([longest])
+    with torch.no_grad():
+        ours = policy.logits(policy.hidden(Packed.from_sequences([tokens], keep_last=True)))
+    torch.testing.assert_close(ours, reference(torch.tensor([tokens])).logits[0], atol=1e-5, rtol=1e-5)
+    with pytest.raises(InputError, match=f"a sequence of {longest + 1} tokens is longer than the {longest}"):
+        policy.hidden(Packed.from_sequences([[*tokens, 5]], keep_last=True))
+
+
+@pytest.mark.parametrize("kind", ["gemma2", "gemma3", "phi3-long", "mistral-window"])
+def test_a_config_of_an_older_version_says_the_same(kind: str, tmp_path: Path) -> None:
+    """Without layer types, and with rotary positions by their names before transformers 5."""
+    models.save(kind, tmp_path)
+    path = tmp_path / "config.json"
+    config = json.loads(path.read_text())
+    expected = decoder_config(config)
+    rope = config.pop("rope_parameters")
+    config.pop("layer_types", None)
+    if kind == "gemma3":
+        whole, local = rope["full_attention"], rope["sliding_attention"]
+        config |= {"rope_theta": whole.pop("rope_theta"), "rope_local_base_freq": local["rope_theta"]}
+        config |= {"sliding_window_pattern": 3, "rope_scaling": whole}
+    else:
+        config |= {"rope_theta": rope.pop("rope_theta")}
+        config |= {name: rope.pop(name) for name in ("partial_rotary_factor",) if name in rope}
+        config["rope_scaling"] = {**rope, "type": rope.pop("rope_type")} if len(rope) > 1 else None
+    found = decoder_config(config)
+    assert found.windows == expected.windows
+    for one, other in ((found.rope, expected.rope), (found.local_rope, expected.local_rope)):
+        if one is None or other is None:
+            assert one is other
+            continue
+        frequencies = (rope.frequencies(found.head_width, found.max_positions) for rope in (one, other))
+        (ours, factor), (theirs, same) = frequencies
+        assert torch.equal(ours, theirs) and factor == same
 
 
 @pytest.mark.parametrize("kind", ["llama3", "llama-linear", "qwen2-yarn"])

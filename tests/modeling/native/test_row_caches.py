@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from components.modeling.native.decoder import DecoderConfig
+from components.modeling.native.decoder_config import DecoderConfig
 from components.modeling.native.embedding_bag_cache import MOST_PROMPT, EmbeddingBagCache
+from components.modeling.native.rotary import Rope
 from components.modeling.native.row_cache import RowCache
 from components.modeling.native.shared_prefix_cache import SharedPrefixCache
 
@@ -17,7 +18,9 @@ CACHES = pytest.mark.parametrize("kind", [EmbeddingBagCache, SharedPrefixCache])
 LAYERS = 2
 
 
-def config_of(heads: int, kv_heads: int, width: int) -> DecoderConfig:
+def config_of(
+    heads: int, kv_heads: int, width: int, *, windows: tuple[int | None, ...] = (), cap: float | None = None
+) -> DecoderConfig:
     return DecoderConfig(
         vocab_size=9,
         width=8,
@@ -26,18 +29,23 @@ def config_of(heads: int, kv_heads: int, width: int) -> DecoderConfig:
         kv_heads=kv_heads,
         head_width=width,
         mlp_width=8,
-        rope_theta=1.0,
+        rope=Rope(theta=1.0),
         norm_eps=1e-6,
         tie_embeddings=True,
         max_positions=512,
+        windows=windows,
+        attention_cap=cap,
     )
 
 
 class Textbook:
-    """Every row's keys and values of one layer in lists; softmax(q k / sqrt(C)) v for each head."""
+    """Every row's keys and values of one layer in lists; softmax(q k / sqrt(C)) v for each head.
 
-    def __init__(self, config: DecoderConfig, prompts: list[Tensor], counts: list[int]) -> None:
-        self.config = config
+    Scores may be capped, and all but the last tokens of a window forgotten.
+    """
+
+    def __init__(self, config: DecoderConfig, prompts: list[Tensor], counts: list[int], layer: int) -> None:
+        self.config, self.window = config, config.window(layer)
         self.rows = [list(prompt) for prompt, count in zip(prompts, counts, strict=True) for _ in range(count)]
 
     def attend(self, qkv: Tensor) -> Tensor:
@@ -46,14 +54,17 @@ class Textbook:
         for row, new in zip(self.rows, qkv, strict=True):
             row.append(new)
             query, key, value = (
-                torch.stack(row)
+                torch.stack(row if self.window is None else row[-self.window :])
                 .double()
                 .unflatten(1, (-1, c.head_width))
                 .split((c.heads, c.kv_heads, c.kv_heads), dim=1)
             )
             for head in range(c.heads):
                 group = head // (c.heads // c.kv_heads)
-                weights = (key[:, group] @ query[-1, head] / c.head_width**0.5).softmax(0)
+                scores = key[:, group] @ query[-1, head] / c.head_width**0.5
+                if c.attention_cap is not None:
+                    scores = c.attention_cap * (scores / c.attention_cap).tanh()
+                weights = scores.softmax(0)
                 outputs.append(weights @ value[:, group])
         return torch.cat(outputs).view(len(self.rows), -1).float()
 
@@ -68,7 +79,7 @@ def run(
     generator = torch.Generator().manual_seed(0)
     features = (config.heads + 2 * config.kv_heads) * config.head_width
     packs = [torch.randn(sum(lengths), features, generator=generator) for _ in range(LAYERS)]
-    books = [Textbook(config, list(pack.split(lengths)), counts) for pack in packs]
+    books = [Textbook(config, list(pack.split(lengths)), counts, layer) for layer, pack in enumerate(packs)]
     cache.add_prompts(packs)
     if isinstance(cache, EmbeddingBagCache):  # What is not written is never to be seen.
         for layer in cache.layers:
@@ -95,9 +106,16 @@ def open_cache(
 
 
 @CACHES
-def test_attention_is_the_textbooks_over_many_blocks(kind: type[RowCache]) -> None:
-    """Prompts of one and two blocks, own tokens of three, rows that leave at and off the bounds of blocks."""
-    config, lengths, counts = config_of(4, 2, 6), [5, 17, 30, 1], [2, 3, 1, 4]
+@pytest.mark.parametrize("windows", [(), (1, 20), (None, 33)])
+@pytest.mark.parametrize("cap", [None, 0.7])
+def test_attention_is_the_textbooks_over_many_blocks(
+    kind: type[RowCache], windows: tuple[int | None, ...], cap: float | None
+) -> None:
+    """Prompts of one and two blocks, own tokens of three, rows that leave at and off the bounds of blocks.
+
+    Windows that hide from the first token on, within own tokens, and once a row is longer than they are.
+    """
+    config, lengths, counts = config_of(4, 2, 6, windows=windows, cap=cap), [5, 17, 30, 1], [2, 3, 1, 4]
     kept = {0: [0, 1, 2, 4, 5, 6, 7, 9], 7: [0, 2, 3, 4, 6, 7], 16: [1, 2, 3, 5], 33: [1, 3], 40: [0, 1]}
     run(open_cache(kind, config, lengths, counts, 41), config, lengths, counts, kept)
 
@@ -107,7 +125,9 @@ def test_attention_is_the_textbooks_over_many_blocks(kind: type[RowCache]) -> No
 @given(data=st.data())
 def test_attention_is_the_textbooks(kind: type[RowCache], data: st.DataObject) -> None:
     kv_heads = data.draw(st.integers(1, 2))
-    config = config_of(kv_heads * data.draw(st.integers(1, 2)), kv_heads, 2 * data.draw(st.integers(1, 4)))
+    windows = tuple(data.draw(st.one_of(st.none(), st.integers(1, 30))) for _ in range(LAYERS))
+    heads, width = kv_heads * data.draw(st.integers(1, 2)), 2 * data.draw(st.integers(1, 4))
+    config = config_of(heads, kv_heads, width, windows=windows)
     lengths = data.draw(st.lists(st.integers(1, 20), min_size=1, max_size=3))
     counts = [data.draw(st.integers(1, 3)) for _ in lengths]
     steps = data.draw(st.integers(1, 20))

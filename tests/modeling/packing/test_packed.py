@@ -15,7 +15,8 @@ from components.contract.errors import InputError
 from components.modeling.loading.load import load_policy, new_policy
 from components.modeling.models.model_config import ModelConfig
 from components.modeling.models.policy import Policy
-from components.modeling.native import attention, hf, ops
+from components.modeling.native import attention, capped_attention, ops
+from components.modeling.native.checkpoints.weights import export_weights
 from components.modeling.packing.packed import Packed
 from tests.modeling import decoder_models as models
 
@@ -65,7 +66,7 @@ def test_shared_prompts_keep_values_and_gradients(kind: str, dtype: str, tmp_pat
     with torch.no_grad():
         for parameter in policy.module.parameters():
             parameter.copy_(parameter.grad)
-    gradients = hf.export_weights(policy.module)
+    gradients = export_weights(policy.module)
     for name, parameter in reference.named_parameters():
         torch.testing.assert_close(gradients[name], parameter.grad, atol=5e-5, rtol=1e-4, msg=name)
 
@@ -155,6 +156,24 @@ def test_any_groups_equal_their_sequences(small: Policy, drawn: list[tuple[list[
         torch.testing.assert_close(one, two, atol=1e-9, rtol=1e-9)
 
 
+@pytest.mark.parametrize("kind", models.WINDOWED)
+def test_windows_and_caps_are_the_same_in_long_buckets(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Through scaled_dot_product_attention, and capped scores in pieces that are computed again."""
+    models.save(kind, tmp_path)
+    expected = None
+    for short, pieces in ((256, 1 << 24), (0, 40)):
+        monkeypatch.setattr(attention, "_SHORT", short)
+        monkeypatch.setattr(capped_attention, "MOST_SCORES", pieces)
+        policy = load_policy(tmp_path, dtype="float64")
+        scores = policy.target_logprobs(Packed.from_groups(PROMPTS, RESPONSES)).logprobs
+        _weighted(scores).backward()
+        found = [scores.detach(), *(p.grad for p in policy.module.parameters())]
+        torch.testing.assert_close(found, expected or found, atol=1e-10, rtol=1e-10)
+        expected = found
+
+
 def test_long_buckets_take_the_other_path_and_agree(small: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
     results = []
     for short in (256, 0):
@@ -187,7 +206,9 @@ def test_operators_have_the_gradients_of_their_formulas() -> None:
 
     assert torch.autograd.gradcheck(lambda x, g: ops.rms_norm(x, g, 1e-6), (draw(5, 6), draw(6)))
     assert torch.autograd.gradcheck(lambda x, g: ops.rms_norm(x, g, 1e-6), (draw(5, 2, 6), draw(6)))
+    assert torch.autograd.gradcheck(lambda x, g: ops.rms_norm_from_one(x, g, 1e-6), (draw(5, 6), draw(6)))
     assert torch.autograd.gradcheck(ops.swiglu, (draw(5, 8),))
+    assert torch.autograd.gradcheck(ops.geglu, (draw(5, 8),))
     assert torch.autograd.gradcheck(ops.linear, (draw(5, 6), draw(3, 6)))
     angles = torch.rand(5, 1, 3, generator=generator, dtype=torch.float64)
     turns = torch.polar(torch.ones_like(angles), angles)
