@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -12,6 +12,10 @@ from components.contract.job import Job
 from components.contract.params import Params
 
 P = TypeVar("P", bound=Params)
+Finish = Callable[[], None]
+"""Writes the rest of a checkpoint from a snapshot, while the stage goes on."""
+Write = Callable[[Path], Finish | None]
+"""Fills the empty folder of a checkpoint, or takes a snapshot and returns what fills it later."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +88,22 @@ class StageContext(Protocol, Generic[P]):
         """Return the folder of this job's last partial checkpoint, or None on a fresh start."""
         ...
 
-    def checkpoint(self, step: int, write: Callable[[Path], None]) -> None:
-        """Make the job resumable from `step`: `write` fills an empty folder, which is then committed atomically.
+    def append(self, log: str, rows: Iterable[Any]) -> None:
+        """Add JSON rows to one of the stage's append-only logs; the next checkpoint holds them.
 
-        Call it at steps that depend only on the parameters, never on time, so that a resumed run logs the same rows.
+        For what only grows: each row is written once, not again with every checkpoint.
+        """
+        ...
+
+    def appended(self, log: str) -> list[Any]:
+        """Return the rows of a log at the last partial checkpoint; empty on a fresh start."""
+        ...
+
+    def checkpoint(self, step: int, write: Write) -> None:
+        """Make the job resumable from `step`, atomically. May be called at any time: no output may depend on when.
+
+        `write` fills an empty folder. What takes long it leaves to a function that it returns: that runs on another
+        thread while the stage goes on, so it must only use copies. Outputs are copied at once; make a file that will
+        not change read-only, so that it is linked instead. A checkpoint that fails ends the stage at its next call.
         """
         ...

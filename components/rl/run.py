@@ -11,7 +11,7 @@ import torch
 
 from components.contract.artifacts import HISTORY_FILE, SAMPLES_FILE, write_json_lines, write_metrics_file
 from components.contract.backends import Backends
-from components.contract.context import Input, StageContext
+from components.contract.context import Finish, Input, StageContext
 from components.contract.errors import InputError, NotFiniteError, StoppedByAlarm
 from components.contract.terminal import short_line
 from components.modeling.generation.choose import open_sampler
@@ -35,7 +35,7 @@ from components.rl.step.phases import PhasePlan, plan_phases
 from components.rl.step.policies import Policies
 from components.rl.step.record import RolloutRecord
 from components.rl.step.samples import StepSamples
-from components.rl.step.state import LoopSettings, LoopState
+from components.rl.step.state import LOGS, LoopSettings, LoopState
 from components.tasks.rows import read_items, write_rows
 
 if TYPE_CHECKING:
@@ -84,9 +84,11 @@ def _train(ctx: StageContext[RLParams], loop: Loop, shelf: ModelShelf | None) ->
     """Run the remaining steps."""
     params, policy = ctx.params, loop.policies.trained
 
-    def write(folder: Path) -> None:
+    def write(folder: Path) -> Finish:
         state = TrainingState(loop.state.step, loop.state.to_json(), loop.tensors())
-        save_training_state(
+        for log, rows in loop.state.fresh_rows().items():
+            ctx.append(log, rows)
+        return save_training_state(
             folder,
             state,
             policy=policy,
@@ -226,7 +228,11 @@ def _resume(ctx: StageContext[RLParams], loop: Loop) -> None:
         loop.load_tensors(saved.tensors)
     record = ctx.params.record
     loop.state = LoopState.from_json(
-        saved.extra, browse_samples=record.browse_samples, right_samples=record.right_samples
+        saved.extra,
+        {log: ctx.appended(log) for log in LOGS},
+        given=loop.state.ledger,
+        browse_samples=record.browse_samples,
+        right_samples=record.right_samples,
     )
 
 

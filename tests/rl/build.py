@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,6 +16,7 @@ from components.rl.batch.batch import RIGHT, WRONG, Batch, Prompt, new_batch
 from components.rl.step.context import SlotContext
 from components.rl.step.ledger import PassRates
 from components.rl.step.settings import StepSettings
+from components.rl.step.state import LoopState
 from components.tasks.item import Item
 
 
@@ -49,6 +51,12 @@ def batch_of(
     )
     outcomes = torch.where(flat_rewards > 0, RIGHT, WRONG)
     return replace(batch, rewards=flat_rewards.float(), outcomes=outcomes)
+
+
+def state_again(state: LoopState, **record: int) -> LoopState:
+    """Return a state as a resumed stage gets it, through JSON."""
+    saved, rows = json.loads(json.dumps([state.to_json(), state.fresh_rows()]))
+    return LoopState.from_json(saved, rows, given=PassRates(policy=state.ledger.policy), **record)
 
 
 def context(step: int = 0, num_steps: int = 10, **changes: Any) -> SlotContext:

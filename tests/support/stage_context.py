@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from components.contract.artifacts import Manifest, describe_folder
 from components.contract.component import Component
-from components.contract.context import Input
+from components.contract.context import Input, Write
 from components.contract.job import Job, UriRef
 from components.contract.names import load_target
 from components.contract.params import Params
@@ -68,6 +68,7 @@ class LocalContext:
         self._inputs = self._open_inputs(inputs or {})
         self._metadata: dict[str, dict[str, Any]] = {}
         self._rows: list[dict[str, float]] = []
+        self._logs: dict[str, list[Any]] = {}
         for name in ("outputs", "scratch"):
             shutil.rmtree(folder / name, ignore_errors=True)
         self.scratch = folder / "scratch"
@@ -160,15 +161,26 @@ class LocalContext:
         newest = self._newest_partial()
         return newest and newest / "payload"
 
-    def checkpoint(self, step: int, write: Callable[[Path], None]) -> None:
+    def append(self, log: str, rows: Iterable[Any]) -> None:
+        """Add rows to a log, as they are now."""
+        self._logs.setdefault(log, []).extend(json.loads(json.dumps(list(rows))))
+
+    def appended(self, log: str) -> list[Any]:
+        """Return a log's rows at the last checkpoint."""
+        newest = self._newest_partial()
+        return [] if newest is None else json.loads((newest / "state.json").read_text())["logs"].get(log, [])
+
+    def checkpoint(self, step: int, write: Write) -> None:
         """Commit a partial checkpoint whole: written aside, then renamed."""
         aside = self.folder / "partial.tmp"
         shutil.rmtree(aside, ignore_errors=True)
         (aside / "payload").mkdir(parents=True)
-        write(aside / "payload")
+        finish = write(aside / "payload")
         if (self.folder / "outputs").is_dir():
             shutil.copytree(self.folder / "outputs", aside / "outputs")
-        state = {"rows": self._rows, "metadata": self._metadata, "metrics": self.metrics}
+        if finish is not None:
+            finish()
+        state = {"rows": self._rows, "metadata": self._metadata, "metrics": self.metrics, "logs": self._logs}
         (aside / "state.json").write_text(json.dumps(state))
         final = self.folder / "partial" / f"step-{step:08d}"
         shutil.rmtree(final, ignore_errors=True)
@@ -180,6 +192,7 @@ class LocalContext:
     def _restore(self, partial: Path) -> None:
         state = json.loads((partial / "state.json").read_text())
         self._rows, self._metadata, self.metrics = state["rows"], state["metadata"], state["metrics"]
+        self._logs = state["logs"]
         if (partial / "outputs").is_dir():
             shutil.copytree(partial / "outputs", self.folder / "outputs")
 

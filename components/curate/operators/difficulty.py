@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, model_validator
 
-from components.contract.artifacts import canonical_json
 from components.contract.errors import InputError
 from components.contract.params import Params
 from components.curate.candidate import Candidate
@@ -21,7 +18,7 @@ if TYPE_CHECKING:
     from components.contract.context import StageContext
     from components.modeling.generation.sampler import Sampler
 
-RESULTS = "passrates.jsonl"
+LOG = "passrates"
 
 
 class DifficultyConfig(Params):
@@ -76,7 +73,7 @@ class Difficulty:
 
     def __init__(self, config: DifficultyConfig, context: StageContext[Any]) -> None:
         self._config, self._context = config, context
-        self._chunks = _load_chunks(context.resume())
+        self._chunks = [[PassCount(*counts) for counts in chunk] for chunk in context.appended(LOG)]
         self._done = 0
         self._sampler: Sampler | None = None
 
@@ -112,15 +109,12 @@ class Difficulty:
 
     def _measured(self, drafts: Sequence[Candidate]) -> list[PassCount]:
         if self._done == len(self._chunks):
-            self._chunks.append(self._sample(drafts))
-            self._context.checkpoint(len(self._chunks), self._save)
+            self._chunks.append(chunk := self._sample(drafts))
+            self._context.append(LOG, [[[count.num_right, count.num_wrong, count.num_failed] for count in chunk]])
+            self._context.checkpoint(len(self._chunks), lambda folder: None)  # the log is all there is
         counts = self._chunks[self._done]
         self._done += 1
         return counts
-
-    def _save(self, folder: Path) -> None:
-        rows = [[[c.num_right, c.num_wrong, c.num_failed] for c in chunk] for chunk in self._chunks]
-        (folder / RESULTS).write_bytes(b"".join(canonical_json(row) + b"\n" for row in rows))
 
     def _sample(self, drafts: Sequence[Candidate]) -> list[PassCount]:
         from components.measure.outcomes import sample_and_verify
@@ -143,10 +137,3 @@ class Difficulty:
             raise InputError("difficulty: the sources hold plain text, which has no answers to verify")
         outcomes = sample_and_verify(self._sampler, items, sampling, seed=self._context.seed)
         return [PassCount(o.num_right, o.num_wrong, o.num_failed) for o in outcomes]
-
-
-def _load_chunks(folder: Path | None) -> list[list[PassCount]]:
-    if folder is None:
-        return []
-    lines = (folder / RESULTS).read_text(encoding="ascii").splitlines()
-    return [[PassCount(*counts) for counts in json.loads(line)] for line in lines]

@@ -8,6 +8,7 @@ from pathlib import Path
 from components.modeling.training.trainer import Trainer
 
 INDEX = "index.json"
+READ_ONLY = 0o444
 
 
 class ModelShelf:
@@ -29,6 +30,9 @@ class ModelShelf:
         path = self.folder / _name(step)
         path.mkdir()
         trainer.save(path)
+        for file in path.rglob("*"):
+            if file.is_file():
+                file.chmod(READ_ONLY)  # so that checkpoints link it instead of copying it
         self._steps.append(step)
         entries = [{"path": _name(kept), "step": kept} for kept in self._steps]
         (self.folder / INDEX).write_text(json.dumps(entries, indent=1, sort_keys=True) + "\n")

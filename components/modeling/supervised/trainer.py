@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from components.contract.backends import Backends
+from components.contract.context import Finish, Write
 from components.contract.errors import InputError
 from components.modeling.models.policy import Policy
 from components.modeling.packing.batching import BatchSampler
@@ -35,7 +36,7 @@ class Hooks(Protocol):
         """Record one row of the history."""
         ...
 
-    def checkpoint(self, step: int, write: Callable[[Path], None]) -> None:
+    def checkpoint(self, step: int, write: Write) -> None:
         """Make the stage resumable from `step`."""
         ...
 
@@ -82,10 +83,10 @@ def fit(
     if resume is not None:
         run.state = load_training_state(resume, policy=policy, trainer=run.trainer)
 
-    def write(folder: Path) -> None:
-        save_training_state(folder, run.state, policy=policy, trainer=run.trainer)
+    def write(folder: Path) -> Finish:
         if write_extra is not None and run.trainer.ranks.first:
             write_extra(folder)
+        return save_training_state(folder, run.state, policy=policy, trainer=run.trainer)
 
     clock = _Clock()
     while (step := run.state.step + 1) <= run.total_steps:

@@ -1,7 +1,7 @@
 """Everything that a training loop needs to continue bit for bit, as safetensors and JSON in one folder.
 
-weights.safetensors, optimizer.safetensors, generators.safetensors, tensors.safetensors (the caller's own) and
-state.json: nothing is pickled.
+weights.safetensors, optimizer.safetensors, generators.safetensors, tensors-<part>.safetensors (the caller's own) and
+state.json: nothing is pickled. A part that does not change is the same file in each checkpoint, and stored once.
 """
 
 from __future__ import annotations
@@ -16,15 +16,19 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from components.contract.context import Finish
 from components.contract.errors import CorruptArtifact
 from components.modeling.models.policy import Policy
 from components.modeling.training.trainer import Trainer
 
 Generator = torch.Generator | random.Random | np.random.Generator
 GLOBAL_TORCH, GLOBAL_CUDA = "global/torch", "global/cuda"
+OWN = "tensors-"
+"""What the names of files with the caller's own tensors begin with."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class TrainingState:
     extra: dict[str, Any] = field(default_factory=dict)
     """The caller's own JSON state (data position, running sums ...)."""
     tensors: dict[str, Tensor] = field(default_factory=dict)
-    """The caller's own tensors (further models, their optimisers ...)."""
+    """The caller's own tensors (further models, their optimisers ...) as "<part>|<name>" -> tensor."""
 
 
 def save_training_state(
@@ -46,21 +50,20 @@ def save_training_state(
     policy: Policy,
     trainer: Trainer | None = None,
     generators: Mapping[str, Generator] | None = None,
-) -> None:
-    """Write trainable weights, optimiser state and all random generators, the global ones included.
+) -> Finish:
+    """Copy trainable weights, optimiser state and all random generators, the global ones included, to host memory.
 
-    With a trainer all ranks must call it; only the first one writes. Generators of Python, NumPy and torch are equal
-    on all ranks.
+    Returns what writes the copies to `folder`, on any thread. With a trainer all ranks must call it; only the first one
+    writes. Generators of Python, NumPy and torch are equal on all ranks.
     """
     writes = trainer is None or trainer.ranks.first
     with trainer.whole() if trainer else nullcontext():
-        weights = policy.state() if writes else {}
+        files = {"weights": _copied(policy.state())} if writes else {}
     optimizer = trainer.state() if trainer else {}
     if not writes:
-        return
-    save_file(_plain(weights), folder / "weights.safetensors")
+        return lambda: None
     if trainer is not None:
-        save_file(_plain(optimizer), folder / "optimizer.safetensors")
+        files["optimizer"] = _copied(optimizer)
     tensors = {GLOBAL_TORCH: torch.get_rng_state()}
     if torch.cuda.is_available():
         tensors[GLOBAL_CUDA] = torch.cuda.get_rng_state()
@@ -72,11 +75,21 @@ def save_training_state(
             others[name] = generator.getstate()
         else:
             others[name] = generator.bit_generator.state
-    save_file(tensors, folder / "generators.safetensors")
-    if state.tensors:
-        save_file(_plain(state.tensors), folder / "tensors.safetensors")
+    files["generators"] = tensors
+    for name, tensor in _copied(state.tensors).items():
+        files.setdefault(f"{OWN}{name.partition('|')[0]}", {})[name] = tensor
     content = {"step": state.step, "extra": state.extra, "generators": others}
-    (folder / "state.json").write_text(json.dumps(content, sort_keys=True, default=_as_list))
+    text = json.dumps(content, sort_keys=True, default=_as_list)
+
+    def finish() -> None:
+        (folder / "state.json").write_text(text)
+        for name, tensors in files.items():
+            try:
+                save_file(tensors, folder / f"{name}.safetensors")
+            except SafetensorError as error:  # what it says of a full disk
+                raise OSError(f"{name}.safetensors: {error}") from error
+
+    return finish
 
 
 def load_training_state(
@@ -111,12 +124,15 @@ def load_training_state(
     random.setstate(_python_state(others["global/python"]))
     name, keys, *rest = others["global/numpy"]
     np.random.set_state((name, np.array(keys, dtype=np.uint32), *rest))
-    own = folder / "tensors.safetensors"
-    return TrainingState(content["step"], content["extra"], load_file(own) if own.is_file() else {})
+    own: dict[str, Tensor] = {}
+    for path in sorted(folder.glob(f"{OWN}*.safetensors")):
+        own |= load_file(path)
+    return TrainingState(content["step"], content["extra"], own)
 
 
-def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+def _copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return copies in host memory, which the next update does not change."""
+    return {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
 
 
 def _numpy_global() -> list[Any]:

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,13 @@ class PassRate:
     def pass_rate(self) -> float | None:
         """Return the share of right samples among verified ones; None if none was verified yet."""
         return _share(self.num_right, self.num_wrong)
+
+    def count(self, right: int, wrong: int, failed: int) -> None:
+        """Add outcomes of new samples."""
+        self.num_samples += right + wrong + failed
+        self.num_right += right
+        self.num_wrong += wrong
+        self.num_failed += failed
 
 
 @dataclass
@@ -69,19 +76,16 @@ class PassRates:
         rows: Iterable[Mapping[str, Any]] = (),
         visits: Iterable[Mapping[str, Any]] = (),
         *,
-        earlier: Iterable[Mapping[str, Any]] = (),
         policy: str = "policy",
         step: int = 0,
-        first_step: int = 0,
     ) -> None:
-        """`policy` and `step` identify who samples from now on; `earlier` and `first_step` are set by `restart`."""
-        self.policy, self.step, self.first_step = policy, step, first_step
+        """`policy` and `step` identify who samples from now on."""
+        self.policy, self.step, self.first_step = policy, step, 0
         self._by_id = {row["prompt_id"]: PassRate(**row) for row in rows}
-        self._earlier = {row["prompt_id"]: PassRate(**row) for row in earlier}
+        self._earlier: dict[str, PassRate] = {}
         self._visits: dict[tuple[str, int, str], Visit] = {}
-        for row in visits:
-            visit = Visit(**row)
-            self._visits[visit.policy, visit.step, visit.prompt_id] = visit
+        self._enter(visits)
+        self._num_told = len(self._visits)
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -115,12 +119,11 @@ class PassRates:
 
     def add(self, prompt_id: str, domain: str, *, right: int = 0, wrong: int = 0, failed: int = 0) -> None:
         """Count outcomes of new samples at the current step."""
-        total = self._by_id.setdefault(prompt_id, PassRate(prompt_id, domain))
-        total.num_samples += right + wrong + failed
-        for counted in (total, self._visit(prompt_id, domain)):
-            counted.num_right += right
-            counted.num_wrong += wrong
-            counted.num_failed += failed
+        self._by_id.setdefault(prompt_id, PassRate(prompt_id, domain)).count(right, wrong, failed)
+        visit = self._visit(prompt_id, domain)
+        visit.num_right += right
+        visit.num_wrong += wrong
+        visit.num_failed += failed
 
     def add_rewards(self, prompt_id: str, domain: str, rewards: Iterable[float]) -> None:
         """Add the rewards of verified responses to the visit of the current step."""
@@ -143,19 +146,41 @@ class PassRates:
         return list(merged.values())
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `from_json` restores."""
-        return {
-            "policy": self.policy,
-            "first_step": self.first_step,
-            "earlier": [asdict(entry) for entry in self._earlier.values()],
-            "rows": [asdict(entry) for entry in self],
-            "visits": self.visit_rows(),
-        }
+        """Return what `resumed` needs beside the visits."""
+        return {"first_step": self.first_step}
 
-    @classmethod
-    def from_json(cls, saved: Mapping[str, Any]) -> PassRates:
-        """Restore what `to_json` returned."""
-        return cls(**saved)
+    def fresh_visits(self) -> list[dict[str, Any]]:
+        """Return the visits since the last call; call it between steps, when they no longer change."""
+        count = len(self._visits) - self._num_told
+        self._num_told = len(self._visits)
+        return [asdict(visit) for visit in reversed(list(islice(reversed(self._visits.values()), count)))]
+
+    def resumed(self, visits: Iterable[Mapping[str, Any]], *, first_step: int) -> PassRates:
+        """Enter the visits of an earlier attempt into the ledger that it began with; totals follow from them."""
+        entered = self._enter(visits)
+        for visit in entered:
+            if visit.step < first_step:
+                self._count(visit)
+        if first_step:
+            self.step = first_step
+            self.restart()
+        for visit in entered:
+            if visit.step >= first_step:
+                self._count(visit)
+        self._num_told = len(self._visits)
+        return self
+
+    def _count(self, visit: Visit) -> None:
+        """Add a visit's samples to the totals; one without any is of responses that were not this policy's."""
+        right, wrong, failed = visit.num_right, visit.num_wrong, visit.num_failed
+        if right + wrong + failed:
+            total = self._by_id.setdefault(visit.prompt_id, PassRate(visit.prompt_id, visit.domain))
+            total.count(right, wrong, failed)
+
+    def _enter(self, visits: Iterable[Mapping[str, Any]]) -> list[Visit]:
+        entered = [Visit(**row) for row in visits]
+        self._visits.update({(visit.policy, visit.step, visit.prompt_id): visit for visit in entered})
+        return entered
 
     def visit_rows(self) -> list[dict[str, Any]]:
         """Return one JSON object per visit: the rows of `visits.jsonl`."""

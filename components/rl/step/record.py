@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -19,12 +19,18 @@ class RolloutRecord:
     """A bounded record: responses spread over the rewards of each browsed step, and the latest verified-right ones."""
 
     def __init__(
-        self, *, browse_samples: int, right_samples: int, state: Mapping[str, list[Row]] | None = None
+        self,
+        *,
+        browse_samples: int,
+        right_samples: int,
+        browsed: Iterable[Mapping[str, Any]] = (),
+        right: Iterable[Mapping[str, Any]] = (),
     ) -> None:
+        """`browsed` and `right` are the rows of an earlier attempt."""
         self._browse_samples, self._right_samples = browse_samples, right_samples
-        state = state or {"browse": [], "right": []}
-        self._browse: list[Row] = list(state["browse"])
-        self._right: dict[tuple[str, ...], Row] = {_key(row): row for row in state["right"]}
+        self._browse: list[Row] = [dict(row) for row in browsed]
+        self._right: dict[tuple[str, ...], Row] = {_key(row): row for row in map(dict, right)}
+        self._num_told = len(self._browse)
 
     def add(self, batch: Batch, step: int, *, browse: bool) -> None:
         """Add the scored samples of a step."""
@@ -37,9 +43,14 @@ class RolloutRecord:
         for old in list(self._right)[: max(0, len(self._right) - self._right_samples)]:
             del self._right[old]
 
-    def state(self) -> dict[str, list[Row]]:
-        """Return everything kept, as JSON, for a checkpoint."""
-        return {"browse": self._browse, "right": list(self._right.values())}
+    def right_rows(self) -> list[Row]:
+        """Return the right responses that are kept: bounded, so each checkpoint holds all of them."""
+        return list(self._right.values())
+
+    def fresh_browsed(self) -> list[Row]:
+        """Return the rows for people since the last call."""
+        fresh, self._num_told = self._browse[self._num_told :], len(self._browse)
+        return fresh
 
     def rows(self) -> Iterator[Row]:
         """Yield the rows of the artifact by step; a response kept for both reasons appears once."""

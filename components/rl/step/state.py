@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,10 @@ from components.rl.step.record import RolloutRecord
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+LOGS = VISITS_LOG, BROWSED_LOG = "visits", "browsed"
+"""Append-only logs of the stage's checkpoints."""
 
 
 @dataclass(frozen=True)
@@ -42,21 +46,38 @@ class LoopState:
     """Responses drawn so far."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything except the record's bounds, which are parameters."""
+        """Return everything except the record's bounds, which are parameters, and the rows of the logs."""
         return {
             "step": self.step,
             "num_samples": self.num_samples,
             "memory": self.memory,
             "ledger": self.ledger.to_json(),
-            "record": self.record.state(),
+            "right": self.record.right_rows(),
         }
 
+    def fresh_rows(self) -> dict[str, list[dict[str, Any]]]:
+        """Return log -> rows that only grow, those since the last call; call it between steps."""
+        return {VISITS_LOG: self.ledger.fresh_visits(), BROWSED_LOG: self.record.fresh_browsed()}
+
     @classmethod
-    def from_json(cls, saved: dict[str, Any], *, browse_samples: int, right_samples: int) -> LoopState:
-        """Restore what `to_json` returned."""
+    def from_json(
+        cls,
+        saved: Mapping[str, Any],
+        rows: Mapping[str, Sequence[Mapping[str, Any]]],
+        *,
+        given: PassRates,
+        browse_samples: int,
+        right_samples: int,
+    ) -> LoopState:
+        """Restore what `to_json` and `fresh_rows` returned; `given` is the ledger that the stage began with."""
         return cls(
-            record=RolloutRecord(browse_samples=browse_samples, right_samples=right_samples, state=saved["record"]),
-            ledger=PassRates.from_json(saved["ledger"]),
+            record=RolloutRecord(
+                browse_samples=browse_samples,
+                right_samples=right_samples,
+                browsed=rows[BROWSED_LOG],
+                right=saved["right"],
+            ),
+            ledger=given.resumed(rows[VISITS_LOG], **saved["ledger"]),
             memory=saved["memory"],
             step=saved["step"],
             num_samples=saved["num_samples"],

@@ -89,7 +89,7 @@ class Closing:
         }
         self.store.put(action_key(mark.digest), action, overwrite=True)  # an earlier one may name outputs that are gone
         entry = self.done(action, "miss", inputs)
-        self.store.drop_partial(mark.digest)
+        self.store.partials(mark.digest).drop()
         drop_answers(self.store, mark.digest)
         return entry
 

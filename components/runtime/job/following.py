@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any
 
+from components.contract.context import Write
 from components.runtime.job.stage import RunningStage
 
 
@@ -16,8 +16,11 @@ class FollowingStage(RunningStage):
     def record(self, key: str, value: dict[str, Any]) -> None:
         """Do nothing: the first rank records."""
 
-    def checkpoint(self, step: int, write: Callable[[Path], None]) -> None:
-        """Call `write`, which may gather from all ranks, and discard its files."""
+    def append(self, log: str, rows: Iterable[Any]) -> None:
+        """Do nothing: the first rank keeps the logs."""
+
+    def checkpoint(self, step: int, write: Write) -> None:
+        """Call `write`, which may gather from all ranks, and discard what it gives."""
         folder = self.scratch / "unkept"
         folder.mkdir()
         write(folder)

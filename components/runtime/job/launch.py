@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -192,8 +193,10 @@ class Launch:
             self.measured = stage.headlines
             self.progress.send("started", fingerprint=mark.digest, resumed_from=stage.resumed_from)
             alarms.restore(stage.history(), stage.lost)
-            with GateProcess(needed=needs_data_gates(self.component), here=self.gates_here) as gates:
+            gating = GateProcess(needed=needs_data_gates(self.component), here=self.gates_here)
+            with closing(stage), gating as gates:
                 self._run_watched(stage, mark, digests, alarms)
+                stage.finish_checkpoints()
                 outputs = {port: Written(path, stage.metadata[port]) for port, path in stage.written().items()}
                 gated = self._pass_data_gates(outputs, gates, scratch)
             gated |= pass_metric_gates(self.job, stage.headlines)

@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
+from threading import Lock
 from typing import Any, TextIO
 
 from components.contract.terminal import visible_line
@@ -24,12 +25,13 @@ class Progress:
 
     def __init__(self, stage: str, sink: Sink) -> None:
         self.stage = stage
-        self._sink = sink
+        self._sink, self._one_at_a_time = sink, Lock()
         self._last = 0.0
 
     def send(self, event: str, **fields: Any) -> None:
-        """Send one event now."""
-        self._sink({"event": event, "stage": self.stage, "time": time.time(), **fields})
+        """Send one event now; any thread may."""
+        with self._one_at_a_time:
+            self._sink({"event": event, "stage": self.stage, "time": time.time(), **fields})
 
     def step(self, done: int, total: int, metrics: dict[str, float]) -> None:
         """Send the stage's progress, at most five times a second; the last step is never dropped."""

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import math
-import shutil
-import tempfile
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.contract.artifacts import canonical_json
 from components.contract.component import Component
-from components.contract.context import Input
+from components.contract.context import Input, Write
 from components.contract.errors import StageFailed
 from components.contract.job import Job
 from components.contract.params import Params
+from components.runtime.job.checkpoints import Checkpoints
 from components.runtime.store.answers import keep_answer, kept_answers
 
 if TYPE_CHECKING:
@@ -25,7 +23,8 @@ if TYPE_CHECKING:
     from components.runtime.lineage.spool import Spool
     from components.runtime.store import Store
 
-STATE = "state.json"
+ROWS, OWN = "rows", "stage"
+"""The log of the rows, and what the names of the stage's own logs begin with."""
 OnRow = Callable[[int, Mapping[str, float], Collection[str]], None]
 """Takes a logged row: its step, its finite values, and the names of the others; what it raises ends the stage."""
 
@@ -33,8 +32,8 @@ OnRow = Callable[[int, Mapping[str, float], Collection[str]], None]
 class RunningStage:
     """Implements components.contract.context.StageContext on a scratch folder, the store and the lineage spool.
 
-    A partial checkpoint holds what the stage wrote, its outputs so far, and its logged rows. A resumed stage therefore
-    continues from exactly the files of that step, and logs the same rows under the same keys.
+    A partial checkpoint holds what the stage wrote, its outputs so far, its logs and the rows that it logged. A resumed
+    stage therefore continues from exactly the files of that step, whenever the checkpoint was made.
     """
 
     def __init__(
@@ -61,13 +60,12 @@ class RunningStage:
         self.lost: dict[int, list[str]] = {}
         """Index of a row -> its columns that were not finite."""
         self._on_row = on_row
-        self._chunks: list[int] = []
         self._fingerprint, self._inputs = fingerprint, inputs
         self._store, self._spool, self._progress = store, spool, progress
-        self._resume = scratch / "resume"
         self._began, self._earlier_seconds = time.monotonic(), 0.0
         self.scratch.mkdir(parents=True)
         self.outputs.mkdir()
+        self._checkpoints = Checkpoints(store.partials(fingerprint), scratch, self.outputs)
         self.resumed_from = self._restore()
 
     @cached_property
@@ -128,6 +126,8 @@ class RunningStage:
             self._progress.send("warning", text=f"step {step}: not finite: {', '.join(dropped)}")
             self.lost[len(self._rows)] = dropped
         self._rows.append({"step": step, **finite})
+        self._checkpoints.log(ROWS).append([[self._rows[-1], dropped]])
+        self._checkpoints.check()
         if self._on_row is not None:
             self._on_row(step, finite, dropped)
 
@@ -144,32 +144,39 @@ class RunningStage:
 
     def resume(self) -> Path | None:
         """Return the folder of this job's last partial checkpoint, or None on a fresh start."""
-        return self._resume / "stage" if self.resumed_from is not None else None
+        return self._checkpoints.resumed if self.resumed_from is not None else None
 
-    def checkpoint(self, step: int, write: Callable[[Path], None]) -> None:
-        """Commit what `write` puts into an empty folder, the outputs so far and the logged rows atomically."""
-        with tempfile.TemporaryDirectory(dir=self.scratch.parent, prefix="partial-") as name:
-            folder = Path(name) / "partial"
-            (folder / "stage").mkdir(parents=True)
-            write(folder / "stage")
-            shutil.copytree(self.outputs, folder / "outputs")
-            chunks = self._next_chunks()
-            state = {
-                "rows": self._rows,
-                "chunks": chunks,
-                "headlines": self.headlines,
-                "metadata": self.metadata,
-                "seconds": round(self.seconds, 3),
-                **({"lost": self.lost} if self.lost else {}),
-            }
-            (folder / STATE).write_text(json.dumps(state))
-            self._store.save_partial(self._fingerprint, step, folder)
-        self._emit_chunks(chunks)
-        self._progress.send("checkpoint", step=step)
+    def append(self, log: str, rows: Iterable[Any]) -> None:
+        """Add JSON rows to one of the stage's append-only logs; the next checkpoint holds them."""
+        self._checkpoints.log(f"{OWN}-{log}").append(rows)
+
+    def appended(self, log: str) -> list[Any]:
+        """Return the rows of a log at the checkpoint that the stage resumed from."""
+        return self._checkpoints.log(f"{OWN}-{log}").rows()
+
+    def checkpoint(self, step: int, write: Write) -> None:
+        """Begin to commit what `write` gives, the outputs so far and all logs, atomically."""
+        state = {"headlines": self.headlines, "metadata": self.metadata, "seconds": round(self.seconds, 3)}
+        rows = list(self._rows)
+
+        def committed() -> None:
+            self._emit(rows)
+            self._progress.send("checkpoint", step=step)
+
+        self._checkpoints.begin(step, write, state, committed)
 
     def finish_log(self) -> None:
         """Pass the rows that no checkpoint has covered yet to the lineage spool."""
-        self._emit_chunks(self._next_chunks())
+        self._checkpoints.join()
+        self._emit(self._rows)
+
+    def finish_checkpoints(self) -> None:
+        """Wait until no checkpoint is being written; raise the failure of the last one."""
+        self._checkpoints.wait()
+
+    def close(self) -> None:
+        """Wait until no checkpoint is being written, whatever became of it."""
+        self._checkpoints.join()
 
     def records(self) -> dict[str, dict[str, Any]]:
         """Return everything that `record` kept for this job, including earlier attempts."""
@@ -179,37 +186,30 @@ class RunningStage:
         """Save a small JSON object at once, whatever the outcome of this attempt."""
         keep_answer(self._store, self._fingerprint, key, value)
 
-    def _next_chunks(self) -> list[int]:
-        """Return where each chunk of rows ends; the rows logged since the last chunk form a new one."""
-        covered = self._chunks[-1] if self._chunks else 0
-        return [*self._chunks, len(self._rows)] if len(self._rows) > covered else list(self._chunks)
-
-    def _emit_chunks(self, chunks: list[int]) -> None:
-        for start, end in zip([0, *chunks], chunks, strict=False):
-            if end not in self._chunks and self._spool is not None:
-                self._spool.metrics(self.job.stage, self._fingerprint, start, self._rows[start:end])
-        self._chunks = chunks
+    def _emit(self, rows: list[dict[str, float]]) -> None:
+        """Pass rows to the lineage spool, which leaves out those that it has."""
+        if self._spool is not None and rows:
+            self._spool.metrics(self.job.stage, self._fingerprint, 0, rows)
 
     def _restore(self) -> int | None:
         def tell(text: str) -> None:
             self._progress.send("warning", text=text, kept=True)
 
-        found = self._store.load_partial(self._fingerprint, tell)
+        found = self._checkpoints.restore(tell)
         if found is None:
             return None
-        step, folder = found
-        for part in ("stage", "outputs"):  # artifacts hold only files, so an empty folder is missing
-            (self._resume / part).mkdir(parents=True)
-        shutil.copytree(folder, self._resume, dirs_exist_ok=True)
-        for path in self._resume.rglob("*"):
-            path.chmod(0o755 if path.is_dir() else 0o644)
-        state = json.loads((self._resume / STATE).read_text())
-        self._rows = state["rows"]
-        self.lost = {int(index): names for index, names in state.get("lost", {}).items()}
+        step, state = found
+        log = self._checkpoints.log(ROWS)
+        lost = state.get("lost", {})
+        earlier = [[row, lost.get(str(index), [])] for index, row in enumerate(state.get("rows", ()))]
+        log.append(earlier)  # checkpoints of earlier versions hold the rows in their state
+        for index, (row, names) in enumerate([*log.rows(), *earlier]):
+            self._rows.append(row)
+            if names:
+                self.lost[index] = names
         self.headlines, self.metadata = state["headlines"], state["metadata"]
         self._earlier_seconds = state.get("seconds", 0.0)
-        shutil.copytree(self._resume / "outputs", self.outputs, dirs_exist_ok=True)
-        self._emit_chunks(state["chunks"])  # a kill may have come between the checkpoint and its chunk
+        self._emit(self._rows)  # a kill may have come between the checkpoint and its rows
         return step
 
     def _declared(self, port: str, ports: Any) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from components.contract.artifacts import FileEntry, hash_file
+from components.contract.artifacts import CHUNK_BYTES, FileEntry, hash_file
 from components.contract.errors import CorruptArtifact, StoreUnavailable
 
 MADE_ANEW = "posttrain verify --repair sets it aside; what is missing is made anew by the next run."
@@ -61,6 +62,13 @@ class Blobs(Protocol):
         """Return a local read-only folder with exactly these files, each verified.
 
         Raises CorruptArtifact for the first file that is missing, additional or does not match its entry.
+        """
+        ...
+
+    def download(self, files: Sequence[tuple[str, FileEntry]], folder: Path) -> None:
+        """Copy blobs, each given by its key, to the paths of their entries below `folder`, verified.
+
+        Raises CorruptArtifact for the first one that is missing or does not match its entry.
         """
         ...
 
@@ -130,6 +138,21 @@ def first_damage(folder: Path, entries: Sequence[FileEntry]) -> str | None:
         if found != entry.sha256:
             return f"{entry.path} has SHA-256 {found[:12]}... instead of {entry.sha256[:12]}..."
     return None
+
+
+def copy_verified(source: Path, target: Path, entry: FileEntry) -> str | None:
+    """Copy a file, reading it once; return in which way its bytes are not the entry's, or None."""
+    digest = hashlib.sha256()
+    try:
+        stream = source.open("rb")
+    except (FileNotFoundError, NotADirectoryError):
+        return "is missing"
+    with stream, target.open("wb") as copy:
+        while chunk := stream.read(CHUNK_BYTES):
+            digest.update(chunk)
+            copy.write(chunk)
+    found = digest.hexdigest()
+    return None if found == entry.sha256 else f"has SHA-256 {found[:12]}... instead of {entry.sha256[:12]}..."
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from components.contract.artifacts import FileEntry, hash_file
 from components.runtime.store.access import PRIVATE, access_below, open_up
-from components.runtime.store.blobs import Blob, StoreLocked, corrupt, disk_errors, first_damage
+from components.runtime.store.blobs import Blob, StoreLocked, copy_verified, corrupt, disk_errors, first_damage
 from components.runtime.store.flock import acquire, is_held, release
 from components.runtime.store.walk import file_keys, names_at
 
@@ -77,6 +77,16 @@ class DirectoryBlobs:
         if damage:
             raise corrupt(str(folder.parent), damage)
         return folder
+
+    def download(self, files: Sequence[tuple[str, FileEntry]], folder: Path) -> None:
+        """Copy files, each verified as it is read."""
+        for key, entry in files:
+            path = folder / entry.path
+            with self._told(f"read {key}"):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                damage = copy_verified(self.root / key, path, entry)
+            if damage:
+                raise corrupt(str(self.root / key), f"{entry.path} {damage}")
 
     def list(self, prefix: str) -> Iterator[Blob]:
         """Yield every blob whose key starts with `prefix`, sorted by key."""

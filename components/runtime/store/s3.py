@@ -101,7 +101,7 @@ class S3Blobs:
         try:
             with disk_errors(f"cache of {self.uri} in {self.cache}", "write"):
                 make_folder(staging, self.cache)
-                self._each(entries, lambda entry: self._download(prefix, staging, entry))
+                self._each(entries, lambda entry: self._download(f"{prefix}/{entry.path}", staging / entry.path, entry))
                 make_folder(folder.parent, self.cache)
                 with suppress(OSError):
                     staging.rename(folder)
@@ -113,6 +113,13 @@ class S3Blobs:
         finally:
             shutil.rmtree(staging, ignore_errors=True)
         return folder
+
+    def download(self, files: Sequence[tuple[str, FileEntry]], folder: Path) -> None:
+        """Download objects: small ones concurrently, large ones in parallel parts."""
+        keys = {entry.path: key for key, entry in files}
+        with disk_errors(str(folder), "write"):
+            entries = [entry for _, entry in files]
+            self._each(entries, lambda entry: self._download(keys[entry.path], folder / entry.path, entry))
 
     def list(self, prefix: str) -> Iterator[Blob]:
         """Yield every object whose key starts with `prefix`, sorted by key, page by page."""
@@ -234,22 +241,20 @@ class S3Blobs:
 
         self.calls.run(put)
 
-    def _download(self, prefix: str, folder: Path, entry: FileEntry) -> None:
+    def _download(self, key: str, path: Path, entry: FileEntry) -> None:
         """Download and verify one file; raise CorruptArtifact if it is missing or remains wrong."""
         from botocore.exceptions import ClientError
 
-        path = folder / entry.path
         make_folder(path.parent, self.cache)
-        source = self._at(f"{prefix}/{entry.path}")
         large = entry.size > PART_BYTES
 
         def get(client: Any) -> None:
-            fetch_object(client, source, path, in_parts=large)
+            fetch_object(client, self._at(key), path, in_parts=large)
             found = hash_file(path)
             if found != entry.sha256:
                 raise DamagedBody(f"has SHA-256 {found[:12]}... instead of {entry.sha256[:12]}...")
 
-        tree = self.address(prefix.rpartition("/")[0])
+        tree = self.address(key.removesuffix(f"/files/{entry.path}"))
         try:
             self.calls.run(get, in_parts=large)
         except DamagedBody as error:

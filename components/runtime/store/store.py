@@ -1,7 +1,7 @@
 """Store: artifacts by content, records by key, partial checkpoints by fingerprint. The same on a directory and on S3.
 
 - objects/<digest>/: immutable artifacts
-- partial/<fingerprint>/<step>-<digest>/: checkpoints for resume
+- partial/<fingerprint>/: checkpoints for resume
 - locks/<name>: locks
 - quarantine/<time>-<random>/: damaged data, with the reason
 - collecting/<digest>: marks of what the collector is deleting
@@ -21,16 +21,16 @@ from typing import Any
 
 from components.contract.artifacts import ArtifactType, Manifest, describe_folder
 from components.contract.errors import CorruptArtifact, InputError, StoreUnavailable
-from components.runtime.store.blobs import Blob, Blobs, corrupt
+from components.runtime.store.blobs import Blob, Blobs, StoreLocked, corrupt
 from components.runtime.store.collecting import collect_tree, wait_for_collector
 from components.runtime.store.keys import check_digest, check_key, check_name, is_record
 from components.runtime.store.looks import DAY_SECONDS, Look, look_at
+from components.runtime.store.partials import PARTIAL, PIECES, Partials, loose_pieces
 from components.runtime.store.quarantine import Tell, set_aside
 from components.runtime.store.records import advice, seal, unseal
 from components.runtime.store.trees import (
     FILES,
     MANIFEST,
-    delete_tree,
     fetch_tree,
     has_manifest,
     orphans,
@@ -39,8 +39,6 @@ from components.runtime.store.trees import (
 )
 
 OBJECTS = "objects"
-PARTIAL = "partial"
-STEP_DIGITS = 12
 READS_OF_A_BAD_RECORD = 3
 TRIES_OF_A_COMMIT = 5
 BAD_SEAL = "its content does not match its own SHA-256"
@@ -205,44 +203,9 @@ class Store:
 
     # Partial checkpoints
 
-    def save_partial(self, fingerprint: str, step: int, folder: Path) -> None:
-        """Save `folder` as the checkpoint of `step`, and keep the newest earlier one as a fallback.
-
-        Later steps were unreadable (else the job would have resumed from them), so they are deleted, too.
-        """
-        root = f"{PARTIAL}/{check_name(fingerprint, 'fingerprint')}"
-        manifest = describe_folder(folder, ArtifactType.CHECKPOINTS, {"step": step})
-        saved = f"{root}/{step:0{STEP_DIGITS}d}-{manifest.digest}"
-        write_tree(self.blobs, saved, folder, manifest)
-        earlier = [tree for tree in self._partials(fingerprint) if tree < saved]
-        for tree in self._partials(fingerprint):
-            if tree not in (saved, *earlier[:1]):
-                delete_tree(self.blobs, tree)
-
-    def load_partial(self, fingerprint: str, tell: Tell = logger.warning) -> tuple[int, Path] | None:
-        """Return step and read-only folder of the newest whole and verified partial, or None.
-
-        A damaged one is reported, set aside and skipped for the one before it.
-        """
-        for tree in self._partials(fingerprint):
-            step, _, digest = tree.rpartition("/")[2].partition("-")
-            try:
-                manifest = read_manifest(self.blobs, tree, digest)
-                if manifest is not None:
-                    return int(step), fetch_tree(self.blobs, tree, manifest)
-            except CorruptArtifact as error:
-                self.set_aside(tree, f"the partial checkpoint of step {int(step)} is left out: {error}", tell)
-        return None
-
-    def drop_partial(self, fingerprint: str) -> None:
-        """Remove all partial checkpoints of a job."""
-        for tree in self._partials(fingerprint):
-            delete_tree(self.blobs, tree)
-
-    def _partials(self, fingerprint: str) -> list[str]:
-        """Return the prefixes of all partial trees, whole or not, newest first."""
-        found = self.blobs.list(f"{PARTIAL}/{check_name(fingerprint, 'fingerprint')}/")
-        return sorted({"/".join(blob.key.split("/")[:3]) for blob in found}, reverse=True)
+    def partials(self, fingerprint: str) -> Partials:
+        """Return the partial checkpoints of a job; to write, hold its lock."""
+        return Partials(self.blobs, fingerprint)
 
     # Coordination and upkeep
 
@@ -257,7 +220,10 @@ class Store:
         """Return what interrupted work left behind: incomplete trees, and the backend's own files."""
         older_than = time.time() - min_age_seconds
         trees = orphans(self.blobs.list(f"{OBJECTS}/"), 2, older_than)
-        trees |= orphans(self.blobs.list(f"{PARTIAL}/"), 3, older_than)
+        partials = list(self.blobs.list(f"{PARTIAL}/"))
+        loose = loose_pieces(self.blobs, partials, older_than)
+        trees |= orphans((blob for blob in partials if f"/{PIECES}/" not in blob.key), 3, older_than)
+        trees |= {f"{PARTIAL}/{mark}/{PIECES}": pieces for mark, pieces in loose.items()}
         return trees, self.blobs.leftovers(older_than)
 
     def sweep(self, *, min_age_seconds: float = DAY_SECONDS) -> int:
@@ -268,11 +234,25 @@ class Store:
         trees, own = self.leftovers(min_age_seconds)
         count = len(own)
         for prefix, members in trees.items():
+            if prefix.endswith(f"/{PIECES}"):
+                count += self._sweep_pieces(prefix.split("/")[1], min_age_seconds)
+                continue
             still = partial(_is_orphan, prefix)
             gone = collect_tree(self.blobs, prefix, min_age_seconds, still)
             count += len(members) if gone is not None else 0
         self.blobs.drop_leftovers(own)
         return count
+
+    def _sweep_pieces(self, mark: str, min_age_seconds: float) -> int:
+        """Remove a job's pieces that no checkpoint holds, unless the job runs: it may be about to commit them."""
+        try:
+            with self.lock(f"job-{mark}", wait_seconds=0):
+                found = list(self.blobs.list(f"{PARTIAL}/{mark}/"))
+                loose = loose_pieces(self.blobs, found, time.time() - min_age_seconds).get(mark, [])
+                self.blobs.delete(blob.key for blob in loose)
+        except StoreLocked:
+            return 0
+        return len(loose)
 
 
 def _is_orphan(prefix: str, found: list[Blob]) -> bool:

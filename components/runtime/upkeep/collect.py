@@ -169,7 +169,7 @@ def _delete_partial(store: Store, mark: str, blobs: list[Blob], grace_seconds: f
         with store.lock(f"job-{mark}", wait_seconds=0):
             if _came_to_life(store, [f"partial/{mark}/", answers_prefix(mark)], grace_seconds):
                 return False
-            store.drop_partial(mark)
+            store.partials(mark).drop()
             drop_answers(store, mark)
     except StoreLocked:
         return False

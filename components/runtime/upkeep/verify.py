@@ -18,6 +18,7 @@ from components.runtime.lineage.heal import heal, read_or_copy
 from components.runtime.lineage.spool import NO_FINGERPRINT
 from components.runtime.store.keys import DIGEST, is_record
 from components.runtime.store.looks import look_at
+from components.runtime.store.partials import check_partial, trees_of
 from components.runtime.upkeep.inventory import OF_A_RUN
 from components.runtime.upkeep.reach import digests_of
 
@@ -98,9 +99,12 @@ def _check_record(store: Store, key: str) -> Damage | None:
 
 def _check_tree(store: Store, kind: str, prefix: str, digest: str) -> tuple[int | None, Damage | None]:
     """Return the bytes that were read, None if there is no whole tree, and the damage."""
-    seen = look_at(store.blobs, prefix, digest, every_byte=True)
-    damage = Damage(kind, prefix, seen.damage) if seen.damage else None
-    return (seen.manifest.size if seen.manifest else None), damage
+    if kind == "artifact":
+        seen = look_at(store.blobs, prefix, digest, every_byte=True)
+        size, problem = (seen.manifest.size if seen.manifest else None), seen.damage
+    else:
+        size, problem = check_partial(store.blobs, prefix, digest)
+    return size, Damage(kind, prefix, problem) if problem else None
 
 
 def _repair_record(store: Store, item: Damage) -> Damage:
@@ -153,11 +157,11 @@ def _trees(store: Store, run_id: str | None, records: Iterable[str]) -> tuple[li
     """Return the digests and the prefixes of partial checkpoints to read."""
     if run_id is None:
         names = {blob.key.split("/")[1] for blob in store.blobs.list("objects/")}
-        partials = {"/".join(blob.key.split("/")[:3]) for blob in store.blobs.list("partial/")}
+        partials = trees_of(store.blobs.keys("partial/"))
         return sorted(filter(DIGEST.match, names)), sorted(partials)
     digests = {digest for entry in _entries(store, run_id) for digest in digests_of(entry)}
     reports = f"spool/{run_id}/reports/"
     digests |= {key.removeprefix(reports).removesuffix(".json") for key in records if key.startswith(reports)}
     marks = {key.split("/")[4] for key in records if key.startswith(f"spool/{run_id}/stages/")} - {NO_FINGERPRINT}
-    found = {"/".join(blob.key.split("/")[:3]) for mark in marks for blob in store.blobs.list(f"partial/{mark}/")}
+    found = trees_of(key for mark in marks for key in store.blobs.keys(f"partial/{mark}/"))
     return sorted(digests), sorted(found)

@@ -66,7 +66,7 @@ def run_on(store: Store, rows: list[dict[str, Any]], step: int, folder: Path) ->
     (draft / "outputs" / "metrics").mkdir(parents=True)
     (draft / "outputs" / "metrics" / "samples.jsonl").write_bytes(lines(rows))
     (draft / "weights").write_bytes(b"w" * 1000)
-    store.save_partial(FINGERPRINT, step, draft)
+    store.partials(FINGERPRINT).save(step, draft)
     store.put(f"spool/{RUN}/stages/rl-lr-2/{FINGERPRINT}/started.json", {"kind": "stage_started"})
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import string
 from pathlib import Path
 
@@ -23,11 +22,10 @@ from components.rl.run import build_loop
 from components.rl.step.collector import Collector
 from components.rl.step.loop import Loop
 from components.rl.step.scoring import frozen_logprobs
-from components.rl.step.state import LoopState
 from components.tasks.item import Item
 from components.tasks.verify import Outcome, verify
 from tests.modeling.generation.engines import NATIVE, engine_sampler
-from tests.rl.build import context, operator
+from tests.rl.build import context, operator, state_again
 
 LIMIT = 3
 LETTERS = {"aliases": list(string.ascii_lowercase)}
@@ -188,7 +186,7 @@ def test_conversations_drawn_ahead_are_saved_and_learned_from_later(folder: Path
     resumed.generator.set_state(stopped.generator.get_state())
     resumed.load_tensors(stopped.tensors())
     record = {"browse_samples": 16, "right_samples": 2048}
-    resumed.state = LoopState.from_json(json.loads(json.dumps(stopped.state.to_json())), **record)
+    resumed.state = state_again(stopped.state, **record)
     found += [resumed.step() for _ in range(2)]
     assert found == expected
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 
@@ -24,7 +23,7 @@ from components.rl.step.diagnostics import (
 from components.rl.step.ledger import PassRates
 from components.rl.step.record import RolloutRecord
 from components.rl.step.state import LoopState
-from tests.rl.build import batch_of, near
+from tests.rl.build import batch_of, near, state_again
 
 
 def with_failure(rewards: list[list[float]]) -> Batch:
@@ -62,7 +61,7 @@ def test_the_record_browses_a_spread_and_keeps_the_latest_right_ones() -> None:
     record.add(batch_of([[0.0, 1.0]]), 2, browse=False)
     kept = [row["response"] for row in record.rows() if row["outcome"] == "right"]
     assert kept == ["r3", "r1"] or kept == ["r0", "r3", "r1"]
-    assert len(record.state()["right"]) == 2
+    assert len(record.right_rows()) == 2
 
 
 def test_a_repeated_right_response_is_kept_once_as_the_latest() -> None:
@@ -77,7 +76,7 @@ def test_the_record_survives_json() -> None:
     state.record.add(with_failure([[1.0, 0.0], [1.0, 1.0]]), 1, browse=True)
     state.ledger.add("p0", "A", right=1)
     state.memory["sampler/0/uniform"] = {"draws": 2}
-    back = LoopState.from_json(json.loads(json.dumps(state.to_json())), browse_samples=2, right_samples=9)
+    back = state_again(state, browse_samples=2, right_samples=9)
     assert back.to_json() == state.to_json()
     assert list(back.record.rows()) == list(state.record.rows())
 

@@ -52,7 +52,7 @@ def test_everything_below_a_top_folder_has_its_access(
     store.commit("Model", folder({"a": b"1", "deep/b": b"2"}))
     store.put("actions/a.json", {})
     store.put("actions/a.json", {"x": 1}, overwrite=True)
-    store.save_partial("fp", 1, folder({"w": b"1"}))
+    store.partials("fp").save(1, folder({"w": b"1"}))
     with store.lock("job", wait_seconds=0), scratch_folder(store, "mark"):
         found = modes(root)
     assert found == {"folder": {below}, "file": {file}, "artifact": {artifact}}

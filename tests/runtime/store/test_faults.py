@@ -13,6 +13,7 @@ from components.runtime.store import Store, open_store
 from components.runtime.store.s3 import S3Blobs
 from components.runtime.store.s3_calls import S3Calls
 from tests.support.fault_proxy import FAULTS
+from tests.support.partials import newest_partial
 
 ROUNDS = 5
 
@@ -40,8 +41,8 @@ def test_with_a_tenth_of_all_requests_failing_everything_is_the_same(fault_proxy
         assert not store.put(f"actions/{turn}.json", {"digest": "other"})
         assert store.get(f"actions/{turn}.json") == {"digest": digest}
         with store.lock(f"job-{turn}", wait_seconds=5):
-            store.save_partial("fp", turn, folder(files))
-        assert store.load_partial("fp")[0] == turn
+            store.partials("fp").save(turn, folder(files))
+        assert newest_partial(store, "fp")[0] == turn
 
     assert list(store.keys("")) == [f"actions/{turn}.json" for turn in range(ROUNDS)]
     assert sorted(store.digests()) == sorted(calm.digests())

@@ -12,6 +12,8 @@ import pytest
 
 from components.contract.artifacts import ArtifactType
 from components.runtime.store import Store, open_store
+from components.runtime.store.trees import read_manifest
+from tests.support.partials import newest_partial
 
 KILLS = {"directory": 48, "s3": 10}
 LONGEST_LIFE = 2.5
@@ -38,7 +40,7 @@ def write_forever(store: Store, first: int, scratch: Path, told: int) -> None:
         digest = store.commit(ArtifactType.MODEL, scratch / f"{step}-artifact", {"step": step}).digest
         record = {"step": step, "digest": digest, "long": "x" * 50_000}
         store.put(f"actions/{step:06d}.json", record, overwrite=True)
-        store.save_partial("job", step, scratch / f"{step}-partial")
+        store.partials("job").save(step, scratch / f"{step}-partial")
         os.write(told, f"{step}\n".encode())
         step += 1
 
@@ -80,7 +82,7 @@ def check_everything(store: Store, acknowledged: int) -> None:
     for key in store.keys("actions/"):
         record = store.get(key)
         assert record is not None and visible[record["step"]] == record["digest"]
-    found = store.load_partial("job")
+    found = newest_partial(store, "job")
     assert (found is not None) or acknowledged < 0
     if found:
         step, root = found
@@ -111,4 +113,8 @@ def test_killed_writers_leave_nothing_half_visible(kind, tmp_path, request):
     left = [blob.key for blob in store.blobs.list("")]
     assert not [key for key in left if key.startswith("tmp/")]
     trees = {key.rpartition("/files/")[0] for key in left if "/files/" in key}
-    assert trees == {key.removesuffix("/manifest.json") for key in left if key.endswith("/manifest.json")}
+    whole = {key.removesuffix("/manifest.json") for key in left if key.endswith("/manifest.json")}
+    assert trees == {prefix for prefix in whole if prefix.startswith("objects/")}
+    held = [read_manifest(store.blobs, tree, tree.rpartition("-")[2]) for tree in whole - trees]
+    pieces = {entry.sha256 for manifest in held if manifest for entry in manifest.files}
+    assert {key.rpartition("/")[2] for key in left if "/pieces/" in key} == pieces

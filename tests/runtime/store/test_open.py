@@ -11,6 +11,7 @@ import pytest
 
 from components.contract.errors import InputError, StoreUnavailable
 from components.runtime.store import open_store
+from tests.support.partials import newest_partial
 
 CHEAP = """
 import sys, time
@@ -105,7 +106,7 @@ def test_sweep_spares_what_is_whole_and_what_is_young(backend, folder):
     store = backend.store
     store.put("a.json", {})
     digest = store.commit("Model", folder({"w": b"1"})).digest
-    store.save_partial("fp", 1, folder({"w": b"2"}))
+    store.partials("fp").save(1, folder({"w": b"2"}))
     whole = backend.stored()
     backend.tamper(f"objects/{'0' * 64}/files/w", b"left by a killed commit")
     backend.tamper(f"partial/fp/000000000009-{'0' * 64}/files/w", b"left by a killed checkpoint")
@@ -113,7 +114,7 @@ def test_sweep_spares_what_is_whole_and_what_is_young(backend, folder):
     assert store.sweep() == 0
     assert store.sweep(min_age_seconds=-10) == 2
     assert backend.stored() == whole
-    assert store.fetch(digest) and store.load_partial("fp")
+    assert store.fetch(digest) and newest_partial(store, "fp")
 
 
 def test_sweep_sees_when_a_file_came_not_how_old_it_is(tmp_path, folder):

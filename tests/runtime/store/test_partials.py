@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 
 import pytest
 
+from components.contract.artifacts import ArtifactType, describe_folder
+from components.runtime.store.partials import check_partial
+from components.runtime.store.trees import write_tree
+from tests.support.partials import newest_partial
+
 
 def save(store, folder, *steps):
     for step in steps:
-        store.save_partial("fp", step, folder({"state": f"at {step}".encode(), "rng": b"r"}))
+        store.partials("fp").save(step, folder({"state": f"at {step}".encode(), "rng": b"r"}))
 
 
 def loaded(store):
-    found = store.load_partial("fp")
+    found = newest_partial(store, "fp")
     return found and (found[0], (found[1] / "state").read_bytes().decode())
 
 
 def trees(backend):
-    return sorted({key.split("/")[2] for key in backend.stored() if key.startswith("partial/fp/")})
+    return sorted(key.split("/")[2] for key in backend.stored() if key.endswith("/manifest.json"))
+
+
+def pieces(backend):
+    return [key for key in backend.stored() if "/pieces/" in key]
+
+
+def piece(data: bytes) -> str:
+    return f"partial/fp/pieces/{hashlib.sha256(data).hexdigest()}"
 
 
 def test_nothing_saved_is_a_fresh_start(store):
-    assert store.load_partial("fp") is None
+    assert newest_partial(store, "fp") is None
 
 
 def test_the_newest_is_loaded_and_two_are_kept(backend, folder):
@@ -33,15 +47,15 @@ def test_the_newest_is_loaded_and_two_are_kept(backend, folder):
 
 def test_fingerprints_do_not_mix(store, folder):
     save(store, folder, 5)
-    assert store.load_partial("other") is None
-    assert store.load_partial("f") is None
+    assert newest_partial(store, "other") is None
+    assert newest_partial(store, "f") is None
 
 
-@pytest.mark.parametrize("part", ["files/state", "files/rng", "manifest.json"])
+@pytest.mark.parametrize("part", ["state", "manifest.json"])
 @pytest.mark.parametrize("damage", ["flip", "remove"])
 def test_a_damaged_one_is_reported_and_the_older_one_used(backend, folder, caplog, part, damage):
     save(backend.store, folder, 1, 2)
-    key = f"partial/fp/{trees(backend)[-1]}/{part}"
+    key = piece(b"at 2") if part == "state" else f"partial/fp/{trees(backend)[-1]}/{part}"
     if damage == "flip":
         backend.flip(key)
     else:
@@ -50,10 +64,64 @@ def test_a_damaged_one_is_reported_and_the_older_one_used(backend, folder, caplo
     with caplog.at_level(logging.WARNING):
         assert loaded(backend.store) == (1, "at 1")
     if (part, damage) != ("manifest.json", "remove"):  # without a manifest it was never whole: nothing to report
-        assert part.removeprefix("files/") in caplog.text
+        assert part in caplog.text
 
     save(backend.store, folder, 2)
     assert loaded(backend.store) == (2, "at 2")
+
+
+def test_a_damaged_piece_of_all_checkpoints_is_a_fresh_start_and_is_written_again(backend, folder):
+    save(backend.store, folder, 1, 2)
+    backend.flip(piece(b"r"))
+    assert loaded(backend.store) is None
+    save(backend.store, folder, 1)
+    assert loaded(backend.store) == (1, "at 1")
+
+
+def test_what_did_not_change_is_written_once(backend, folder, monkeypatch):
+    partials, written = backend.store.partials("fp"), []
+    upload = backend.store.blobs.upload
+    monkeypatch.setattr(
+        backend.store.blobs,
+        "upload",
+        lambda prefix, source, entries: written.extend(entries) or upload(prefix, source, entries),
+    )
+    for step in (1, 2, 3):
+        partials.save(step, folder({"frozen": b"w" * 1000, "state": b"%d" % step}))
+    assert [entry.size for entry in written if entry.size > 1] == [1000]
+    kept = partials.put(folder({"state": b"4"}))
+    partials.commit(
+        4, [*kept, *(entry.model_copy(update={"path": "frozen"}) for entry in written if entry.size == 1000)]
+    )
+    step, root = newest_partial(backend.store, "fp")
+    assert step == 4 and (root / "frozen").read_bytes() == b"w" * 1000
+    assert sorted(pieces(backend)) == sorted(map(piece, [b"w" * 1000, b"3", b"4"]))
+
+
+def test_pieces_without_a_checkpoint_are_swept_unless_the_job_runs(backend, folder):
+    save(backend.store, folder, 1)
+    whole = backend.stored()
+    backend.store.partials("fp").put(folder({"weights": b"half of a checkpoint"}))
+    with backend.store.lock("job-fp", wait_seconds=0):
+        assert backend.store.sweep(min_age_seconds=-10) == 0
+    assert piece(b"half of a checkpoint") in backend.stored()
+    assert backend.store.sweep() == 0  # too young
+    assert backend.store.sweep(min_age_seconds=-10) == 1
+    assert [key for key in backend.stored() if not key.startswith("locks/")] == whole
+    assert loaded(backend.store) == (1, "at 1")
+
+
+def test_a_checkpoint_of_an_earlier_version_is_read_and_replaced(backend, folder):
+    old = folder({"state": b"at 7", "rng": b"r"})
+    manifest = describe_folder(old, ArtifactType.CHECKPOINTS, {"step": 7})
+    write_tree(backend.store.blobs, f"partial/fp/{7:012d}-{manifest.digest}", old, manifest)
+    partials = backend.store.partials("fp")
+    into = folder({}) / "resume"
+    assert partials.load(into) == (7, ()) and (into / "state").read_bytes() == b"at 7"
+    assert check_partial(backend.store.blobs, f"partial/fp/{7:012d}-{manifest.digest}", manifest.digest) == (5, None)
+    for step in (8, 9):
+        partials.save(step, folder({"state": b"at %d" % step}))
+    assert loaded(backend.store) == (9, "at 9") and not [key for key in backend.stored() if "/files/" in key]
 
 
 def test_saving_never_removes_what_it_just_saved(backend, folder):
@@ -73,6 +141,6 @@ def test_saving_the_same_step_again_is_idempotent(backend, folder):
 
 def test_dropping_leaves_nothing(backend, folder):
     save(backend.store, folder, 1, 2)
-    backend.store.drop_partial("fp")
-    assert backend.store.load_partial("fp") is None
+    backend.store.partials("fp").drop()
+    assert newest_partial(backend.store, "fp") is None
     assert backend.stored() == []

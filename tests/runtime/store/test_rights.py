@@ -11,6 +11,7 @@ import pytest
 from components.contract.artifacts import ArtifactType
 from components.contract.errors import StoreUnavailable
 from components.runtime.store import Store, open_store
+from tests.support.partials import newest_partial
 from tests.support.s3_rights import account_rights
 from tests.support.s3_server import local_s3, make_bucket, s3_environment
 
@@ -42,16 +43,16 @@ def test_a_stage_does_all_of_its_work_with_its_rights(stage_store: Store, folder
     with store.lock("work", wait_seconds=0):  # it was freed
         pass
     for step in (1, 2, 3):
-        store.save_partial("job", step, folder({"state": b"%d" % step}))
-    newest = store.load_partial("job")
+        store.partials("job").save(step, folder({"state": b"%d" % step}))
+    newest = newest_partial(store, "job")
     assert newest and newest[0] == 3
     newest_keys = [blob.key for blob in store.blobs.list("partial/job/000000000003")]
     (manifest,) = (key for key in newest_keys if key.endswith("manifest.json"))
     store.blobs.write(manifest, b"damaged")
-    earlier = store.load_partial("job")
+    earlier = newest_partial(store, "job")
     assert earlier and earlier[0] == 2
     assert not list(store.blobs.list("partial/job/000000000003"))
-    store.drop_partial("job")
+    store.partials("job").drop()
     assert not list(store.blobs.list("partial/"))
     assert store.fetch(made.digest).joinpath("weights").read_bytes() == b"w" * 1000
 

@@ -141,9 +141,9 @@ def test_young_things_and_runs_at_work_stay(store, run, tmp_path):
 def test_partial_checkpoints_of_finished_and_unwanted_work_go(store, run, tmp_path):
     mark = run(store, "a-1")["fingerprint"]
     for name in (mark, "unwanted", "working"):
-        store.save_partial(name, 1, folder_with(tmp_path, name))
+        store.partials(name).save(1, folder_with(tmp_path, name))
     store.put("spool/a-1/stages/third/wanted/started.json", {"inputs": {}, "outputs": {}})
-    store.save_partial("wanted", 1, folder_with(tmp_path, "wanted"))
+    store.partials("wanted").save(1, folder_with(tmp_path, "wanted"))
     with store.lock("job-working", wait_seconds=0):
         collect(store, Rules(grace_seconds=OLD))
     assert sorted({key.split("/")[1] for key in keys(store) if key.startswith("partial/")}) == ["wanted", "working"]

@@ -14,6 +14,7 @@ from components.runtime.lineage.registry import find_version, register_model
 from components.runtime.store.s3 import S3Blobs
 from components.runtime.upkeep.verify import verify
 from tests.runtime.upkeep.conftest import outputs
+from tests.support.partials import newest_partial
 
 
 def tamper(store, key, data):
@@ -105,11 +106,11 @@ def test_a_record_without_a_copy_is_set_aside(store, run):
 def test_damaged_partial_checkpoints_are_found(store, tmp_path):
     (tmp_path / "p").mkdir()
     (tmp_path / "p" / "state").write_bytes(b"12345")
-    store.save_partial("fp", 3, tmp_path / "p")
-    (key,) = [blob.key for blob in store.blobs.list("partial/") if blob.key.endswith("/state")]
+    store.partials("fp").save(3, tmp_path / "p")
+    (key,) = [blob.key for blob in store.blobs.list("partial/") if "/pieces/" in blob.key]
     flip(store, key)
     (found,) = verify(store, repair=True).damage
-    assert found.kind == "partial checkpoint" and store.load_partial("fp") is None
+    assert found.kind == "partial checkpoint" and newest_partial(store, "fp") is None
 
 
 def test_a_damaged_version_is_read_from_its_copy_without_writing(store, run, caplog):

@@ -1,0 +1,149 @@
+"""Partial checkpoints of a running stage: a snapshot is taken at once, and written while the stage goes on.
+
+A checkpoint holds what the stage gave (stage/), its outputs so far (outputs/), its logs (logs/<name>/) and the
+launcher's own state (state.json). Files that did not change since the last one are not written again.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from components.contract.artifacts import FileEntry
+from components.contract.context import Finish
+from components.contract.errors import StoreUnavailable
+from components.runtime.job.changes import Changes, link_or_copy
+from components.runtime.job.row_log import RowLog
+from components.runtime.store.partials import Partials
+from components.runtime.store.quarantine import Tell
+
+ADVICE = "Check free space and permissions, then run again: the stage goes on from its last checkpoint."
+STATE, STAGE, OUTPUTS, LOGS = "state.json", "stage", "outputs", "logs"
+
+
+class Checkpoints:
+    """Restores the newest checkpoint and writes further ones, one at a time, on a thread of its own."""
+
+    def __init__(self, partials: Partials, scratch: Path, outputs: Path) -> None:
+        """`scratch` is a folder of this attempt; `outputs` is what the stage writes its outputs to."""
+        self._partials, self._scratch, self._outputs = partials, scratch, outputs
+        self._logs: dict[str, RowLog] = {}
+        self._entries: dict[str, FileEntry] = {}
+        """Path -> file of the newest checkpoint, which later ones may share."""
+        self._changes = Changes(outputs)
+        self._writer: Thread | None = None
+        self._error: Exception | None = None
+        self.seconds = 0.0
+        """What the last checkpoint took from the stage: its snapshot, and the writer's CPU time."""
+
+    @property
+    def resumed(self) -> Path:
+        """Return the folder with what the stage gave to the checkpoint that was restored."""
+        return self._scratch / "resume" / STAGE
+
+    def restore(self, tell: Tell) -> tuple[int, dict[str, Any]] | None:
+        """Restore outputs and logs from the newest whole checkpoint; return its step and state, None without one."""
+        folder = self._scratch / "resume"
+        found = self._partials.load(folder, tell)
+        if found is None:
+            return None
+        step, entries = found
+        for part in (STAGE, OUTPUTS):  # artifacts hold only files, so an empty folder is missing
+            (folder / part).mkdir(exist_ok=True)
+        for path in folder.rglob("*"):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        self._entries = {entry.path: entry for entry in entries}
+        shutil.copytree(folder / OUTPUTS, self._outputs, dirs_exist_ok=True)
+        if (folder / LOGS).is_dir():
+            (folder / LOGS).rename(self._scratch / LOGS)
+        state: dict[str, Any] = json.loads((folder / STATE).read_text())
+        return step, state
+
+    def log(self, name: str) -> RowLog:
+        """Return an append-only log of the stage; the next checkpoint holds its rows."""
+        if name not in self._logs:
+            self._logs[name] = RowLog(self._scratch / LOGS / name)
+        return self._logs[name]
+
+    def begin(
+        self, step: int, write: Callable[[Path], Finish | None], state: dict[str, Any], done: Callable[[], None]
+    ) -> None:
+        """Take a snapshot and begin to write it as the checkpoint of `step`; wait for the one before it.
+
+        `done` is called by the writer when the checkpoint is committed. A failure of the writer is raised by `check`.
+        """
+        self.wait()
+        began = time.perf_counter()
+        draft = self._scratch / "partial"
+        with _told(step):
+            (draft / STAGE).mkdir(parents=True)
+        finish = write(draft / STAGE)
+        with _told(step):
+            stored = {path.partition("/")[2] for path in self._entries if path.startswith(f"{OUTPUTS}/")}
+            kept = [f"{OUTPUTS}/{path}" for path in self._changes.copy(draft / OUTPUTS, stored)]
+            (draft / STATE).write_text(json.dumps(state))
+        cuts = {name: log.cut() for name, log in self._logs.items()}
+        snapshot_seconds = time.perf_counter() - began
+
+        def write_rest() -> None:
+            try:
+                with _told(step):
+                    if finish is not None:
+                        finish()
+                    for name, cut in cuts.items():
+                        kept.extend(self._lay_out(f"{LOGS}/{name}", cut(), draft))
+                    entries = [*(self._entries[path] for path in kept), *self._partials.put(draft)]
+                    self._partials.commit(step, entries)
+                self._entries = {entry.path: entry for entry in entries}
+                done()
+            except Exception as error:  # a thread: `check` raises it where the stage runs
+                self._error = error
+            finally:
+                self.seconds = snapshot_seconds + time.thread_time()
+                shutil.rmtree(draft, ignore_errors=True)
+
+        self._writer = Thread(target=write_rest, name=f"checkpoint of step {step}", daemon=True)
+        self._writer.start()
+
+    def check(self) -> None:
+        """Raise the failure of the last checkpoint, if it failed."""
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+
+    def wait(self) -> None:
+        """Wait until no checkpoint is being written; raise the failure of the last one."""
+        self.join()
+        self.check()
+
+    def join(self) -> None:
+        """Wait until no checkpoint is being written."""
+        if self._writer is not None:
+            self._writer.join()
+            self._writer = None
+
+    def _lay_out(self, folder: str, segments: list[Path], draft: Path) -> list[str]:
+        """Link new segments of a log into the draft; return the paths of those that the last checkpoint holds."""
+        kept = []
+        for segment in segments:
+            path = f"{folder}/{segment.name}"
+            if path in self._entries:
+                kept.append(path)
+            else:
+                link_or_copy(segment, draft / path)
+        return kept
+
+
+@contextmanager
+def _told(step: int) -> Iterator[None]:
+    """Say of which checkpoint an error is, and what to do, if it is the disk's and not yet told."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreUnavailable(f"the checkpoint of step {step} cannot be written: {error}. {ADVICE}") from error
