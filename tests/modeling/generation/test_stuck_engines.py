@@ -64,11 +64,13 @@ def test_one_that_is_stopped_before_it_takes_weights_is_replaced(
     monkeypatch.setenv("POSTTRAIN_ENGINE_SECONDS", "1")
     with engine_sampler(policy, PLAIN) as sampler:
         sampler.load_weights()
-        assert (stopped := sampler.pid) is not None
+        stopped = sampler.pid
+        assert stopped is not None
         os.kill(stopped, signal.SIGSTOP)
         sampler.load_weights()
         assert sampler.pid != stopped
-        assert (stopped := sampler.pid) is not None
+        stopped = sampler.pid
+        assert stopped is not None
         os.kill(stopped, signal.SIGSTOP)
         sampler.rest()
         assert sampler.pid is None  # nothing waits for memory of an engine that is gone
@@ -127,7 +129,7 @@ def test_time_in_which_the_stage_itself_did_not_run_does_not_count(monkeypatch: 
 
 @pytest.mark.parametrize("given", ["0", "-3", "soon", "inf", "nan"])
 def test_a_patience_that_is_none_is_refused(given: str) -> None:
-    with pytest.raises(InputError, match="POSTTRAIN_ENGINE_SECONDS is .*; set a number of seconds above 0"):
+    with pytest.raises(InputError, match=r"POSTTRAIN_ENGINE_SECONDS is .*; set a number of seconds above 0"):
         patience({"POSTTRAIN_ENGINE_SECONDS": given})
 
 
