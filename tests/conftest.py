@@ -61,7 +61,7 @@ def fork_server_for_every_run() -> Iterator[None]:
         yield
         return
     from components.contract.registry import component_targets, components
-    from components.runtime.gates.process import GATE_LIBRARY
+    from components.runtime.gates.process import GATE_LIBRARY, GATES_PREPARED
     from pipelines.engines.local import engine
 
     every = [components().get(name) for name in component_targets()]
@@ -70,7 +70,7 @@ def fork_server_for_every_run() -> Iterator[None]:
     original = engine.preload
 
     def preload(modules: Iterable[str], environment: Mapping[str, str], cheap: Iterable[str] = ()) -> None:
-        original({*modules, *wider}, environment, {*cheap, *own})
+        original({*modules, *wider}, environment, {*cheap, *own, GATES_PREPARED})
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine, "preload", preload)

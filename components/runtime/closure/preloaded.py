@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from components.contract.errors import InputError
+from components.contract.registry import components
 from components.runtime.closure.loaded import TEXTS, keep_loaded_source
 from components.runtime.closure.locate import PLANNING, packages_of
 from components.runtime.closure.source import keep_analyses, read_source
@@ -28,3 +29,4 @@ keep_loaded_source()
 examine_loaded()
 keep_analyses()
 packages_of("components")  # which reads what is installed, once
+components()  # and what it registers

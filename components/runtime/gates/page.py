@@ -8,6 +8,7 @@ from __future__ import annotations
 import html
 import json
 import re
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,14 @@ REFERENCE = re.compile(r"""(?:src|href|action|poster|data)\s*=\s*["']?(?!#)[^"'\
 def write_page(report: Path, outcome: ExpectationSuiteValidationResult, *, port: str, kind: str) -> None:
     """Write the Data Docs page of a validation to index.html in `report`."""
     document = ValidationResultsPageRenderer().render(_plain(outcome, port))
-    page = stand_alone(DefaultJinjaPageView().render(document), f"{port} ({kind})")
+    page = stand_alone(page_view().render(document), f"{port} ({kind})")
     (report / PAGE).write_text(page, encoding="utf-8")
+
+
+@cache
+def page_view() -> DefaultJinjaPageView:
+    """Return what renders pages: compiling its templates takes longer than filling them."""
+    return DefaultJinjaPageView()
 
 
 def stand_alone(page: str, title: str) -> str:

@@ -21,6 +21,8 @@ from components.runtime.gates import worker
 
 GATE_LIBRARY = "components.runtime.gates.library"
 """Imports what data gates need; an engine that forks jobs may import it once, before it forks."""
+GATES_PREPARED = "components.runtime.gates.prepared"
+"""Imports the rest of what a check uses, in a process that has the library."""
 
 WORKER = "components.runtime.gates.worker"
 ROOT = Path(__file__).parents[3]

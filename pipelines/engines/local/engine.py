@@ -13,7 +13,7 @@ from components.contract.job import Job
 from components.contract.operators import Bound, operators_of, with_used
 from components.contract.registry import components
 from components.runtime.closure.locate import OURS
-from components.runtime.gates.process import GATE_LIBRARY
+from components.runtime.gates.process import GATE_LIBRARY, GATES_PREPARED
 from components.runtime.job.gating import needs_data_gates
 from components.runtime.ledger.records import is_stored, stage_key
 from components.runtime.lineage.heal import read_or_copy
@@ -157,6 +157,7 @@ def own_modules(stages: Iterable[Stage]) -> set[str]:
         found |= {used.run.partition(":")[0], used.params.__module__}
         for bound in with_used(source for source in sources if isinstance(source, Bound)):
             found.update(bound.modules)
+        found |= {GATES_PREPARED} if needs_data_gates(used) else set()
     return {module for module in found if module.partition(".")[0] == OURS}
 
 
