@@ -12,7 +12,10 @@ from components.contract.backends import Backend, Backends, given_backends
 from components.contract.endpoints import Endpoint
 from components.contract.operator_files.code import OperatorCode
 
-LATER_FIELDS = ("endpoints", "code", "on_alarm", "alarms", "written", "settings")
+LATER_FIELDS = ("endpoints", "code", "on_alarm", "alarms", "written", "settings", "on_failure")
+
+
+OnFailure = Literal["stop", "skip"]
 
 
 class _Frozen(BaseModel):
@@ -146,18 +149,29 @@ class Approval(_Frozen):
 
 
 class Setting(_Frozen):
-    """A parameter that a metric of an earlier stage sets; the launcher reads it from the run's ledger."""
+    """A parameter that the end of an earlier stage sets; the launcher reads it from the run's ledger."""
 
     path: list[str | int] = Field(min_length=1)
     """Place in the job's parameters."""
     stage: str
-    metric: str
+    metric: str = ""
+    """The metric to read; empty where `failure` is set."""
     choices: list[Any] | None = None
     """The values that the metric is a position in, from 0; None: the metric is the value."""
     whole: bool = False
     """Whether the value is a whole number."""
     or_none: bool = False
     """Whether the parameter is null where the stage was skipped; else this stage is skipped, too."""
+    failure: bool = False
+    """Whether the value is why the stage failed, null if it did not."""
+
+    @model_serializer(mode="wrap")
+    def _without_failure(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out an unset `failure`, so that settings from before it existed keep their form."""
+        plain: dict[str, Any] = dump(self)
+        if not self.failure:
+            plain.pop("failure", None)
+        return plain
 
 
 class Job(_Frozen):
@@ -205,6 +219,8 @@ class Job(_Frozen):
     """Dotted path of a parameter -> its name in the recipe, for what alarms say."""
     settings: list[Setting] = Field(default_factory=list)
     """Parameters that are known only in the run; `params` holds a valid value in their place until then."""
+    on_failure: OnFailure = "stop"
+    """What becomes of the run when the stage has failed for good: it stops, or goes on without the stage."""
 
     @property
     def key_variables(self) -> list[str]:

@@ -23,6 +23,7 @@ COMPONENT = Component(
         "num_trials": "Trials of the sweep",
         "num_finished": "Trials that reached the objective",
         "num_stopped": "Trials that a rung stopped",
+        "num_failed": "Trials that failed, where the sweep goes on without them",
         "<param>_<trial>": "Drawn value of a parameter, or its position among the choices",
         "goes_on_<trial>": "1 for a trial that goes on after a rung, 0 for one that it stops",
     },

@@ -1,4 +1,4 @@
-"""What became of trials: finished with a value, stopped at a rung, or without a value."""
+"""What became of trials: finished with a value, stopped at a rung, failed, or without a value."""
 
 from __future__ import annotations
 
@@ -14,8 +14,13 @@ def mean(values: Sequence[float | None]) -> float | None:
 
 
 def value_of(trial: Trial) -> float | None:
-    """Return the objective of a trial, None if it has none."""
-    return mean(trial.values)
+    """Return the objective of a trial, None if it has none or one of its stages failed."""
+    return None if failure_of(trial) else mean(trial.values)
+
+
+def failure_of(trial: Trial) -> str | None:
+    """Return why a trial failed: the error of its first stage that did; None if none did."""
+    return next((error for error in trial.failures if error is not None), None)
 
 
 def last_rung(trial: Trial) -> tuple[int, float] | None:

@@ -37,6 +37,8 @@ class Trial(Params):
     """The objective, of every cell of a matrix around it; null where a stage was skipped."""
     rungs: tuple[tuple[float | None, ...], ...] = ()
     """The metric of each rung, likewise."""
+    failures: tuple[str | None, ...] = ()
+    """Why each of its stages failed, null for those that did not; empty where a failure stops the run."""
 
 
 class Rung(Params):

@@ -7,7 +7,7 @@ from typing import Any
 from components.contract.context import StageContext
 from components.contract.errors import InputError
 from components.measure.metrics import write_json
-from components.sweep.outcome import best_of, going_on, last_rung, mean, value_of
+from components.sweep.outcome import best_of, failure_of, going_on, last_rung, mean, value_of
 from components.sweep.params import SweepParams, Trial
 from components.sweep.study import MIN_TRIALS, draw, importances
 
@@ -52,10 +52,7 @@ def _conclude(context: StageContext[SweepParams]) -> None:
     params = context.params
     best = best_of(params)
     if best is None:
-        raise InputError(
-            f"no trial of the sweep has the objective {params.objective}: all were stopped or skipped; widen the "
-            "space, or ask less at the rungs"
-        )
+        raise InputError(_why_none(params))
     rows = [_row(params, trial) for trial in params.trials]
     for row in rows:
         row["is_best"] = row["number"] == best.number
@@ -65,6 +62,9 @@ def _conclude(context: StageContext[SweepParams]) -> None:
     assert value is not None
     context.headline(best_trial=best.number, objective=value, num_trials=len(rows), num_finished=finished)
     context.headline(num_stopped=sum(row["status"].startswith("stopped") for row in rows))
+    failed = [trial.number for trial in params.trials if failure_of(trial)]
+    if any(trial.failures for trial in params.trials):
+        context.headline(num_failed=len(failed))
     numbers = {name: found for name, found in best.params.items() if isinstance(found, int | float)}
     context.headline(**{f"best_{name}": float(found) for name, found in numbers.items()})
     context.headline(**{f"importance_{name}": share for name, share in shares.items()})
@@ -72,10 +72,31 @@ def _conclude(context: StageContext[SweepParams]) -> None:
         f"Trial {best.number} is the best of {finished} by {params.objective} ({params.direction}d). It was chosen by "
         "this number, which is therefore optimistic: measure it on held-out data."
     )
+    if failed:
+        note += f" {_numbered(failed)} failed."
     _write(context, note, rows, best={"number": best.number, "params": best.params, "value": value})
     listed = [{"parameter": name, "importance": share} for name, share in shares.items()]
     about = {"note": _caveat(finished, len(params.space), bool(shares)), "importances": listed}
     write_json(context.output("report") / "importances.json", about)
+
+
+def _why_none(params: SweepParams) -> str:
+    failures = {trial.number: error for trial in params.trials if (error := failure_of(trial))}
+    if not failures:
+        return (
+            f"no trial of the sweep has the objective {params.objective}: all were stopped or skipped; widen the "
+            "space, or ask less at the rungs"
+        )
+    number, error = next(iter(failures.items()))
+    which = f"all {len(failures)} trials of the sweep failed"
+    if len(failures) < len(params.trials):
+        which = f"no trial of the sweep has the objective {params.objective}: {len(failures)} failed, others stopped"
+    return f"{which}; trial {number}: {error}"
+
+
+def _numbered(numbers: list[int]) -> str:
+    *most, last = map(str, numbers)
+    return f"Trials {', '.join(most)} and {last}" if most else f"Trial {last}"
 
 
 def _caveat(finished: int, dimensions: int, known: bool) -> str:
@@ -92,7 +113,9 @@ def _caveat(finished: int, dimensions: int, known: bool) -> str:
 def _row(params: SweepParams, trial: Trial) -> dict[str, Any]:
     value, rung = value_of(trial), last_rung(trial)
     status = "finished" if value is not None else "no_value"
-    if value is None and rung is not None:
+    if failure_of(trial):
+        status = "failed"
+    elif value is None and rung is not None:
         status = f"stopped_at_{params.rungs[rung[0]].metric}"
     return {"number": trial.number, "params": trial.params, "value": value, "status": status, "is_best": False}
 

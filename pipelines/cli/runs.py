@@ -171,8 +171,9 @@ def show(arguments: argparse.Namespace) -> int:
         if stage["reason"]:
             print_text(f"\n{stage['name']} was skipped: {stage['reason']}")
     print_alarms(record.alarms)
-    for name, failure in record.failures.items():
-        print_text(f"\n{name} failed: {failure['error']}")
+    for name, error in record.failed.items():
+        goes_on = "; the run went on without it" if name in record.stages else ""
+        print_text(f"\n{name} failed: {error}{goes_on}")
         for port, output in record.kept.get(name, {}).items():
             print_text(f"kept of it: {port} {output['digest'][:DIGEST_LENGTH]}")
     for name, text in record.damaged.items():

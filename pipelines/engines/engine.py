@@ -30,6 +30,8 @@ class Capabilities:
     """Waits for a person before a stage with `approve`."""
     retries: bool = False
     """Tries a failed stage again as its `retries` say."""
+    going_on: bool = False
+    """Goes on without a stage that has failed for good, as its `on_failure: skip` says."""
     timeouts: bool = False
     """Ends a stage that takes longer than its `timeout`."""
     several_nodes: bool = False

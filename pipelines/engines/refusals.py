@@ -13,6 +13,7 @@ from pipelines.engines.engine import Engine, RunOptions
 from pipelines.engines.registry import engines_with
 from pipelines.plan.plan import Plan
 from pipelines.recipe.schedule.section import Schedule
+from pipelines.recipe.stage import Stage
 
 if TYPE_CHECKING:
     from components.contract.job import Job
@@ -61,7 +62,7 @@ def _of_store(engine: Engine, store: Store) -> Iterator[str]:
 
 def _of_stages(engine: Engine, plan: Plan, store: Store) -> Iterator[str]:
     """Yield what stages need and the engine cannot provide; a cached stage needs nothing."""
-    needs = {job.stage: _needs(engine, job) for job in plan.jobs}
+    needs = {job.stage: _needs(engine, job, plan.stage(job.stage)) for job in plan.jobs}
     if not any(needs.values()):
         return
     from pipelines.plan.forecast import Outlook, forecast
@@ -76,13 +77,15 @@ def _of_stages(engine: Engine, plan: Plan, store: Store) -> Iterator[str]:
         yield f"{text} (stages: {', '.join(names)}); {_use(capability)}"
 
 
-def _needs(engine: Engine, job: Job) -> list[tuple[str, str]]:
+def _needs(engine: Engine, job: Job, stage: Stage) -> list[tuple[str, str]]:
     """Return (capability, what the engine cannot do) for what a job needs and the engine lacks."""
     able, found = engine.capabilities, []
     if job.approve is not None and not able.approvals:
         found.append(("approvals", "wait for a person's approval: it has nowhere to ask"))
     if job.retry.retries and not able.retries:
         found.append(("retries", "try a failed stage again: `retries` must be 0"))
+    if job.on_failure == "skip" and not able.going_on:
+        found.append(("going_on", f"go on without a stage that failed ({stage.mark}): `on_failure` must be stop"))
     if job.timeout_seconds is not None and not able.timeouts:
         found.append(("timeouts", "end a stage at its timeout: leave `timeout` out"))
     nodes = job.resources.nodes

@@ -207,6 +207,7 @@ class _Forecaster:
         if upstream.action is not None:
             return State.THERE if ref.port in upstream.action["outputs"] else State.MISSING
         may_be_absent = self._stages[ref.stage].component.outputs[ref.port].optional
+        may_be_absent |= self._stages[ref.stage].on_failure == "skip"
         return State.OPEN if upstream.may_be_skipped or may_be_absent else State.THERE
 
     def _digests(self, stage: Stage, left: Mapping[str, Sequence[InputRef]]) -> tuple[dict[str, list[str]], list[str]]:

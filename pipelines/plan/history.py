@@ -39,7 +39,7 @@ class History:
     def last_action(self, stage: str) -> dict[str, Any] | None:
         """Return the action record behind the newest ended execution of a stage."""
         for run_id, stages in self._runs.items():
-            if stage in stages and (entry := self._entry(run_id, stage)) and entry["fingerprint"]:
+            if stage in stages and (entry := self._entry(run_id, stage)) and entry["status"] == "done":
                 with suppress(CorruptArtifact):
                     return self._store.get(action_key(entry["fingerprint"]))
         return None

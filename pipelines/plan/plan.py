@@ -77,6 +77,7 @@ def stage_job(stage: Stage, recipe: Recipe, store: str, run_id: str) -> Job:
         alarms=stage.alarms,
         written=stage.written,
         settings=stage.settings,
+        on_failure=stage.on_failure,
     )
 
 

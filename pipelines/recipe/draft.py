@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from components.contract.component import Component
 from components.contract.errors import InputError, UnknownName
-from components.contract.job import InputRef, Setting
+from components.contract.job import InputRef, OnFailure, Setting
 from components.contract.operator_files.code import OperatorCode
 from components.contract.operators import Keys
 from components.contract.params import Params
@@ -40,6 +40,8 @@ class StageDraft:
     params: dict[str, Any] = field(default_factory=dict)
     config: Params | None = None
     inputs: dict[str, list[InputRef]] = field(default_factory=dict)
+    on_failure: OnFailure | None = None
+    """What the recipe's sweep says of its trials; None where the stage's own word holds."""
     settings: list[Setting] = field(default_factory=list)
     """Parameters that stages of a sweep set in the run."""
     given: Node | None = None

@@ -14,11 +14,12 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from components.contract.alarms import OnAlarm
 from components.contract.backends import Backends
+from components.contract.job import OnFailure
 
 _HEAD_KEYS = ("name", "summary", "seed", "params", "defaults", "extends", "matrix")
 RECIPE_KEYS = (*_HEAD_KEYS, "stages", "sweep", "schedule", "hallmark", "system")
 GROUP_KEYS = ("repeat", "carry", "stages", "yield", "matrix", "summary")
-DEFAULT_KEYS = ("pool", "backend", "retries", "backoff", "timeout", "on_alarm", "with")
+DEFAULT_KEYS = ("pool", "backend", "retries", "backoff", "timeout", "on_alarm", "on_failure", "with")
 RESERVED = ("params", "matrix", "round", "seed", "carry", "and", "or", "not", "true", "false", "null", "none", "in")
 """Names reserved in references and expressions, so no stage may have them."""
 
@@ -149,6 +150,8 @@ class StageWords(_Words):
     summary: str = Field(default="", max_length=MAX_SUMMARY_LENGTH)
     on_alarm: OnAlarm = "warn"
     """Whether an alarm is shown, or ends the stage."""
+    on_failure: OnFailure = "stop"
+    """Whether the run stops when the stage has failed for good, or goes on without it."""
     alarms: dict[str, Bound] = Field(default_factory=dict)
     """Bounds that replace those of the component's alarms; `off` turns one off."""
 

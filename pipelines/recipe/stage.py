@@ -11,7 +11,7 @@ from typing import Any
 from components.contract.alarms import OnAlarm
 from components.contract.backends import Backends
 from components.contract.component import Component
-from components.contract.job import Approval, Expectation, InputRef, Retry, Setting
+from components.contract.job import Approval, Expectation, InputRef, OnFailure, Retry, Setting
 from components.contract.operator_files.code import OperatorCode
 from components.contract.operators import Keys
 from components.contract.params import Params
@@ -52,6 +52,7 @@ class Stage:
     register_as: str | None
     register_aliases: list[str]
     on_alarm: OnAlarm
+    on_failure: OnFailure
     alarms: dict[str, float | None]
     """Bounds that replace those of the component's alarms; None turns one off."""
     written: dict[str, str]
@@ -118,6 +119,7 @@ def stage_of(draft: StageDraft, left_out: Mapping[str, str]) -> Stage:
         register_as=words.registration.name if words.registration else None,
         register_aliases=words.registration.aliases if words.registration else ["candidate"],
         on_alarm=words.on_alarm,
+        on_failure=draft.on_failure or words.on_failure,
         alarms=words.alarms,
         written=draft.written,
         summary=words.summary,

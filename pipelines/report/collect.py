@@ -19,6 +19,7 @@ from components.runtime.ledger.records import (
     approval_key,
     asked_key,
     end_key,
+    failure_in,
     failure_key,
     run_key,
     stage_key,
@@ -69,7 +70,7 @@ class Stage:
             unended = "waiting" if self.question is not None else "not run"
             return "failed" if self.error else unended
         if self.entry["status"] == "skipped":
-            return "skipped"
+            return "failed" if self.error else "skipped"
         return "cached" if self.entry["cache"] == "hit" else "done"
 
     @property
@@ -183,11 +184,12 @@ def collect(store: Store, run_id: str) -> RunData:
         name = planned["name"]
         unreadable: list[str] = []
         entry = _readable(unreadable, "its record", store.get, stage_key(run_id, name))
-        failure = None
+        error = failure_in(entry) if entry else None
         if entry is None and not unreadable:
             failure = _readable(unreadable, "its failure", store.get, failure_key(run_id, name))
+            error = failure["error"] if failure else None
         raised = _readable(unreadable, "its alarms", store.get, alarms_key(run_id, name)) or {"alarms": [], "kept": {}}
-        outputs = entry["outputs"] if entry else raised["kept"]
+        outputs = entry["outputs"] if entry and not error else raised["kept"]
         wanted = _wanted(planned["component"])
         digests = {port: item["digest"] for port, item in outputs.items() if item["type"] in FETCHED or port in wanted}
         files = {port: _readable(unreadable, f"output {port}", store.fetch, digest) for port, digest in digests.items()}
@@ -199,7 +201,7 @@ def collect(store: Store, run_id: str) -> RunData:
                 labels=cells[name],
                 after=planned["after"],
                 entry=entry,
-                error=failure["error"] if failure else None,
+                error=error,
                 question=None if entry else _open_question(store, run_id, planned, unreadable),
                 alarms=raised["alarms"],
                 files={port: path for port, path in files.items() if path},

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from components.contract.errors import InputError, PosttrainError
+from components.runtime.ledger.ledger import load_run
 from components.runtime.ledger.notices import tell_failure
 from components.runtime.ledger.records import end_key, run_key, save_job, utc
 from components.runtime.ledger.sequence import number_run
@@ -76,12 +77,24 @@ def new_run_id(recipe: str) -> str:
 
 
 def unfinished_run(store: Store, plan_digest: str) -> str | None:
-    """Return the newest run of the same plan if it has not succeeded: killed, stopped, failed or waiting."""
+    """Return the newest run of the same plan if it has not succeeded: killed, stopped, failed or waiting.
+
+    One that failed after it had gone on without a failed stage is not resumed: a new run tries such stages again.
+    """
     newest = read_or_heal(store, plan_key(plan_digest))
     if newest is None:
         return None
-    end = read_or_heal(store, end_key(newest["run_id"]))
-    return newest["run_id"] if end is None or end["status"] != "succeeded" else None
+    run_id: str = newest["run_id"]
+    end = read_or_heal(store, end_key(run_id))
+    if end is None or end["status"] in ("stopped", "waiting"):
+        return run_id
+    return run_id if end["status"] == "failed" and not _left_out(store, run_id) else None
+
+
+def _left_out(store: Store, run_id: str) -> bool:
+    """Return whether a run went on without a stage that failed."""
+    run = load_run(store, run_id)
+    return not run.failed.keys() <= run.failures.keys()
 
 
 @contextmanager

@@ -29,10 +29,11 @@ def print_ending(store: Store, result: RunResult) -> None:
 
     console = Console(highlight=False, soft_wrap=True)
     console.print()
-    cost = ""
+    cost, left_out = "", {}
     with suppress(PosttrainError):  # a damaged store: the rest is still printed, and the report's line gives the reason
         data = collect(store, result.run_id)
         cost = data.cost.in_words()
+        left_out = {stage.name: error for stage in data.stages if stage.entry and (error := stage.error)}
         for found in result_tables(data):
             console.print(results_table(found))
         for part in trial_tables(data):
@@ -47,6 +48,8 @@ def print_ending(store: Store, result: RunResult) -> None:
                     console.print(f"  {helps}", markup=False)
     for name, error in result.failures.items():
         console.print(f"[bold red]{name} failed[/]: {escape(visible(error))}")
+    for name, error in left_out.items():
+        console.print(f"[bold red]{name} failed[/], and the run went on without it: {escape(visible(error))}")
     console.print(f"run     {result.run_id}: {result.status}")
     if cost:
         console.print(f"cost    {escape(cost)}")

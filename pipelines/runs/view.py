@@ -80,6 +80,7 @@ class StageState:
             self.done, self.total, self.metrics = event["done"], event["total"], event["metrics"]
         elif kind == "finished":
             self.state = {"skipped": "skipped"}.get(event["status"], "cached" if event["cache"] == "hit" else "done")
+            self.state = "failed" if event.get("failed") else self.state
             self.metrics, self.note = in_order(self.component, event["metrics"]), event.get("reason") or ""
             self.seconds = 0.0 if self.state == "cached" else event["seconds"]
         elif kind in ("failed", "blocked"):

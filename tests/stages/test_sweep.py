@@ -86,6 +86,20 @@ def test_the_best_is_told_with_its_caveats(tmp_path: Path) -> None:
         run(tmp_path / "none", task="conclude", trials=[trial(1, 0.0, None)])
 
 
+def test_a_failed_trial_is_never_the_best_whatever_it_measured(tmp_path: Path) -> None:
+    failed = [{**TRIALS[2], "failures": [None, "OutOfMemory: too large"]}, {**TRIALS[3], "failures": ["lost", None]}]
+    trials = [{**one, "failures": [None, None]} for one in TRIALS[:2]] + failed
+    done = run(tmp_path, task="conclude", trials=trials)
+    assert (done.metrics["best_trial"], done.metrics["num_failed"], done.metrics["num_finished"]) == (1, 2, 2)
+    assert done.metrics["num_stopped"] == 0, "the fourth had passed a rung, and failed"
+    assert [row["status"] for row in report(done)["trials"]] == ["finished", "finished", "failed", "failed"]
+    assert "Trials 3 and 4 failed." in report(done)["note"]
+    with pytest.raises(InputError, match="all 2 trials of the sweep failed; trial 3: OutOfMemory: too large"):
+        run(tmp_path / "all", task="conclude", trials=failed)
+    with pytest.raises(InputError, match="1 failed, others stopped; trial 4: lost"):
+        run(tmp_path / "rest", task="conclude", trials=[trial(1, 0.0, None, 9.0), failed[1]])
+
+
 def test_tpe_draws_the_same_from_the_same_and_other_from_other(tmp_path: Path) -> None:
     first = run(tmp_path / "1", task="draw", draw=[5, 6])
     again = run(tmp_path / "2", task="draw", draw=[5, 6], trials=TRIALS[::-1])

@@ -16,7 +16,7 @@ from components.contract.job import FirstOf, Job, StageRef, UriRef
 from components.runtime.closure.rows import named_verifiers, union
 from components.runtime.inputs.choice import Choice, State, choose
 from components.runtime.inputs.inputs import import_uri, is_outside
-from components.runtime.ledger.records import stage_key
+from components.runtime.ledger.records import how_it_ended, stage_key
 from components.runtime.lineage.heal import read_or_heal
 from components.runtime.store import Store
 
@@ -38,14 +38,14 @@ class Upstream:
             return self._skipped
         if skipped := self._choice.skipped_by:
             port, stages = skipped
-            which = "which was skipped" if len(stages) == 1 else "none of which gave it"
+            which = f"which {how_it_ended(self._entry(stages[0]))}" if len(stages) == 1 else "none of which gave it"
             return f"its input {port} comes from {' or '.join(stages)}, {which}"
         if self.job.when is None:
             return None
         condition = Expression(self.job.when)
         stages = {name.partition(".")[0] for name in condition.names}
         if skipped := sorted(name for name in stages if self._entry(name)["status"] == "skipped"):
-            return f"when {self.job.when!r}: {skipped[0]} was skipped"
+            return f"when {self.job.when!r}: {skipped[0]} {how_it_ended(self._entry(skipped[0]))}"
         return None if condition.holds(self._metric) else f"when {self.job.when!r} does not hold"
 
     def imports(self) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 from components.contract.errors import InputError, StageFailed
 from components.contract.job import FirstOf, InputRef, Job, Setting, StageRef, UriRef
-from components.runtime.ledger.records import stage_key
+from components.runtime.ledger.records import failure_in, how_it_ended, stage_key
 from components.runtime.lineage.heal import read_or_heal
 from components.runtime.store import Store
 
@@ -47,7 +47,7 @@ def settle(job: Job, entry: Callable[[str], Entry | None]) -> Settled:
     entries = {stage: found for stage, found in known.items() if found is not None}
     needed = {setting.stage for setting in job.settings if not setting.or_none} | {pick.stage for pick in picks if pick}
     if skipped := sorted(stage for stage in needed if entries[stage]["status"] == "skipped"):
-        return Settled(job, skipped=f"{skipped[0]}, which decides about it, was skipped")
+        return Settled(job, skipped=f"{skipped[0]}, which decides about it, {how_it_ended(entries[skipped[0]])}")
     params = copy.deepcopy(job.params)
     for setting in job.settings:
         _put(params, setting.path, _value(job, setting, entries[setting.stage]))
@@ -65,6 +65,8 @@ def settle_in_run(job: Job, store: Store) -> Settled:
 
 
 def _value(job: Job, setting: Setting, entry: Entry) -> Any:
+    if setting.failure:
+        return failure_in(entry)
     if entry["status"] == "skipped":
         return None
     number = _metric(job, setting.stage, setting.metric, entry)

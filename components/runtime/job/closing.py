@@ -21,7 +21,7 @@ from components.contract.errors import (
 )
 from components.contract.job import Job
 from components.runtime.closure.rows import HOLDS_ROWS, named_verifiers
-from components.runtime.costs.attempts import End, note_end
+from components.runtime.costs.attempts import End, attempts_of, note_end
 from components.runtime.job.metering import Meter
 from components.runtime.job.progress import Progress
 from components.runtime.job.stage import RunningStage
@@ -37,7 +37,7 @@ from components.runtime.ledger.records import (
     stage_key,
 )
 from components.runtime.lineage.registry import register_model
-from components.runtime.lineage.spool import Spool
+from components.runtime.lineage.spool import NO_FINGERPRINT, Spool
 from components.runtime.store import Store
 from components.runtime.store.answers import drop_answers
 
@@ -124,12 +124,26 @@ class Closing:
         """Close a job that does not run; return its ledger entry."""
         return self._close(status="skipped", cache="none", inputs={}, error=reason)
 
+    def left_out(self, reason: str) -> dict[str, Any]:
+        """Close a job that has failed for good and that its run goes on without; return its ledger entry.
+
+        To later stages it is a skipped one. A new run tries it again. What the last attempt recorded of its failure
+        is told, else `reason`.
+        """
+        failure = self.store.get(failure_key(self.job.run_id, self.job.stage)) or {"error": reason}
+        mark = failure.get("fingerprint")
+        told = {"error": failure["error"], "fingerprint": None if mark == NO_FINGERPRINT else mark}
+        tried = attempts_of(self.store, self.job.run_id, self.job.stage)[0].get(self.job.stage, ())
+        seconds = round(sum(attempt.seconds for attempt in tried), 3)
+        return self._close(status="skipped", cache="none", inputs={}, failed=True, seconds=seconds, **told)
+
     def again(self, entry: dict[str, Any]) -> dict[str, Any]:
         """Publish the end of a job again: a kill may have come between the ledger entry and its event."""
         self._end_attempt("succeeded")
         self.spool.stage_finished(entry)
         shown = {name: entry[name] for name in ("status", "cache", "metrics", "seconds")}
         shown |= {"reason": entry["error"]} if entry["status"] == "skipped" else {}
+        shown |= {"failed": True} if entry.get("failed") else {}
         self.progress.send("finished", **shown)
         return entry
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from components.contract.artifacts import Manifest
 from components.contract.errors import CorruptArtifact, InputError, PosttrainError, UnknownName
-from components.runtime.ledger.records import action_key, approval_key, asked_key, utc
+from components.runtime.ledger.records import action_key, approval_key, asked_key, failure_in, utc
 from components.runtime.ledger.sequence import in_order
 
 if TYPE_CHECKING:
@@ -56,6 +56,12 @@ class RunRecord:
         if self.end:
             return self.end["status"]
         return UNREADABLE if "" in self.damaged else RUNNING
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """Return why stages failed, those too that the run went on without."""
+        left_out = {name: error for name, entry in self.stages.items() if (error := failure_in(entry))}
+        return {name: record["error"] for name, record in self.failures.items()} | left_out
 
     @property
     def planned(self) -> dict[str, dict[str, Any]]:
@@ -159,7 +165,11 @@ class Ledger:
             {_stage_of(key): text for key, text in damaged.items()},
             self._approvals(run_id, entry),
             {record["stage"]: record["alarms"] for record in raised if record["alarms"]},
-            {record["stage"]: record["kept"] for record in raised if record["kept"] and record["stage"] not in stages},
+            {
+                record["stage"]: record["kept"]
+                for record in raised
+                if record["kept"] and (record["stage"] not in stages or failure_in(stages[record["stage"]]))
+            },
         )
 
     def _approvals(self, run_id: str, entry: dict[str, Any]) -> dict[str, dict[str, Any]]:

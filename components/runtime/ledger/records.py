@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -163,6 +163,16 @@ def stage_entry(
         "error": None,
     }
     return entry | fields
+
+
+def failure_in(entry: Mapping[str, Any]) -> str | None:
+    """Return why a stage failed that its run went on without, by its ledger entry; None for every other end."""
+    return str(entry["error"]) if entry.get("failed") else None
+
+
+def how_it_ended(entry: Mapping[str, Any]) -> str:
+    """Return in words why a stage gave nothing: it "failed" or "was skipped"."""
+    return "failed" if entry.get("failed") else "was skipped"
 
 
 def alarms_record(job: Job, fingerprint: str, alarms: list[dict[str, Any]], kept: dict[str, Any]) -> dict[str, Any]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from components.runtime.ledger.ledger import UNREADABLE, RunRecord
+from components.runtime.ledger.records import failure_in
 
 
 def show_json(run: RunRecord) -> dict[str, Any]:
     """Return a run with its stages in recipe order.
 
-    A stage is `done`, `skipped` (with a `reason`) or `failed` (with its `error` and its metrics so far); `blocked` by
+    A stage is `done`, `skipped` (with a `reason`) or `failed` (with its `error` and its metrics so far; the run may
+    have gone on without it, as `on_failure: skip` asks for); `blocked` by
     an earlier stage that failed, `waiting` for a person, or `pending`; `unreadable` if its record is damaged. A run's
     `seconds` are those in which an engine worked on it; a stage's are those of its work, including work before an
     interruption, and a cached stage's those of the lookup. `alarms` are those that the stage raised, over or not, and
@@ -35,20 +37,21 @@ def show_json(run: RunRecord) -> dict[str, Any]:
 def _show_stage(run: RunRecord, name: str, before: dict[str, dict[str, Any]]) -> dict[str, Any]:
     entry, planned = run.stages.get(name), run.planned.get(name, {})
     failure = run.failures.get(name) or {}
+    failed = failure_in(entry) if entry else failure.get("error")
     known = entry or planned
     outputs = entry["outputs"] if entry else {}
     kept = ("type", "digest", "uri")
     return {
         "name": name,
         "component": known.get("component"),
-        "status": entry["status"] if entry else _status(run, name, before),
+        "status": ("failed" if failed else entry["status"]) if entry else _status(run, name, before),
         "cache": entry["cache"] if entry else "none",
         "fingerprint": (entry or failure).get("fingerprint"),
         "seconds": entry["seconds"] if entry else None,
         "metrics": (entry or failure).get("metrics", {}),
         "outputs": {port: {part: output[part] for part in kept} for port, output in outputs.items()},
-        "error": failure.get("error") or run.damaged.get(name),
-        "reason": entry["error"] if entry and entry["status"] == "skipped" else None,
+        "error": failed or run.damaged.get(name),
+        "reason": entry["error"] if entry and entry["status"] == "skipped" and not failed else None,
         **{part: known.get(part) for part in ("params", "seed", "labels")},
         "approval": _approval(run, name, planned),
         "alarms": run.alarms.get(name, []),

@@ -8,7 +8,16 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, FiniteFloat, TypeAdapter
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    SerializerFunctionWrapHandler,
+    TypeAdapter,
+    model_serializer,
+)
 
 
 class _Frozen(BaseModel):
@@ -188,7 +197,17 @@ class StageFinished(_Event):
     gates: dict[str, Any] = Field(default_factory=dict)
     code: Code = Code()
     error: str | None = None
+    failed: bool = False
+    """Whether the stage failed and its run went on without it; its status is "skipped" then."""
     produced_by: Producer | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_failed(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out an unset `failed`, so that other events keep their form."""
+        plain: dict[str, Any] = dump(self)
+        if not self.failed:
+            plain.pop("failed", None)
+        return plain
 
 
 class ModelRegistered(_Event):

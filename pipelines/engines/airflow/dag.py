@@ -33,6 +33,7 @@ from pipelines.engines.airflow.tasks.stage_task import StageTask
 from pipelines.engines.airflow.timing import dag_schedule
 from pipelines.engines.shared.attempt import STARTUP_SECONDS
 from pipelines.engines.shared.pod import PodSettings
+from pipelines.engines.shared.stage_job import tries_of
 from pipelines.language.find import recipe_files
 from pipelines.plan.plan import stage_job
 from pipelines.recipe.pools import load_pools
@@ -133,7 +134,7 @@ def _stage(stage: Stage, recipe: Recipe, groups: dict[str, TaskGroup]) -> list[B
             outlets=stage_outlets(stage, recipe.name),
             pool=pool_name(stage.pool),
             pool_slots=slots_of_a_job(pool),
-            retries=stage.retry.retries,
+            retries=tries_of(stage.retry.retries, stage.on_failure) - 1,
             retry_delay=timedelta(seconds=stage.retry.backoff_seconds),
             retry_exponential_backoff=2.0,
             max_retry_delay=timedelta(seconds=stage.retry.max_backoff_seconds),

@@ -26,6 +26,7 @@ class AirflowEngine(Engine):
     capabilities = Capabilities(
         approvals=True,
         retries=True,
+        going_on=True,
         timeouts=True,
         folder_store=True,
         pods=True,

@@ -24,7 +24,14 @@ class KubeflowEngine(Engine):
     name = "kubeflow"
     summary = "as a pipeline: pods of the pools' nodes"
     capabilities = Capabilities(
-        approvals=True, retries=True, timeouts=True, several_nodes=True, pods=True, schedules=True, cancellation=True
+        approvals=True,
+        retries=True,
+        going_on=True,
+        timeouts=True,
+        several_nodes=True,
+        pods=True,
+        schedules=True,
+        cancellation=True,
     )
     decides = "pools and their nodes decide"
 

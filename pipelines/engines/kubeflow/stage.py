@@ -16,6 +16,7 @@ from components.runtime.ledger.records import stage_key
 from pipelines.engines.kubeflow.executor import ExecutorInput
 from pipelines.engines.kubeflow.jobsets.refusals import Refusals
 from pipelines.engines.kubeflow.stage_run import StageRun, add_outputs, stage_parser
+from pipelines.engines.kubeflow.tries import goes_on, used_up
 from pipelines.engines.shared.attempt import ended
 from pipelines.engines.shared.launcher import launcher_command, tied_to_this_process
 
@@ -44,13 +45,13 @@ def main() -> int:
     try:
         told = ExecutorInput.parse(arguments.executor_input)
         run = StageRun.find(arguments.store, arguments.run, arguments.stage)
-        if run.job is not None:
+        if run.job is not None and not used_up(run):
             refusals = Refusals(run)
             if message := refusals.standing():
                 print_error(message)
                 return REFUSED
             code = launch(run)
-            if code:
+            if code and not goes_on(run, code):
                 refusals.note(code)
                 return code
         run.point(told, arguments.pointer)

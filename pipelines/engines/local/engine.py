@@ -53,6 +53,7 @@ class LocalEngine(Engine):
     capabilities = Capabilities(
         approvals=True,
         retries=True,
+        going_on=True,
         timeouts=True,
         folder_store=True,
         containers=True,

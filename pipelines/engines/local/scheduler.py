@@ -15,6 +15,7 @@ from typing import Any
 from components.contract.errors import GateFailed, InputError, PosttrainError
 from components.contract.job import Job
 from components.runtime.costs.attempts import note_end
+from components.runtime.job.giving_up import give_up
 from components.runtime.job.launch import Launch
 from components.runtime.job.metering import WAITED
 from components.runtime.job.process import REFUSED
@@ -119,6 +120,8 @@ class Scheduler:
                 return True
             decision = decide(job, self.store, self.view.ask)
         except PosttrainError as error:
+            if self._goes_on(job, str(error)):
+                return True
             return self._fail(job, str(error), refused=isinstance(error, InputError | GateFailed))
         if decision is Decision.WAITING:
             if job.stage not in self._told:
@@ -161,7 +164,7 @@ class Scheduler:
             job = self._running.pop(future)
             self._free += min(job.resources.cpus, self.cores)
             result = future.result()
-            if result.code == 0:
+            if result.code == 0 or self._goes_on(job, result.error or "failed"):
                 self.ending.done.add(job.stage)
             else:
                 self._fail(job, result.error or "failed", refused=result.code == REFUSED)
@@ -202,6 +205,12 @@ class Scheduler:
                 return Ended(130, "stopped")
             pause = min(2 * pause, job.retry.max_backoff_seconds)
         raise AssertionError("unreachable: the last attempt returns")
+
+    def _goes_on(self, job: Job, error: str) -> bool:
+        """Close a job that failed for good if the run goes on without it; return whether it does."""
+        with suppress(PosttrainError):  # a store that takes no record
+            return not self.stop.is_set() and give_up(job, self.store, self.view.event, error)
+        return False
 
     def _record_death(self, job: Job, error: str) -> None:
         with suppress(PosttrainError):  # a full disk takes no record either; the ending reports it, and a rerun resumes

@@ -180,6 +180,7 @@ class Follower:
         now = {"time": time.time()}
         if state.word == DONE:
             entry = self._store.get(stage_key(run_id, stage)) or {}
+            now |= {"failed": True, "reason": entry["error"]} if entry.get("failed") else {}
             return now | {name: entry[name] for name in ("status", "cache", "metrics", "seconds")}
         if state.word == RUNNING:
             return now | {"resumed_from": None}

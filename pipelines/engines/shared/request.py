@@ -85,6 +85,7 @@ def _differences(drawn: Stage, asked: Stage) -> list[str]:
         "component": (drawn.component.name, asked.component.name),
         "pool": (drawn.pool, asked.pool),
         "retries": (drawn.retry, asked.retry),
+        "on_failure": (drawn.on_failure, asked.on_failure),
         "timeout": (drawn.timeout_seconds, asked.timeout_seconds),
         "approve": (drawn.approve, asked.approve),
         "register": (_registration(drawn), _registration(asked)),

@@ -6,7 +6,7 @@ import time
 from contextlib import suppress
 
 from components.contract.errors import InputError, PosttrainError
-from components.contract.job import Job
+from components.contract.job import Job, OnFailure
 from components.runtime.costs.attempts import note_end
 from components.runtime.job.launch import Launch
 from components.runtime.job.progress import Sink
@@ -29,6 +29,14 @@ def find_job(store: Store, run_id: str, stage: str) -> Job | None:
 def is_settled(job: Job, store: Store, sink: Sink) -> bool:
     """Return whether nothing needs to run: the stage is done, cached, or its `when` does not hold."""
     return Launch(job, sink, store=store).reuse(here=False) is not None
+
+
+def tries_of(retries: int, on_failure: OnFailure) -> int:
+    """Return how often an orchestrator starts a stage's task at most.
+
+    One that the run can go on without gets one start more: if its last try was lost with its node, that settles it.
+    """
+    return retries + 1 + (on_failure == "skip")
 
 
 def record_death(store: Store, run_id: str, stage: str, message: str, sink: Sink) -> str:

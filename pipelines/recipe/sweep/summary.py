@@ -27,6 +27,8 @@ def sweep_lines(sweep: Sweep) -> list[str]:
         limit = f"the best {rung.keep:.0%}" if rung.keep is not None else f"those of at least {rung.at_least}"
         limit = limit if rung.at_most is None else f"those of at most {rung.at_most}"
         lines.append(f"  stop: by {rung.at}, {limit} of the trials so far go on")
+    if words.on_failure == "skip":
+        lines.append("  a trial that fails counts as failed, and the others go on")
     return lines
 
 

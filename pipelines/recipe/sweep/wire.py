@@ -82,6 +82,10 @@ class SweepWiring:
             self._rungs.append(self._measured(rung.at, self._sweep.node.at(("stop", index, "at"))))
         if len(self._problems) > before:
             return
+        if words.on_failure == "skip":
+            for draft in self._drafts.values():
+                if TRIAL in draft.cell.labels and "on_failure" not in draft.words.model_fields_set:
+                    draft.on_failure = "skip"
         for name, task in _tasks(self._sweep):
             self._fill(self._drafts[name], task)
         for trial in self._sweep.trials:
@@ -136,6 +140,8 @@ class SweepWiring:
         params["trials"] = [self._trial(draft, trial, index) for index, trial in enumerate(past)]
         for index, trial in enumerate(past):
             place = ("trials", index)
+            if task == "conclude":
+                self._read_failures(draft, trial, index)
             if task != "judge":
                 self._read(draft, self._values[trial.number], (*place, "values"))
             for position, measured in enumerate(self._rungs):
@@ -164,6 +170,16 @@ class SweepWiring:
     def _read(self, draft: StageDraft, sources: Sources, place: tuple[str | int, ...]) -> None:
         for position, (stage, metric) in enumerate(sources):
             self._set(draft, [*place, position], stage, metric, or_none=True)
+
+    def _read_failures(self, draft: StageDraft, trial: Trial, index: int) -> None:
+        """Tell the stage that concludes which stages of a trial failed, where the run goes on without them."""
+        own = [other for other in self._drafts.values() if other.cell.labels.get(TRIAL) == trial.number]
+        own = [other for other in own if (other.on_failure or other.words.on_failure) == "skip"]
+        before = [other.cell.name for other in own if SWEEP not in self._behind([other.cell.name])]
+        if before:
+            draft.params["trials"][index]["failures"] = [None] * len(before)
+        for position, name in enumerate(before):
+            self._set(draft, ["trials", index, "failures", position], name, "", or_none=True, failure=True)
 
     def _set(self, draft: StageDraft, path: list[str | int], stage: str, metric: str, **how: Any) -> None:
         draft.settings.append(Setting(path=path, stage=stage, metric=metric, **how))

@@ -6,6 +6,8 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, model_validator
 
+from components.contract.job import OnFailure
+
 MAX_TRIALS = 200
 DEFAULT_BATCH = 4
 
@@ -76,6 +78,8 @@ class SweepWords(_Words):
     sampler: Literal["random", "halton", "grid", "tpe"] = "random"
     batch: int | None = Field(default=None, strict=True, ge=1, le=MAX_TRIALS)
     """Trials that TPE draws together, and that run side by side."""
+    on_failure: OnFailure = "stop"
+    """Whether a trial that fails stops the run, or counts as failed beside the others."""
     stop: list[StopWords] = Field(default_factory=list, max_length=4)
     """Rungs that stop trials early."""
 

@@ -119,6 +119,22 @@ def test_a_rung_stops_what_its_metric_does_not_need(tmp_path: Path) -> None:
     assert set(found["sweep-rung-1-1"].after) == {"sft-trial-1", "sft-trial-2", "sft-trial-3"}
 
 
+def test_a_failed_trial_is_left_behind_if_the_sweep_says_so(tmp_path: Path) -> None:
+    found = stages(load(tmp_path, text(random(trials=2, more=", on_failure: skip"))))
+    assert {name for name, stage in found.items() if stage.on_failure == "skip"} == {
+        f"{name}-trial-{n}" for name in ("sft", "rl", "ev") for n in (1, 2)
+    }
+    assert [setting for setting in found["sweep"].settings if setting.failure] == [
+        Setting(path=["trials", n - 1, "failures", place], stage=f"{name}-trial-{n}", or_none=True, failure=True)
+        for n in (1, 2)
+        for place, name in enumerate(("sft", "rl", "ev"))
+    ]
+    own = text(random(trials=2, more=", on_failure: skip")).replace("uses: rl,", "uses: rl, on_failure: stop,")
+    assert stages(load(tmp_path, own))["rl-trial-1"].on_failure == "stop", "a stage's own word comes first"
+    [problem] = messages(tmp_path, text(random(trials=2, more=", on_failure: ignore")))
+    assert "sweep.on_failure: got 'ignore', expected one of stop, skip" in problem
+
+
 @pytest.mark.parametrize(
     ("sweep", "params", "said"),
     [

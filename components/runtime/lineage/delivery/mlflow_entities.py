@@ -84,7 +84,7 @@ def stage_tags(event: StageStarted | StageFinished) -> dict[str, str]:
 def finish_tags(event: StageFinished) -> dict[str, str]:
     """Return how a stage ended and what it made, as tags."""
     tags: dict[str, Any] = {
-        "status": event.status,
+        "status": "failed" if event.failed else event.status,
         "cache": event.cache,
         "seconds": event.seconds,
         "error": event.error,

@@ -164,7 +164,11 @@ class Overview:
 def stage_note(event: StageFinished) -> str:
     """Return Markdown on a stage: its kind, how it ended, and its headline metrics."""
     shown = list(in_order(event.component, event.metrics).items())[:PER_STAGE]
-    texts = [event.component, event.status, *(f"{name} {value:.4g}" for name, value in shown)]
+    texts = [
+        event.component,
+        "failed" if event.failed else event.status,
+        *(f"{name} {value:.4g}" for name, value in shown),
+    ]
     if event.cache == "hit" and event.produced_by:
         texts.append(f"cached, made by run {event.produced_by.run_id}")
     return " · ".join(map(_plain, texts))

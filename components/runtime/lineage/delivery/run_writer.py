@@ -194,7 +194,7 @@ class RunWriter:
         self._log(child.run_id, metrics=metrics, tags=finish_tags(event) | {NOTE: stage_note(event)})
         if event.stage in self._last:
             self._log(self._parent, metrics=results(event))
-        self._children.end(child, STAGE_STATUS[event.status], event.milliseconds)
+        self._children.end(child, STAGE_STATUS["failed" if event.failed else event.status], event.milliseconds)
 
     @write.register
     def _(self, event: ModelRegistered) -> None:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from airflow.providers.cncf.kubernetes.operators.pod import KubernetesPodOperator
 from airflow.providers.cncf.kubernetes.pod_generator import make_safe_label_value
 from airflow.providers.cncf.kubernetes.utils.pod_manager import PodPhase
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk.exceptions import (
+    AirflowException,
+    AirflowFailException,
+    AirflowRescheduleException,
+    AirflowSkipException,
+)
 from kubernetes.client import models as k8s
 
 from components.contract.job import Job
@@ -61,17 +68,20 @@ class StagePod(KubernetesPodOperator):
     def execute(self, context: Any) -> dict[str, Any]:
         """Start the pod and wait for it in the triggerer; a cached or refused stage starts none."""
         run = self._run(context)
-        if not run.settled():
+        if not run.settled() and not run.lost():
             self._follow_pool(run.job)
             if problems := list(refusals(run.job, self.node_pool, self.settings)):
                 raise AirflowFailException("\n".join(problems))
-            super().execute(context)  # returns only if the pod of an earlier try has ended
+            with _failing(run):
+                super().execute(context)  # returns only if the pod of an earlier try has ended
         return run.finish()
 
     def trigger_reentry(self, context: Any, event: dict[str, Any]) -> dict[str, Any]:
         """Continue once the pod has ended."""
-        super().trigger_reentry(context, event)
-        return self._run(context).finish()
+        run = self._run(context)
+        with _failing(run):
+            super().trigger_reentry(context, event)
+        return run.finish()
 
     def _follow_pool(self, job: Job) -> None:
         """Use the pod of the run's own pool if its parameters name another one than the DAG was drawn with."""
@@ -108,6 +118,18 @@ class StagePod(KubernetesPodOperator):
             end = pod_ended(remote_pod)
             said = self._run(context).record_death(end.error or "") if end.silent else end.error
             raise (AirflowException if end.retryable else AirflowFailException)(said) from None
+
+
+@contextmanager
+def _failing(run: StageRun) -> Iterator[None]:
+    """Let the run go on without a stage whose pod failed for good, where the recipe says so."""
+    try:
+        yield
+    except (AirflowSkipException, AirflowRescheduleException):
+        raise
+    except AirflowException as error:
+        if not run.goes_on(str(error), final=isinstance(error, AirflowFailException)):
+            raise
 
 
 def pod_ended(pod: k8s.V1Pod) -> Ended:

@@ -13,11 +13,12 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from components.contract.errors import InputError, PosttrainError
 from components.contract.job import Job
 from components.runtime.alarms.words import alarm_line, event_lines
+from components.runtime.job.giving_up import give_up
 from components.runtime.ledger.records import alarms_key, stage_key
 from components.runtime.store import Store, open_store
 from pipelines.engines.airflow.assets import TRACKED, stage_output
 from pipelines.engines.airflow.names import STORE, model_asset, run_id_of
-from pipelines.engines.shared.stage_job import find_job, is_settled, record_death
+from pipelines.engines.shared.stage_job import find_job, is_settled, record_death, tries_of
 from pipelines.runs.view import PlainView
 
 
@@ -79,7 +80,29 @@ class StageRun:
         try:
             return is_settled(self.job, self.store, self.sink)
         except InputError as error:
+            if self.goes_on(str(error), final=True):
+                return True
             raise AirflowFailException(str(error)) from None
+
+    def lost(self) -> bool:
+        """Return whether all tries are used up and the run goes on: the worker or the pod of the last one was lost."""
+        return self._starts_left < 0 and self.goes_on("its last try was lost with its worker or pod", final=True)
+
+    def goes_on(self, error: str, *, final: bool) -> bool:
+        """Close a stage that failed for good if the run goes on without it; return whether it does.
+
+        `final`: a retry cannot help; otherwise it is final after the last try.
+        """
+        if not (final or self._starts_left <= 0):
+            return False
+        return give_up(self.job, self.store, self.sink, error)
+
+    @property
+    def _starts_left(self) -> int:
+        """Return how many tries are left after this one, as the recipe counts them: -1 in the one beyond the last."""
+        ti = self.context["ti"]
+        beyond = tries_of(0, self.job.on_failure) - 1
+        return int(ti.max_tries - ti.try_number + 1 - beyond)
 
     def record_death(self, message: str) -> str:
         """Record a failure that the stage's process could not record itself; return the record's message."""

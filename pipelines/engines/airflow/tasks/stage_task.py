@@ -39,7 +39,7 @@ class StageTask(BaseOperator):
     def execute(self, context: Any) -> dict[str, Any]:
         """Run the stage; a refused one fails at once, any other failure is retried as set in the recipe."""
         run = StageRun(context, self.recipe, self.stage, self.log)
-        if not run.settled():
+        if not run.settled() and not run.lost():
             self._work(run)
         return run.finish()
 
@@ -67,5 +67,5 @@ class StageTask(BaseOperator):
         message = str(end.error)
         if end.silent:
             message = f"stage {run.job.stage!r}: {run.record_death(end.error or 'its process died')}"
-        if end.code:
+        if end.code and not run.goes_on(message, final=not end.retryable):
             raise (AirflowException if end.retryable else AirflowFailException)(message)

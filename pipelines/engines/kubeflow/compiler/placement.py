@@ -13,6 +13,7 @@ from pipelines.engines.kubeflow.names import task_name
 from pipelines.engines.shared.attempt import STARTUP_SECONDS
 from pipelines.engines.shared.container import USER, gib, label_value
 from pipelines.engines.shared.pod import SCHEDULE_SECONDS
+from pipelines.engines.shared.stage_job import tries_of
 from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.stage import Stage
 
@@ -43,7 +44,7 @@ def place_stage(task: PipelineTask, stage: Stage, recipe: Recipe, settings: Sett
         kubernetes.set_timeout(task, math.ceil(stage.timeout_seconds) + STARTUP_SECONDS)
     _every(task, recipe, settings, role="stage")
     _stage_labels(task, stage)
-    retry(task, stage.retry, attempt_seconds=stage.timeout_seconds)
+    _stage_retry(task, stage)
 
 
 def place_driver(task: PipelineTask, stage: Stage, recipe: Recipe, settings: Settings) -> None:
@@ -51,7 +52,7 @@ def place_driver(task: PipelineTask, stage: Stage, recipe: Recipe, settings: Set
     _resources(task, **SMALL)
     _every(task, recipe, settings, role="engine")
     _stage_labels(task, stage)
-    retry(task, stage.retry, attempt_seconds=stage.timeout_seconds)
+    _stage_retry(task, stage)
 
 
 def place_small(task: PipelineTask, recipe: Recipe, settings: Settings) -> None:
@@ -74,6 +75,12 @@ def retry(task: PipelineTask, wanted: Retry, *, attempt_seconds: float | None = 
     if not wanted.retries:
         return
     task.set_retry(wanted.retries, f"{first}s", 2.0, f"{min(longest, LONGEST_SECONDS)}s")
+
+
+def _stage_retry(task: PipelineTask, stage: Stage) -> None:
+    retries = tries_of(stage.retry.retries, stage.on_failure) - 1
+    wanted = stage.retry.model_copy(update={"retries": retries})
+    retry(task, wanted, attempt_seconds=stage.timeout_seconds)
 
 
 def _resources(task: PipelineTask, cpu: str, memory: str) -> None:

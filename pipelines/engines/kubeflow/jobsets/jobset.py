@@ -24,6 +24,7 @@ from pipelines.engines.kubeflow.jobsets.manifest import LABEL, jobset_manifest, 
 from pipelines.engines.kubeflow.jobsets.pods import why_failed
 from pipelines.engines.kubeflow.jobsets.refusals import Refusals
 from pipelines.engines.kubeflow.stage_run import StageRun, add_outputs, stage_parser
+from pipelines.engines.kubeflow.tries import goes_on, used_up
 from pipelines.engines.shared.attempt import STARTUP_SECONDS, Ended, ended
 from pipelines.engines.shared.pod import SCHEDULE_SECONDS, PodSettings
 from pipelines.recipe.pools import Pool
@@ -173,13 +174,13 @@ def main(cluster: Cluster | None = None, *, poll_seconds: float = POLL_SECONDS) 
     try:
         told = ExecutorInput.parse(arguments.executor_input)
         run = StageRun.find(arguments.store, arguments.run, arguments.stage)
-        if not run.settled():
+        if not run.settled() and not used_up(run):
             refusals = Refusals(run)
             if message := refusals.standing():
                 raise InputError(message)
             pool, settings = Pool.model_validate_json(arguments.pool), settings_of(arguments.cluster)
             jobset = JobSet(run, pool, settings, cluster or Cluster.inside(), poll_seconds=poll_seconds)
-            if code := drive(jobset, run):
+            if (code := drive(jobset, run)) and not goes_on(run, code):
                 refusals.note(code)
                 return code
         run.point(told, arguments.pointer)

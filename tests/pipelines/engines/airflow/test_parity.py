@@ -58,7 +58,7 @@ def dag_shape(dag: DAG, jobs: dict[str, Job]) -> dict[str, StageShape]:
         assert task.retry_exponential_backoff == 2.0
         found[task.task_id] = StageShape(
             after=frozenset(first.upstream_task_ids - {PLAN}),
-            retries=task.retries,
+            retries=task.retries - (jobs[task.task_id].on_failure == "skip"),
             pause_seconds=task.retry_delay.total_seconds(),
             longest_pause_seconds=task.max_retry_delay.total_seconds(),
             timeout_seconds=timeout_of(task),

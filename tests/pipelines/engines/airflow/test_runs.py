@@ -27,6 +27,8 @@ RUNS: dict[str, dict[str, Any]] = {
 }
 OWN = "own-source"
 """A run of another recipe, whose operator lies in a file."""
+LEAVING = "leaving"
+"""A run that goes on without the arms that fail."""
 Done = dict[str, dict[str, Any]]
 
 
@@ -39,8 +41,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def done(environment: dict[str, str]) -> Done:
     """What became of each run, by its name."""
-    runs = [*(("numbers", conf) for conf in RUNS.values()), ("own-source", {})]
-    return dict(zip([*RUNS, OWN], run_dags(environment, runs), strict=True))
+    runs = [*(("numbers", conf) for conf in RUNS.values()), (OWN, {}), (LEAVING, {})]
+    return dict(zip([*RUNS, OWN, LEAVING], run_dags(environment, runs), strict=True))
 
 
 def posttrain(environment: dict[str, str], *arguments: str, store: Path | None = None) -> Any:
@@ -111,6 +113,25 @@ def test_a_failed_stage_fails_the_run_and_the_ledger_says_why(done: Done, enviro
     shown = show(environment, run)
     assert shown["status"] == "failed"
     assert {stage["name"]: stage["status"] for stage in shown["stages"]}["train"] == "failed"
+
+
+def test_a_run_goes_on_without_the_arms_that_fail(done: Done, environment: dict[str, str], tmp_path: Path) -> None:
+    run = done[LEAVING]
+    assert run["state"] == "success"
+    failed = {f"train-arm-{arm}" for arm in ("raising", "dying", "refused")}
+    assert {name for name, state in run["tasks"].items() if state == "skipped"} == failed | {
+        name.replace("train", "more") for name in failed
+    }
+    here, there = show(environment, run), posttrain(environment, "run", LEAVING, store=tmp_path / "local")
+    kept = ("name", "status", "cache", "fingerprint", "metrics")
+    assert [{k: s[k] for k in kept} for s in here["stages"]] == [{k: s[k] for k in kept} for s in there["stages"]]
+    stages = {stage["name"]: stage for stage in here["stages"]}
+    assert {name for name, stage in stages.items() if stage["status"] == "failed"} == failed
+    assert "told to fail" in stages["train-arm-raising"]["error"] and "exit" in stages["train-arm-dying"]["error"]
+    assert "number < 10" in stages["train-arm-refused"]["error"]
+    tried = Path(environment["POSTTRAIN_STORE"], "ledger", here["run_id"], "attempts")
+    counts = {name: len(list(tried.glob(f"{name}.*.json"))) for name in sorted(failed)}
+    assert counts == {"train-arm-dying": 2, "train-arm-raising": 2, "train-arm-refused": 1}, "retries come first"
 
 
 def test_an_alarm_is_in_the_result_of_the_task_and_stops_the_run_if_the_recipe_says_so(

@@ -76,7 +76,7 @@ def pipeline_shape(text: str, jobs: dict[str, Job]) -> dict[str, StageShape]:
         job = jobs[name]
         found[name] = StageShape(
             after=frozenset(names[other] for other in before - {PLAN, question}),
-            retries=retry["maxRetryCount"],
+            retries=retry["maxRetryCount"] - (jobs[name].on_failure == "skip"),
             pause_seconds=job.retry.backoff_seconds if pause is None else float(pause[:-1]),
             longest_pause_seconds=job.retry.max_backoff_seconds,  # Kubeflow knows none: see the test of retries
             timeout_seconds=timeout_of(pipeline, platform, key, job),

@@ -7,12 +7,14 @@ import os
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
 
+from components.runtime.costs.attempts import Attempt, new_name, put_attempt
 from components.runtime.ledger.ledger import load_run
 from components.runtime.ledger.records import approval_key, run_key, save_job
 from components.runtime.ledger.shown import show_json
@@ -20,6 +22,7 @@ from components.runtime.store import open_store
 from pipelines.engines.kubeflow.ending import close
 from pipelines.engines.kubeflow.jobsets.refusals import Refusals
 from pipelines.engines.kubeflow.stage_run import StageRun
+from pipelines.engines.kubeflow.tries import used_up
 from pipelines.engines.shared.approvals import record_decision
 from pipelines.engines.shared.launcher import stage_python
 from pipelines.plan.plan import build_plan
@@ -50,7 +53,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     }
     code = "import sys; from pathlib import Path; from tests.pipelines.engines.kubeflow.examples import compiled\n"
     code += "for path in sys.argv[2:]: Path(sys.argv[1], Path(path).name).write_text(compiled(path))"
-    paths = [*(str(RECIPES / f"{name}.yaml") for name in ("numbers", "asking")), str(OWN_SOURCE)]
+    paths = [*(str(RECIPES / f"{name}.yaml") for name in ("numbers", "asking", "leaving")), str(OWN_SOURCE)]
     subprocess.run([sys.executable, "-c", code, str(folder), *paths], env={**os.environ, **environment}, check=True)
     return environment
 
@@ -136,6 +139,40 @@ def test_an_alarm_is_in_the_log_and_stops_the_run_if_the_recipe_says_so(project:
     assert "usually helps: lower factor (3)" in lines
     found = {stage["name"]: stage for stage in shown(project, "k-alarm")["stages"]}["train"]
     assert (found["status"], [alarm["name"] for alarm in found["alarms"]]) == ("failed", ["exploded"])
+
+
+def test_a_run_goes_on_without_the_arms_that_fail(project: dict[str, str]) -> None:
+    run = pipeline_run(project, "leaving", "k-leaving")
+    assert run.run() == "SUCCEEDED", [task.log for task in run.tasks.values()]
+    found = shown(project, "k-leaving")
+    stages = {stage["name"]: stage for stage in found["stages"]}
+    failed = {name for name, stage in stages.items() if stage["status"] == "failed"}
+    assert failed == {f"train-arm-{arm}" for arm in ("raising", "dying", "refused")}
+    assert {stages[name.replace("train", "more")]["status"] for name in failed} == {"skipped"}
+    assert stages["all"]["metrics"]["total"] == 12, "3 x 2 x 2 of the arm that is left"
+    tried = Path(project["POSTTRAIN_STORE"], "ledger", found["run_id"], "attempts")
+    counts = {name: len(list(tried.glob(f"{name}.*.json"))) for name in sorted(failed)}
+    assert counts == {"train-arm-dying": 2, "train-arm-raising": 2, "train-arm-refused": 1}, "retries come first"
+
+
+def test_a_stage_whose_last_pod_was_lost_is_given_up_by_the_try_beyond_it(
+    project: dict[str, str], cluster: None, toy_catalog: None, tmp_path: Path
+) -> None:
+    text = "name: lost\nstages:\n  base: {uses: pretrain, with: {layers: 1}, on_failure: skip, retries: 1}\n"
+    (tmp_path / "lost.yaml").write_text(text)
+    store = open_store(str(tmp_path / "store"))
+    plan = build_plan(load_recipe(str(tmp_path / "lost.yaml")), store.uri, "lost-1")
+    begin_run(store, plan, engine="kubeflow")
+    run = StageRun.find(store.uri, "lost-1", "base")
+    assert not used_up(run), "no try was lost yet"
+    size = {"pool": "cpu", "nodes": 1, "processes": 1, "gpus": 0, "cpus": 1, "seconds": 4.0, "cpu_seconds": 4.0}
+    for number, lost in enumerate((False, True)):
+        began = datetime(2026, 1, 1, number, tzinfo=UTC)
+        attempt = Attempt(run_id="lost-1", stage="base", attempt=new_name(began), started=began, **size)
+        put_attempt(store, attempt)  # its last sign of life
+        assert used_up(run) is lost
+    [stage] = show_json(load_run(store, "lost-1"))["stages"]
+    assert (stage["status"], stage["error"]) == ("failed", "its last try was lost with its pod")
 
 
 def test_what_would_be_another_graph_is_refused_before_any_stage(project: dict[str, str]) -> None:
