@@ -103,7 +103,7 @@ test-vllm: $(VENV)/.test $(VLLM)/.installed ## vLLM's CPU build as the sampler (
 test-deepspeed: $(VENV)/.test ## several processes that train one model (some minutes)
 	@$(BIN)/python -m pytest -m "deepspeed and not vllm" tests/modeling tests/runtime/job/test_ranks.py tests/end_to_end/test_real_models.py tests/end_to_end/test_conversations.py $(ARGS)
 
-test-gpu: $(VENV)/.test ## on one GPU: ratios begin at 1 in float32 and bfloat16 (two minutes)
+test-gpu: $(VENV)/.test ## on one GPU: ratios begin at 1 in float32 and bfloat16; deterministic steps repeat (two minutes)
 	@$(BIN)/python -m pytest -m gpu tests/rl/step $(ARGS)
 
 test-learning: $(VENV)/.test $(VLLM)/.installed ## vLLM and DeepSpeed together: fresh weights, kills, and quickstart's RL on every pair (more than an hour)

@@ -31,6 +31,9 @@ class Backends(BaseModel):
     recompute: bool = Field(default=False, strict=True)
     """Whether training keeps of a layer only what enters it, and computes the rest again for the backward pass
     (activation checkpointing): less memory for a third more work, and the same result."""
+    deterministic: bool = Field(default=False, strict=True)
+    """Whether the same job gives the same bytes on GPUs of one kind, too: slower kernels that repeat themselves, and a
+    refusal of what has none. On a CPU with a fixed number of threads jobs repeat themselves without it."""
 
     def refusal(self, gpus: int = 0) -> str | None:
         """Return why these settings do not fit each other or a node's GPUs, as a readable sentence, or None."""

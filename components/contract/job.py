@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
@@ -78,7 +78,7 @@ class Resources(Backends):
     cpus: int = Field(default=1, ge=1)
     """Cores that are set aside for the job."""
     threads: int = Field(default=1, ge=1)
-    """Threads of the numerical libraries: digests are exact only at one."""
+    """Threads of the numerical libraries: digests repeat only at the same number."""
     memory_gib: float = Field(default=4, gt=0)
     gpus: int = Field(default=0, ge=0)
     nodes: int = Field(default=1, ge=1)
@@ -101,7 +101,7 @@ class Resources(Backends):
         """Return how many processes train together on all nodes."""
         return self.ranks_per_node * self.nodes if self.trainer == "deepspeed" else 1
 
-    def backend_parts(self, used: Iterable[Backend]) -> dict[str, Any]:
+    def backend_parts(self, used: Collection[Backend]) -> dict[str, Any]:
         """Return the fingerprint parts of the backends that a component uses; empty for the defaults.
 
         Recomputing activations changes no result, so it is not part of them.
@@ -112,6 +112,8 @@ class Resources(Backends):
         if "trainer" in used and self.trainer != "torch":
             parts |= {"trainer": self.trainer, "zero_stage": self.zero_stage, "processes": self.world_size}
             parts |= {"offload": self.offload} if self.offload != "none" else {}
+        if self.deterministic and used:  # what was made otherwise is no answer to those who ask for it
+            parts["deterministic"] = True
         return parts
 
     @model_serializer(mode="wrap")

@@ -103,9 +103,9 @@ def sample_and_verify(
 ) -> list[ItemOutcomes]:
     """Draw `sampling.num_samples` responses to every item and verify them; one ItemOutcomes per item, in order.
 
-    Deterministic: the same sampler, weights, items, sampling and seed give the same responses, and two policies that
-    see the same items are given the same random numbers, which makes their paired difference less noisy. `progress` is
-    called with (responses done, all responses).
+    Up to the device's arithmetic, the same sampler, weights, items, sampling and seed give the same responses. Two
+    policies that see the same items are given the same random numbers, which makes their paired difference less noisy.
+    `progress` is called with (responses done, all responses).
     """
     total, done = len(items) * sampling.num_samples, 0
     outcomes: list[ItemOutcomes] = []

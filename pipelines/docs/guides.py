@@ -13,7 +13,7 @@ HOME = "index.md"
 FIRST = {
     "Start": [
         "README.md",
-        *(f"{GUIDES}/{name}.md" for name in ("concepts", "own-data", "looking-at-runs")),
+        *(f"{GUIDES}/{name}.md" for name in ("concepts", "own-data", "looking-at-runs", "reproducibility")),
         "pipelines/client/README.md",
         *(f"{GUIDES}/{name}.md" for name in ("migration", "troubleshooting")),
     ],

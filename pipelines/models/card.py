@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from components.contract.terminal import visible
+from components.runtime.system.machine import machine_in_words
 from pipelines.models.evaluations import Measured
 from pipelines.models.origin import Origin
 
@@ -114,6 +115,7 @@ def _lineage(origin: Origin, digest: str | None) -> list[str]:
         ("plan digest", run.get("plan_digest")),
         ("code", version),
         ("lock file", code.get("lock")),
+        ("made on", machine_in_words(origin.maker.get("machine", {}))),
         ("base model", origin.base or origin.base_digest or ("trained from scratch" if origin.stages else None)),
         ("license of the base", origin.base_license or ("not known here" if origin.base_digest else None)),
         ("models before it", list(origin.models)),

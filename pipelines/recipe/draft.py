@@ -58,6 +58,8 @@ class StageDraft:
     """Dotted path of a parameter that alarms mention -> its name for --set."""
     operators: dict[Keys, Mark] = field(default_factory=dict)
     """Where the operators stand, by their path in `params`."""
+    deterministic: bool = False
+    """Whether the stage, or its pool, asks for bytes that repeat."""
     included: bool = True
     """False if a condition known before the run leaves the stage out."""
 
@@ -87,6 +89,8 @@ class StageReader:
         node = self._resolver.resolve(_without(cell.template.node, "matrix"), cell.scope)
         defaults = self._defaults_for(cell)
         draft = StageDraft(cell, node, self._words(node, defaults, cell), self._component(node))
+        if pool := self._pools.get(draft.words.pool):
+            draft.deterministic = pool.backends(draft.words.backend).deterministic
         if draft.component is not None:
             node = draft.given = self._params(draft, draft.component, defaults)
             self._check_optimizer(draft, node)

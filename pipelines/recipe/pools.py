@@ -87,7 +87,7 @@ class Pool(Backends, _Frozen):
     memory_gib: Annotated[float, Field(gt=0)]
     """Memory that a job gets on each node."""
     threads: Annotated[Count, Field(ge=1)] = 1
-    """Threads of the numerical libraries; digests are exact only at 1, so raise it only where GPUs do the work."""
+    """Threads of the numerical libraries; digests repeat at the same number only, so raise it where GPUs do the work."""
     gpus: Annotated[Count, Field(ge=0)] = 0
     """GPUs of a job on each node."""
     gpu_type: str | None = None
@@ -147,7 +147,7 @@ class Pool(Backends, _Frozen):
         chosen = {} if override is None else override.model_dump(exclude_unset=True)
         own = given_backends(self)
         if chosen.get("trainer") == "torch":
-            own = {name: value for name, value in own.items() if name in ("sampler", "recompute")}
+            own = {name: value for name, value in own.items() if name in ("sampler", "recompute", "deterministic")}
         return Backends(**{**own, **chosen})
 
     def resources(self, name: str, override: Backends | None = None) -> Resources:

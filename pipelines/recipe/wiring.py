@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from components.contract.component import Component, Port
+from components.contract.endpoints import endpoint_name
 from components.contract.job import FirstOf, InputRef, StageRef, UriRef
 from pipelines.language.nodes import UNKNOWN, Node
 from pipelines.language.problems import Problems, shown
@@ -84,6 +85,12 @@ class Wiring:
         assert draft.component is not None
         taker = f"input {name!r} of stage {draft.cell.template.path!r}"
         self._endpoints.check(node, uri, taker, draft.component.inputs[name], draft.component)
+        if draft.deterministic and endpoint_name(uri) is not None:
+            self._problems.add(
+                node.mark,
+                f"{taker} is {uri!r}, whose answers nobody can repeat, and the stage is to be deterministic: set "
+                "'backend: {deterministic: false}' for it, or take a model of the run",
+            )
         return UriRef(uri=uri)
 
     def _reference(self, draft: StageDraft, port: Port, taker: str, node: Node, source: Source) -> StageRef:

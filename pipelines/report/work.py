@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from components.contract.artifacts import ArtifactType
 from components.runtime.alarms.words import since_text
+from components.runtime.system.machine import machine_in_words
 from pipelines.report.collect import RunData, Stage
 from pipelines.report.content import (
     Cell,
@@ -66,7 +67,7 @@ def lineage(data: RunData) -> PageSection:
             if output["type"] == ArtifactType.MODEL and stage.entry:
                 used = [(item["source"], item["digest"]) for items in stage.entry["inputs"].values() for item in items]
                 cells: list[Cell] = [f"{stage.name}.{port}", _digest(output["digest"]), Digests(tuple(used))]
-                rows.append([*cells, stage.entry["seed"]])
+                rows.append([*cells, machine_in_words(stage.entry.get("machine", {})), stage.entry["seed"]])
     code = data.run["code"]
     facts: list[list[Cell]] = [
         ["code", f"{code['version']}{' with uncommitted changes' if code['dirty'] else ''}"],
@@ -74,7 +75,7 @@ def lineage(data: RunData) -> PageSection:
         ["plan", _digest(data.run["plan_digest"])],
         ["store", data.run["store"]],
     ]
-    models = Rows(["model", "digest", "made from", "seed"], rows, numbers_from=3)
+    models = Rows(["model", "digest", "made from", "made on", "seed"], rows, numbers_from=4)
     return PageSection("Lineage", [models, Rows(["", ""], facts, numbers_from=2)])
 
 

@@ -13,6 +13,7 @@ from components.modeling.generation.sampler import NativeSampler, Sampler
 from components.modeling.models.gpus import VISIBLE, gpu_memory_share, own_gpus
 from components.modeling.models.policy import Policy
 from components.modeling.ranks import current_ranks
+from components.runtime.system.determinism import BATCH_INVARIANT
 
 PYTHON = "POSTTRAIN_VLLM_PYTHON"
 """Python of the environment that has vLLM; by default the stage's own."""
@@ -69,11 +70,17 @@ def vllm_environment(resources: Resources) -> dict[str, str]:
     """Return the variables of a vLLM process."""
     # On a CPU, compiling the sampler's two small functions takes half a minute and saves nothing measurable.
     eager = {} if resources.gpus else {"TORCHDYNAMO_DISABLE": "1"}
-    return eager | {
-        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # the engine is in its own process already
-        "VLLM_NO_USAGE_STATS": "1",
-        "HF_HUB_OFFLINE": "1",
-        "VLLM_CPU_KVCACHE_SPACE": os.environ.get("VLLM_CPU_KVCACHE_SPACE", "1"),
-        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-        "OMP_NUM_THREADS": str(resources.threads),
-    }
+    # On a CPU the same requests in the same order are computed alike already.
+    alike = {BATCH_INVARIANT: "1"} if resources.gpus and resources.deterministic else {}
+    return (
+        eager
+        | alike
+        | {
+            "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # the engine is in its own process already
+            "VLLM_NO_USAGE_STATS": "1",
+            "HF_HUB_OFFLINE": "1",
+            "VLLM_CPU_KVCACHE_SPACE": os.environ.get("VLLM_CPU_KVCACHE_SPACE", "1"),
+            "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+            "OMP_NUM_THREADS": str(resources.threads),
+        }
+    )

@@ -14,6 +14,7 @@ from torch import Tensor
 from components.modeling.generation.sampling_config import SamplingConfig
 
 _BELOW_ONE = 1.0 - 2.0**-52
+_UNIT = 2.0**52
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ def truncate(logits: Tensor, config: SamplingConfig) -> Tensor:
         ordered, order = logits.sort(dim=-1, descending=True, stable=True)
         probabilities = ordered.softmax(-1)
         # A token is dropped when those before it already hold top_p; the first is never dropped.
-        dropped = probabilities.cumsum(-1) - probabilities >= config.top_p
+        dropped = _running_sum(probabilities, probabilities.dtype) - probabilities >= config.top_p
         dropped[:, 0] = False
         logits = logits.masked_fill(dropped.scatter(-1, order, dropped), float("-inf"))
     return logits
@@ -51,7 +52,25 @@ def truncate(logits: Tensor, config: SamplingConfig) -> Tensor:
 
 def draw(probabilities: Tensor, uniforms: Tensor) -> Tensor:
     """Return [R] tokens by inverse CDF of probabilities [R, V] at float64 uniforms [R] in [0, 1)."""
-    cumulative = probabilities.cumsum(-1, dtype=torch.float64)
+    cumulative = _running_sum(probabilities, torch.float64)
     # Strictly below the total, so that the last token of positive probability is the last one possible.
     points = uniforms.clamp(max=_BELOW_ONE).unsqueeze(-1) * cumulative[:, -1:]
     return torch.searchsorted(cumulative, points, right=True).squeeze(-1)
+
+
+def _running_sum(probabilities: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return the running sums [R, V] of probabilities [R, V].
+
+    On a GPU torch has none for floating point that repeats itself, and refuses it where that is asked for.
+    """
+    if probabilities.is_cuda and torch.are_deterministic_algorithms_enabled():
+        return exact_running_sum(probabilities).to(dtype)
+    return probabilities.cumsum(-1, dtype=dtype)
+
+
+def exact_running_sum(probabilities: Tensor) -> Tensor:
+    """Return the running sums [R, V], in float64, of probabilities [R, V] rounded to multiples of 2^-52.
+
+    Sums of whole numbers are exact, so their order does not matter.
+    """
+    return (probabilities.double() * _UNIT).round().long().cumsum(-1).double() / _UNIT

@@ -1,4 +1,4 @@
-"""Everything that a training loop needs to continue bit for bit, as safetensors and JSON in one folder.
+"""Everything that a training loop needs to continue as if it had not stopped, as safetensors and JSON in one folder.
 
 weights.safetensors, optimizer.safetensors, generators.safetensors, tensors-<part>.safetensors (the caller's own) and
 state.json: nothing is pickled. A part that does not change is the same file in each checkpoint, and stored once.

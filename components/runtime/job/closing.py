@@ -83,6 +83,7 @@ class Closing:
             "gates": gated,
             "expect": expectations(self.job),
             "seconds": round(stage.seconds, 3),
+            "machine": stage.machine(),
             "run_id": self.job.run_id,
             "stage": self.job.stage,
             **alarms,
@@ -116,6 +117,7 @@ class Closing:
             outputs=action["outputs"],
             metrics=action["metrics"],
             gates=action["gates"],
+            **({"machine": action["machine"]} if "machine" in action else {}),  # older ones have none
             **hit,
             **({} if hit else {"seconds": action["seconds"]}),
         )

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import importlib
 import json
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,6 @@ from components.contract.component import Component
 from components.contract.errors import (
     InputError,
     NotFiniteError,
-    OperatorFailed,
     PosttrainError,
     StageFailed,
     StoppedByAlarm,
@@ -34,14 +34,14 @@ from components.runtime.gates import GateProcess
 from components.runtime.inputs.resolve import Resolved, Upstream
 from components.runtime.inputs.settle import settle_in_run
 from components.runtime.job.alarming import JobAlarms
-from components.runtime.job.closing import Closing, one_line
+from components.runtime.job.closing import Closing
+from components.runtime.job.explaining import explained
 from components.runtime.job.gating import Written, needs_data_gates, pass_data_gates, pass_metric_gates
 from components.runtime.job.metering import Meter
-from components.runtime.job.operator_failure import by_stage, failure_of, raised_by
 from components.runtime.job.progress import Progress, Sink
 from components.runtime.job.ranks import leading, ranks_of
 from components.runtime.job.scratch import scratch_folder
-from components.runtime.job.shortage import is_out_of_memory, means_shortage, what_to_turn
+from components.runtime.job.shortage import means_shortage, what_to_turn
 from components.runtime.job.stage import RunningStage
 from components.runtime.ledger.fingerprint import Fingerprint, fingerprint, reads_objects
 from components.runtime.ledger.operator_code import keep_code, use_code
@@ -49,6 +49,7 @@ from components.runtime.ledger.records import action_key, can_be_used, expectati
 from components.runtime.lineage.heal import read_or_heal
 from components.runtime.lineage.spool import Spool
 from components.runtime.store import Store, open_store
+from components.runtime.system.determinism import deterministic_torch
 
 LOCK_WAIT_SECONDS = 7 * 24 * 3600.0
 
@@ -249,27 +250,22 @@ class Launch:
             "resumed_from": stage.resumed_from,
         }
         try:
-            with leading(self.job, self.component, order, self.record_death, device=lambda: stage.device):
+            with (
+                leading(self.job, self.component, order, self.record_death, device=lambda: stage.device),
+                self._models(),
+            ):
                 function(stage)
         except Exception as error:
-            if not is_out_of_memory(error):
-                raise self._named(error) from error
-            told = str(error) if isinstance(error, PosttrainError) else f"stage {self.job.stage!r}: {one_line(error)}"
-            turn = self._what_to_turn(digests, f"{type(error).__name__}: {error}")
-            raise StageFailed(f"{told}; {turn}") from error
+            raise explained(error, self.job, self.log, partial(self._what_to_turn, digests)) from error
         except SystemExit as stop:  # its code may be 0, which would look like success
             raise StageFailed(f"stage {self.job.stage!r}: {self.component.name} called exit({stop.code!r})") from stop
         missing = [port for port, info in self.component.outputs.items() if not info.optional]
         if missing := [port for port in missing if port not in stage.written()]:
             raise StageFailed(f"stage {self.job.stage!r}: {self.component.name} wrote no {', '.join(missing)}")
 
-    def _named(self, error: Exception) -> Exception:
-        """Return an operator's error by its name and line, another error as it is."""
-        if isinstance(error, OperatorFailed):
-            return by_stage(self.job.stage, error, self.log)
-        if isinstance(error, PosttrainError) or not (bound := raised_by(error)):
-            return error
-        return by_stage(self.job.stage, failure_of(bound, error), self.log)
+    def _models(self) -> AbstractContextManager[None]:
+        """Return the context of the component's work with models, if it does any."""
+        return deterministic_torch(self.job.resources) if self.component.backends else nullcontext()
 
     def _what_to_turn(self, digests: Resolved, said: str) -> str:
         return what_to_turn(self.job, self.component, self.params, self.store, digests, said)

@@ -32,3 +32,9 @@ def by_stage(stage: str, failure: OperatorFailed, log: str) -> OperatorFailed:
     """Return the failure with its stage, and where the traceback is."""
     where = f"its log has the traceback: {log}" if log else "the stage's log has the traceback"
     return OperatorFailed(f"stage {stage!r}: {failure}; {where}", edit=failure.edit, raised=failure.raised or failure)
+
+
+def named_operator(error: BaseException) -> str:
+    """Return "<slot> operator <name>: " for an error that came out of an operator, else ""."""
+    bound = raised_by(error)
+    return f"{bound.slot} operator {bound.name!r}: " if bound else ""

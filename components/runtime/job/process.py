@@ -35,6 +35,7 @@ from components.runtime.job.rendezvous import RankPlace
 from components.runtime.ledger.records import load_job
 from components.runtime.store import open_store
 from components.runtime.store.access import access_below, top_of, writing_below
+from components.runtime.system.determinism import set_environment
 from components.runtime.system.parent import die_with_parent
 
 READY = "ready"
@@ -52,6 +53,7 @@ def execute(job: Job, sink: Sink, *, log: str = "") -> int:
     _limit_threads(job.resources.threads)
     place = RankPlace.of_environment()
     try:
+        set_environment(job.resources)
         check_place(job, place)
         if place is not None and place.rank:
             return follow(job, place)
@@ -102,7 +104,7 @@ def run_forked(job_json: str, events: Connection, log: str, environment: Mapping
 
 
 def _limit_threads(threads: int) -> None:
-    """Give numeric libraries the pool's cores: results are bit-exact only at a fixed number, one by default."""
+    """Give numeric libraries the pool's cores: results repeat only at a fixed number, one by default."""
     os.environ["OMP_NUM_THREADS"] = str(threads)
     torch = sys.modules.get("torch")  # already imported in a forked job, where it no longer reads the variable
     if torch is not None:

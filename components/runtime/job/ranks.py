@@ -34,6 +34,7 @@ from components.runtime.job.progress import Progress
 from components.runtime.job.rendezvous import OWN, RankPlace, Rendezvous
 from components.runtime.ledger.operator_code import use_code
 from components.runtime.store import open_store
+from components.runtime.system.determinism import deterministic_torch
 from components.runtime.system.ends import cause_of_end
 
 END_SECONDS = 60.0
@@ -247,7 +248,8 @@ def _take_part(job: Job, component: Component, order: dict[str, Any], rendezvous
         module, _, name = component.run.partition(":")
         function = getattr(importlib.import_module(module), name)
         rendezvous.gather(cuda=stage.device == "cuda")
-        function(stage)
+        with deterministic_torch(job.resources):
+            function(stage)
         rendezvous.finish()
     from torch import distributed
 

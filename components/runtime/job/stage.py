@@ -17,6 +17,7 @@ from components.contract.job import Job
 from components.contract.params import Params
 from components.runtime.job.checkpoints import Checkpoints
 from components.runtime.store.answers import keep_answer, kept_answers
+from components.runtime.system.machine import machine_record
 
 if TYPE_CHECKING:
     from components.runtime.job.progress import Progress
@@ -76,6 +77,12 @@ class RunningStage:
         import torch
 
         return "cuda" if torch.cuda.is_available() else "cpu"
+
+    def machine(self) -> dict[str, Any]:
+        """Return where the stage runs, for its record."""
+        models = bool(self.component.backends)
+        processes = self.job.resources.world_size if "trainer" in self.component.backends else 1
+        return machine_record(self.job, device=self.device if models else "cpu", processes=processes, models=models)
 
     @property
     def seconds(self) -> float:

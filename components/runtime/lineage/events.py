@@ -195,6 +195,8 @@ class StageFinished(_Event):
     outputs: dict[str, MadeArtifact] = Field(default_factory=dict)
     metrics: dict[str, FiniteFloat] = Field(default_factory=dict)
     gates: dict[str, Any] = Field(default_factory=dict)
+    machine: dict[str, Any] = Field(default_factory=dict)
+    """Where the stage ran; empty for events from before this was recorded."""
     code: Code = Code()
     error: str | None = None
     failed: bool = False

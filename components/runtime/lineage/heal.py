@@ -123,8 +123,9 @@ def _stage(store: Store, run_id: str, stage: str) -> Record | None:
     for _, event in _all(store, f"spool/{run_id}/stages/{stage}/", "/finished.json"):
         record = {name: value for name, value in event.items() if name not in NOT_IN_A_RECORD}
         record |= {"recipe": run.get("recipe", ""), "started": _utc(event["started"]), "ended": _utc(event["time"])}
-        if record.get("produced_by") is None:
-            record.pop("produced_by", None)
+        for later in ("produced_by", "machine"):
+            if not record.get(later):
+                record.pop(later, None)
         return record
     return None
 
@@ -148,7 +149,8 @@ def _action(store: Store, fingerprint: str) -> Record | None:
         if not entry or not event or entry["fingerprint"] != fingerprint or entry["cache"] != "miss":
             continue
         if parts := _parts(event, fingerprint):
-            kept = {name: entry[name] for name in ("component", "outputs", "metrics", "gates", "seconds")}
+            names = ("component", "outputs", "metrics", "gates", "seconds", "machine")
+            kept = {name: entry[name] for name in names if name in entry}
             made = {"run_id": run_id, "stage": stage, "expect": []}  # its alarms are judged anew from its history
             return {"fingerprint": fingerprint, "parts": parts, **kept, **made}
     return None

@@ -87,6 +87,17 @@ def test_what_is_wrong_is_said_at_its_line(pools: Path, tmp_path: Path, inputs: 
     assert len(str(error.value).splitlines()) == (2 if "judges" in inputs else 1)
 
 
+def test_a_deterministic_stage_asks_no_server(pools: Path, tmp_path: Path) -> None:
+    """Nobody can repeat its answers."""
+    path = tmp_path / "ask.yaml"
+    text = RECIPE % (", scorers: endpoint:big", REWARD) + "    backend: {deterministic: true}\n"
+    path.write_text(text)
+    with pytest.raises(InputError, match=r"ask.yaml:6:\d+: .*'endpoint:big', whose answers nobody can repeat, and the"):
+        load_recipe(str(path))
+    path.write_text(text.replace("true", "false"))
+    assert load_recipe(str(path)).stages[0].backend is not None
+
+
 @pytest.mark.parametrize(
     ("entry", "line"),
     [

@@ -57,4 +57,4 @@ def rare_below(batch: Batch, rho: float) -> Tensor:
     if not len(candidates):
         return torch.tensor(-torch.inf)
     count = max(1, int(len(candidates) * rho))
-    return candidates.kthvalue(count).values.cpu()
+    return candidates.cpu().kthvalue(count).values  # on a GPU it has no deterministic kernel

@@ -13,6 +13,7 @@ from components.contract.artifacts import ArtifactType
 from components.runtime.alarms.words import since_text
 from components.runtime.lineage.events import Code, MetricChunk, StageAlarms, StageFinished, StageStarted, UsedArtifact
 from components.runtime.lineage.names import dataset_digest, mlflow_name, mlflow_value
+from components.runtime.system.machine import machine_in_words
 
 if TYPE_CHECKING:
     from components.runtime.store import Store
@@ -89,6 +90,7 @@ def finish_tags(event: StageFinished) -> dict[str, str]:
         "seconds": event.seconds,
         "error": event.error,
         "gates": event.gates or None,
+        "machine": machine_in_words(event.machine) or None,
     }
     if event.produced_by:
         tags["produced_by.run_id"], tags["produced_by.stage"] = event.produced_by.run_id, event.produced_by.stage

@@ -29,7 +29,8 @@ class Comparison:
     params: list[dict[str, Any]]
     """{"stage", "name", "a", "b"}; the run's own parameters have stage null."""
     code: list[dict[str, Any]]
-    """{"stage", "name", "a", "b"}: version, dirty, lock, and SHA-256 of each source file that differs."""
+    """{"stage", "name", "a", "b"}: version, dirty, lock, the machine, and SHA-256 of each source file that
+    differs."""
     metrics: list[dict[str, Any]]
     """{"stage", "name", "a", "b", "difference"}: a and b are {"value"} with "low", "high", "n" where measured."""
     stages: list[dict[str, Any]]
@@ -78,6 +79,8 @@ def settings(ledger: Ledger, entry: dict[str, Any]) -> dict[str, Any]:
 def _code(ledger: Ledger, stage: str, a: dict[str, Any], b: dict[str, Any]) -> Iterable[dict[str, Any]]:
     parts = [_parts(ledger, entry) for entry in (a, b)]
     facts = [{name: entry["code"].get(name) for name in CODE_FACTS} for entry in (a, b)]
+    if "machine" in a and "machine" in b:  # digests may differ by these alone
+        facts = [known | entry["machine"] for known, entry in zip(facts, (a, b), strict=True)]
     if parts[0].get("epoch") == parts[1].get("epoch"):  # other epochs name and hash files differently
         facts = [known | _worked(part) for known, part in zip(facts, parts, strict=True)]
     return _differences(stage, *facts)
