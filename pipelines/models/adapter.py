@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import InputError
+from components.modeling.models.lora import EXPERTS, stored_targets
 from pipelines.models.origin import Origin, trained_from
 
 if TYPE_CHECKING:
@@ -37,16 +38,20 @@ def write_adapter(store: Store, model: FoundModel, origin: Origin, folder: Path)
     before, after = _tensors(store.fetch(base)), _tensors(model.folder)
     if before.keys() != after.keys():
         raise InputError(f"{model.name} and the model before it ({base[:12]}) have other weights; leave out --adapter")
+    if EXPERTS in lora["target_modules"]:
+        raise InputError(f"{model.name} has adapters on experts, which no adapter file holds; leave out --adapter")
+    layers = {name.removesuffix(SUFFIX).rpartition(".")[2] for name in after if ".experts." not in name}
+    targets = [name for name in stored_targets(lora["target_modules"], layers) if name in layers]
     factors: dict[str, Tensor] = {}
     for name, weight in after.items():
         module = name.removesuffix(SUFFIX)
-        if name.endswith(SUFFIX) and module.rpartition(".")[2] in lora["target_modules"]:
+        if name.endswith(SUFFIX) and module.rpartition(".")[2] in targets and ".experts." not in module:
             change = weight.double() - before[name].double()
             factors |= dict(_factors(module, change, lora, name))
         elif not bool((weight == before[name]).all()):
             raise InputError(f"{name} differs from the model before, and no adapter is on it; leave out --adapter")
     save_file(factors, folder / WEIGHTS, metadata={"format": "pt"})
-    _write_config(folder, lora, origin.base if base == origin.base_digest else None)
+    _write_config(folder, {**lora, "target_modules": targets}, origin.base if base == origin.base_digest else None)
 
 
 def _factors(module: str, change: Tensor, lora: Mapping[str, Any], name: str) -> Iterator[tuple[str, Tensor]]:

@@ -13,10 +13,14 @@ from transformers import (
     Gemma3TextConfig,
     GPT2Config,
     GPT2LMHeadModel,
+    GptOssConfig,
+    GptOssForCausalLM,
     LlamaConfig,
     LlamaForCausalLM,
     MistralConfig,
     MistralForCausalLM,
+    MixtralConfig,
+    MixtralForCausalLM,
     Phi3Config,
     Phi3ForCausalLM,
     PreTrainedModel,
@@ -24,6 +28,8 @@ from transformers import (
     Qwen2ForCausalLM,
     Qwen3Config,
     Qwen3ForCausalLM,
+    Qwen3MoeConfig,
+    Qwen3MoeForCausalLM,
 )
 
 VOCAB = 40
@@ -42,6 +48,13 @@ _SIZES = {
 }
 
 _ROPE_OF_PHI = {"rope_type": "default", "rope_theta": 500.0, "partial_rotary_factor": 0.75}
+_ROPE_OF_OSS = {
+    "rope_type": "yarn",
+    "rope_theta": 500.0,
+    "factor": 4.0,
+    "original_max_position_embeddings": 32,
+    "truncate": False,
+}
 
 NATIVE = (
     "llama",
@@ -63,6 +76,12 @@ NATIVE = (
 )
 WINDOWED = ("mistral-window", "qwen2-window", "gemma2", "gemma3", "phi3")
 """Those of NATIVE with layers that see 5 to 8 tokens."""
+
+
+MIXTURES = ("qwen3-moe", "mixtral", "gpt-oss")
+"""Mixtures of four experts, of which two are asked."""
+
+_EXPERTS = {"num_key_value_heads": 2, "head_dim": 8, "num_experts_per_tok": 2}
 
 
 def build(kind: str, *, seed: int = 0) -> PreTrainedModel:
@@ -157,6 +176,13 @@ def build(kind: str, *, seed: int = 0) -> PreTrainedModel:
                     "original_max_position_embeddings": 96,
                 },
             )
+        ),
+        "qwen3-moe": lambda: Qwen3MoeForCausalLM(
+            Qwen3MoeConfig(**_SIZES, **_EXPERTS, num_experts=4, moe_intermediate_size=12, norm_topk_prob=True)
+        ),
+        "mixtral": lambda: MixtralForCausalLM(MixtralConfig(**_SIZES, **_EXPERTS, num_local_experts=4)),
+        "gpt-oss": lambda: GptOssForCausalLM(
+            GptOssConfig(**_SIZES, **_EXPERTS, num_local_experts=4, sliding_window=7, rope_parameters=_ROPE_OF_OSS)
         ),
         "gpt2": lambda: GPT2LMHeadModel(
             GPT2Config(

@@ -29,6 +29,8 @@ LOGIT_COPIES = 3
 """Logits, their gradient, and a temporary of the softmax."""
 SHORT_ATTENTION = 256
 """Sequences up to here keep their attention matrix on a CPU (components/modeling/native/attention.py)."""
+MOST_CAPPED = 2048
+"""Keys up to which capped scores are kept: more go through in pieces that are computed again (capped_attention.py)."""
 PADDING = 1.25
 """Padded queries, keys and values over unpadded ones."""
 
@@ -111,5 +113,7 @@ def activations_per_token(sizes: ModelSizes, longest: int, *, cpu: bool, recompu
 def layer_per_token(sizes: ModelSizes, longest: int, *, cpu: bool) -> float:
     """Return how many numbers one layer keeps of each token."""
     inner = sizes.heads * sizes.head_width
-    made = 4 * sizes.width + (1 + PADDING) * sizes.projections + 2 * inner + 3 * sizes.mlp_width
-    return made + (PADDING * sizes.heads * longest if cpu and longest <= SHORT_ATTENTION else 0)
+    mlp = 3 * sizes.mlp_width * sizes.experts_per_token
+    made = (2 + sizes.norms) * sizes.width + (1 + PADDING) * sizes.projections + 2 * inner + mlp
+    matrices = 3 if sizes.capped else cpu and longest <= SHORT_ATTENTION  # scores, their tanh and the weights
+    return made + PADDING * sizes.heads * min(longest, MOST_CAPPED) * matrices

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from components.contract.errors import InputError
 from components.modeling.models.folder import read_config, read_generation_config
-from components.modeling.models.lora import LoraConfig, add_adapters, merged
+from components.modeling.models.lora import LoraConfig, add_adapters, merged_weights
 from components.modeling.models.policy import Policy, load_tokenizer, padding_id
 from components.modeling.models.session import Session
 from components.modeling.packing.packed import Packed
@@ -101,8 +101,7 @@ class TransformersPolicy(Policy):
 
     def export(self, folder: Path) -> None:
         """Write config and safetensors of a Hugging Face folder; adapters are merged into the weights."""
-        model = self.model if self.lora is None else merged(self.module)
-        model.save_pretrained(folder)
+        self.model.save_pretrained(folder, state_dict=None if self.lora is None else merged_weights(self.module))
         self.save_generation(folder)
 
     def recompute_layers(self) -> None:

@@ -1,8 +1,8 @@
-"""LoRA adapters through peft (Hu et al. 2022)."""
+"""LoRA adapters (Hu et al. 2022): their settings, and models of transformers with peft's adapters."""
 
 from __future__ import annotations
 
-import copy
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -12,7 +12,16 @@ from components.contract.params import Params
 
 if TYPE_CHECKING:
     from peft import PeftModel
+    from torch import Tensor, nn
     from transformers import PreTrainedModel
+
+EXPERTS = "experts"
+"""In `target_modules`: the experts of a mixture."""
+FUSED: Mapping[str, tuple[str, ...]] = {
+    "qkv_proj": ("q_proj", "k_proj", "v_proj"),
+    "gate_up_proj": ("gate_proj", "up_proj"),
+}
+"""Layers that some families (Phi-3) have in place of several."""
 
 
 class LoraConfig(Params):
@@ -31,7 +40,10 @@ class LoraConfig(Params):
         "up_proj",
         "down_proj",
     )
-    """Names of the linear layers that get an adapter."""
+    """Names of the linear layers that get an adapter.
+
+    A family that has one layer for several of them gets one adapter there. In a mixture of experts, names that only its
+    experts would have are left out, unless `experts` is named too: then each expert has adapters of its own."""
     seed: int = 0
     """Seed of the adapters' initial values."""
 
@@ -44,20 +56,13 @@ def add_adapters(model: PreTrainedModel, config: LoraConfig) -> PeftModel:
     """
     import peft
     import torch
-    from transformers.pytorch_utils import Conv1D
 
-    names = {name.rpartition(".")[2] for name, _ in model.named_modules()}
-    unknown = sorted(set(config.target_modules) - names)
-    if unknown:
-        linear = {n.rpartition(".")[2] for n, m in model.named_modules() if isinstance(m, torch.nn.Linear | Conv1D)}
-        raise InputError(
-            f"lora.target_modules: the model has no layer named {', '.join(unknown)}"
-            f" (its linear layers: {', '.join(sorted(linear))})"
-        )
+    modules, parameters = _targets(model, config.target_modules)
     settings = peft.LoraConfig(
         r=config.rank,
         lora_alpha=config.alpha,
-        target_modules=list(config.target_modules),
+        target_modules=modules,
+        target_parameters=parameters or None,
         lora_dropout=0.0,
         task_type="CAUSAL_LM",
     )
@@ -66,6 +71,64 @@ def add_adapters(model: PreTrainedModel, config: LoraConfig) -> PeftModel:
         return peft.get_peft_model(model, settings).eval()
 
 
-def merged(model: PeftModel) -> PreTrainedModel:
-    """Return a copy of the base model with the adapters merged into its weights."""
-    return copy.deepcopy(model).merge_and_unload()
+def stored_targets(targets: Iterable[str], names: Iterable[str]) -> tuple[str, ...]:
+    """Return the target names as a model with layers of these `names` has them: fused ones for those that it lacks."""
+    found = set(names)
+    fused = {part: whole for whole, parts in FUSED.items() if whole in found for part in parts if part not in found}
+    return tuple(dict.fromkeys(fused.get(name, name) for name in targets))
+
+
+def _targets(model: PreTrainedModel, wanted: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """Return the names of layers and of expert parameters that get adapters; raise InputError for unknown ones."""
+    import torch
+    from transformers.pytorch_utils import Conv1D
+
+    names = {name.rpartition(".")[2] for name, _ in model.named_modules()}
+    # Experts are stacked in one parameter: [experts, rows, columns].
+    stacked = {".".join(name.split(".")[-3:]) for name, p in model.named_parameters() if p.ndim == 3}
+    targets = stored_targets([name for name in wanted if name != EXPERTS], names)
+    if stacked:
+        targets = tuple(name for name in targets if name in names or name not in LoraConfig().target_modules)
+    unknown = sorted({*targets} - names) + ([EXPERTS] if EXPERTS in wanted and not stacked else [])
+    if unknown or not (targets or stacked):
+        linear = {n.rpartition(".")[2] for n, m in model.named_modules() if isinstance(m, torch.nn.Linear | Conv1D)}
+        raise InputError(
+            f"lora.target_modules: the model has no layer named {', '.join(unknown)}"
+            f" (its linear layers: {', '.join(sorted(linear))})"
+        )
+    return list(targets), sorted(stacked) if EXPERTS in wanted else []
+
+
+def merged_weights(model: PeftModel) -> dict[str, Tensor]:
+    """Return the base model's weights by their own names, on the CPU, with adapters merged in.
+
+    One tensor at a time: beside the model only one matrix is held on its device.
+    """
+    base = model.get_base_model()
+    adapted = _adapted(base)
+    moved: dict[int, Tensor] = {}
+    weights: dict[str, Tensor] = {}
+    for name, tensor in base.state_dict().items():
+        if "lora_" in name:
+            continue
+        plain = name.replace("base_layer.", "")
+        # Tied weights stay one tensor.
+        if tensor.data_ptr() not in moved:
+            whole = tensor
+            for layer in adapted.get(plain, ()):
+                whole = whole + layer.get_delta_weight("default").to(whole.dtype)
+            moved[tensor.data_ptr()] = whole.detach().to("cpu", copy=True)
+        weights[plain] = moved[tensor.data_ptr()]
+    return weights
+
+
+def _adapted(base: nn.Module) -> dict[str, list[nn.Module]]:
+    """Return the layers with an adapter by the name of the weight that it changes."""
+    from peft.tuners.lora import LoraLayer
+
+    found: dict[str, list[nn.Module]] = {}
+    for name, module in base.named_modules():
+        if isinstance(module, LoraLayer):
+            weight = getattr(module, "parameter_name", "weight")
+            found.setdefault(f"{name}.{weight}".replace("base_layer.", ""), []).append(module)
+    return found

@@ -8,7 +8,7 @@ from typing import Any
 
 from components.modeling.models.families import with_defaults
 from components.modeling.models.gpus import tensor_parallel_size
-from components.modeling.models.lora import LoraConfig
+from components.modeling.models.lora import EXPERTS, LoraConfig, stored_targets
 from components.modeling.models.model_config import ModelConfig
 
 TINY_VOCABULARY = 128
@@ -26,7 +26,17 @@ class ModelSizes:
     kv_heads: int
     head_width: int
     mlp_width: int
+    """Inner width of the gated MLP, or of one expert."""
     tied: bool
+    experts: int = 0
+    """Experts of each layer; 0 for a dense model."""
+    experts_per_token: int = 1
+    norms: int = 2
+    """Norms of a layer, without those of heads."""
+    fused: bool = False
+    """Whether queries, keys and values are one layer, and gate and up too (Phi-3)."""
+    capped: bool = False
+    """Whether attention scores are capped, so that their matrix is kept (Gemma 2)."""
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> ModelSizes | None:
@@ -41,8 +51,13 @@ class ModelSizes:
                 heads=heads,
                 kv_heads=text.get("num_key_value_heads") or heads,
                 head_width=text.get("head_dim") or text["hidden_size"] // heads,
-                mlp_width=text["intermediate_size"],
+                mlp_width=text.get("moe_intermediate_size") or text["intermediate_size"],
                 tied=bool(text.get("tie_word_embeddings", config.get("tie_word_embeddings", False))),
+                experts=text.get("num_local_experts") or text.get("num_experts") or 0,
+                experts_per_token=text.get("num_experts_per_tok") or 1,
+                norms=4 if text.get("model_type") in ("gemma2", "gemma3_text") else 2,
+                fused=text.get("model_type") == "phi3",
+                capped=text.get("attn_logit_softcapping") is not None,
             )
         except (KeyError, TypeError):
             return None
@@ -68,24 +83,30 @@ class ModelSizes:
 
     @property
     def parameters(self) -> int:
-        """Return the number of weights, without biases and head norms."""
+        """Return the number of weights, of all experts, without biases and head norms."""
         inner = self.heads * self.head_width
-        layer = self.width * (self.projections + inner + 3 * self.mlp_width + 2)
+        mlp = self.experts * (3 * self.mlp_width + 1) if self.experts else 3 * self.mlp_width  # and the router's row
+        layer = self.width * (self.projections + inner + mlp + self.norms)
         return self.vocab * self.width * (1 if self.tied else 2) + self.layers * layer + self.width
 
     def adapters(self, lora: LoraConfig) -> int:
         """Return the number of weights of LoRA adapters on all target modules."""
         inner, kv = self.heads * self.head_width, self.kv_heads * self.head_width
-        sides = {
-            "q_proj": (self.width, inner),
-            "k_proj": (self.width, kv),
-            "v_proj": (self.width, kv),
-            "o_proj": (inner, self.width),
-            "gate_proj": (self.width, self.mlp_width),
-            "up_proj": (self.width, self.mlp_width),
-            "down_proj": (self.mlp_width, self.width),
-        }
-        return self.layers * lora.rank * sum(sum(sides[name]) for name in lora.target_modules if name in sides)
+        sides = {"o_proj": (inner, self.width)}
+        if self.fused:
+            sides["qkv_proj"] = (self.width, self.projections)
+        else:
+            sides |= {"q_proj": (self.width, inner), "k_proj": (self.width, kv), "v_proj": (self.width, kv)}
+        mlp = {"gate_up_proj": (self.width, 2 * self.mlp_width), "down_proj": (self.mlp_width, self.width)}
+        if self.experts:
+            sides[EXPERTS] = (self.experts * sum(sum(pair) for pair in mlp.values()), 0)
+        elif self.fused:
+            sides |= mlp
+        else:
+            half = (self.width, self.mlp_width)
+            sides |= {"gate_proj": half, "up_proj": half, "down_proj": mlp["down_proj"]}
+        targets = stored_targets(lora.target_modules, sides)
+        return self.layers * lora.rank * sum(sum(sides[name]) for name in targets if name in sides)
 
     def most_gpus(self, gpus: int) -> int:
         """Return the most GPUs, up to `gpus`, that vLLM splits the model over."""

@@ -141,6 +141,9 @@ def _engine(policy: Policy, config: OptimizerConfig, trained: Mapping[str, nn.Pa
     logger.setLevel(logging.WARNING)
     # A shared-memory all-reduce that it would compile at the first start: that takes minutes and needs a compiler.
     deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
+    if backends.zero_stage == 3 and (mixtures := _mixtures(policy.module)):
+        # Which experts run differs from pass to pass and from rank to rank: all of a block's weights come at once.
+        deepspeed.utils.set_z3_leaf_modules(policy.module, mixtures)
     with redirect_stdout(StringIO()):  # its stage 1 in bfloat16 prints memory usage
         engine, *_ = deepspeed.initialize(
             model=_Compute(policy.module),
@@ -149,6 +152,12 @@ def _engine(policy: Policy, config: OptimizerConfig, trained: Mapping[str, nn.Pa
             dist_init_required=False,
         )
     return engine
+
+
+def _mixtures(module: nn.Module) -> list[type[nn.Module]]:
+    """Return the classes of blocks that choose among experts."""
+    found = {type(part): None for part in module.modules() if "experts" in dict(part.named_children())}
+    return list(found)
 
 
 def _settings(policy: Policy, config: OptimizerConfig, backends: Backends) -> dict[str, Any]:

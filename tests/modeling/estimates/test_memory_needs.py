@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,15 +14,15 @@ from hypothesis import strategies as st
 
 from components.contract.job import Resources
 from components.contract.memory import GIB, MemoryEstimate, MemoryKind, Moment
-from components.modeling.estimates.memory_needs import training_needs
+from components.modeling.estimates.memory_needs import layer_per_token, training_needs
 from components.modeling.estimates.supervised_memory import supervised_memory
-from components.modeling.models.lora import LoraConfig
+from components.modeling.models.lora import LoraConfig, add_adapters
 from components.modeling.models.model_config import ModelConfig
 from components.modeling.models.model_sizes import ModelSizes
 from components.pretrain.params import PretrainParams
 from components.rl.memory import rl_memory
 from components.rl.params import RLParams
-from tests.modeling.decoder_models import NATIVE, build
+from tests.modeling.decoder_models import MIXTURES, NATIVE, build
 
 SMALL = ModelSizes(vocab=10, width=4, layers=2, heads=2, kv_heads=1, head_width=3, mlp_width=5, tied=False)
 BIG = Resources(pool="h100x8", gpus=8, memory_gib=1600, trainer="deepspeed", zero_stage=2)
@@ -83,13 +84,41 @@ def test_an_engine_for_each_process_by_hand() -> None:
     assert on_gpus.bytes(MemoryKind.HOST) == 8 * ((0.55 + 0.7) * GIB + 4 * new.parameters)
 
 
-@pytest.mark.parametrize("kind", NATIVE)
+@pytest.mark.parametrize("kind", [*NATIVE, *MIXTURES])
 def test_weights_of_real_checkpoints(kind: str) -> None:
     model = build(kind)
     sizes = ModelSizes.from_config(json.loads(model.config.to_json_string(use_diff=False)))
     assert sizes is not None
     real = sum(p.numel() for p in {id(p): p for p in model.parameters()}.values())
-    assert sizes.parameters == pytest.approx(real, rel=0.02)  # without biases and norms of heads
+    # without biases, which gpt-oss has many of, and norms of heads
+    assert sizes.parameters == pytest.approx(real, rel=0.06 if kind == "gpt-oss" else 0.02)
+
+
+@pytest.mark.parametrize("kind", ["llama-gqa", "phi3", "gemma3", *MIXTURES])
+@pytest.mark.parametrize("experts", [False, True])
+def test_adapters_of_real_checkpoints(kind: str, experts: bool) -> None:
+    model = build(kind)
+    sizes = ModelSizes.from_config(json.loads(model.config.to_json_string(use_diff=False)))
+    names = LoraConfig().target_modules
+    lora = LoraConfig(rank=3, target_modules=(*names, "experts") if experts and kind in MIXTURES else names)
+    assert sizes is not None
+    trained = [p for p in add_adapters(model, lora).parameters() if p.requires_grad]
+    assert sizes.adapters(lora) == sum(p.numel() for p in trained)
+
+
+def test_what_of_a_mixture_is_counted_by_hand() -> None:
+    mixture = replace(SMALL, experts=7, experts_per_token=2)
+    # seven experts of three 4 x 5 and a router's row of 4 in place of one, in each of two layers
+    assert mixture.parameters == SMALL.parameters + 2 * (6 * 60 + 7 * 4)
+    # of one token two experts keep 3 * 5 numbers each
+    assert layer_per_token(mixture, 300, cpu=False) == layer_per_token(SMALL, 300, cpu=False) + 15
+
+
+def test_capped_scores_are_kept_by_hand() -> None:
+    capped = replace(SMALL, capped=True)
+    for longest, kept in ((300, 300), (9000, 2048)):
+        more = layer_per_token(capped, longest, cpu=False) - layer_per_token(SMALL, longest, cpu=False)
+        assert more == 3 * 1.25 * 2 * kept
 
 
 def test_a_config_that_names_its_sizes_otherwise_is_not_known() -> None:

@@ -22,7 +22,7 @@ from components.modeling.packing.packed import Packed
 from tests.modeling import decoder_models as models
 
 PROMPTS = models.token_lists([5, 9, 30, 1], seed=1)
-BOTH = pytest.mark.parametrize("kind", ["llama-gqa", "qwen3", "phi3-long", "gpt2", *models.WINDOWED])
+BOTH = pytest.mark.parametrize("kind", ["llama-gqa", "qwen3", "phi3-long", "gpt2", *models.WINDOWED, *models.MIXTURES])
 
 
 def _seeded(seed: int = 0) -> torch.Generator:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import peft
 import pytest
 import torch
+from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
 from components.contract.errors import InputError
@@ -74,6 +76,36 @@ def test_trains_adapters_alone_and_saves_them_merged(tmp_path: Path) -> None:
     assert again.state_dict().keys() == base.state_dict().keys()
     one, two = ((tmp_path / at / "model.safetensors").read_bytes() for at in ("merged", "again"))
     assert one == two
+
+
+EVERYWHERE = LoraConfig(rank=2, alpha=6.0)
+
+
+@pytest.mark.parametrize("kind", ["llama", "phi3", "gpt2", *models.MIXTURES])
+@pytest.mark.parametrize("experts", [False, True])
+def test_merged_weights_are_pefts_own(kind: str, experts: bool, tmp_path: Path) -> None:
+    """One tensor at a time, without a copy of the model; experts are adapted only if they are named."""
+    if experts and kind not in models.MIXTURES:
+        with pytest.raises(InputError, match="no layer named experts"):
+            models.save(kind, tmp_path)
+            load_policy(tmp_path, lora=LoraConfig(target_modules=("experts",)), backend="transformers")
+        return
+    base = models.save(kind, tmp_path / "base")
+    named = ("c_attn", "c_proj") if kind == "gpt2" else EVERYWHERE.target_modules
+    config = EVERYWHERE.model_copy(update={"target_modules": (*named, "experts") if experts else named})
+    policy = load_policy(tmp_path / "base", lora=config, backend="transformers")
+    assert any("experts" in name for name, _ in policy.trainable()) == experts
+    _step(policy)
+    policy.save(tmp_path / "ours")
+    copy.deepcopy(policy.module).merge_and_unload().save_pretrained(tmp_path / "theirs")
+    ours, theirs = (load_file(tmp_path / at / "model.safetensors") for at in ("ours", "theirs"))
+    assert ours.keys() == theirs.keys() == load_file(tmp_path / "base" / "model.safetensors").keys()
+    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+    again = AutoModelForCausalLM.from_pretrained(tmp_path / "ours")
+    assert type(again) is type(base)
+    adapted = policy.target_logprobs(Packed.from_groups(PROMPTS, RESPONSES)).logprobs
+    rows = [models.response_logprobs(again, p, r) for p, g in zip(PROMPTS, RESPONSES, strict=True) for r in g]
+    torch.testing.assert_close(torch.cat(rows), adapted, atol=1e-5, rtol=1e-5)
 
 
 def test_generates_with_adapters(tmp_path: Path) -> None:

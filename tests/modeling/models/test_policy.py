@@ -21,7 +21,7 @@ from tests.modeling import decoder_models as models
 SEQUENCES = models.token_lists([9, 20])
 
 
-@pytest.fixture(params=["llama", "gpt2"])
+@pytest.fixture(params=["llama", "gpt2", *models.MIXTURES])
 def policy(request: pytest.FixtureRequest, tmp_path: Path) -> Policy:
     models.save(request.param, tmp_path)
     return load_policy(tmp_path)

@@ -119,6 +119,16 @@ def lora(folder: Path) -> list[list[float]]:
     return steps(build_trainer(adapted(folder), CONFIG, total_steps=STEPS, backends=WAYS["zero-3"]), 0, 3)
 
 
+def mixture(folder: Path) -> dict[str, Any]:
+    """Train a mixture of experts under ZeRO 3, and draw from it."""
+    trainer = build_trainer(load_policy(folder / "mixture"), CONFIG, total_steps=STEPS, backends=WAYS["zero-3"])
+    leaves = sorted({type(part).__name__ for part in trainer.policy.module.modules() if getattr(part, "_z3_leaf", 0)})
+    rows = steps(trainer, 0, 3)
+    with trainer.whole():
+        drawn = sampled(NativeSampler(trainer.policy), greedy=True)
+    return {"rows": rows, "leaves": leaves, "drawn": drawn, "end": digest(trainer)}
+
+
 def live(recompute: bool) -> list[float]:
     """Return the share of all layers' weights that this rank holds whole as each layer of a step runs."""
     config = ModelConfig(width=18, layers=6, heads=3, mlp_width=29, vocab_size=31, tie_embeddings=False)
@@ -194,6 +204,7 @@ def main() -> None:
         name: train(name, folder, backends, partial(policy, way=name)) for name, backends in WAYS.items()
     }
     found["lora"] = lora(folder)
+    found["mixture"] = mixture(folder)
     found |= {name: train(name, folder, way, partial(adapted, folder, dtype="bfloat16")) for name, way in LORA.items()}
     found["rounding"] = {name: rounding(name) for name in WAYS if name.endswith("bfloat16")}
     found["live"] = live(recompute=False)

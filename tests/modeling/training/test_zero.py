@@ -46,6 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return where two ranks have written their results and their checkpoints."""
     path = tmp_path_factory.mktemp("ranks")
     build("qwen2").save_pretrained(path / "hosted")
+    build("qwen3-moe").save_pretrained(path / "mixture")
     script = Path(__file__).with_name("ranks_script.py")
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
     ranks = [
@@ -108,6 +109,18 @@ def test_adapters_train_under_zero_3(folder: Path, found: dict[str, Any]) -> Non
     trained = load_policy(folder / "hosted", lora=LoraConfig(rank=2))
     rows = steps(build_trainer(trained, CONFIG, total_steps=STEPS), 0, 3)
     assert found["lora"] == [pytest.approx(row, rel=2e-4) for row in rows]
+    assert rows[2][0] < rows[0][0]
+
+
+@pytest.mark.deepspeed
+def test_a_mixture_of_experts_trains_under_zero_3(folder: Path, found: dict[str, Any]) -> None:
+    """A block's experts are gathered together: another choice of experts on each rank does not disturb the engine."""
+    trainer = build_trainer(load_policy(folder / "mixture"), CONFIG, total_steps=STEPS)
+    rows = steps(trainer, 0, 3)
+    assert found["mixture"]["leaves"] == ["Qwen3MoeSparseMoeBlock"]
+    assert found["mixture"]["rows"] == [pytest.approx(row, rel=2e-4) for row in rows]
+    assert found["mixture"]["end"] == pytest.approx(digest(trainer), abs=2e-3)
+    assert found["mixture"]["drawn"] == sampled(NativeSampler(trainer.policy), greedy=True)
     assert rows[2][0] < rows[0][0]
 
 
