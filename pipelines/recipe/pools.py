@@ -87,7 +87,7 @@ class Pool(Backends, _Frozen):
     memory_gib: Annotated[float, Field(gt=0)]
     """Memory that a job gets on each node."""
     threads: Annotated[Count, Field(ge=1)] = 1
-    """Threads of the numerical libraries; digests repeat at the same number only, so raise it where GPUs do the work."""
+    """Threads of the numerical libraries; digests repeat at the same number only; raise it where GPUs do the work."""
     gpus: Annotated[Count, Field(ge=0)] = 0
     """GPUs of a job on each node."""
     gpu_type: str | None = None

@@ -5,8 +5,6 @@ Shapes: N tokens, K and O input and output features, r rank, P parts of a fused 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor, nn
 
@@ -48,9 +46,7 @@ class Adapter(nn.Module):
     def merge(self, weight: Tensor) -> Tensor:
         """Return weight [O, K] with the adapters in it."""
         merged = weight.clone()
-        for (start, stop), up, down in zip(
-            self.spans, self.lora_B, self.lora_A.chunk(len(self.spans)), strict=True
-        ):
+        for (start, stop), up, down in zip(self.spans, self.lora_B, self.lora_A.chunk(len(self.spans)), strict=True):
             merged[start:stop] += (up @ down * self.scale).to(weight.dtype)
         return merged
 
