@@ -6,13 +6,20 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from components.curate.candidate import Candidate
 from components.curate.operators.decontaminate import Contamination, DecontaminateConfig, evaluation_prompts
 from components.curate.operators.dedup import ExactDuplicates, NearDuplicates
-from components.curate.similarity.shingles import NearConfig, jaccard, shingles
+from components.curate.similarity.band_table import BandTable
+from components.curate.similarity.members import Members
+from components.curate.similarity.minhash import MAX_MISSED, Bands, band_shape
+from components.curate.similarity.near_config import NearConfig
+from components.curate.similarity.shingles import count_shared, shingles
+from components.curate.similarity.tokens import tokens
 from components.curate.split import HashSplit
 from components.tasks.item import Item
 from tests.support.stage_context import write_jsonl
@@ -54,11 +61,22 @@ def documents(seed: int, count: int, length: int) -> list[str]:
     return [" ".join(words) for words in found]
 
 
+def shingle_set(content: str, config: NearConfig) -> frozenset[tuple[str, ...]]:
+    """Return a text's shingles themselves, the reference for their hashes."""
+    units = tokens(content) if config.unit == "word" else list(" ".join(tokens(content)))
+    count = max(1, len(units) - config.ngram + 1) if units else 0
+    return frozenset(tuple(units[start : start + config.ngram]) for start in range(count))
+
+
+def jaccard(left: frozenset[Any], right: frozenset[Any]) -> float:
+    return len(left & right) / len(left | right) if left or right else 1.0
+
+
 def brute_force(contents: list[str], config: NearConfig) -> list[str]:
     found: list[str] = []
     for content in contents:
-        own = shingles(content, ngram=config.ngram, unit=config.unit)
-        others = (shingles(other, ngram=config.ngram, unit=config.unit) for other in found)
+        own = shingle_set(content, config)
+        others = (shingle_set(other, config) for other in found)
         if all(jaccard(own, other) < config.threshold for other in others):
             found.append(content)
     return found
@@ -83,17 +101,65 @@ def test_nothing_that_is_unlike_is_dropped() -> None:
     contents = documents(3, count=150, length=40)
     survivors = kept(NearDuplicates(config), contents)
     for content in set(contents) - set(survivors):
-        own = shingles(content, ngram=1, unit="word")
-        assert max(jaccard(own, shingles(other, ngram=1, unit="word")) for other in survivors) >= 0.7
+        own = shingle_set(content, config)
+        assert max(jaccard(own, shingle_set(other, config)) for other in survivors) >= 0.7
 
 
-def test_shingles_and_jaccard_by_hand() -> None:
-    assert shingles("A b, c", ngram=2, unit="word") == {b"a b", b"b ,", b", c"}
-    assert shingles("abc", ngram=2, unit="character") == {b"ab", b"bc"}
-    assert shingles("short", ngram=5, unit="word") == {b"short"}
-    assert shingles("", ngram=5, unit="word") == frozenset()
-    assert jaccard(frozenset({b"a", b"b"}), frozenset({b"b", b"c"})) == 1 / 3
-    assert jaccard(frozenset(), frozenset()) == 1.0
+@pytest.mark.parametrize("unit", ["word", "character"])
+@given(st.text(), st.text(), st.integers(1, 6))
+def test_hashes_stand_for_shingles(unit: str, one: str, two: str, ngram: int) -> None:
+    config = NearConfig(unit=unit, ngram=ngram)
+    left, right = (shingles(content, ngram=ngram, unit=unit) for content in (one, two))
+    sets = shingle_set(one, config), shingle_set(two, config)
+    assert (len(left), len(right)) == tuple(map(len, sets))
+    assert count_shared(left, right) == len(sets[0] & sets[1])
+    assert (np.diff(left) > 0).all()
+
+
+def test_shingles_are_the_same_on_every_machine() -> None:
+    assert shingles("A b, c", ngram=2, unit="word").tolist() == [
+        1885217619468049129,
+        5599094796273729414,
+        8064652577661087557,
+    ]
+    assert shingles("abc", ngram=2, unit="character").tolist() == [10912767545811187514, 13912026539846295632]
+    assert shingles("half a \ud83d character", ngram=2, unit="word").size == 3
+
+
+def test_bands_are_as_long_as_the_threshold_allows() -> None:
+    """The share of pairs without a common band, counted, is below the bound that the length was chosen for."""
+    assert band_shape(0.8, 128) == (5, 18)  # (1 - 0.8^5)^18 = 0.0008; 21 bands of 6 would miss 0.0017
+    assert band_shape(0.1, 16) == (1, 16)
+    assert band_shape(1.0, 128) == (128, 1)
+    bands, rng, missed, pairs = Bands(threshold=0.6, permutations=128), np.random.default_rng(0), 0, 2000
+    assert (1 - 0.6**bands.length) ** bands.count <= MAX_MISSED < (1 - 0.6**bands.length) ** (bands.count - 1)
+    for _ in range(pairs):
+        shared, one, two = np.split(rng.integers(0, 2**64, 60, dtype=np.uint64), [36, 48])  # 36 of 60: 0.6
+        left, right = (bands.keys(np.unique(np.concatenate([shared, own]))) for own in (one, two))
+        missed += not (left == right).any()
+    assert missed <= 8  # 2 expected at the bound; more than 8 has probability 0.0002
+
+
+@given(st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=6, unique=True), max_size=300))
+def test_the_table_of_bands_is_a_dictionary(texts: list[list[int]]) -> None:
+    table, expected = BandTable(first_bits=3), {}
+    spread = np.uint64(0x9E3779B97F4A7C15)
+    for row, keys in enumerate(texts):
+        hashed = (np.array(keys, np.uint64) * spread).tolist()
+        assert sorted(table.rows(hashed)) == sorted({r for key in keys for r in expected.get(key, ())})
+        table.add(hashed, row)
+        for key in keys:
+            expected.setdefault(key, []).append(row)
+
+
+@given(st.lists(st.frozensets(st.integers(0, 30)), min_size=1, max_size=40), st.sampled_from([0.3, 0.55, 1.0]))
+def test_members_are_compared_as_sets(sets: list[frozenset[int]], threshold: float) -> None:
+    members = Members(block=16)
+    for position, own in enumerate(sets):
+        array = np.array(sorted(own), np.uint32)
+        expected = any(jaccard(own, other) >= threshold for other in sets[:position])
+        assert members.any_similar(array, list(range(position)), threshold) == expected
+        members.append(array)
 
 
 def test_exact_duplicates_differ_by_white_space_at_most() -> None:

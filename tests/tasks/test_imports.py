@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-HEAVY = ("torch", "numpy", "scipy", "pandas", "datasets", "pyarrow", "boto3", "reasoning_gym", "sympy", "datasketch")
+HEAVY = ("torch", "numpy", "scipy", "pandas", "datasets", "pyarrow", "boto3", "reasoning_gym", "sympy")
 SCRIPT = f"""
 import sys
 import components.curate.component

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
@@ -13,10 +12,14 @@ from components.contract.errors import InputError
 from components.contract.params import Params
 from components.curate.candidate import Candidate
 from components.curate.operators.dedup import normalised
-from components.curate.similarity.neighbours import NeighbourIndex
-from components.curate.similarity.shingles import NearSwitch, shingles, tokens
+from components.curate.similarity.near_config import NearConfig, NearSwitch
+from components.curate.similarity.tokens import tokens
 from components.curate.switch import SWITCH
 from components.tasks.rows import iter_rows
+
+if TYPE_CHECKING:
+    from components.curate.similarity.neighbours import NeighbourIndex
+    from components.curate.similarity.shingles import Hashes
 
 MIN_CONTAINED_TOKENS = 4
 """Shorter evaluation prompts occur in any text by chance."""
@@ -54,11 +57,8 @@ class Contamination:
         distinct = sorted({normalised(prompt) for prompt in prompts})
         self._prompts = set(distinct) if config.exact else set()
         self._by_length = _by_length(distinct) if config.exact else {}
-        self._ngrams = _telling_ngrams(distinct, config.ngrams) if config.ngrams else set()
-        self._index = NeighbourIndex(config.near) if config.near else None
-        if self._index:
-            for prompt in distinct:
-                self._index.add(prompt)
+        self._ngrams = _telling_ngrams(distinct, config.ngrams) if config.ngrams else None
+        self._index = _index_of(distinct, config.near) if config.near else None
 
     def reject(self, draft: Candidate) -> str | None:
         """Return "contaminated" for a row that leaks an evaluation prompt."""
@@ -67,7 +67,7 @@ class Contamination:
             not self._prompts.isdisjoint(map(normalised, (content, *draft.questions)))
             or (draft.text is not None and self._contains_prompt(content))
             or self._shares_ngrams(content)
-            or (self._index is not None and self._index.find(content) is not None)
+            or (self._index is not None and self._index.near(self._index.sketch(content)))
         )
         return "contaminated" if leaks else None
 
@@ -83,10 +83,12 @@ class Contamination:
         )
 
     def _shares_ngrams(self, text: str) -> bool:
-        if not (ngrams := self._config.ngrams) or not self._ngrams:
+        if not (ngrams := self._config.ngrams) or self._ngrams is None or not len(self._ngrams):
             return False
+        from components.curate.similarity.shingles import count_shared, shingles
+
         own = shingles(text, ngram=ngrams.size, unit="word")
-        shared = len(own & self._ngrams)
+        shared = count_shared(own, self._ngrams)
         return shared > 0 and shared >= ngrams.min_share * len(own)
 
 
@@ -109,12 +111,24 @@ def _by_length(prompts: list[str]) -> dict[int, set[tuple[str, ...]]]:
     return found
 
 
-def _telling_ngrams(prompts: list[str], config: NgramConfig) -> set[bytes]:
-    """Return the full-size n-grams of the prompts, without template text."""
-    counts: Counter[bytes] = Counter()
-    for prompt in prompts:
-        if len(tokens(prompt)) >= config.size:
-            counts.update(shingles(prompt, ngram=config.size, unit="word"))
+def _telling_ngrams(prompts: list[str], config: NgramConfig) -> Hashes:
+    """Return the full-size n-grams of the prompts, without template text, in rising order."""
+    import numpy as np
+
+    from components.curate.similarity.shingles import shingles
+
+    long = [prompt for prompt in prompts if len(tokens(prompt)) >= config.size]
+    each = [shingles(prompt, ngram=config.size, unit="word") for prompt in long]
+    found, counts = np.unique(np.concatenate([np.zeros(0, np.uint64), *each]), return_counts=True)
     if len(prompts) < MIN_BOILERPLATE_PROMPTS:
-        return set(counts)
-    return {ngram for ngram, count in counts.items() if count <= config.boilerplate_share * len(prompts)}
+        return found
+    return found[counts <= config.boilerplate_share * len(prompts)]
+
+
+def _index_of(prompts: list[str], config: NearConfig) -> NeighbourIndex:
+    from components.curate.similarity.neighbours import NeighbourIndex
+
+    index = NeighbourIndex(config)
+    for prompt in prompts:
+        index.add(index.sketch(prompt))
+    return index

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
+from typing import TYPE_CHECKING
 
 from components.contract.params import Params
 from components.curate.candidate import Candidate
-from components.curate.similarity.neighbours import NeighbourIndex
-from components.curate.similarity.shingles import NearConfig, NearSwitch
+from components.curate.similarity.near_config import NearConfig, NearSwitch
+
+if TYPE_CHECKING:
+    from components.curate.similarity.neighbours import Sketch
 
 
 class DedupConfig(Params):
@@ -44,15 +47,24 @@ class NearDuplicates:
     """Rejects rows whose prompt or text is nearly equal to a kept one."""
 
     def __init__(self, config: NearConfig) -> None:
+        from components.curate.similarity.neighbours import NeighbourIndex
+
         self._index = NeighbourIndex(config)
+        self._last: tuple[Candidate, Sketch] | None = None
 
     def reject(self, draft: Candidate) -> str | None:
         """Return "near_duplicate" for a near duplicate of a kept row."""
-        return None if self._index.find(draft.content) is None else "near_duplicate"
+        return "near_duplicate" if self._index.near(self._sketch(draft)) else None
 
     def keep(self, draft: Candidate) -> None:
         """Remember a kept row."""
-        self._index.add(draft.content)
+        self._index.add(self._sketch(draft))
+
+    def _sketch(self, draft: Candidate) -> Sketch:
+        """Return the sketch of a row, made once for its test and its keeping."""
+        if self._last is None or self._last[0] is not draft:
+            self._last = draft, self._index.sketch(draft.content)
+        return self._last[1]
 
 
 def _key(draft: Candidate) -> bytes:

@@ -2,49 +2,52 @@
 
 from __future__ import annotations
 
-from components.curate.similarity.shingles import NearConfig, Shingles, jaccard, shingles
+from dataclasses import dataclass
 
-VERSIONED_PACKAGES = ("datasketch",)
-"""Its signatures choose the candidates: see components.contract.operators."""
-RECALL_MARGIN = 0.2
-"""Candidates are searched this far below the threshold, so that hashing misses few; each is then compared exactly."""
-MIN_SEARCHED = 0.1
-PERMUTATION_SEED = 1
+import numpy as np
+
+from components.curate.similarity.band_table import BandTable
+from components.curate.similarity.members import Members, Short
+from components.curate.similarity.minhash import Bands
+from components.curate.similarity.near_config import NearConfig
+from components.curate.similarity.shingles import distinct, shingles
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """What an index needs of a text: made once, to search with and to add."""
+
+    keys: list[int]
+    """One for each band of its MinHash signature."""
+    members: Short
+    """Its shingles, as 32-bit hashes in rising order."""
 
 
 class NeighbourIndex:
     """An index of texts, searchable for near duplicates.
 
-    Broder 1997 (MinHash); candidates by the banding of datasketch's MinHashLSH. Every match is verified to have at
-    least the threshold's similarity; a pair near the threshold may be missed with small probability.
+    Bands of MinHash signatures propose candidates, and each is compared by all its shingles, as 32-bit hashes: among
+    two texts of 200 shingles one pair in 100,000 shares one by chance. A pair at the threshold is missed with a
+    probability of at most minhash.MAX_MISSED, a more similar one with a smaller probability.
     """
 
     def __init__(self, config: NearConfig) -> None:
-        from datasketch import MinHashLSH
-
         self._config = config
-        searched = max(MIN_SEARCHED, config.threshold - RECALL_MARGIN)
-        self._lsh = MinHashLSH(threshold=searched, num_perm=config.permutations)
-        self._texts: list[Shingles] = []
+        self._bands = Bands(threshold=config.threshold, permutations=config.permutations)
+        self._table = BandTable()
+        self._members = Members()
 
-    def find(self, text: str) -> int | None:
-        """Return the index (in order of addition) of the first near duplicate, or None."""
-        own = self._shingles(text)
-        candidates = sorted(self._lsh.query(self._signature(own)))
-        return next((i for i in candidates if jaccard(own, self._texts[i]) >= self._config.threshold), None)
+    def sketch(self, text: str) -> Sketch:
+        """Return what the index needs of a text."""
+        found = shingles(text, ngram=self._config.ngram, unit=self._config.unit)
+        return Sketch(self._bands.keys(found).tolist(), distinct((found >> np.uint64(32)).astype(np.uint32)))
 
-    def add(self, text: str) -> None:
+    def near(self, own: Sketch) -> bool:
+        """Return whether an added text has at least the threshold's similarity."""
+        rows = self._table.rows(own.keys)
+        return self._members.any_similar(own.members, rows, self._config.threshold)
+
+    def add(self, own: Sketch) -> None:
         """Add a text."""
-        own = self._shingles(text)
-        self._lsh.insert(len(self._texts), self._signature(own), check_duplication=False)
-        self._texts.append(own)
-
-    def _shingles(self, text: str) -> Shingles:
-        return shingles(text, ngram=self._config.ngram, unit=self._config.unit)
-
-    def _signature(self, own: Shingles) -> object:
-        from datasketch import MinHash
-
-        signature = MinHash(num_perm=self._config.permutations, seed=PERMUTATION_SEED)
-        signature.update_batch(sorted(own))
-        return signature
+        self._table.add(own.keys, len(self._members))
+        self._members.append(own.members)
