@@ -12,6 +12,7 @@ from components.contract.artifacts import ArtifactType
 from components.contract.errors import PosttrainError
 from components.runtime.ledger.ledger import Ledger
 from components.runtime.lineage.graph.graph import Graph, ancestors
+from pipelines.models.maker import maker_of
 
 if TYPE_CHECKING:
     from components.runtime.store import Store
@@ -44,11 +45,14 @@ class Origin:
     run: Mapping[str, Any] = field(default_factory=dict)
     """The ledger's record of the run."""
     run_id: str | None = None
+    made_by: str | None = None
+    """Id of the stage that made the model, in the lineage graph."""
 
     @property
     def maker(self) -> Mapping[str, Any]:
-        """Return the stage that made the model; empty if it is not known."""
-        return self.stages[-1] if self.stages else {}
+        """Return the stage that made the model, before those that handed it on unchanged; empty if it is not known."""
+        last = self.stages[-1] if self.stages else {}
+        return next((stage for stage in self.stages if stage.get("id") == self.made_by), last)
 
 
 def origin_of(store: Store, model: FoundModel) -> Origin:
@@ -61,6 +65,7 @@ def origin_of(store: Store, model: FoundModel) -> Origin:
     imported = dict(_imported(graph))
     names = [name for uri in imported if (name := _hub_name(uri))]
     base_digest = next(iter(imported.values()), None)
+    made_by = maker_of(store, graph, model.digest)
     return Origin(
         stages=tuple(stages),
         data=_digests(graph, ArtifactType.DATASET),
@@ -69,14 +74,15 @@ def origin_of(store: Store, model: FoundModel) -> Origin:
         base_digest=base_digest,
         base_license=_license(store, base_digest) if base_digest else None,
         datasets=tuple(dict.fromkeys(name for node in stages for name in _hub_datasets(node["params"]))),
-        given=_given(graph, stages[-1]["id"]) if stages else (),
+        given=_given(graph, made_by) if made_by else (),
         run=Ledger(store).run_entry(run_id) if run_id else {},
         run_id=run_id,
+        made_by=made_by,
     )
 
 
 def trained_from(origin: Origin) -> str | None:
-    """Return the digest of the model that the last stage trained; None if it made its model anew."""
+    """Return the digest of the model that its maker trained; None if it made its model anew."""
     return next((digest for digest in origin.given if digest in origin.models), None)
 
 

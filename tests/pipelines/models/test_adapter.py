@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ from components.contract.artifacts import ArtifactType
 from components.contract.errors import InputError
 from components.modeling.loading.load import load_policy
 from components.modeling.models.lora import LoraConfig
+from components.runtime.lineage.graph.graph import ANCESTORS, Graph
 from components.runtime.store import Store, open_store
 from pipelines.models.adapter import write_adapter
 from pipelines.models.find import FoundModel
+from pipelines.models.maker import maker_of
 from pipelines.models.origin import Origin
 from tests.modeling.decoder_models import build
 
@@ -44,6 +47,33 @@ def trained(store: Store, folder: Path) -> tuple[str, FoundModel]:
 
 def origin(base: str, params: dict[str, Any]) -> Origin:
     return Origin(stages=({"params": params},), models=(base,), given=(base,))
+
+
+def test_the_maker_is_behind_stages_that_hand_a_model_on(store: Store, tmp_path: Path) -> None:
+    base, model = trained(store, tmp_path)
+    shutil.copytree(model.folder, tmp_path / "all" / "step-2", copy_function=shutil.copyfile)
+    shutil.copytree(store.fetch(base), tmp_path / "all" / "step-1", copy_function=shutil.copyfile)
+    checkpoints = store.commit(ArtifactType.CHECKPOINTS, tmp_path / "all").digest
+    adopted = f"{model.digest}@run/adopt"
+    graph = Graph(adopted, ANCESTORS)
+    for id, type in ((adopted, "Model"), (model.digest, "Model"), (checkpoints, "Checkpoints"), (base, "Model")):
+        graph.add({"id": id, "kind": "artifact", "type": type, "digest": str(id).partition("@")[0]})
+    for id in ("adopt", "select", "rl", "pretrain"):
+        graph.add({"id": id, "kind": "stage"})
+    graph.connect("adopt", adopted, "model")
+    graph.connect(str(model.digest), "adopt", "model")
+    graph.connect("select", str(model.digest), "model")
+    graph.connect(checkpoints, "select", "checkpoints")
+    graph.connect("rl", checkpoints, "checkpoints")
+    graph.connect(base, "rl", "model")
+    graph.connect("pretrain", base, "model")
+    assert maker_of(store, graph, str(model.digest)) == "rl"
+    assert maker_of(store, graph, base) == "pretrain"
+    assert maker_of(store, graph, "0" * 64) is None
+    (tmp_path / "all" / "step-2" / "config.json").write_text("{}")  # not that model any more
+    other = store.commit(ArtifactType.CHECKPOINTS, tmp_path / "all").digest
+    graph.nodes[checkpoints]["digest"] = other
+    assert maker_of(store, graph, str(model.digest)) == "select"
 
 
 def test_base_and_adapter_are_the_merged_model(store: Store, tmp_path: Path) -> None:
