@@ -65,6 +65,10 @@ class StageContext(Protocol, Generic[P]):
         """Record metrics of one training step. They reach MLflow once: with the next checkpoint or at the end."""
         ...
 
+    def explain(self, alarm: str, reason: str) -> None:
+        """Give the reason that an alarm's text ends with if the next row raises it; the first one stays."""
+        ...
+
     def headline(self, **metrics: float) -> None:
         """Record final metrics of the stage, for tables, `when` and `gate`."""
         ...

@@ -7,6 +7,7 @@ from components.contract.component import Component, Port
 from components.contract.display import Column, Form, Profiles, Results, Role
 from components.contract.further import SCORERS, further_ports
 from components.evaluate.params import EvaluateParams
+from components.measure.alarms import verifier_raises
 from components.modeling.estimates.further_memory import further_needs
 from components.modeling.estimates.sampling_memory import sampling_memory
 from components.modeling.models.model_sizes import ModelSizes
@@ -56,7 +57,9 @@ COMPONENT = Component(
         "likelihood_<n>_<domain>": "Mean log-probability in nats of a byte of responses under the n-th scorer",
         "likelihood_<n>_unscored": "Responses that the n-th scorer could not score",
         "num_failed": "Verifications that failed; they are in no denominator",
+        "num_raised": "Responses that count as wrong because a user's verifier raised on them, if there are any",
     },
+    alarms=(verifier_raises(rows=1),),
     role=Role.MEASURING,
     results=Results(
         title="Skills after each stage",

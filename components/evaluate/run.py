@@ -10,6 +10,7 @@ from components.contract.context import StageContext
 from components.contract.further import SCORERS
 from components.evaluate.compare import compare_with_baseline
 from components.evaluate.report import all_metrics, headline, measure_domain, write_report
+from components.measure.alarms import JUDGED, RAISED, VERIFIER_RAISES
 from components.measure.browse import write_samples
 from components.measure.dataset import read_prompts, require_verdicts
 from components.measure.intervals import Interval
@@ -50,9 +51,20 @@ def run(ctx: StageContext[EvaluateParams]) -> None:
     write_report(folder, reports, metrics)
     write_ledger(folder, (pass_rate_row(outcome) for found in outcomes.values() for outcome in found))
     write_samples(folder, outcomes, prompts=params.browse_prompts, responses=params.browse_responses)
+    _tell_raised(ctx, outcomes)
     ctx.describe("metrics", kind="evaluation", domains=sorted(outcomes), num_prompts=sum(map(len, outcomes.values())))
     shown = {name: one.value if isinstance(one, Interval) else one for name, one in likelihoods.items()}
     ctx.headline(**headline(reports, metrics), **shown)
+
+
+def _tell_raised(ctx: StageContext[EvaluateParams], outcomes: Mapping[str, Sequence[ItemOutcomes]]) -> None:
+    """Log how many responses count as wrong because a user's verifier raised on them, if there are any."""
+    found = [outcome for part in outcomes.values() for outcome in part]
+    reasons = [reason for outcome in found for reason in outcome.raised]
+    if reasons:
+        ctx.explain(VERIFIER_RAISES, reasons[0])
+        ctx.headline(**{RAISED: float(len(reasons))})
+        ctx.log(1, **{RAISED: float(len(reasons)), JUDGED: float(sum(outcome.num_samples for outcome in found))})
 
 
 def _sample(

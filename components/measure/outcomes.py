@@ -66,6 +66,11 @@ class ItemOutcomes:
         """Return how many verifications failed: these responses are in no denominator."""
         return self._count(Outcome.FAILED)
 
+    @cached_property
+    def raised(self) -> tuple[str, ...]:
+        """Return why responses count as wrong on which a user's verifier raised."""
+        return tuple(verdict.detail for verdict in self.verdicts if verdict.raised)
+
     @property
     def num_verified(self) -> int:
         """Return how many responses were judged: right and wrong ones."""
@@ -183,6 +188,8 @@ def outcomes_from_row(row: dict[str, Any], item: Item) -> ItemOutcomes:
 def _verdict_to_row(verdict: Verdict) -> list[Any]:
     """Return outcome and detail, and the grade where the verifier gave one."""
     row = [verdict.outcome.value, verdict.detail]
+    if verdict.raised:
+        return [*row, verdict.graded, True]
     return row if verdict.graded is None else [*row, verdict.graded]
 
 

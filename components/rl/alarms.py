@@ -7,6 +7,7 @@ the alarms on them do not hold where the pass rate is near 1.
 from __future__ import annotations
 
 from components.contract.alarms import Alarm, Level, Parting, Quotient, Remainder, Stillness
+from components.measure.alarms import verifier_raises
 from components.modeling.supervised.alarms import NOT_FINITE
 
 SOLVED = ("pass_rate", 0.95)
@@ -23,6 +24,7 @@ RL_ALARMS = (
         helps="read why (posttrain samples RUN --failed), and run the verifier on rows by itself (posttrain try)",
         reason="single failures are timeouts on strange code; a fifth of all, five steps in a row, is the verifier",
     ),
+    verifier_raises(rows=3),
     Alarm(
         name="sampler_gap",
         rule=Level(column="sampler_gap_mean"),
@@ -38,12 +40,13 @@ RL_ALARMS = (
         name="all_truncated",
         rule=Level(column="truncated_share"),
         bound=0.98,
-        rows=10,
+        rows=3,
         says="all responses are cut at the token limit",
         helps="raise {max_new_tokens}, or start from a model that ends its responses (sft before rl); "
         "if it began late, lower {optimizer.peak_learning_rate}",
         reason="a response that is cut has no answer to verify; DAPO (Yu et al. 2025, section 3.4) treats shares far "
-        "below as a source of noise",
+        "below as a source of noise. Where nine of ten are cut, all 16 of a small step are cut in 18 % of the steps, "
+        "and in three in a row in 1 of 160 cases; so three steps suffice, and show it in a short run, too",
         explained_by=("verifier_failures",),
     ),
     Alarm(
@@ -88,7 +91,7 @@ RL_ALARMS = (
         "start (sft before rl), "
         "or raise {group_size}; if it was right before, lower {optimizer.peak_learning_rate}",
         reason="without a right response there is nothing to reinforce; 20 steps of the default size are 5,120 samples",
-        explained_by=("verifier_failures", "all_truncated", "length_collapsed", "entropy_collapsed"),
+        explained_by=("verifier_failures", "verifier_raises", "all_truncated", "length_collapsed", "entropy_collapsed"),
     ),
     Alarm(
         name="reward_constant",
@@ -102,6 +105,7 @@ RL_ALARMS = (
         unless=SOLVED,
         explained_by=(
             "verifier_failures",
+            "verifier_raises",
             "all_truncated",
             "length_collapsed",
             "entropy_collapsed",

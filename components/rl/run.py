@@ -14,6 +14,7 @@ from components.contract.backends import Backends
 from components.contract.context import Finish, Input, StageContext
 from components.contract.errors import InputError, NotFiniteError, StoppedByAlarm
 from components.contract.terminal import short_line
+from components.measure.alarms import JUDGED, RAISED, VERIFIER_RAISES
 from components.modeling.generation.choose import open_sampler
 from components.modeling.generation.sampler import Sampler
 from components.modeling.loading.load import load_policy
@@ -100,7 +101,7 @@ def _train(ctx: StageContext[RLParams], loop: Loop, shelf: ModelShelf | None) ->
     while loop.state.step < params.num_steps:
         metrics = loop.step()
         step = loop.state.step
-        ctx.log(step, **metrics)
+        ctx.log(step, **metrics, **_raised(ctx, loop))
         if step == min(UNVERIFIED_STEPS, params.num_steps):
             _need_verified(ctx, loop)
         rate = (loop.state.num_samples - first) / (time.perf_counter() - started)
@@ -109,6 +110,16 @@ def _train(ctx: StageContext[RLParams], loop: Loop, shelf: ModelShelf | None) ->
             shelf.keep(step, loop.learner.trainer)
         if params.checkpoint_every and step % params.checkpoint_every == 0 and step < params.num_steps:
             ctx.checkpoint(step, write)
+
+
+def _raised(ctx: StageContext[RLParams], loop: Loop) -> dict[str, float]:
+    """Return how many of the step's distinct texts a user's verifier raised on, from the first such step on."""
+    judge = loop.judge
+    if judge is None or not (judge.num_raised or any(RAISED in row for row in ctx.history()[-1:])):
+        return {}
+    if judge.num_raised:
+        ctx.explain(VERIFIER_RAISES, judge.first_raised)
+    return {RAISED: float(judge.num_raised), JUDGED: float(judge.num_judged)}
 
 
 def _need_verified(ctx: StageContext[RLParams], loop: Loop) -> None:

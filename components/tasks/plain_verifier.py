@@ -13,11 +13,12 @@ from typing import Any
 
 from components.contract.errors import PosttrainError
 from components.contract.messages import transcript
+from components.contract.operator_files.loading import place_of
 from components.contract.operator_files.operator import FileOperator
 from components.contract.params import Params
 from components.tasks.answer_forms import FORMS
 from components.tasks.item import Item
-from components.tasks.verdict import MAX_DETAIL_CHARS, RIGHT, Verdict, wrong
+from components.tasks.verdict import MAX_DETAIL_CHARS, RIGHT, Outcome, Verdict, wrong
 
 SETTINGS = "settings"
 
@@ -65,10 +66,18 @@ def as_verdict(operator: FileOperator, returned: Any) -> Verdict:
 def _broken(operator: FileOperator, item: Item, error: Exception) -> Verdict:
     """Return WRONG if the item's own answer can be judged in any form; else raise the error: the function is at fault.
 
-    A response must not drop out of the count by breaking its judge.
+    A response must not drop out of the count by breaking its judge. The verdict says that it was so: stages count such
+    verdicts and raise an alarm on many.
     """
     for form in FORMS:
         with suppress(Exception):
             as_verdict(operator, operator.call_by_name(columns(item, form.format(item.answer))))
-            return wrong(f"{operator.shown} raised {type(error).__name__} on it: {error}"[:MAX_DETAIL_CHARS])
+            return Verdict(Outcome.WRONG, _why(operator, error), raised=True)
     raise operator.raised(error, "on a response, and on the item's own answer too") from error
+
+
+def _why(operator: FileOperator, error: Exception) -> str:
+    """Return the operator, what it raised and in which line of the user's file, cut to the length of a detail."""
+    place = place_of(error)
+    text = f"{operator.shown} raised {type(error).__name__} on it{f' at {place}' if place else ''}: {error}"
+    return " ".join(text.split())[:MAX_DETAIL_CHARS]

@@ -24,6 +24,8 @@ class Verdict:
     detail: str = ""
     graded: float | None = None
     """The grade of a verifier that gives partial credit, from 0 to 1; unset, the outcome is the grade."""
+    raised: bool = False
+    """Whether it is wrong because a user's verifier raised on it, one that can judge the item's own answer."""
 
     def __post_init__(self) -> None:
         if self.graded is not None and not 0 <= self.graded <= 1:  # also refuses NaN

@@ -24,6 +24,8 @@ class LogParams(Params):
     """Step at which the first try fails; 0 never does."""
     gradient_fails_at: int = 0
     """Step at which the gradient is infinite; 0 never is."""
+    reason: str = ""
+    """The reason for an alarm on growth, if it has one."""
     journal: str
     """File that is there after the first failure."""
 
@@ -38,6 +40,8 @@ def run(context: StageContext[LogParams]) -> None:
         if step == params.fail_at and not Path(params.journal).exists():
             Path(params.journal).touch()
             raise OSError("the disk fell off")
+        if params.reason:
+            context.explain("exploded", f"{params.reason} {step}")
         context.log(step, loss=math.nan if loss is None else loss)
         if step % 2 == 0:
             context.checkpoint(step, lambda folder, s=step: (folder / "step").write_text(str(s)) and None)

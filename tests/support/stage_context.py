@@ -64,6 +64,7 @@ class LocalContext:
         assert isinstance(self.params, Params)
         self.progress_calls: list[tuple[int, int, dict[str, float]]] = []
         self.metrics: dict[str, float] = {}
+        self.reasons: dict[str, str] = {}
         self._stop_after = stop_after
         self._inputs = self._open_inputs(inputs or {})
         self._metadata: dict[str, dict[str, Any]] = {}
@@ -116,6 +117,10 @@ class LocalContext:
     def inputs(self, port: str) -> list[Input]:
         """Return all artifacts of `port`."""
         return list(self._inputs.get(port, []))
+
+    def explain(self, alarm: str, reason: str) -> None:
+        """Keep the first reason of an alarm."""
+        self.reasons.setdefault(alarm, reason)
 
     def output(self, port: str) -> Path:
         """Return the folder of output `port`, as it was at the last checkpoint, or empty."""

@@ -67,7 +67,8 @@ def test_a_response_that_breaks_a_function_which_can_judge_the_answer_is_wrong()
     right, wrong, odd = verify_all([(broken, "42"), (broken, "41"), (broken, "forty-two")])
     assert right.right
     assert wrong.outcome is odd.outcome is Outcome.WRONG
-    assert odd.detail.startswith("check.py:check raised ValueError on it")
+    assert odd.detail.startswith("check.py:check raised ValueError on it at check.py:2: invalid literal for int()")
+    assert odd.raised and not (right.raised or wrong.raised)
 
 
 def test_a_function_with_the_slots_own_signature() -> None:

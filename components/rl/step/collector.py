@@ -274,6 +274,11 @@ class Collector:
         """Return [S]: the grade in [0, 1] of every response; 1 or 0 where its verifier gives no partial credit."""
         return torch.tensor([score for _, score in self._judge.verdicts(batch)], dtype=torch.float32)
 
+    @property
+    def judge(self) -> Judge:
+        """Return what verified the step's responses."""
+        return self._judge
+
     def reason(self, batch: Batch, row: int) -> str:
         """Return why a scored response was not right, in the verifier's words; empty if it was."""
         return self._judge.reason(batch.prompts[int(batch.group[row])].item.id, batch.texts[row])

@@ -13,8 +13,8 @@ class Judge:
     """Verifies each text once: late in a run most responses of a group are identical."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str], tuple[int, float, str]] = {}
-        """Outcome, grade and reason by item and text."""
+        self._known: dict[tuple[str, str], tuple[int, float, str, bool]] = {}
+        """Outcome, grade, reason, and whether a user's verifier raised, by item and text."""
 
     def verdicts(self, batch: Batch) -> list[tuple[int, float]]:
         """Return outcome and grade of every row: those of the last turn of its trajectory."""
@@ -25,10 +25,25 @@ class Judge:
         # A verifier may time out on one rank and not on another, so each text is verified by one rank only.
         ranks = current_ranks()
         verdicts = verify_all((asked[key], key[1]) for key in ranks.share(new))
-        found = [(CODES[verdict.outcome], verdict.score, verdict.detail) for verdict in verdicts]
+        found = [(CODES[verdict.outcome], verdict.score, verdict.detail, verdict.raised) for verdict in verdicts]
         self._known.update(zip(new, ranks.together(ranks.gather(found)), strict=True))
         return [self._known[item.id, text][:2] for item, text in zip(items, texts, strict=True)]
 
     def reason(self, item_id: str, text: str) -> str:
         """Return why a text was not right; empty if it was, or was not verified here."""
-        return self._known.get((item_id, text), (WRONG, 0.0, ""))[2]
+        return self._known.get((item_id, text), (WRONG, 0.0, "", False))[2]
+
+    @property
+    def num_judged(self) -> int:
+        """Return how many distinct texts were judged."""
+        return len(self._known)
+
+    @property
+    def num_raised(self) -> int:
+        """Return how many of them count as wrong because a user's verifier raised."""
+        return sum(known[3] for known in self._known.values())
+
+    @property
+    def first_raised(self) -> str:
+        """Return the first such verdict in words; empty if there is none."""
+        return next((known[2] for known in self._known.values() if known[3]), "")

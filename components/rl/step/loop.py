@@ -26,6 +26,7 @@ from components.rl.step.critic import ValueModel
 from components.rl.step.diagnostics import divergence, sample_metrics
 from components.rl.step.experience import Experience, check_agreement, note_advantages
 from components.rl.step.heldout import HeldoutProbe
+from components.rl.step.judging import Judge
 from components.rl.step.learner import Learner
 from components.rl.step.phases import PhasePlan, begin_step
 from components.rl.step.policies import Policies
@@ -67,6 +68,8 @@ class Loop:
         self.heldout: HeldoutProbe | None = None
         """What measures the pass rate on held-out prompts, if there are any."""
         self.samples: StepSamples | None = None
+        self.judge: Judge | None = None
+        """What verified the responses of the last step."""
         """Where responses of each step are written for people to read, if anywhere."""
         self._places = {id(bound): place for phase in phases for place, bound in phase.slots.places()}
 
@@ -138,6 +141,7 @@ class Loop:
             self.policies.end_step(step + 1)
         if len(self.phases) > 1:
             metrics["phase"] = float(phase.index)
+        self.judge = collector.judge
         return metrics | collector.gap.metrics() | collector.metrics
 
     def tensors(self) -> dict[str, Tensor]:

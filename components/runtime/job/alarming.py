@@ -50,6 +50,8 @@ class JobAlarms:
         self._helps = helps_by_name(component.alarms, params, job.written)
         self._watch = self._fresh()
         self._kept: dict[str, Any] = {}
+        self.reasons: dict[str, str] = {}
+        """Alarm -> what its text ends with: the first case in the stage's words."""
 
     @property
     def bounds(self) -> dict[str, float | None]:
@@ -58,7 +60,11 @@ class JobAlarms:
 
     def take(self, step: int, row: Mapping[str, float], lost: Collection[str]) -> None:
         """Take a row as it is logged; raise StoppedByAlarm where the recipe says so."""
-        self._publish(self._watch.take(step, row, lost))
+        changed = self._watch.take(step, row, lost)
+        for item in changed:
+            if item.cleared is None and item.name in self.reasons:
+                item.text += f"; the first: {self.reasons[item.name]}"
+        self._publish(changed)
         if self._job.on_alarm == "stop" and self._watch.active:
             raise StoppedByAlarm(self._stop_text())
 
@@ -66,10 +72,14 @@ class JobAlarms:
         """Take the rows of earlier attempts again; `lost` maps the index of a row to its columns not finite."""
         for index, row in enumerate(rows):
             self._watch.take(int(row["step"]), row, lost.get(index, ()))
-        self._show(self._watch.raised)
         with suppress(CorruptArtifact):
-            if not self._watch.raised and self._store.get(alarms_key(self._job.run_id, self._job.stage)) is None:
+            known = self._store.get(alarms_key(self._job.run_id, self._job.stage))
+            if not self._watch.raised and known is None:
                 return
+            told = {(item["name"], item["since"]): item["text"] for item in known["alarms"]} if known else {}
+            for item in self._watch.raised:
+                item.text = told.get((item.name, item.since), item.text)
+        self._show(self._watch.raised)
         self._save()
 
     def of_error(self, error: PosttrainError, rows: Sequence[Mapping[str, float]]) -> PosttrainError:

@@ -190,6 +190,7 @@ class Launch:
                 progress=self.progress,
                 scratch=scratch,
                 on_row=alarms.take,
+                reasons=alarms.reasons,
             )
             self.measured = stage.headlines
             self.progress.send("started", fingerprint=mark.digest, resumed_from=stage.resumed_from)

@@ -15,6 +15,7 @@ from components.contract.context import Input, Write
 from components.contract.errors import StageFailed
 from components.contract.job import Job
 from components.contract.params import Params
+from components.contract.terminal import visible_line
 from components.runtime.job.checkpoints import Checkpoints
 from components.runtime.store.answers import keep_answer, kept_answers
 from components.runtime.system.machine import machine_record
@@ -50,8 +51,12 @@ class RunningStage:
         scratch: Path,
         spool: Spool | None = None,
         on_row: OnRow | None = None,
+        reasons: dict[str, str] | None = None,
     ) -> None:
-        """Restore the last partial checkpoint, if there is one; `on_row` watches what the stage logs."""
+        """Restore the last partial checkpoint, if there is one; `on_row` watches what the stage logs.
+
+        `reasons` takes what `explain` says of alarms.
+        """
         self.job, self.component, self.params, self.seed = job, component, params, job.seed
         self.scratch = scratch / "scratch"
         self.outputs = scratch / "outputs"
@@ -61,6 +66,7 @@ class RunningStage:
         self.lost: dict[int, list[str]] = {}
         """Index of a row -> its columns that were not finite."""
         self._on_row = on_row
+        self._reasons = {} if reasons is None else reasons
         self._fingerprint, self._inputs = fingerprint, inputs
         self._store, self._spool, self._progress = store, spool, progress
         self._began, self._earlier_seconds = time.monotonic(), 0.0
@@ -137,6 +143,10 @@ class RunningStage:
         self._checkpoints.check()
         if self._on_row is not None:
             self._on_row(step, finite, dropped)
+
+    def explain(self, alarm: str, reason: str) -> None:
+        """Give the reason that an alarm's text ends with; the first one stays. A model may have written part of it."""
+        self._reasons.setdefault(alarm, visible_line(reason))
 
     def headline(self, **metrics: float) -> None:
         """Record final metrics of the stage."""

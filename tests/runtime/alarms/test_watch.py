@@ -166,6 +166,19 @@ def test_the_alarms_of_rl_are_raised_by_what_they_name(column_of: str, value: fl
     assert [(item[0], item[1]) for item in found] == [(name, 11)]
 
 
+def test_a_short_run_shows_that_all_is_truncated() -> None:
+    row = {"pass_rate": 0.0, "reward_mean": 0.0, "reward_std": 0.0, "entropy": 2.0}
+    assert raised(RL_ALARMS, [{**row, "truncated_share": 1.0}] * 3) == [("all_truncated", 1, 3, None)]
+    often = [{**row, "truncated_share": share} for share in (1.0, 1.0, 0.94, 1.0, 1.0)]
+    assert raised(RL_ALARMS, often) == [], "a model that ends one response of sixteen is no case of it"
+
+
+def test_a_verifier_that_raises_explains_what_follows_from_it() -> None:
+    lost = {"num_raised": 3.0, "num_judged": 10.0, "pass_rate": 0.0, "reward_mean": 0.0, "reward_std": 0.0}
+    assert [name for name, *_ in raised(RL_ALARMS, [lost] * 60)] == ["verifier_raises"]
+    assert raised(RL_ALARMS, [{**lost, "num_raised": 2.0, "pass_rate": 0.4, "reward_std": 0.5}] * 60) == []
+
+
 def test_one_cause_raises_one_alarm() -> None:
     """A policy that never ends its responses is never right, and has one reward."""
     lost = {"truncated_share": 1.0, "pass_rate": 0.0, "reward_mean": 0.0, "reward_std": 0.0, "entropy": 2.0}

@@ -125,6 +125,16 @@ def test_a_killed_stage_goes_on_with_the_same_alarms_once(job: MakeJob, store: S
     assert entry["status"] == "done"
 
 
+def test_the_reason_that_a_stage_gives_ends_the_text_also_after_a_kill(job: MakeJob, store: Store) -> None:
+    broken = job(EXPLODES, params={"fail_at": 6, "reason": "\x1b[2J as\nin step"})
+    with pytest.raises(StageFailed):
+        launch(broken)
+    wanted = r"9 after 1; the first: \x1b[2J as\nin step 1"  # what a model wrote may be part of it
+    assert [alarm["text"] for alarm in store.get(alarms_key("run-1", "log"))["alarms"]] == [wanted]  # type: ignore[index]
+    _, told = launch(broken)
+    assert [alarm["text"] for alarm in told] == [wanted]
+
+
 def test_a_value_that_was_lost_before_a_kill_is_not_forgotten(job: MakeJob, store: Store) -> None:
     broken = job([1.0, None, 1.0, 1.0], params={"fail_at": 4})
     with pytest.raises(StageFailed):
