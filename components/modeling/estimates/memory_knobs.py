@@ -80,6 +80,8 @@ def _parameters(params: Any) -> tuple[list[Change], list[Change]]:
     costly: list[Change] = [{"dtype": "bfloat16"}] if given.get("dtype") == "float32" else []
     if "lora" in given and given["lora"] is None:
         costly.append({"lora": LoraConfig()})
+    if (lora := given.get("lora")) is not None and lora.bits is None:
+        costly.append({"lora": lora.model_copy(update={"bits": 4})})
     for name in (name for name in SIZES if name in halved):
         change = {name: halved[name]}
         if halved.get(PASS, 0) < given[name] <= given.get(PASS, 0):  # a pass holds one sequence, and would hold two
@@ -90,7 +92,10 @@ def _parameters(params: Any) -> tuple[list[Change], list[Change]]:
 
 def _written(change: Change) -> str:
     """Return settings as written in a recipe."""
-    values = {
-        name: f"{{rank: {v.rank}}}" if isinstance(v, LoraConfig) else str(v).lower() for name, v in change.items()
-    }
-    return ", ".join(f"{name}: {value}" for name, value in values.items())
+
+    def value(given: Any) -> str:
+        if isinstance(given, LoraConfig):
+            return f"{{rank: {given.rank}{', bits: 4' if given.bits else ''}}}"
+        return str(given).lower()
+
+    return ", ".join(f"{name}: {value(given)}" for name, given in change.items())

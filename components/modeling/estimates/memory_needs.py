@@ -14,6 +14,8 @@ from components.modeling.models.lora import LoraConfig
 from components.modeling.models.model_sizes import ModelSizes
 
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+PACKED = (4 + 8 / 64 + 32 / (64 * 256)) / 8
+"""Bytes of a weight in 4 bits, with its share of the scales (components/modeling/native/nf4.py)."""
 PROCESS = 0.55 * GIB
 """Python with torch and transformers before any model, measured."""
 CUDA_CONTEXT = 0.8 * GIB
@@ -53,7 +55,11 @@ def training_needs(
     trained = sizes.adapters(lora) if lora else sizes.parameters
     stage = resources.zero_stage if resources.trainer == "deepspeed" else 0
     share = {level: resources.world_size if stage >= level else 1 for level in (1, 2, 3)}
-    yield from _weight_needs(size * (sizes.parameters + (trained if lora else 0)), share[3], size, resources)
+    packed = sizes.matrices if lora and lora.bits == 4 else 0
+    if packed:  # no part of what ZeRO shares out; a layer's are unpacked while it computes
+        yield Need("packed weights", PACKED * packed + size * packed / sizes.layers)
+    whole = size * (sizes.parameters - packed + (trained if lora else 0))
+    yield from _weight_needs(whole, share[3], size, resources)
     # In float32 whatever the weights are; DeepSpeed's stage 1 in bfloat16 never frees them.
     held = stage == 1 and size < GRADIENT and resources.offload == "none"
     yield Need("gradients", GRADIENT * trained / share[2], moment=None if held else Moment.PASS)

@@ -10,6 +10,7 @@ from components.modeling.models.folder import read_config
 from components.modeling.models.lora import LoraConfig
 from components.modeling.models.model_config import ModelConfig
 from components.modeling.models.policy import Policy, torch_dtype
+from components.modeling.native.adapters import why_not_adapted
 from components.modeling.native.checkpoints.config import why_not_native
 
 if TYPE_CHECKING:
@@ -28,20 +29,23 @@ def load_policy(
 ) -> Policy:
     """Load a Hugging Face model folder.
 
-    "auto" runs Llama-family checkpoints on the native decoder, and all others and LoRA on transformers.
+    "auto" runs families that the native decoder knows on it, and all others on transformers.
 
     Raises:
         InputError: not a model folder, an unknown dtype, or a backend that cannot run it (with the reason).
     """
     folder = Path(path)
     config = read_config(folder)
-    obstacle = "LoRA runs through peft, on the transformers backend" if lora else why_not_native(config)
+    obstacle = why_not_native(config) or (why_not_adapted(lora) if lora else None)
     if backend == "native" and obstacle:
         raise InputError(f"{folder} cannot run on the native backend: {obstacle}; use backend 'transformers'")
     if backend == "native" or (backend == "auto" and obstacle is None):
         from components.modeling.native.native_policy import NativePolicy
 
-        return NativePolicy.load(folder, config, device=device, dtype=torch_dtype(dtype))
+        return NativePolicy.load(folder, config, device=device, dtype=torch_dtype(dtype), lora=lora)
+    if lora is not None and lora.bits is not None:
+        why = obstacle or "backend 'transformers' is asked for"
+        raise InputError(f"lora.bits: 4 bits are for models on the native backend, and {why}")
     from components.modeling.loading.hosted import TransformersPolicy
 
     return TransformersPolicy.load(folder, device=device, dtype=torch_dtype(dtype), lora=lora)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
@@ -44,6 +44,9 @@ class LoraConfig(Params):
 
     A family that has one layer for several of them gets one adapter there. In a mixture of experts, names that only its
     experts would have are left out, unless `experts` is named too: then each expert has adapters of its own."""
+    bits: Literal[4] | None = None
+    """4 keeps the frozen matrices of the blocks in 4 bits (QLoRA's NormalFloat); null as they are. For the families of
+    the native decoder."""
     seed: int = 0
     """Seed of the adapters' initial values."""
 

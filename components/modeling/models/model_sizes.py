@@ -89,6 +89,12 @@ class ModelSizes:
         layer = self.width * (self.projections + inner + mlp + self.norms)
         return self.vocab * self.width * (1 if self.tied else 2) + self.layers * layer + self.width
 
+    @property
+    def matrices(self) -> int:
+        """Return the number of weights in the matrices of a dense model's blocks."""
+        inner = self.heads * self.head_width
+        return self.layers * self.width * (self.projections + inner + 3 * self.mlp_width)
+
     def adapters(self, lora: LoraConfig) -> int:
         """Return the number of weights of LoRA adapters on all target modules."""
         inner, kv = self.heads * self.head_width, self.kv_heads * self.head_width

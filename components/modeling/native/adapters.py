@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from components.contract.errors import InputError
-from components.modeling.models.lora import LoraConfig, stored_targets
+from components.modeling.models.lora import FUSED, LoraConfig, stored_targets
 from components.modeling.native.decoder import Decoder, Layer
 from components.modeling.native.decoder_config import DecoderConfig
 from components.modeling.native.ops import linear
@@ -26,8 +26,9 @@ class Adapter(nn.Module):
         # In float32 whatever the model's precision is, as peft does: small updates would be lost in bfloat16.
         given = {"device": weight.device, "dtype": torch.promote_types(weight.dtype, torch.float32)}
         self.spans, self.scale = tuple(parts.values()), config.alpha / config.rank
+        self.rows = [stop - start for start, stop in self.spans]
         self.lora_A = nn.Parameter(torch.empty(len(parts) * config.rank, weight.shape[1], **given))
-        self.lora_B = nn.ParameterList(torch.zeros(stop - start, config.rank, **given) for start, stop in self.spans)
+        self.lora_B = nn.Parameter(torch.zeros(sum(self.rows), config.rank, **given))
 
     def initialize(self, generator: torch.Generator) -> None:
         """Draw the first factors as nn.Linear's weights; the second ones are 0, so that nothing changes yet."""
@@ -39,16 +40,29 @@ class Adapter(nn.Module):
     def forward(self, x: Tensor, out: Tensor) -> Tensor:
         """Return out [N, O], changed in place, plus the adapters' part of x [N, K]."""
         low = linear(x.to(self.lora_A.dtype), self.lora_A) * self.scale
-        for (start, stop), up, inner in zip(self.spans, self.lora_B, low.chunk(len(self.spans), -1), strict=True):
+        pairs = zip(low.chunk(len(self.spans), -1), self.lora_B.split(self.rows), strict=True)
+        for (start, stop), (inner, up) in zip(self.spans, pairs, strict=True):
             out[:, start:stop] += linear(inner, up).to(out.dtype)
         return out
 
     def merge(self, weight: Tensor) -> Tensor:
         """Return weight [O, K] with the adapters in it."""
         merged = weight.clone()
-        for (start, stop), up, down in zip(self.spans, self.lora_B, self.lora_A.chunk(len(self.spans)), strict=True):
+        pairs = zip(self.lora_A.chunk(len(self.spans)), self.lora_B.split(self.rows), strict=True)
+        for (start, stop), (down, up) in zip(self.spans, pairs, strict=True):
             merged[start:stop] += (up @ down * self.scale).to(weight.dtype)
         return merged
+
+    def row_blocks(self) -> dict[str, tuple[int, ...]]:
+        """Return the row counts of the factors that are stacked in each parameter."""
+        rank = self.lora_B.shape[1]
+        return {"lora_A": (rank,) * len(self.spans), "lora_B": tuple(self.rows)}
+
+
+def why_not_adapted(config: LoraConfig) -> str | None:
+    """Return why adapters cannot be on the native decoder, or None if they can."""
+    others = sorted(set(config.target_modules) - {*FUSED, *LoraConfig().target_modules})
+    return f"lora.target_modules names {', '.join(others)}, which is no projection of its blocks" if others else None
 
 
 def add_adapters(decoder: Decoder, config: LoraConfig) -> None:
@@ -69,8 +83,9 @@ def add_adapters(decoder: Decoder, config: LoraConfig) -> None:
     for layer in decoder.layers:
         for matrix, rows in parts.items():
             if chosen := {name: rows[name] for name in rows if name in targets}:
-                layer.adapters[matrix] = Adapter(getattr(layer, matrix), chosen, config)
+                layer.adapters[matrix] = Adapter(layer.matrix(matrix), chosen, config)
                 layer.adapters[matrix].initialize(generator)
+        layer.plain = False
 
 
 def _parts(c: DecoderConfig) -> Parts:
@@ -85,7 +100,7 @@ def _parts(c: DecoderConfig) -> Parts:
     return {"qkv": qkv, "gate_up": gate_up, **rest}
 
 
-def merged(layer: Layer, matrix: str) -> Tensor:
+def merged(layer: Layer, name: str) -> Tensor:
     """Return a layer's matrix with its adapter, if it has one, in it."""
-    weight: Tensor = getattr(layer, matrix)
-    return layer.adapters[matrix].merge(weight) if matrix in layer.adapters else weight
+    weight = layer.matrix(name)
+    return layer.adapters[name].merge(weight) if name in layer.adapters else weight

@@ -44,6 +44,10 @@ class Layer(nn.Module):
         self.down = nn.Parameter(torch.empty(c.width, c.mlp_width))
         self.post_attention_norm = nn.Parameter(torch.ones(c.width)) if c.post_norms else None
         self.post_mlp_norm = nn.Parameter(torch.ones(c.width)) if c.post_norms else None
+        self.adapters, self.packed = nn.ModuleDict(), nn.ModuleDict()
+        """By the name of a matrix: what LoRA adds to it, and the matrix itself in 4 bits."""
+        self.plain = True
+        """Whether both are empty."""
 
     def forward(
         self,
@@ -67,6 +71,17 @@ class Layer(nn.Module):
             x, attended = x.index_select(0, rows), attended.index_select(0, rows)
         return self.finish(x, attended)
 
+    def matrix(self, name: str) -> Tensor:
+        """Return one of the four matrices, unpacked if it is packed."""
+        return self.packed[name].weight() if name in self.packed else getattr(self, name)
+
+    def _times(self, x: Tensor, name: str) -> Tensor:
+        """Return x [N, K] @ matrix [F, K].T, with the adapter's part."""
+        if self.plain:
+            return linear(x, getattr(self, name))
+        out = self.packed[name](x) if name in self.packed else linear(x, getattr(self, name))
+        return self.adapters[name](x, out) if name in self.adapters else out
+
     def project(self, x: Tensor, turns: Tensor) -> Tensor:
         """Return fused, rotated queries, keys and values [N, (H + 2G) * C] of x [N, D]."""
         c = self.config
@@ -74,7 +89,7 @@ class Layer(nn.Module):
 
     def _project(self, x: Tensor) -> Tensor:
         c = self.config
-        qkv = linear(self.normed(x, self.attention_norm, c.norm_eps), self.qkv)
+        qkv = self._times(self.normed(x, self.attention_norm, c.norm_eps), "qkv")
         if self.qkv_bias is not None:
             qkv = qkv + self.qkv_bias
         return self.norm_heads(qkv)
@@ -93,15 +108,15 @@ class Layer(nn.Module):
     def finish(self, x: Tensor, attended: Tensor) -> Tensor:
         """Return the block's output [N, D] from its input x and the heads' outputs [N, H * C]."""
         x = self._after_attention(x, attended)
-        hidden = self.gated(linear(self.normed(x, self.mlp_norm, self.config.norm_eps), self.gate_up))
-        return x + self._post_normed(linear(hidden, self.down), self.post_mlp_norm)
+        hidden = self.gated(self._times(self.normed(x, self.mlp_norm, self.config.norm_eps), "gate_up"))
+        return x + self._post_normed(self._times(hidden, "down"), self.post_mlp_norm)
 
     def mlp_input(self, x: Tensor, attended: Tensor) -> Tensor:
         """Return the normed input [N, D] of the MLP's first projection; arguments as in `finish`."""
         return self.normed(self._after_attention(x, attended), self.mlp_norm, self.config.norm_eps)
 
     def _after_attention(self, x: Tensor, attended: Tensor) -> Tensor:
-        return x + self._post_normed(linear(attended, self.attention_out), self.post_attention_norm)
+        return x + self._post_normed(self._times(attended, "attention_out"), self.post_attention_norm)
 
     def _post_normed(self, added: Tensor, weight: Tensor | None) -> Tensor:
         return added if weight is None else self.normed(added, weight, self.config.norm_eps)

@@ -13,15 +13,18 @@ from torch import Tensor
 
 from components.contract.errors import InputError
 from components.modeling.models.folder import read_generation_config, write_json
+from components.modeling.models.lora import LoraConfig
 from components.modeling.models.model_config import ModelConfig
 from components.modeling.models.model_sizes import ModelSizes
 from components.modeling.models.policy import Policy, load_tokenizer, padding_id
+from components.modeling.native.adapters import add_adapters
 from components.modeling.native.allocator import keep_freed_blocks
 from components.modeling.native.checkpoints.config import decoder_config, llama_config
 from components.modeling.native.checkpoints.weights import export_weights, import_weights, read_weights, write_weights
 from components.modeling.native.decode import NativeSession
 from components.modeling.native.decoder import Decoder
 from components.modeling.native.decoder_config import DecoderConfig
+from components.modeling.native.nf4 import pack
 from components.modeling.native.rotary import Rope
 from components.modeling.packing.packed import Packed
 from components.modeling.text.turn_ends import check_vocabulary, find_turn_ends
@@ -55,14 +58,28 @@ class NativePolicy(Policy):
         self.pad_id = padding_id(config, tokenizer)
 
     @classmethod
-    def load(cls, folder: Path, config: Mapping[str, Any], *, device: str, dtype: torch.dtype) -> NativePolicy:
-        """Load a Hugging Face folder whose architecture the native decoder supports."""
+    def load(
+        cls,
+        folder: Path,
+        config: Mapping[str, Any],
+        *,
+        device: str,
+        dtype: torch.dtype,
+        lora: LoraConfig | None = None,
+    ) -> NativePolicy:
+        """Load a Hugging Face folder whose architecture the native decoder supports, and add adapters, if given."""
         keep_freed_blocks()
         with torch.device("meta"):
             decoder = Decoder(decoder_config(config))
         # Allocated with its final device and dtype: float32 on the host first would take twice a large model's size.
-        decoder = decoder.to(dtype).to_empty(device=device)
+        packed = lora is not None and lora.bits == 4
+        decoder = decoder.to(dtype).to_empty(device="cpu" if packed else device)
         import_weights(decoder, read_weights(folder), str(folder))
+        if packed:
+            pack(decoder, device)
+            decoder = decoder.to(device)
+        if lora is not None:
+            add_adapters(decoder, lora)
         return cls(decoder, config, load_tokenizer(folder), read_generation_config(folder))
 
     @classmethod
@@ -119,6 +136,9 @@ class NativePolicy(Policy):
         for index in range(c.layers):
             blocks[f"layers.{index}.qkv"] = (c.heads * c.head_width, kv, kv)
             blocks[f"layers.{index}.gate_up"] = (c.mlp_width, c.mlp_width)
+            for name, adapter in self.module.layers[index].adapters.items():
+                for factor, rows in adapter.row_blocks().items():
+                    blocks[f"layers.{index}.adapters.{name}.{factor}"] = rows
         return blocks
 
     def export(self, folder: Path) -> None:

@@ -8,11 +8,13 @@ Shapes: R rows, D model width, H query heads, G key-value heads, C head width, K
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from components.modeling.native.adapters import merged
 from components.modeling.native.decoder import Decoder, Layer
 from components.modeling.native.ops import FEW_PRODUCTS, ONEDNN, rotate
 
@@ -57,11 +59,11 @@ class StepLayer:
         self.qkv_bias = layer.qkv_bias
         self.norm_heads = layer.norm_heads if c.head_norm else None
         self.norm = UnitNorm(c.width, c.norm_eps)
-        self.qkv = Product(layer.qkv, layer.attention_norm * self.norm.gain)
-        self.out = Product(layer.attention_out)
-        self.gate_up = Product(layer.gate_up, layer.mlp_norm * self.norm.gain)
+        self.qkv = Product(merged(layer, "qkv"), layer.attention_norm * self.norm.gain)
+        self.out = Product(merged(layer, "attention_out"))
+        self.gate_up = Product(merged(layer, "gate_up"), layer.mlp_norm * self.norm.gain)
         self.gate, self.up = (Product(half) for half in self.gate_up.weight.chunk(2))
-        self.down = Product(layer.down)
+        self.down = Product(merged(layer, "down"))
 
     def project(self, x: Tensor, turns: Tensor) -> Tensor:
         """Return fused, rotated queries, keys and values [R, (H + 2G) * C] of x [R, D]."""
@@ -97,7 +99,8 @@ class StepDecoder:
     def serves(decoder: Decoder) -> bool:
         """Return whether the decoder's weights are worth preparing."""
         weight = decoder.embedding
-        size = sum(parameter.numel() for parameter in decoder.parameters()) * weight.element_size()
+        packed = [matrix.shape for layer in decoder.layers for matrix in layer.packed.values()]
+        size = sum(map(math.prod, [*packed, *(p.shape for p in decoder.parameters())])) * weight.element_size()
         return (
             ONEDNN is not None
             and weight.dtype == torch.float32

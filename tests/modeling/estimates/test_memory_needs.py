@@ -114,6 +114,13 @@ def test_what_of_a_mixture_is_counted_by_hand() -> None:
     assert layer_per_token(mixture, 300, cpu=False) == layer_per_token(SMALL, 300, cpu=False) + 15
 
 
+def test_frozen_weights_in_four_bits_by_hand() -> None:
+    # the matrices of a layer are 48 + 24 + 60 weights; a layer is unpacked at a time; tables, norms and adapters stay
+    found, lora = needs(Resources(), lora=LoraConfig(rank=2, bits=4)), LoraConfig(rank=2)
+    assert found["packed weights"] == pytest.approx(264 * 4.127 / 8 + 2 * 132, rel=1e-3)
+    assert found["weights"] == 2 * (364 - 264 + SMALL.adapters(lora))
+
+
 def test_capped_scores_are_kept_by_hand() -> None:
     capped = replace(SMALL, capped=True)
     for longest, kept in ((300, 300), (9000, 2048)):

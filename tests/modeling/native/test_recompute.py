@@ -41,7 +41,7 @@ def held(policy: Policy, packed: Packed) -> int:
     return sum(kept.values())
 
 
-@pytest.fixture(params=["llama-gqa", "qwen3", "gpt2", "lora"])
+@pytest.fixture(params=["llama-gqa", "qwen3", "gpt2", "gemma2", "lora"])
 def load(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[bool], Policy]:
     """Return what loads a policy, with layers that are computed again or kept."""
     kind, lora = (request.param, None) if request.param != "lora" else ("llama", LoraConfig(rank=2))

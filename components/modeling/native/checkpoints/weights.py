@@ -7,7 +7,7 @@ keep the layout of transformers. `_stacks` has every name.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +16,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from components.contract.errors import InputError
-from components.modeling.native.decoder import Decoder
+from components.modeling.native.adapters import merged
+from components.modeling.native.decoder import Decoder, Layer
 from components.modeling.native.decoder_config import DecoderConfig
 
 
@@ -30,8 +31,8 @@ class Stack(NamedTuple):
     """Rows of each part, and whether the decoder keeps them interleaved."""
 
 
-def _stacks(decoder: Decoder) -> Iterator[Stack]:
-    """Yield every parameter with its names in transformers' files."""
+def _stacks(decoder: Decoder, matrix: Callable[[Layer, str], Tensor] = Layer.matrix) -> Iterator[Stack]:
+    """Yield every parameter with its names in transformers' files; `matrix` gives the matrices of layers."""
     c = decoder.config
     yield _one(decoder.embedding, "model.embed_tokens.weight")
     yield _one(decoder.norm, "model.norm.weight")
@@ -45,10 +46,10 @@ def _stacks(decoder: Decoder) -> Iterator[Stack]:
         at = f"model.layers.{index}."
         yield _one(layer.attention_norm, at + "input_layernorm.weight")
         yield _one(layer.mlp_norm, f"{at}{before_mlp}.weight")
-        yield _one(layer.attention_out, at + "self_attn.o_proj.weight")
-        yield _one(layer.down, at + "mlp.down_proj.weight")
-        yield Stack(layer.gate_up, tuple(f"{at}mlp.{part}_proj.weight" for part in gate_up), halves)
-        yield Stack(layer.qkv, tuple(f"{at}self_attn.{part}_proj.weight" for part in qkv), projections)
+        yield _one(matrix(layer, "attention_out"), at + "self_attn.o_proj.weight")
+        yield _one(matrix(layer, "down"), at + "mlp.down_proj.weight")
+        yield Stack(matrix(layer, "gate_up"), tuple(f"{at}mlp.{part}_proj.weight" for part in gate_up), halves)
+        yield Stack(matrix(layer, "qkv"), tuple(f"{at}self_attn.{part}_proj.weight" for part in qkv), projections)
         if layer.qkv_bias is not None:
             yield Stack(layer.qkv_bias, tuple(f"{at}self_attn.{part}_proj.bias" for part in qkv), projections)
         if layer.query_norm is not None:
@@ -80,30 +81,31 @@ def deinterleave(rows: Tensor, config: DecoderConfig) -> Tensor:
 
 
 def export_weights(decoder: Decoder) -> dict[str, Tensor]:
-    """Return the decoder's weights by their transformers names (contiguous copies on the CPU)."""
-    return {
-        name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in _by_stored_name(decoder).items()
-    }
+    """Return the decoder's weights, adapters merged in, by their transformers names (contiguous copies on the CPU).
+
+    One matrix at a time: beside the model its device holds no more.
+    """
+    with torch.no_grad():
+        return {
+            name: tensor.detach().to("cpu", copy=True).contiguous()
+            for stack in _stacks(decoder, merged)
+            for name, tensor in _stored(stack, decoder.config)
+        }
 
 
-def _by_stored_name(decoder: Decoder) -> dict[str, Tensor]:
-    """Return the decoder's weights by their transformers names; most are views."""
-    out: dict[str, Tensor] = {}
-    for parameter, names, parts in _stacks(decoder):
-        split = parameter.split([rows for rows, _ in parts])
-        pieces = [
-            deinterleave(piece, decoder.config) if turned else piece
-            for piece, (_, turned) in zip(split, parts, strict=True)
-        ]
-        whole = [torch.cat(pieces)] if len(names) < len(pieces) else pieces
-        out |= zip(names, whole, strict=True)
-    return out
+def _stored(stack: Stack, config: DecoderConfig) -> Iterator[tuple[str, Tensor]]:
+    """Return the stored tensors of a parameter with their names; most are views."""
+    parameter, names, parts = stack
+    split = parameter.split([rows for rows, _ in parts])
+    pieces = [deinterleave(piece, config) if turned else piece for piece, (_, turned) in zip(split, parts, strict=True)]
+    return zip(names, [torch.cat(pieces)] if len(names) < len(pieces) else pieces, strict=True)
 
 
 def import_weights(decoder: Decoder, weights: Mapping[str, Tensor], source: str) -> None:
     """Fill the decoder from weights by their transformers names; refuse missing and unknown names."""
     with torch.device("meta"):  # names and shapes only: no second copy of a large model
-        expected = _by_stored_name(Decoder(decoder.config))
+        bare = Decoder(decoder.config)
+        expected = {name: tensor for stack in _stacks(bare) for name, tensor in _stored(stack, decoder.config)}
     found = {name for name in weights if not name.endswith("rotary_emb.inv_freq")}
     if decoder.head is None:
         found.discard("lm_head.weight")
