@@ -1,1 +1,1 @@
-"""The native decoder: a Llama-family transformer in plain torch, for training and for generation."""
+"""The native decoder: transformers of Llama's kind in plain torch, for training and for generation (README.md)."""
