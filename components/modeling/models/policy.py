@@ -90,7 +90,8 @@ class Policy(ABC):
     def mlp_input(self, packed: Packed) -> Tensor:
         """Return the normed input [N, D] of the last layer's MLP; raise InputError if the backend cannot get it."""
         raise InputError(
-            f"the {self.backend} backend does not show what enters a layer's MLP; use a model of the native decoder's families"
+            f"the {self.backend} backend does not show what enters a layer's MLP; "
+            "use a model of the native decoder's families"
         )
 
     def target_logits(self, packed: Packed) -> Tensor:
