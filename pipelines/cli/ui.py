@@ -17,6 +17,7 @@ from components.runtime.lineage.delivery.target import DEFAULTS, artifact_root, 
 from components.runtime.store.access import access_below, top_of
 from pipelines.cli.stopping import terminate_like_interrupt
 from pipelines.cli.stores import store_of
+from pipelines.runs.delivering import start_process
 
 HOST = "127.0.0.1"
 BACKEND = "MLFLOW_BACKEND_STORE_URI"
@@ -39,6 +40,7 @@ def ui(arguments: argparse.Namespace) -> int:
     try:
         print("starting MLflow", file=sys.stderr, flush=True)
         _wait(server, port)
+        start_process(store, "--pending")  # what runs left in which nothing ran
         print(f"MLflow: http://{HOST}:{port}{newest_experiment(port)}  (Ctrl-C ends it)", flush=True)
         return server.wait()
     finally:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import shlex
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,13 +12,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from components.contract.errors import InputError, PosttrainError
+from components.contract.errors import InputError
 from components.runtime.ledger.ledger import load_run
 from components.runtime.ledger.notices import tell_failure
 from components.runtime.ledger.records import end_key, run_key, save_job, utc
 from components.runtime.ledger.sequence import number_run
-from components.runtime.lineage.delivery.deliver import delivery_state
-from components.runtime.lineage.delivery.target import tracking_uri, unreachable
 from components.runtime.lineage.heal import read_or_heal
 from components.runtime.lineage.spool import Spool
 from components.runtime.store import Store, StoreLocked
@@ -35,10 +30,6 @@ from pipelines.triggers.record import Trigger
 LEASE_PATIENCE_SECONDS = 45.0
 LOCK_PATIENCE_SECONDS = 0.5
 """Testing whether a directory's lock is held takes the lock for an instant."""
-DELIVERY_PATIENCE_SECONDS = 30.0
-QUICK_PROBE_SECONDS = 1.0
-LINEAGE = "POSTTRAIN_LINEAGE"
-"""`live` (the default) delivers to MLflow during the run; `later` leaves it to `posttrain lineage sync`."""
 
 EXIT_CODES = {"succeeded": 0, "failed": 1, "waiting": 3, "stopped": 130}
 """Status of a run -> exit code of the command that followed it."""
@@ -59,11 +50,13 @@ class RunResult:
     lineage_problem: str | None
     """Why some lineage is not in MLflow yet; None if all is delivered or being delivered."""
     lineage_waiting: int = 0
-    """Events being delivered to MLflow."""
+    """Events being delivered to MLflow, or left to the next run, `posttrain ui` or `posttrain lineage sync`."""
     report_problem: str | None = None
     """Why there is no report page."""
     refused: frozenset[str] = frozenset()
     """Stages that fail again until the recipe or its data change: bad input, a gate that does not hold."""
+    lineage_on_the_way: bool = True
+    """Whether a process delivers them."""
 
 
 def plan_key(plan_digest: str) -> str:
@@ -223,59 +216,3 @@ def begin_run(store: Store, plan: Plan, *, engine: str, trigger: Trigger | None 
     for job in plan.jobs:
         save_job(store, job)
     RunWriter(store, plan.run_id).begin({**run_entry(plan, engine=engine, trigger=trigger), **facts})
-
-
-def start_deliverer(store: Store, run_id: str) -> subprocess.Popen[bytes] | None:
-    """Start the process that delivers the run's lineage to MLflow as it appears; None if delivery is left for later.
-
-    It has its own session, so that Ctrl-C lets it finish, and a low priority.
-    """
-    mode = os.environ.get(LINEAGE, "live")
-    if mode not in ("live", "later"):
-        raise InputError(f"{LINEAGE}={mode!r}: expected live or later")
-    if mode == "later":
-        return None
-    command = [
-        sys.executable,
-        "-m",
-        "components.runtime.lineage.delivery.deliver",
-        "--store",
-        store.uri,
-        "--run",
-        run_id,
-    ]
-    return subprocess.Popen(
-        ["nice", "-n", "5", *command, "--follow", "--parent-pid", str(os.getpid())],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-
-
-def wait_delivered(
-    deliverer: subprocess.Popen[bytes] | None, store: Store, run_id: str, *, patience: float = DELIVERY_PATIENCE_SECONDS
-) -> tuple[str | None, int]:
-    """Wait for the deliverer to finish; return why lineage is still pending, if known, and how many events are.
-
-    An unreachable tracking server does not block a run: `posttrain lineage sync` delivers the spool later.
-    """
-    if deliverer is None:
-        return f"{LINEAGE}=later", 0
-    try:
-        uri = tracking_uri(store)
-        deadline = time.monotonic() + patience
-        while time.monotonic() < deadline:
-            try:
-                deliverer.wait(timeout=0.5)
-                break
-            except subprocess.TimeoutExpired:
-                if delivery_state(store, run_id, uri).problem:
-                    break
-        state = delivery_state(store, run_id, uri)
-        # with no wait the deliverer has hardly begun, so pending events are read here
-        away = None if patience or not state.pending else unreachable(uri, seconds=QUICK_PROBE_SECONDS)
-    except PosttrainError as error:
-        return str(error), 0
-    refused = f"{len(state.refused)} events were refused" if state.refused else None
-    return state.problem or away or refused, state.pending

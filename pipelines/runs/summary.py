@@ -61,7 +61,9 @@ def print_ending(store: Store, result: RunResult) -> None:
         console.print(f"        some lineage is not there yet ({pending}): posttrain lineage sync{option}")
     elif result.lineage_waiting:
         count = f"{result.lineage_waiting} event{'' if result.lineage_waiting == 1 else 's'}"
-        console.print(f"        {count} of lineage are on the way there; posttrain lineage sync{option} waits for them")
+        on_the_way = f"are on the way there; posttrain lineage sync{option} waits for them"
+        later = "come with posttrain ui, or with the next run that has something to do"
+        console.print(f"        {count} of lineage {on_the_way if result.lineage_on_the_way else later}")
     for line in next_steps(store, result):
         console.print(f"next    {escape(visible(line))}")
 

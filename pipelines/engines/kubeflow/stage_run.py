@@ -22,7 +22,7 @@ from pipelines.engines.kubeflow.executor import ExecutorInput, write_file
 from pipelines.engines.kubeflow.names import identifier
 from pipelines.engines.shared.mlflow_page import mlflow_address, run_address
 from pipelines.engines.shared.stage_job import find_job, is_settled, record_death
-from pipelines.runs.runs import LINEAGE
+from pipelines.runs.delivering import LINEAGE
 
 DELIVERY_SECONDS = 20.0
 """How long another process that delivers this run gets to finish; the run's end brings what is left."""

@@ -28,16 +28,14 @@ from pipelines.plan.known import need_sound
 from pipelines.plan.local_files import need_files
 from pipelines.plan.plan import Plan
 from pipelines.recipe.stage import Stage
+from pipelines.runs.delivering import Deliverer
 from pipelines.runs.runs import (
-    DELIVERY_PATIENCE_SECONDS,
     EXIT_CODES,
     RunResult,
     RunWriter,
     exclusive,
     run_entry,
-    start_deliverer,
     unfinished_run,
-    wait_delivered,
 )
 from pipelines.runs.view import RunView
 
@@ -87,7 +85,7 @@ def run_plan(plan: Plan, *, view: RunView, options: RunOptions, containers: Cont
     with exclusive(store, plan.run_id):
         writer = RunWriter(store, plan.run_id)
         writer.begin(run_entry(plan, engine="local", trigger=options.trigger))
-        deliverer = start_deliverer(store, plan.run_id)
+        deliverer = Deliverer(store, plan.run_id)
         schedule = partial(
             Scheduler,
             plan.jobs,
@@ -97,12 +95,12 @@ def run_plan(plan: Plan, *, view: RunView, options: RunOptions, containers: Cont
             environment=environment,
             cores=min(options.jobs or cores, cores),
             attempt=containers.run_attempt if containers else run_attempt,
+            on_work=deliverer.start,
         )
         with view.showing():
             ending = _run_whole(schedule, plan, store)
         page, trouble = end_with_report(writer, ending.status)
-        patience = DELIVERY_PATIENCE_SECONDS if ending.executed else 0.0  # a fully cached run returns at once
-        problem, waiting = wait_delivered(deliverer, store, plan.run_id, patience=patience)
+        problem, waiting = deliverer.wait(worked=ending.executed > 0)
     return RunResult(
         run_id=plan.run_id,
         status=ending.status,
@@ -111,6 +109,7 @@ def run_plan(plan: Plan, *, view: RunView, options: RunOptions, containers: Cont
         page=page,
         lineage_problem=problem,
         lineage_waiting=waiting,
+        lineage_on_the_way=deliverer.started,
         report_problem=trouble,
         refused=frozenset(ending.refused),
     )

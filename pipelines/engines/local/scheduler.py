@@ -66,10 +66,11 @@ class Scheduler:
         environment: dict[str, str],
         cores: int,
         attempt: Attempt = run_attempt,
+        on_work: Callable[[], None] = lambda: None,
     ) -> None:
-        """`attempt` runs one attempt at a job: in a process of this machine by default."""
+        """`attempt` runs one attempt at a job: in a process of this machine by default; `on_work` precedes each job."""
         self.jobs = {job.stage: job for job in jobs}
-        self._attempt = attempt
+        self._attempt, self._on_work = attempt, on_work
         self.store, self.view, self.logs, self.environment = store, view, logs, environment
         self.cores = cores
         self.stop = Event()
@@ -154,6 +155,7 @@ class Scheduler:
                 self._free -= cpus
                 ready.remove(job)
                 self.ending.executed += 1
+                self._on_work()
                 self._running[pool.submit(self._attempts, job)] = job
 
     def _finish(self) -> list[Job]:

@@ -19,7 +19,8 @@ from components.runtime.lineage.delivery.deliver import deliver, delivery_state
 from components.runtime.lineage.delivery.target import tracking_uri, without_credentials
 from components.runtime.store import Store, open_store
 from components.runtime.system.parent import die_with_parent
-from pipelines.runs.runs import EXIT_CODES, LINEAGE, RunResult, RunWriter
+from pipelines.runs.delivering import LINEAGE
+from pipelines.runs.runs import EXIT_CODES, RunResult, RunWriter
 
 DELIVERY_SECONDS = 60.0
 """Time for another process that delivers this run, such as a follower, to finish."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import resource
 import shutil
@@ -11,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from components.runtime.lineage.delivery.deliver import delivery_state
+from components.runtime.lineage.delivery.followed import Followed
+from components.runtime.store import open_store
 from tests.support.toy_command import RECIPE, Command, toy_command
 
 LINES = ["run", "report", "mlflow"]
@@ -83,7 +87,37 @@ def test_a_cached_run_says_soon_what_lineage_waits_for(cached: tuple[Command, Pa
     assert time.monotonic() - began < 10, "three seconds, on a machine with nothing else to do"
     assert "some lineage is not there yet (foo://bar: MLflow takes no foo: address" in done.stdout
     done = posttrain("run", RECIPE, variables={"POSTTRAIN_LINEAGE": "live", "MLFLOW_TRACKING_URI": ""})
-    assert "events of lineage are on the way there; posttrain lineage sync" in done.stdout
+    assert "events of lineage come with posttrain ui, or with the next run that has something to do" in done.stdout
+
+
+def test_runs_in_which_nothing_ran_start_no_deliverer_and_the_next_delivers_them(
+    cached: tuple[Command, Path, dict[str, Any]],
+) -> None:
+    posttrain, store, _ = cached
+    live = {"POSTTRAIN_LINEAGE": "live", "MLFLOW_TRACKING_URI": ""}
+    for _ in range(2):
+        posttrain("run", RECIPE, variables=live)
+        assert not deliverers(store)
+    followed = Followed(open_store(str(store)), f"sqlite:///{store.parent / 'mlflow.db'}")
+    waiting = {run_id for run_id, _ in followed.runs()}
+    assert len(waiting) == 2
+    done = posttrain("run", RECIPE, "--set", "seed=4321", variables=live)
+    assert "of lineage come with" not in done.stdout
+    deadline = time.monotonic() + 120
+    while followed.runs() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    uri = f"sqlite:///{store.parent / 'mlflow.db'}"
+    assert [delivery_state(open_store(str(store)), run_id, uri).pending for run_id in waiting] == [0, 0]
+
+
+def deliverers(store: Path) -> list[str]:
+    """Return the command lines of running deliverers of a store."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            found += [line] * ("lineage.delivery.deliver" in line and str(store) in line)
+    return found
 
 
 def test_a_full_disk_leaves_what_can_be_told(cached: tuple[Command, Path, dict[str, Any]]) -> None:

@@ -183,33 +183,6 @@ def test_who_comes_second_is_told_who_is_first(store: Store, database: Path) -> 
     assert result.problem and str(os.getpid()) in result.problem
 
 
-def test_a_follower_ends_with_its_run(store: Store, database: Path) -> None:
-    follower = FORK.Process(target=deliver, args=(store, "quick-1", uri_of(database)), kwargs={"follow": True})
-    follower.start()
-    tell(store, "quick-1")
-    follower.join(timeout=60)
-    assert follower.exitcode == 0
-    assert delivery_state(store, "quick-1", uri_of(database)).pending == 0
-
-
-def test_a_follower_ends_with_its_engine(store: Store, database: Path) -> None:
-    engine = FORK.Process(target=lambda: None)
-    engine.start()
-    engine.join()
-    Story(store, "quick-1").begin("base")
-    result = deliver(store, "quick-1", uri_of(database), follow=True, parent_pid=engine.pid)
-    assert (result.delivered, result.pending) == (1, 0)
-
-
-def test_a_follower_outlives_neither_its_run_nor_its_server(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("components.runtime.lineage.delivery.delivery.POLL_SECONDS", (0.0, 0.0))
-    tell(store, "quick-1")
-    result = deliver(store, "quick-1", "http://127.0.0.1:9", follow=True)
-    assert result.delivered == 0 and result.pending == len(spooled_keys(store, "quick-1"))
-    assert result.problem and "127.0.0.1:9" in result.problem
-    assert delivery_state(store, "quick-1", "http://127.0.0.1:9").problem == result.problem
-
-
 def test_cache_hits_name_their_producer_and_repeat_no_model(store: Store, database: Path) -> None:
     tell(store, "quick-1")
     tell(store, "quick-2", cache="hit", rows=0)

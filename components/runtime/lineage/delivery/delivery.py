@@ -30,16 +30,9 @@ if TYPE_CHECKING:
     from components.runtime.lineage.delivery.run_writer import RunWriter
     from components.runtime.store import Store
 
-POLL_SECONDS = (0.3, 3.0)
-"""A follower's pause after a poll that found events, and its longest pause when there are none."""
-AWAY_POLL_SECONDS = 10.0
 SAVE_SECONDS = 1.0
-PARENT_SECONDS = 0.5
-"""How soon a waiting follower notices that its engine is gone."""
 TRIES = 2
 """How often an event is tried before it counts as refused."""
-TRIES_AT_THE_END = 2
-"""How often a follower tries an unreachable server after the run has ended."""
 
 
 @dataclass
@@ -80,22 +73,10 @@ class Delivery:
         while self.work():
             pass
 
-    def follow(self, parent_pid: int | None) -> None:
-        """Deliver new events until the run or its engine has ended; an unreachable server does not delay that."""
-        pause, failures = POLL_SECONDS[0], 0
-        while True:
-            orphaned = parent_pid is not None and not is_alive(parent_pid)
-            try:
-                worked = self.work()
-                away = self._cursor.problem is not None
-            except StoreUnavailable:
-                worked, away = False, True
-            failures = failures + 1 if away else 0
-            over = orphaned or self._closed
-            if over and not worked and (not away or failures >= TRIES_AT_THE_END):
-                return
-            pause = POLL_SECONDS[0] if worked else min(pause * 1.5, POLL_SECONDS[1])
-            _sleep(AWAY_POLL_SECONDS if away and not over else pause, None if orphaned else parent_pid)
+    @property
+    def closed(self) -> bool:
+        """Whether the last listing had the run's end."""
+        return self._closed
 
     def work(self) -> bool:
         """Deliver the events that are ready, once; return whether any was delivered or one is worth another try."""
@@ -213,13 +194,6 @@ def _about_the_event(error: Exception) -> bool:
         status = error.get_http_status_code()
         return 400 <= status < 500 and status not in (401, 403, 408, 429)
     return not isinstance(error, StoreUnavailable)
-
-
-def _sleep(seconds: float, parent_pid: int | None) -> None:
-    """Sleep, but stop when the engine is gone, so that a later delivery need not wait for this process."""
-    deadline = time.monotonic() + seconds
-    while (left := deadline - time.monotonic()) > 0 and (parent_pid is None or is_alive(parent_pid)):
-        time.sleep(min(left, PARENT_SECONDS))
 
 
 def is_alive(pid: int) -> bool:

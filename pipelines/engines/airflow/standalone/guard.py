@@ -22,7 +22,7 @@ from pathlib import Path
 
 from components.runtime.system.parent import adopt_orphans, children_of, die_with_parent
 from pipelines.engines.airflow.names import MLFLOW_PORT
-from pipelines.runs.runs import LINEAGE
+from pipelines.runs.delivering import LINEAGE
 
 POLL_SECONDS = 0.2
 RESTART_SECONDS = 1.0

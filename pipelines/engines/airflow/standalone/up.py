@@ -30,7 +30,7 @@ from pipelines.engines.airflow.standalone import guard
 from pipelines.engines.shared.launcher import stage_python
 from pipelines.engines.shared.mlflow_page import URL as MLFLOW_URL
 from pipelines.recipe.pools import load_pools
-from pipelines.runs.runs import LINEAGE
+from pipelines.runs.delivering import LINEAGE
 
 PORT, MLFLOW = 8080, 5000
 """Airflow's own and MLflow's; another port is used if one is taken."""
