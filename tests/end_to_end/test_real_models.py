@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from components.modeling.text.tokenizer import train_tokenizer
 from components.modeling.text.tokenizer_config import TokenizerConfig
@@ -35,6 +34,8 @@ def problem(first: int, second: int) -> dict[str, str]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Return a folder with problems and a Qwen2.5 of random weights and toy width."""
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
     draw = random.Random(0)
     for name, lowest, count in (("train", 10, 40), ("test", 200, 6)):
         rows = [problem(draw.randint(lowest, lowest + 89), draw.randint(10, 99)) for _ in range(count)]

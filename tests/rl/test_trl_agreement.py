@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import inspect
+import sys
 import textwrap
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from types import ModuleType, SimpleNamespace
+from types import MethodType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,9 +22,13 @@ from components.rl.presets import bind, load_preset, override
 from components.rl.step.learner import token_weights
 from tests.rl.build import batch_of, context, operator, padded
 
-trl = pytest.importorskip("trl.trainer.grpo_trainer")
-rloo = pytest.importorskip("trl.trainer.rloo_trainer")
 LIMIT = 20
+
+
+def trainer_of(name: str) -> Any:
+    """Return a trainer of TRL, which takes seconds to import: no worker that runs none of these tests does."""
+    module = pytest.importorskip(f"trl.trainer.{name.removesuffix('Trainer').lower()}_trainer")
+    return getattr(module, name)
 
 
 @dataclass(frozen=True)
@@ -78,8 +83,6 @@ class _OneProcess:
 class _Trainer:
     """Whatever TRL's loss reads: the settings of a trainer, unset ones falling to None."""
 
-    get_high_entropy_mask = trl.GRPOTrainer.get_high_entropy_mask
-
     def __init__(self, logprobs: Tensor, entropies: Tensor, settings: dict[str, Any]) -> None:
         self._logprobs, self._entropies = logprobs, entropies
         self.beta = 0.0
@@ -93,6 +96,7 @@ class _Trainer:
         self.model = SimpleNamespace(training=True)
         self._metrics: Any = defaultdict(lambda: defaultdict(list))
         self.args = SimpleNamespace(delta=None, use_bias_correction_kl=False, steps_per_generation=1)
+        self.get_high_entropy_mask = MethodType(trainer_of("GRPOTrainer").get_high_entropy_mask, self)
         vars(self).update(settings)
 
     def __getattr__(self, name: str) -> None:
@@ -103,7 +107,7 @@ class _Trainer:
 
 
 def trl_loss(
-    batch: Batch, logprobs: Tensor, settings: dict[str, Any], trainer: type = trl.GRPOTrainer
+    batch: Batch, logprobs: Tensor, settings: dict[str, Any], trainer: str = "GRPOTrainer"
 ) -> tuple[float, Tensor]:
     """Return TRL's loss and its gradient [N]."""
     grid, mask = padded(batch, logprobs)
@@ -120,7 +124,7 @@ def trl_loss(
         "ref_per_token_logps": padded(batch, batch.reference_logprobs)[0],
         "num_items_in_batch": mask.sum(),
     }
-    loss = trainer._compute_loss(_Trainer(grid, padded(batch, batch.entropies)[0], settings), None, inputs)
+    loss = trainer_of(trainer)._compute_loss(_Trainer(grid, padded(batch, batch.entropies)[0], settings), None, inputs)
     loss.backward()
     assert grid.grad is not None
     return float(loss.detach()), grid.grad[mask]
@@ -171,11 +175,11 @@ def test_the_gradient_of_rloo_equals_trl_on_policy(seed: int) -> None:
     batch, _ = random_batch(seed)
     batch = replace(batch, reference_logprobs=batch.old_logprobs)  # no divergence: its term is in TRL's reward
     _, ours = our_loss(batch, batch.old_logprobs, Twin("rloo", {}))
-    _, theirs = trl_loss(batch, batch.old_logprobs, {}, rloo.RLOOTrainer)
+    _, theirs = trl_loss(batch, batch.old_logprobs, {}, "RLOOTrainer")
     assert torch.allclose(ours, theirs, atol=1e-5)
 
 
-def trl_advantages(rewards: Tensor, module: ModuleType, trainer: type, settings: dict[str, Any]) -> Tensor:
+def trl_advantages(rewards: Tensor, trainer: Any, settings: dict[str, Any]) -> Tensor:
     """Return advantages [S] by TRL's own statements, cut out of the method that also samples and verifies."""
     source = textwrap.dedent(inspect.getsource(trainer._generate_and_score_completions))
     (function,) = ast.parse(source).body
@@ -184,7 +188,7 @@ def trl_advantages(rewards: Tensor, module: ModuleType, trainer: type, settings:
     first = next(i for i, text in enumerate(texts) if text.startswith(("if self.multi_obj", "grouped_rewards = ")))
     last = next(i for i, text in enumerate(texts) if text.startswith("advantages = torch.nan_to_num"))
     scope = {
-        **vars(module),
+        **vars(sys.modules[trainer.__module__]),
         "self": SimpleNamespace(
             reward_weights=torch.ones(1), multi_objective_aggregation="sum_then_normalize", **settings
         ),
@@ -199,18 +203,18 @@ def trl_advantages(rewards: Tensor, module: ModuleType, trainer: type, settings:
 
 
 @pytest.mark.parametrize(
-    "name, module, trainer, settings",
+    "name, trainer, settings",
     [
-        ("group_mean_std", trl, "GRPOTrainer", {"scale_rewards": "group"}),
-        ("group_mean_batch_std", trl, "GRPOTrainer", {"scale_rewards": "batch"}),
-        ("group_mean", trl, "GRPOTrainer", {"scale_rewards": "none"}),
-        ("leave_one_out", rloo, "RLOOTrainer", {"normalize_advantages": False}),
+        ("group_mean_std", "GRPOTrainer", {"scale_rewards": "group"}),
+        ("group_mean_batch_std", "GRPOTrainer", {"scale_rewards": "batch"}),
+        ("group_mean", "GRPOTrainer", {"scale_rewards": "none"}),
+        ("leave_one_out", "RLOOTrainer", {"normalize_advantages": False}),
     ],
 )
 @pytest.mark.parametrize("seed", range(5))
-def test_advantages_equal_trl(name: str, module: ModuleType, trainer: str, settings: dict[str, Any], seed: int) -> None:
+def test_advantages_equal_trl(name: str, trainer: str, settings: dict[str, Any], seed: int) -> None:
     rewards = torch.randint(0, 3, (4, 5), generator=torch.Generator().manual_seed(seed)) / 2
-    theirs = trl_advantages(rewards, module, getattr(module, trainer), settings)
+    theirs = trl_advantages(rewards, trainer_of(trainer), settings)
     config = {"epsilon": 1e-4} if "std" in name else {}  # TRL's
     assert torch.allclose(
         operator("advantage", name, **config)(batch_of(rewards.tolist()), context()), theirs, atol=1e-5

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from reasoning_gym.factory import DATASETS
 
 from components.contract.errors import InputError
 from components.contract.operators import OperatorSpec
@@ -123,4 +122,6 @@ def test_an_unknown_task_is_found_without_importing_the_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "did you mean 'chain_sum'" in done.stdout
+    from reasoning_gym.factory import DATASETS
+
     assert set(DATASETS) == TASK_NAMES
