@@ -69,7 +69,8 @@ def airflow_dags() -> dict[str, DAG]:
         pools, files, problems = {}, {}, [str(error)]
     for name, path in files.items():
         try:
-            dags[name] = recipe_dag(load_recipe(str(path), pools=pools, whole=True), dag_id(name))
+            recipe = load_recipe(str(path), pools=pools, whole=True)
+            dags[name] = recipe_dag(recipe, dag_id(name), to_run=wanted is not None)
         except InputError as error:
             problems.append(str(error))
     if problems:
@@ -77,8 +78,8 @@ def airflow_dags() -> dict[str, DAG]:
     return dags
 
 
-def recipe_dag(recipe: Recipe, name: str) -> DAG:
-    """Return the DAG of a whole recipe."""
+def recipe_dag(recipe: Recipe, name: str, *, to_run: bool = True) -> DAG:
+    """Return the DAG of a whole recipe; unless it is `to_run`, without the operators that take seconds to import."""
     with DAG(
         name,
         dag_display_name=display_name(name, recipe),
@@ -94,7 +95,7 @@ def recipe_dag(recipe: Recipe, name: str) -> DAG:
         report = ReportTask(task_id=REPORT, task_display_name="report", recipe=recipe.name, **_OWN_RETRIES)
         report.as_teardown(setups=plan)
         groups: dict[str, TaskGroup] = {}
-        tasks = {stage.name: _stage(stage, recipe, groups) for stage in recipe.stages}
+        tasks = {stage.name: _stage(stage, recipe, groups, to_run=to_run) for stage in recipe.stages}
         awaited = {name for stage in recipe.stages for name in stage.after}
         for stage in recipe.stages:
             first = tasks[stage.name][0]
@@ -116,7 +117,7 @@ def _connect(before: BaseOperator, after: BaseOperator, stage: Stage, name: str)
         before >> after
 
 
-def _stage(stage: Stage, recipe: Recipe, groups: dict[str, TaskGroup]) -> list[BaseOperator]:
+def _stage(stage: Stage, recipe: Recipe, groups: dict[str, TaskGroup], *, to_run: bool) -> list[BaseOperator]:
     """Return the tasks of a stage in order: the approval, if there is one, and the work."""
     pool = recipe.pools[stage.pool]
     # a skipped stage blocks no other; a stage right after the set-up task needs its success
@@ -127,6 +128,7 @@ def _stage(stage: Stage, recipe: Recipe, groups: dict[str, TaskGroup]) -> list[B
         work = _work(
             stage,
             recipe,
+            to_run=to_run,
             task_id=stage.name,
             task_display_name=stage.title,
             doc_md=stage_docs(stage),
@@ -156,20 +158,26 @@ def _stage(stage: Stage, recipe: Recipe, groups: dict[str, TaskGroup]) -> list[B
         return [question, work]
 
 
-def _work(stage: Stage, recipe: Recipe, **operator: Any) -> BaseOperator:
+def _work(stage: Stage, recipe: Recipe, *, to_run: bool, **operator: Any) -> BaseOperator:
     """Return the task that runs a stage as its pool's `runs_on` says: a process of the worker, or a pod."""
     pool = recipe.pools[stage.pool]
     if pool.runs_on == "worker":
         # the process enforces the limit itself once it is ready; this is for one that cannot
         limit = _seconds(stage.timeout_seconds and stage.timeout_seconds + STARTUP_SECONDS)
         return StageTask(recipe=recipe.name, stage=stage.name, execution_timeout=limit, **operator)
-    from pipelines.engines.airflow.tasks.pod_task import (
-        StagePod,  # takes a second, which recipes without pods can save
-    )
-
     run_id = f"{{{{ {RUN_MACRO}({recipe.name!r}, dag_run) }}}}"
     job = stage_job(stage, recipe, os.environ.get(STORE, ""), run_id)
-    return StagePod(job=job, node_pool=pool, settings=PodSettings.read(), **operator)
+    return _pod_operator(to_run=to_run)(job=job, node_pool=pool, settings=PodSettings.read(), **operator)
+
+
+def _pod_operator(*, to_run: bool) -> Any:
+    if to_run:
+        from pipelines.engines.airflow.tasks.pod_task import StagePod
+
+        return StagePod
+    from pipelines.engines.airflow.tasks import pod_drawn
+
+    return pod_drawn.StagePod
 
 
 def _groups(stage: Stage, groups: dict[str, TaskGroup]) -> list[TaskGroup]:

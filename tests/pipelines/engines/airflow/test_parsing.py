@@ -30,8 +30,11 @@ made = {outlet.uri for outlet in outlets if hasattr(outlet, "uri")}
 schedules = [dag.schedule for dag in bag.dags.values() if dag.schedule is not None]
 awaited = {asset.uri for schedule in schedules for asset in schedule.objects}
 tags = {name: sorted(dag.tags) for name, dag in bag.dags.items()}
-heavy = [name for name in ("torch", "kfp", "mlflow", "numpy", "kubernetes") if name in sys.modules]
+libraries = ("torch", "kfp", "mlflow", "numpy", "kubernetes", "kubernetes_asyncio")
+heavy = [name for name in libraries if name in sys.modules]
 found = {"dags": sizes, "errors": bag.import_errors, "heavy": heavy, "seconds": took}
+pods = {name: [type(task).__module__ for task in dag.tasks] for name, dag in bag.dags.items()}
+found["pods"] = {name: sorted({one for one in modules if ".pod_" in one}) for name, modules in pods.items()}
 found |= {"made": sorted(made), "awaited": sorted(awaited), "tags": tags}
 print(json.dumps(found), file=sys.__stdout__)
 """
@@ -70,7 +73,7 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_the_shipped_recipes_without_anything_heavy(shipped: dict[str, Any]) -> None:
     assert {"quickstart", "quickstart-seeds", "champion"} <= shipped["dags"].keys()
     assert shipped["errors"] == {}
-    assert shipped["heavy"] in ([], ["kubernetes"])  # gsm8k runs as pods, whose operator brings the client
+    assert shipped["heavy"] == [], "gsm8k runs as pods, whose operator a task alone imports"
 
 
 def test_reproductions_of_methods_are_dags_where_they_are_asked_for(shipped: dict[str, Any], tmp_path: Path) -> None:
@@ -118,6 +121,11 @@ def test_a_tasks_process_reads_the_recipe_that_it_belongs_to_and_no_other(tmp_pa
     found = parse(tmp_path, _AIRFLOW_PARSING_CONTEXT_DAG_ID="well")
     assert set(found["dags"]) == {"well"}
     assert found["errors"] == {}
+    working = parse(tmp_path, _AIRFLOW_PARSING_CONTEXT_DAG_ID="well", POSTTRAIN_RUNS_ON="pod")
+    assert {"kubernetes", "kubernetes_asyncio"} <= set(working["heavy"]), "a task gets the operator that works"
+    assert working["pods"] == {"well": ["pipelines.engines.airflow.tasks.pod_task"]}
+    drawn = parse(tmp_path, POSTTRAIN_RUNS_ON="pod")
+    assert (drawn["heavy"], drawn["pods"]["well"]) == ([], ["pipelines.engines.airflow.tasks.pod_drawn"])
 
 
 def test_tasks_do_not_carry_the_parameters_of_their_dag(tmp_path: Path) -> None:
