@@ -10,16 +10,13 @@ ranks no standard input, through which they get the job; and it counts a rank th
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 import tempfile
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from threading import Event, Thread
 from typing import Any
 
 from components.contract.component import Component
@@ -27,26 +24,15 @@ from components.contract.errors import InputError, PosttrainError, StageFailed
 from components.contract.job import Job
 from components.contract.params import Params
 from components.contract.registry import components
-from components.contract.terminal import print_error
 from components.runtime.inputs.resolve import Upstream
 from components.runtime.job.following import FollowingStage
 from components.runtime.job.progress import Progress
 from components.runtime.job.rendezvous import OWN, RankPlace, Rendezvous
+from components.runtime.job.team.life import show_life
+from components.runtime.job.team.team import END_SECONDS, OnDeath, Team
 from components.runtime.ledger.operator_code import use_code
 from components.runtime.store import open_store
 from components.runtime.system.determinism import deterministic_torch
-from components.runtime.system.ends import cause_of_end
-
-END_SECONDS = 60.0
-"""How long the other ranks may take to end once the component is done."""
-NEWS_SECONDS = 5.0
-"""How long a broken connection may precede the end of the process that caused it."""
-HANG_SECONDS = 20.0
-"""How long the first rank may take to notice by itself that another has ended."""
-POLL_SECONDS = 0.1
-
-OnDeath = Callable[[str], str]
-"""Records how a rank died; returns the recorded message."""
 
 
 def ranks_of(job: Job, component: Component) -> int:
@@ -67,7 +53,7 @@ def leading(
     if world == 1:
         yield
         return
-    team = _Team(job, world, on_death)
+    team = Team(job, world, on_death)
     try:
         team.rendezvous.report_node_ready()
         team.rendezvous.publish(order)
@@ -78,95 +64,6 @@ def leading(
         raise team.explained(error) from error
     finally:
         team.end()
-
-
-class _Team:
-    """The other ranks, as seen by the first."""
-
-    def __init__(self, job: Job, world: int, on_death: OnDeath) -> None:
-        self.job, self._on_death = job, on_death
-        self._left = Event()
-        self._children: list[subprocess.Popen[bytes]] = []
-        self._environment = dict(os.environ)
-        place = RankPlace.of_environment()
-        if place is not None:
-            self.rendezvous = Rendezvous.join(place)
-            return
-        if job.resources.nodes > 1:
-            raise InputError(
-                f"stage {job.stage!r} trains on {job.resources.nodes} nodes: start it by torchrun on each of them"
-            )
-        self.rendezvous, port = Rendezvous.host(world)
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-        os.environ.update(self.rendezvous.place.environment(port, os.getpid()))  # DeepSpeed reads it, too
-        self._children = [self._start(RankPlace(rank, world, rank, 0), port) for rank in range(1, world)]
-        Thread(target=self._watch, daemon=True).start()
-
-    def _start(self, place: RankPlace, port: int) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "components.runtime.job.process", "-", "--parent", str(os.getpid())]
-        environment = {**os.environ, **place.environment(port, os.getpid())}
-        child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=sys.stderr.fileno(), env=environment)
-        assert child.stdin is not None
-        child.stdin.write(self.job.model_dump_json().encode())
-        child.stdin.close()
-        return child
-
-    def _watch(self) -> None:
-        """End this process if it does not itself notice that a rank has ended."""
-        while not self._left.wait(POLL_SECONDS):
-            if (death := self._death()) and not self._left.wait(HANG_SECONDS):
-                try:
-                    said = self._on_death(death)
-                    print_error(f"stage {self.job.stage!r}: {said}")
-                finally:
-                    os._exit(1)
-
-    def _death(self) -> str | None:
-        """Return which rank failed, and how; one that exits early has failed, whatever its exit code."""
-        world = self.rendezvous.place.world
-        codes = {rank: child.poll() for rank, child in enumerate(self._children, 1)}
-        ended = {
-            rank: code for rank, code in codes.items() if code or (code == 0 and not self.rendezvous.has_finished(rank))
-        }
-        killed = [rank for rank, code in ended.items() if code < 0]
-        if killed:
-            return f"rank {killed[0]} of {world} {cause_of_end(ended[killed[0]])}"
-        if first_error := self.rendezvous.first_error():
-            return f"rank {first_error[0]} of {world}: {first_error[1]}"
-        return next((f"rank {rank} of {world} {cause_of_end(code)}" for rank, code in ended.items()), None)
-
-    def explained(self, error: Exception) -> Exception:
-        """Return the failure of another rank if it broke the connection, else the error itself."""
-        if isinstance(error, PosttrainError):
-            return error
-        deadline = time.monotonic() + NEWS_SECONDS
-        while (death := self._death()) is None and time.monotonic() < deadline:
-            time.sleep(POLL_SECONDS)
-        return StageFailed(f"stage {self.job.stage!r}: {death}") if death else error
-
-    def wait(self) -> None:
-        """Wait for the ranks that were started here; raise StageFailed if one failed or does not end."""
-        for child in self._children:
-            try:
-                child.wait(END_SECONDS)
-            except subprocess.TimeoutExpired as stuck:
-                raise StageFailed(f"stage {self.job.stage!r}: a rank did not end with the component") from stuck
-        if death := self._death():
-            raise StageFailed(f"stage {self.job.stage!r}: {death}")
-
-    def end(self) -> None:
-        """Leave the group and kill every rank that was started here and still runs."""
-        from torch import distributed
-
-        self._left.set()
-        for child in self._children:
-            if child.poll() is None:
-                child.kill()
-            child.wait()
-        if distributed.is_initialized():
-            distributed.destroy_process_group()
-        os.environ.clear()
-        os.environ.update(self._environment)
 
 
 @contextmanager
@@ -247,6 +144,7 @@ def _take_part(job: Job, component: Component, order: dict[str, Any], rendezvous
             )
         module, _, name = component.run.partition(":")
         function = getattr(importlib.import_module(module), name)
+        show_life(rendezvous.another_connection(), rendezvous.place.rank)
         rendezvous.gather(cuda=stage.device == "cuda")
         with deterministic_torch(job.resources):
             function(stage)

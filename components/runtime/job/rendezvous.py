@@ -14,10 +14,14 @@ from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from components.contract.errors import InputError
+
 if TYPE_CHECKING:
     from torch.distributed import Store
 
 ORDER, ERROR, DONE = "posttrain/order", "posttrain/error/{}", "posttrain/done/{}"
+ERRORS = "posttrain/errors"
+"""Counts errors, so that the first can be told from those that follow from it."""
 LEFT = "posttrain/left/{}"
 OWN = "POSTTRAIN_RANKS_OF"
 """Set to the first rank's process id in the ranks that it started itself."""
@@ -28,6 +32,8 @@ ORDER_WAIT = timedelta(days=7)
 """The first rank may have to wait for another run that holds the job's lock before it publishes."""
 COLLECTIVE_WAIT = timedelta(hours=2)
 """Longest wait of ranks for one another, such as for a checkpoint; the end of a rank is noticed at once."""
+COLLECTIVE_SECONDS = "POSTTRAIN_COLLECTIVE_SECONDS"
+"""Replaces it."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +122,8 @@ class Rendezvous:
 
     def report_error(self, message: str) -> None:
         """Publish why this rank ends."""
-        self.store.set(ERROR.format(self.place.rank), message)
+        number = self.store.add(ERRORS, 1)
+        self.store.set(ERROR.format(self.place.rank), json.dumps([number, message]))
 
     def finish(self) -> None:
         """Publish that this rank has run the component to its end."""
@@ -126,12 +133,18 @@ class Rendezvous:
         """Return whether a rank has published that it is done."""
         return bool(self.store.check([DONE.format(rank)]))
 
-    def first_error(self) -> tuple[int, str] | None:
-        """Return the lowest rank that published an error, with the error; None if none has."""
+    def errors(self) -> list[tuple[int, str]]:
+        """Return the ranks that published an error, with the error, in the order in which they did."""
+        found = []
         for rank in range(1, self.place.world):
             if self.store.check([ERROR.format(rank)]):
-                return rank, self.store.get(ERROR.format(rank)).decode()
-        return None
+                number, message = json.loads(self.store.get(ERROR.format(rank)))
+                found.append((number, rank, message))
+        return [(rank, message) for _, rank, message in sorted(found)]
+
+    def another_connection(self) -> Store:
+        """Return a connection to the server that a thread can use while this one is busy."""
+        return _client(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
 
     def wait_for_node(self) -> None:
         """Wait until the first rank of this machine has fetched what all of them read."""
@@ -153,8 +166,17 @@ class Rendezvous:
             store=PrefixStore("posttrain/group", self._group_store),
             rank=self.place.rank,
             world_size=self.place.world,
-            timeout=COLLECTIVE_WAIT,
+            timeout=collective_wait(),
         )
+
+
+def collective_wait() -> timedelta:
+    """Return the longest wait of ranks for one another. Raises InputError for an invalid number of seconds."""
+    given = os.environ.get(COLLECTIVE_SECONDS)
+    with suppress(ValueError, OverflowError):
+        if given is None or float(given) > 0:
+            return COLLECTIVE_WAIT if given is None else timedelta(seconds=float(given))
+    raise InputError(f"{COLLECTIVE_SECONDS} is {given!r}; set a number of seconds above 0, such as 7200")
 
 
 def _client(address: str, port: int) -> Store:

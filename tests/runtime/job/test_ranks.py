@@ -90,7 +90,8 @@ def test_two_ranks_make_one_result(start: Start, store: Store, launcher: tuple[s
 def test_a_killed_rank_ends_the_stage_and_the_retry_goes_on(start: Start, store: Store) -> None:
     failed = start(how="kill")
     assert failed.returncode == 1
-    said = "rank 1 of 2 was killed by SIGKILL (by a person, or by the system when memory ran out)"
+    said = "rank 1 of 2 was killed by SIGKILL (by a person, or by the system when memory ran out); its last words: "
+    said += "about to\\x1b[2J fall"
     record = store.get(failure_key("r", "add"))
     assert record is not None
     assert record["error"] == f"stage 'add': {said}; {ADVICE}"
@@ -99,6 +100,39 @@ def test_a_killed_rank_ends_the_stage_and_the_retry_goes_on(start: Start, store:
     assert retried.returncode == 0, retried.stderr
     assert '"resumed_from": 1' in retried.stdout
     assert entry(store)["metrics"] == {"total": 18.0, "rows": 3.0}
+
+
+def test_a_stopped_rank_is_named_long_before_a_collective_times_out(
+    start: Start, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POSTTRAIN_RANK_SECONDS", "2")
+    failed = start(how="stop")
+    assert failed.returncode == 1
+    record = store.get(failure_key("r", "add"))
+    assert record is not None
+    assert record["error"] == (
+        "stage 'add': rank 1 of 2 showed no sign of life for 2 s (POSTTRAIN_RANK_SECONDS): its process is stopped, "
+        "or its node is gone; it was last seen at a place outside of posttrain"
+    )
+    retried = start(how="stop")
+    assert retried.returncode == 0, retried.stderr
+    assert '"resumed_from": 1' in retried.stdout
+    assert entry(store)["metrics"] == {"total": 18.0, "rows": 3.0}
+
+
+def test_ranks_that_wait_in_vain_say_for_how_long_and_where(
+    start: Start, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POSTTRAIN_COLLECTIVE_SECONDS", "20")
+    failed = start(how="wait")
+    assert failed.returncode == 1
+    record = store.get(failure_key("r", "add"))
+    assert record is not None
+    assert record["error"].startswith(
+        "stage 'add': ranks waited 20 s for one another in vain (POSTTRAIN_COLLECTIVE_SECONDS)"
+    )
+    retried = start(how="wait")
+    assert retried.returncode == 0, retried.stderr
 
 
 def test_the_error_of_another_rank_is_the_stages(start: Start, store: Store) -> None:

@@ -26,7 +26,7 @@ class AddParams(Params):
     victim: int = 1
     """Which rank misbehaves."""
     how: str = ""
-    """kill, raise, leave or hunger: what it does at the second step."""
+    """kill, raise, leave, hunger, stop or wait: what it does at the second step."""
 
 
 def add(context: Any) -> None:
@@ -54,7 +54,12 @@ def add(context: Any) -> None:
 
 
 def _misbehave(how: str) -> None:
+    if how == "stop":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    if how == "wait":
+        signal.pause()
     if how == "kill":
+        print("about to\x1b[2J fall", flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
     if how == "leave":
         os._exit(0)
