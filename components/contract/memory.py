@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -108,9 +108,14 @@ class MemoryEstimate:
         sizes = {self.bytes_at(place, moment) for moment in Moment}
         return f" {self.peak(place)}" if len(sizes) > 1 else ""
 
-    def advice(self, place: MemoryKind, limit: float = 0.0, count: int = 4) -> str:
-        """Return which settings to change, most helpful first; savings below the `limit` do not count."""
-        excess = {moment: self.bytes_at(place, moment) - limit for moment in Moment}
+    def advice(
+        self, place: MemoryKind, limit: float = 0.0, count: int = 4, *, moments: Collection[Moment] = tuple(Moment)
+    ) -> str:
+        """Return which settings to change, most helpful first; savings below the `limit` do not count.
+
+        `moments` are those at which memory is short.
+        """
+        excess = {moment: self.bytes_at(place, moment) - limit for moment in moments}
         helpful = [(self._help(knob, place, excess), knob.words) for knob in self.knobs]
         ordered = sorted(helpful, key=lambda found: -found[0])  # equal ones stay in order: the cheapest first
         words = "; ".join(words for saved, words in ordered[:count] if saved > LEAST_HELP * self.bytes(place))
@@ -119,8 +124,8 @@ class MemoryEstimate:
     def _help(self, knob: Knob, place: MemoryKind, excess: Mapping[Moment, float]) -> float:
         """Return the bytes of the `excess` that a knob saves, summed over moments."""
         needs = tuple(knob.turned())
-        saved = {moment: self.bytes_at(place, moment) - self._bytes(needs, place, moment) for moment in Moment}
-        return sum(min(saved[moment], max(0.0, excess[moment])) for moment in Moment)
+        saved = {moment: self.bytes_at(place, moment) - self._bytes(needs, place, moment) for moment in excess}
+        return sum(min(saved[moment], max(0.0, excess[moment])) for moment in excess)
 
     def _bytes(self, needs: Iterable[Need], place: MemoryKind, moment: Moment) -> float:
         size = sum(need.size for need in needs if need.is_at(place, moment))

@@ -27,6 +27,7 @@ from components.contract.errors import (
     schema_problems,
 )
 from components.contract.job import Job
+from components.contract.memory import Moment
 from components.contract.params import Params
 from components.contract.registry import components
 from components.runtime.closure.walk import Closures
@@ -268,8 +269,8 @@ class Launch:
         """Return the context of the component's work with models, if it does any."""
         return deterministic_torch(self.job.resources) if self.component.backends else nullcontext()
 
-    def _what_to_turn(self, digests: Resolved, said: str) -> str:
-        return what_to_turn(self.job, self.component, self.params, self.store, digests, said)
+    def _what_to_turn(self, digests: Resolved, said: str, moment: Moment | None = None) -> str:
+        return what_to_turn(self.job, self.component, self.params, self.store, digests, said, moment)
 
     def _record_hit(self, mark: Fingerprint, digests: Resolved, action: dict[str, Any]) -> dict[str, Any]:
         inputs = self.upstream.describe(digests)

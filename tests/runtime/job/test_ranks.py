@@ -24,7 +24,8 @@ PLUGIN = Path(__file__).parents[1] / "ranks_plugin"
 TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0", "--rdzv-backend", "c10d")
 DEEPSPEED = ("-m", "deepspeed.launcher.runner", "--num_gpus", "2", "--module")
 TWO = Resources(trainer="deepspeed", zero_stage=0, processes=2)
-ADVICE = "turn steps: 1, or take a larger pool; it was estimated to need, in GiB: sums 3"
+NOW = "(now recompute: false, zero_stage: 0, offload: none, processes: 2)"
+ADVICE = f"turn steps: 1, or take a larger pool {NOW}; it was estimated to need, in GiB: sums 3"
 Start = Callable[..., subprocess.CompletedProcess[str]]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from components.contract.artifacts import ArtifactType
 from components.contract.errors import InputError, StageFailed
 from components.contract.job import Job, Resources, UriRef
+from components.contract.memory import Moment
 from components.contract.registry import components
 from components.runtime.job.launch import Launch
 from components.runtime.job.shortage import is_out_of_memory
@@ -102,6 +105,76 @@ def test_sizes_come_from_the_models_config_alone(tmp_path: Path) -> None:
     launch = Launch(job, lambda event: None)
     launch.record_death("rank 3 of 8: OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB")
     assert "; turn backend: {recompute: true}; " in recorded(launch) and "activations " in recorded(launch)
+
+
+def test_a_shortage_names_the_settings_as_they_are_now_and_the_knobs_of_its_moment(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path / "store"))
+    digests = {port: store.commit(kind, filled(tmp_path / port)).digest for port, kind in INPUTS.items()}
+    job = Job(
+        run_id="r",
+        recipe="test",
+        stage="learn",
+        component="rl",
+        params={"steps": 1, "method": "grpo"},
+        inputs={port: [UriRef(uri=f"artifact:{digest}")] for port, digest in digests.items()},
+        seed=0,
+        store=store.uri,
+        resources=Resources(gpus=1, gpu_memory_gib=80, memory_gib=64, sampler="vllm"),
+    )
+    launch = Launch(job, lambda event: None)
+    said = "OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
+    drawing, training = (
+        launch._what_to_turn(launch.upstream.resolve(), said, moment) for moment in (Moment.BETWEEN, Moment.PASS)
+    )
+    assert "POSTTRAIN_VLLM_GPU_MEMORY=0.25" in drawing and "recompute: true" not in drawing
+    assert "recompute: true" in training and "POSTTRAIN_VLLM_GPU_MEMORY=0.25" not in training
+    for text in (drawing, training):
+        now = text.partition(" (now ")[2].partition(")")[0].split(", ")
+        assert {"micro_batch_tokens: 16384", "recompute: false", "POSTTRAIN_VLLM_GPU_MEMORY=0.5"} <= set(now), now
+
+
+WORK = """
+import resource, sys
+from pathlib import Path
+import torch
+from components.modeling.generation.generate import generate
+from components.modeling.generation.sampling_config import SamplingConfig
+from components.modeling.loading.load import load_policy
+from components.modeling.supervised.examples import Example
+from components.modeling.supervised.loss import accumulate_gradients
+from components.modeling.training.build import build_trainer
+from components.modeling.training.training_config import OptimizerConfig
+from components.runtime.job.shortage import is_out_of_memory
+from components.runtime.job.work import work_behind
+from tests.modeling import decoder_models as models
+
+folder = Path(sys.argv[1])
+models.save("llama", folder)
+policy = load_policy(folder)
+trainer = build_trainer(policy, OptimizerConfig(), total_steps=1)
+examples = [Example([5] * 120, [True] * 120)] * 4000
+size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (size + (200 << 20), resource.RLIM_INFINITY))
+
+def draw():
+    config = SamplingConfig(num_samples=20000, max_new_tokens=100)
+    generate(policy, [[5, 6]] * 8, config, generator=torch.Generator().manual_seed(0))
+
+for work in (draw, lambda: accumulate_gradients(trainer, examples, max_tokens=10**6)):
+    try:
+        work()
+    except Exception as error:
+        found = work_behind(error)
+        print(is_out_of_memory(error), found and found.words, flush=True)
+"""
+
+
+def test_where_memory_really_ran_out_is_told_apart(tmp_path: Path) -> None:
+    """Allocations that the system refuses: the process may take only 200 MiB more."""
+    command = [sys.executable, "-c", WORK, str(tmp_path / "model")]
+    root = Path(__file__).parents[3]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=root, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    assert done.stdout.splitlines()[-2:] == ["True while it drew responses", "True in a training pass"], done.stderr
 
 
 def filled(folder: Path) -> Path:
