@@ -39,6 +39,7 @@ from components.runtime.job.closing import Closing
 from components.runtime.job.explaining import explained
 from components.runtime.job.gating import Written, needs_data_gates, pass_data_gates, pass_metric_gates
 from components.runtime.job.metering import Meter
+from components.runtime.job.other_sizes import other_size
 from components.runtime.job.progress import Progress, Sink
 from components.runtime.job.ranks import leading, ranks_of
 from components.runtime.job.scratch import scratch_folder
@@ -195,6 +196,9 @@ class Launch:
             )
             self.measured = stage.headlines
             self.progress.send("started", fingerprint=mark.digest, resumed_from=stage.resumed_from)
+            fresh = stage.resumed_from is None and "trainer" in self.component.backends
+            if fresh and (said := other_size(self.store, mark)):
+                self._warn(said)
             alarms.restore(stage.history(), stage.lost)
             gating = GateProcess(needed=needs_data_gates(self.component), here=self.gates_here)
             with closing(stage), gating as gates:

@@ -39,7 +39,7 @@ def start(tmp_path: Path, store: Store) -> Start:
     """Run a job of the plug-in's component as a container would, and wait for its end."""
 
     def run(*, launcher: tuple[str, ...] = (), resources: Resources = TWO, run_id: str = "r", **params: Any) -> Any:
-        params |= {"once": str(tmp_path / "once")}
+        params = {"once": str(tmp_path / "once"), **params}
         job = Job(
             run_id=run_id,
             recipe="toy",
@@ -134,6 +134,26 @@ def test_ranks_that_wait_in_vain_say_for_how_long_and_where(
     )
     retried = start(how="wait")
     assert retried.returncode == 0, retried.stderr
+
+
+def test_another_number_of_processes_says_which_one_goes_on(start: Start, store: Store) -> None:
+    """From two to one and from one to two: each begins anew, says where the checkpoint is, and leaves it there."""
+    assert start(how="kill").returncode == 1
+    alone = start(resources=Resources(), run_id="alone", how="kill")
+    assert alone.returncode == 0, alone.stderr
+    assert "the checkpoint of step 1 was made on 2 processes, and this attempt, on 1, begins anew" in alone.stdout
+    assert "`backend: {trainer: deepspeed, zero_stage: 0}` on 2 in all goes on from it" in alone.stdout
+    assert entry(store, "alone")["metrics"]["total"] == 6.0
+    again = start(how="kill")
+    assert again.returncode == 0 and '"resumed_from": 1' in again.stdout
+    killed = start(resources=Resources(), run_id="one", how="kill", victim=0, steps=4, once=f"{store.uri}-once")
+    assert killed.returncode == -signal.SIGKILL
+    both = start(run_id="two", how="kill", victim=0, steps=4, once=f"{store.uri}-once")
+    assert both.returncode == 0, both.stderr
+    assert "the checkpoint of step 1 was made on 1 process, and this attempt, on 2, begins anew" in both.stdout
+    assert "`backend: {trainer: torch}` on 1 in all goes on from it" in both.stdout
+    one = start(resources=Resources(), run_id="one", how="kill", victim=0, steps=4, once=f"{store.uri}-once")
+    assert one.returncode == 0 and '"resumed_from": 1' in one.stdout
 
 
 def test_the_error_of_another_rank_is_the_stages(start: Start, store: Store) -> None:
