@@ -103,6 +103,13 @@ class StageContext(Protocol, Generic[P]):
         """Return the rows of a log at the last partial checkpoint; empty on a fresh start."""
         ...
 
+    def checkpoint_due(self, minutes: float | None) -> bool:
+        """Return whether the last checkpoint is `minutes` old, and none is being written.
+
+        None: whether it is so old that checkpoints take less than 2 % of the stage's time.
+        """
+        ...
+
     def checkpoint(self, step: int, write: Write) -> None:
         """Make the job resumable from `step`, atomically. May be called at any time: no output may depend on when.
 

@@ -73,8 +73,6 @@ class ReplayParams(SupervisedConfig):
     """Optimiser steps; set it to null to give epochs instead."""
     optimizer: ReplayOptimizer = ReplayOptimizer()
     """Optimiser and learning-rate schedule."""
-    checkpoint_every: int = Field(default=10, ge=0)
-    """Steps between partial checkpoints, from which a killed stage resumes; 0 for none."""
     learn: Literal["last", "all"] = "all"
     """Which of the policy's turns the loss covers in conversations: the last one, or all."""
     lora: LoraConfig | None = None

@@ -23,6 +23,7 @@ from components.modeling.serving.further import FurtherModel, FurtherModels
 from components.modeling.supervised.model_shelf import ModelShelf
 from components.modeling.text.turns import scripts
 from components.modeling.training.build import build_trainer
+from components.modeling.training.pacing import is_due
 from components.modeling.training.training_state import TrainingState, load_training_state, save_training_state
 from components.rl.batch.batch import Prompt
 from components.rl.configs import CriticConfig
@@ -108,7 +109,8 @@ def _train(ctx: StageContext[RLParams], loop: Loop, shelf: ModelShelf | None) ->
         ctx.progress(step, params.num_steps, samples_per_second=rate, **_headline([metrics]))
         if shelf is not None and (step % params.save_every == 0 or step == params.num_steps):
             shelf.keep(step, loop.learner.trainer)
-        if params.checkpoint_every and step % params.checkpoint_every == 0 and step < params.num_steps:
+        when = params.checkpoint_every, params.checkpoint_minutes
+        if step < params.num_steps and is_due(ctx, loop.learner.trainer.ranks, step, *when):
             ctx.checkpoint(step, write)
 
 

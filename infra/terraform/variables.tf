@@ -92,7 +92,7 @@ variable "system_instance_type" {
 }
 
 variable "partial_days" {
-  description = "Days after which checkpoints of stages that nobody finished are removed."
+  description = "Days after which checkpoints of stages that nobody finished are removed; a stage renews its own each week."
   type        = number
   default     = 30
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +30,8 @@ def run(context: StageContext[CountParams]) -> None:
 
     def wait(step: int) -> None:
         if (halts / f"{context.job.stage}-{step}").exists():
+            while not context.checkpoint_due(0.0):  # it is being written
+                time.sleep(0.01)
             (halts / "reached").touch()
             signal.pause()
 

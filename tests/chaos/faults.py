@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import sys
@@ -26,9 +27,15 @@ KINDS = {
     "registered version": "models/*/0*.json",
     "alias": "models/*/aliases/*.json",
     "lineage event": "spool/**/*.json",
-    "newest partial checkpoint": "partial/*/*/**/*.*",
+    "newest partial checkpoint": "partial/*/0*/manifest.json",
 }
 NEEDED = "newest partial checkpoint"
+
+
+def pieces_of(manifest: Path) -> list[Path]:
+    """Return the files of a partial checkpoint."""
+    names = [entry["sha256"] for entry in json.loads(manifest.read_bytes())["files"]]
+    return [manifest.parent.with_name("pieces") / name for name in names]
 
 
 @dataclass
@@ -88,7 +95,7 @@ class Chaos:
                 store = copied(source, self.folder / "try" / "store")
                 files = sorted(path for path in store.glob(pattern) if path.is_file())
                 if kind == NEEDED:  # the one before it is a fallback, and goes unread with the others at the end
-                    files = [path for path in files if path.is_relative_to(max(store.glob("partial/*/*")))]
+                    files = [files[-1], *pieces_of(files[-1])]
                 path = self.chance.choice(files)
                 data = bytearray(path.read_bytes())
                 data[self.chance.randrange(len(data))] ^= 1 << self.chance.randrange(8)

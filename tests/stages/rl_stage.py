@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
 import string
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from components.modeling.models.model_config import ModelConfig
 from components.modeling.text.tokenizer import train_tokenizer
 from components.modeling.text.tokenizer_config import TokenizerConfig
 from components.rl.component import COMPONENT
-from tests.support.stage_context import Finished, run_stage
+from tests.support.stage_context import Finished, Interrupted, run_stage
 
 PARAMS: dict[str, Any] = {
     "steps": 6,
@@ -54,12 +56,29 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+class RandomClock:
+    """Says at random that a checkpoint is due, and kills the stage a few times, at instants of its own."""
+
+    def __init__(self, seed: int, kills: int) -> None:
+        self._draw, self.kills_left, self.checkpoints = random.Random(seed), kills, 0
+
+    def __call__(self) -> bool:
+        """Be asked after each step."""
+        if self.kills_left and self._draw.random() < 0.25:
+            self.kills_left -= 1
+            raise Interrupted
+        due = self._draw.random() < 0.4
+        self.checkpoints += due
+        return due
+
+
 def run(
     folder: Path,
     model: Path,
     dataset: Path,
     *,
     stop_after: int | None = None,
+    due: Callable[[], bool] = lambda: False,
     ledger: Path | None = None,
     **params: Any,
 ) -> Finished:
@@ -70,4 +89,4 @@ def run(
     params = {**PARAMS, **params}
     if "phases" in params:
         del params["steps"]
-    return run_stage(COMPONENT, folder, params=params, inputs=inputs, seed=3, stop_after=stop_after)
+    return run_stage(COMPONENT, folder, params=params, inputs=inputs, seed=3, stop_after=stop_after, due=due)

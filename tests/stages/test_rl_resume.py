@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from components.contract.errors import InputError
 from components.rl.component import COMPONENT
-from tests.stages.rl_stage import PARAMS, item, lines, make_model, run
+from tests.stages.rl_stage import PARAMS, RandomClock, item, lines, make_model, run
 from tests.support.stage_context import Finished, Interrupted, run_stage, write_jsonl
 
 pytestmark = pytest.mark.usefixtures("one_thread", "toys")
@@ -60,6 +63,23 @@ def test_a_killed_run_ends_with_the_same_bytes(
     resumed = run(tmp_path, model, prompts, **STATEFUL[case])
     assert resumed.digests == expected.digests
     assert resumed.history == expected.history and resumed.metrics == expected.metrics
+
+
+@settings(max_examples=2, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_checkpoints_by_time_change_no_byte_whenever_they_are_made_and_wherever_it_is_killed(
+    seed: int, straight: tuple[str, Finished], tmp_path_factory: pytest.TempPathFactory, model: Path, prompts: Path
+) -> None:
+    case, expected = straight
+    folder, clock = tmp_path_factory.mktemp("timed"), RandomClock(seed, kills=2)
+    timed = STATEFUL[case] | {"checkpoint_every": None, "checkpoint_minutes": 1.0}
+    for _ in range(clock.kills_left):
+        with suppress(Interrupted):
+            run(folder, model, prompts, due=clock, **timed)
+    clock.kills_left = 0
+    found = run(folder, model, prompts, due=clock, **timed)
+    assert found.digests == expected.digests
+    assert found.history == expected.history and found.metrics == expected.metrics
 
 
 def test_what_is_remembered_makes_a_difference(

@@ -5,16 +5,20 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from components.contract.errors import InputError
 from components.modeling.loading.load import load_policy
 from components.sft.component import COMPONENT
+from tests.stages.rl_stage import RandomClock
 from tests.stages.supervised_data import base_model, demonstrations, demonstrations_folder
 from tests.support.stage_context import Finished, Interrupted, LocalContext, run_stage, write_jsonl
 
@@ -98,6 +102,21 @@ class KilledContext(LocalContext):
         if step == KILLED_AT:
             os.kill(os.getpid(), signal.SIGKILL)
         super().log(step, **metrics)
+
+
+@settings(max_examples=6, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_checkpoints_by_time_change_no_byte_whenever_they_are_made_and_wherever_it_is_killed(
+    seed: int, inputs: dict[str, Any], straight: Finished, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder, clock = tmp_path_factory.mktemp("timed"), RandomClock(seed, kills=2)
+    timed = PARAMS | {"checkpoint_every": None}
+    for _ in range(clock.kills_left):
+        with suppress(Interrupted):
+            run_stage(COMPONENT, folder, params=timed, inputs=inputs, due=clock)
+    clock.kills_left = 0
+    found = run_stage(COMPONENT, folder, params=timed, inputs=inputs, due=clock)
+    assert found.digests == straight.digests and found.history == straight.history
 
 
 def run_killed(folder: str, inputs: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,7 +45,8 @@ class LocalContext:
     """Implements components.contract.context.StageContext below `folder`.
 
     `inputs` maps a port to a folder, to (folder, metadata), or to a list of these. With `stop_after` the
-    context raises Interrupted as soon as the checkpoint of a step >= it is committed.
+    context raises Interrupted as soon as the checkpoint of a step >= it is committed. `due` says whether it is time
+    for a checkpoint, where the parameters leave that to the clock.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class LocalContext:
         seed: int = 0,
         device: str = "cpu",
         stop_after: int | None = None,
+        due: Callable[[], bool] = lambda: False,
     ) -> None:
         self.component, self.folder, self.seed, self.device = component, folder, seed, device
         self.params: Any = component.params.model_validate(dict(params or {}))
@@ -65,7 +67,7 @@ class LocalContext:
         self.progress_calls: list[tuple[int, int, dict[str, float]]] = []
         self.metrics: dict[str, float] = {}
         self.reasons: dict[str, str] = {}
-        self._stop_after = stop_after
+        self._stop_after, self._due = stop_after, due
         self._inputs = self._open_inputs(inputs or {})
         self._metadata: dict[str, dict[str, Any]] = {}
         self._rows: list[dict[str, float]] = []
@@ -174,6 +176,10 @@ class LocalContext:
         """Return a log's rows at the last checkpoint."""
         newest = self._newest_partial()
         return [] if newest is None else json.loads((newest / "state.json").read_text())["logs"].get(log, [])
+
+    def checkpoint_due(self, minutes: float | None) -> bool:
+        """Return what `due` says: no clock decides what a test does."""
+        return self._due()
 
     def checkpoint(self, step: int, write: Write) -> None:
         """Commit a partial checkpoint whole: written aside, then renamed."""

@@ -18,6 +18,7 @@ from components.modeling.supervised.examples import Example
 from components.modeling.supervised.loss import BatchLoss, accumulate_gradients, domain_losses, evaluate_loss
 from components.modeling.supervised.model_shelf import ModelShelf
 from components.modeling.training.build import build_trainer
+from components.modeling.training.pacing import is_due
 from components.modeling.training.trainer import Trainer
 from components.modeling.training.training_config import SupervisedConfig
 from components.modeling.training.training_state import TrainingState, load_training_state, save_training_state
@@ -34,6 +35,10 @@ class Hooks(Protocol):
 
     def log(self, step: int, **metrics: float) -> None:
         """Record one row of the history."""
+        ...
+
+    def checkpoint_due(self, minutes: float | None) -> bool:
+        """Return whether it is time for a checkpoint."""
         ...
 
     def checkpoint(self, step: int, write: Write) -> None:
@@ -97,7 +102,8 @@ def fit(
         hooks.progress(step, run.total_steps, loss=row["loss"], tokens_per_second=rate)
         if shelf is not None and config.save_every and _due(step, config.save_every, run.total_steps):
             shelf.keep(step, run.trainer)
-        if config.checkpoint_every and step % config.checkpoint_every == 0 and step < run.total_steps:
+        when = config.checkpoint_every, config.checkpoint_minutes
+        if step < run.total_steps and is_due(hooks, run.trainer.ranks, step, *when):
             hooks.checkpoint(step, write)
     return run.summary()
 

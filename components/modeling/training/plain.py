@@ -10,6 +10,7 @@ from torch import Tensor, distributed
 from components.modeling.models.policy import Policy
 from components.modeling.ranks import Ranks
 from components.modeling.training.optimizer import Optimizer, Update
+from components.modeling.training.shards import share_of
 from components.modeling.training.trainer import P, R, Trainer
 
 BUCKET_ELEMENTS = 1 << 26
@@ -46,8 +47,8 @@ class TorchTrainer(Trainer):
         return self.optimizer.step(step, scale=scale)
 
     def state(self) -> dict[str, Tensor]:
-        """Return the optimiser's state."""
-        return self.optimizer.state()
+        """Return this rank's part of the optimiser's state, which all ranks hold."""
+        return share_of(self.optimizer.state(), self.ranks)
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Restore what `state` returned."""

@@ -43,15 +43,15 @@ class Trainer(ABC):
 
     @abstractmethod
     def state(self) -> dict[str, Tensor]:
-        """Return the whole optimiser state as "<kind>/<parameter name>" -> tensor; all ranks must call it.
+        """Return this rank's part of the optimiser state; all ranks must call it.
 
-        The first rank gets it; others may get {}, so that a host holds it once. It does not depend on the number of
-        ranks, so a checkpoint can resume with another.
+        "<kind>/<parameter name>" -> tensor, or "<kind>/<parameter name>@<first element>" -> [n] a piece of the
+        flattened tensor. All ranks' parts together are the whole state (`joined` of shards.py) for any number of ranks.
         """
 
     @abstractmethod
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Restore what `state` returned; {} resets all averages. Load the policy's weights first."""
+        """Restore the whole state from `joined` parts; {} resets all averages. Load the policy's weights first."""
 
     def whole(self) -> AbstractContextManager[None]:
         """Return a context in which every rank holds all weights: to sample, to score, to copy and to save."""

@@ -1,7 +1,8 @@
 """Everything that a training loop needs to continue as if it had not stopped, as safetensors and JSON in one folder.
 
-weights.safetensors, optimizer.safetensors, generators.safetensors, tensors-<part>.safetensors (the caller's own) and
-state.json: nothing is pickled. A part that does not change is the same file in each checkpoint, and stored once.
+weights-<rank>.safetensors and optimizer-<rank>.safetensors of each rank, generators.safetensors, state.json and
+tensors-<part>.safetensors (the caller's own): nothing is pickled. A part that does not change is the same file in each
+checkpoint, and stored once.
 """
 
 from __future__ import annotations
@@ -23,12 +24,14 @@ from torch import Tensor
 from components.contract.context import Finish
 from components.contract.errors import CorruptArtifact
 from components.modeling.models.policy import Policy
+from components.modeling.ranks import Ranks
+from components.modeling.training.shards import joined, share_of
 from components.modeling.training.trainer import Trainer
 
 Generator = torch.Generator | random.Random | np.random.Generator
 GLOBAL_TORCH, GLOBAL_CUDA = "global/torch", "global/cuda"
-OWN = "tensors-"
-"""What the names of files with the caller's own tensors begin with."""
+WEIGHTS, OPTIMIZER, OWN = "weights-", "optimizer-", "tensors-"
+"""What the names of files begin with: then comes the rank, or a part of the caller's own tensors."""
 
 
 @dataclass(frozen=True)
@@ -53,22 +56,39 @@ def save_training_state(
 ) -> Finish:
     """Copy trainable weights, optimiser state and all random generators, the global ones included, to host memory.
 
-    Returns what writes the copies to `folder`, on any thread. With a trainer all ranks must call it; only the first one
-    writes. Generators of Python, NumPy and torch are equal on all ranks.
+    Returns what writes the copies to `folder`, on any thread. With a trainer all ranks must call it, and each writes
+    its part of weights and optimiser; the first one also writes the rest. Generators of Python, NumPy and torch are
+    equal on all ranks.
     """
-    writes = trainer is None or trainer.ranks.first
+    ranks = trainer.ranks if trainer else Ranks()
+    files: dict[str, dict[str, Tensor]] = {}
     with trainer.whole() if trainer else nullcontext():
-        files = {"weights": _copied(policy.state())} if writes else {}
-    optimizer = trainer.state() if trainer else {}
-    if not writes:
-        return lambda: None
+        files[f"{WEIGHTS}{ranks.index:05d}"] = _copied(share_of(policy.state(), ranks))
     if trainer is not None:
-        files["optimizer"] = _copied(optimizer)
+        files[f"{OPTIMIZER}{ranks.index:05d}"] = _copied(trainer.state())
+    text = _rest(files, state, ranks, generators or {}) if ranks.first else None
+
+    def finish() -> None:
+        if text is not None:
+            (folder / "state.json").write_text(text)
+        for name, tensors in files.items():
+            try:
+                save_file(tensors, folder / f"{name}.safetensors")
+            except SafetensorError as error:  # what it says of a full disk
+                raise OSError(f"{name}.safetensors: {error}") from error
+
+    return finish
+
+
+def _rest(
+    files: dict[str, dict[str, Tensor]], state: TrainingState, ranks: Ranks, generators: Mapping[str, Generator]
+) -> str:
+    """Add generators and the caller's own tensors to `files`; return the text of state.json."""
     tensors = {GLOBAL_TORCH: torch.get_rng_state()}
     if torch.cuda.is_available():
         tensors[GLOBAL_CUDA] = torch.cuda.get_rng_state()
     others: dict[str, Any] = {"global/python": random.getstate(), "global/numpy": _numpy_global()}
-    for name, generator in (generators or {}).items():
+    for name, generator in generators.items():
         if isinstance(generator, torch.Generator):
             tensors[name] = generator.get_state()
         elif isinstance(generator, random.Random):
@@ -78,18 +98,8 @@ def save_training_state(
     files["generators"] = tensors
     for name, tensor in _copied(state.tensors).items():
         files.setdefault(f"{OWN}{name.partition('|')[0]}", {})[name] = tensor
-    content = {"step": state.step, "extra": state.extra, "generators": others}
-    text = json.dumps(content, sort_keys=True, default=_as_list)
-
-    def finish() -> None:
-        (folder / "state.json").write_text(text)
-        for name, tensors in files.items():
-            try:
-                save_file(tensors, folder / f"{name}.safetensors")
-            except SafetensorError as error:  # what it says of a full disk
-                raise OSError(f"{name}.safetensors: {error}") from error
-
-    return finish
+    content = {"step": state.step, "ranks": ranks.count, "extra": state.extra, "generators": others}
+    return json.dumps(content, sort_keys=True, default=_as_list)
 
 
 def load_training_state(
@@ -101,13 +111,14 @@ def load_training_state(
 ) -> TrainingState:
     """Restore in place what `save_training_state` wrote and return the loop's position.
 
-    Raises CorruptArtifact when the folder lacks a generator that the caller names.
+    Raises CorruptArtifact when the folder lacks a generator that the caller names, or the part of a rank.
     """
     content = json.loads((folder / "state.json").read_text())
+    shapes = {name: getattr(parameter, "ds_shape", parameter.shape) for name, parameter in policy.trainable()}
     with trainer.whole() if trainer else nullcontext():
-        policy.load_state(load_file(folder / "weights.safetensors"))
+        policy.load_state(joined(_parts(folder, WEIGHTS, content["ranks"]), shapes))
     if trainer is not None:
-        trainer.load_state(load_file(folder / "optimizer.safetensors"))
+        trainer.load_state(joined(_parts(folder, OPTIMIZER, content["ranks"]), shapes))
     tensors, others = load_file(folder / "generators.safetensors"), content["generators"]
     for name, generator in (generators or {}).items():
         if name not in tensors and name not in others:
@@ -128,6 +139,13 @@ def load_training_state(
     for path in sorted(folder.glob(f"{OWN}*.safetensors")):
         own |= load_file(path)
     return TrainingState(content["step"], content["extra"], own)
+
+
+def _parts(folder: Path, name: str, count: int) -> list[dict[str, Tensor]]:
+    found = sorted(folder.glob(f"{name}*.safetensors"))
+    if len(found) != count:
+        raise CorruptArtifact(f"{folder}: {len(found)} of {count} parts {name}<rank>.safetensors are there")
+    return [load_file(path) for path in found]
 
 
 def _copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

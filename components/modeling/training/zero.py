@@ -91,11 +91,11 @@ class ZeroTrainer(Trainer):
         return Update(grad_norm=norm, learning_rate=rate, clipped=limit is not None and norm > limit)
 
     def state(self) -> dict[str, Tensor]:
-        """Return the optimiser's state, gathered from all ranks on the first one."""
+        """Return this rank's part of the optimiser's state."""
         return self._zero_state.read(master=self._low_precision)
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Restore each rank's share of what `state` returned; the float32 weights are the policy's or the state's."""
+        """Restore each rank's share of the whole state; the float32 weights are the policy's or the state's."""
         if state:
             with self.whole():
                 self._zero_state.weights_to_master((name, p.detach()) for name, p in self.policy.trainable())

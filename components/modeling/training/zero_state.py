@@ -1,4 +1,4 @@
-"""The state of a DeepSpeed optimiser as plain whole tensors, and back, whatever the number of ranks.
+"""The state of a DeepSpeed optimiser as pieces of plain tensors, and back, whatever the number of ranks.
 
 DeepSpeed keeps each rank's share of all parameters of a group in one flat float32 tensor, and the optimiser's averages
 beside it. A fragment says which elements of a parameter lie where in this rank's flat tensor.
@@ -15,6 +15,7 @@ from torch import Tensor, distributed, nn
 
 from components.contract.errors import InputError
 from components.modeling.training.master import MASTER
+from components.modeling.training.shards import AT
 
 AVERAGES = ("exp_avg", "exp_avg_sq")
 """AdamW's moving averages, as torch and the checkpoints call them."""
@@ -70,32 +71,31 @@ class ZeroState:
     def __init__(self, zero: Any, stage: int, rank: int, parameters: Mapping[str, nn.Parameter]) -> None:
         self._optimizer: torch.optim.Optimizer = zero.optimizer
         self._parameters = dict(parameters)
-        self._shapes = {name: getattr(p, "ds_shape", p.shape) for name, p in parameters.items()}
         self._fragments = fragments(zero, stage, rank, parameters)
         self._first = rank == 0
 
     def read(self, *, master: bool) -> dict[str, Tensor]:
-        """Return "<kind>/<parameter>" -> whole tensor on the CPU of the first rank only.
+        """Return this rank's pieces as "<kind>/<parameter>@<first element>" -> [n], and on the first rank the counts.
 
-        All ranks must call it; the others get {}. Before the first update there are no averages.
+        All ranks must call it. Before the first update there are no averages.
         """
         states = self._optimizer.state
         steps = [states[fragment.flat]["step"] for fragment in self._fragments.values() if states.get(fragment.flat)]
         started = torch.tensor(float(steps[0]) if steps else 0.0)
         distributed.all_reduce(started, op=distributed.ReduceOp.MAX)
-        kinds = ((MASTER,) if master else ()) + (AVERAGES if float(started) else ())
         found: dict[str, Tensor] = {}
-        for name in self._parameters:
-            for kind in kinds:
-                whole = self._gather(name, kind)
-                if self._first:
-                    found[f"{kind}/{name}"] = whole.cpu()
-            if self._first and float(started):
-                found[f"step/{name}"] = started.clone()
+        for name, fragment in self._fragments.items():
+            place = f"{name}{AT}{fragment.start}"
+            if master:
+                found[f"{MASTER}/{place}"] = fragment.of(fragment.flat)
+            if float(started):
+                found |= {f"{kind}/{place}": fragment.of(states[fragment.flat][kind]) for kind in AVERAGES}
+        if self._first and float(started):
+            found |= {f"step/{name}": started.clone() for name in self._parameters}
         return found
 
     def write(self, state: Mapping[str, Tensor]) -> None:
-        """Restore what `read` returned; without averages, the next update counts as the first."""
+        """Restore what `read` returned on all ranks, joined; without averages, the next update counts as the first."""
         unknown = {key.partition("/")[2] for key in state} - set(self._parameters)
         if unknown:
             name = min(unknown)
@@ -125,18 +125,6 @@ class ZeroState:
             own["step"] = torch.tensor(float(step), device=flat.device)
             own.update({kind: torch.zeros_like(flat) for kind in AVERAGES})
         return own
-
-    def _gather(self, name: str, kind: str) -> Tensor:
-        """Return a parameter's whole master weights or average on its device; valid on the first rank only."""
-        shape = self._shapes[name]
-        fragment = self._fragments.get(name)
-        device = self._parameters[name].device
-        whole = torch.zeros(shape.numel(), device=device)
-        if fragment is not None:
-            source = fragment.flat if kind == MASTER else self._optimizer.state[fragment.flat][kind]
-            whole.narrow(0, fragment.start, fragment.count).copy_(fragment.of(source))
-        distributed.reduce(whole, dst=0)
-        return whole.view(shape)
 
 
 def _copy(target: Tensor, whole: Tensor, fragment: Fragment) -> None:

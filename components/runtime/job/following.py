@@ -1,8 +1,7 @@
-"""A running stage on a rank other than the first: same inputs as the first rank, and its writes are discarded."""
+"""A running stage on a rank other than the first: same inputs as the first rank, and its outputs are discarded."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,7 +10,7 @@ from components.runtime.job.stage import RunningStage
 
 
 class FollowingStage(RunningStage):
-    """The same context without side effects: no records and no partial checkpoints; it is given no spool."""
+    """The same context without side effects but parts of checkpoints: no records and no logs; it is given no spool."""
 
     def record(self, key: str, value: dict[str, Any]) -> None:
         """Do nothing: the first rank records."""
@@ -20,8 +19,5 @@ class FollowingStage(RunningStage):
         """Do nothing: the first rank keeps the logs."""
 
     def checkpoint(self, step: int, write: Write) -> None:
-        """Call `write`, which may gather from all ranks, and discard what it gives."""
-        folder = self.scratch / "unkept"
-        folder.mkdir()
-        write(folder)
-        shutil.rmtree(folder)
+        """Begin to store what `write` gives as this rank's part; of files with the same name the first rank's count."""
+        self._checkpoints.begin_part(step, write)

@@ -203,7 +203,6 @@ class Launch:
             gating = GateProcess(needed=needs_data_gates(self.component), here=self.gates_here)
             with closing(stage), gating as gates:
                 self._run_watched(stage, mark, digests, alarms)
-                stage.finish_checkpoints()
                 outputs = {port: Written(path, stage.metadata[port]) for port, path in stage.written().items()}
                 gated = self._pass_data_gates(outputs, gates, scratch)
             gated |= pass_metric_gates(self.job, stage.headlines)
@@ -257,11 +256,15 @@ class Launch:
         }
         try:
             with (
-                leading(self.job, self.component, order, self.record_death, device=lambda: stage.device),
+                leading(self.job, self.component, order, self.record_death, device=lambda: stage.device) as shards,
                 self._models(),
             ):
+                if shards is not None:
+                    stage.share_checkpoints(shards)
                 function(stage)
+                stage.finish_checkpoints()
         except Exception as error:
+            stage.leave_ranks()
             raise explained(error, self.job, self.log, partial(self._what_to_turn, digests)) from error
         except SystemExit as stop:  # its code may be 0, which would look like success
             raise StageFailed(f"stage {self.job.stage!r}: {self.component.name} called exit({stop.code!r})") from stop

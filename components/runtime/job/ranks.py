@@ -1,7 +1,8 @@
 """The ranks of a job that trains on several processes.
 
 The first rank is the launcher: it alone resolves, locks, gates and commits. The others join for the component's run,
-with the same inputs, parameters and partial checkpoint, and their writes are discarded.
+with the same inputs, parameters and partial checkpoint; each stores its part of further checkpoints, and their outputs
+are discarded.
 
 Not torch elastic's start_processes: it starts all ranks from 0, while here rank 0 is the launcher itself; it gives
 ranks no standard input, through which they get the job; and it counts a rank that exits early with code 0 as a success.
@@ -14,7 +15,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from components.contract.errors import InputError, PosttrainError, StageFailed
 from components.contract.job import Job
 from components.contract.params import Params
 from components.contract.registry import components
+from components.runtime.checkpoints.shards import Shards
 from components.runtime.inputs.resolve import Upstream
 from components.runtime.job.following import FollowingStage
 from components.runtime.job.progress import Progress
@@ -43,22 +45,24 @@ def ranks_of(job: Job, component: Component) -> int:
 @contextmanager
 def leading(
     job: Job, component: Component, order: dict[str, Any], on_death: OnDeath, *, device: Callable[[], str]
-) -> Iterator[None]:
+) -> Iterator[Shards | None]:
     """Run the component inside this context: the other ranks run it, too, and have ended when it exits.
+
+    Yields how their checkpoints come together; None if there are no others.
 
     Raises StageFailed when one of them ends early, however it ends; if the first rank would then wait forever,
     `on_death` records the failure and the process ends.
     """
     world = ranks_of(job, component)
     if world == 1:
-        yield
+        yield None
         return
     team = Team(job, world, on_death)
     try:
         team.rendezvous.report_node_ready()
         team.rendezvous.publish(order)
         team.rendezvous.gather(cuda=device() == "cuda")
-        yield
+        yield team.rendezvous.shards()
         team.wait()
     except Exception as error:
         raise team.explained(error) from error
@@ -146,8 +150,14 @@ def _take_part(job: Job, component: Component, order: dict[str, Any], rendezvous
         function = getattr(importlib.import_module(module), name)
         show_life(rendezvous.another_connection(), rendezvous.place.rank)
         rendezvous.gather(cuda=stage.device == "cuda")
-        with deterministic_torch(job.resources):
-            function(stage)
+        stage.share_checkpoints(rendezvous.shards())
+        with closing(stage), deterministic_torch(job.resources):
+            try:
+                function(stage)
+                stage.finish_checkpoints()
+            except Exception:
+                stage.leave_ranks()
+                raise
         rendezvous.finish()
     from torch import distributed
 

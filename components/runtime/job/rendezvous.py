@@ -15,6 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import InputError
+from components.runtime.checkpoints.shards import Shards
 
 if TYPE_CHECKING:
     from torch.distributed import Store
@@ -128,6 +129,10 @@ class Rendezvous:
     def finish(self) -> None:
         """Publish that this rank has run the component to its end."""
         self.store.set(DONE.format(self.place.rank), b"1")
+
+    def shards(self) -> Shards:
+        """Return how the checkpoints of the ranks come together."""
+        return Shards(self.store, self.place.rank, self.place.world)
 
     def has_finished(self, rank: int) -> bool:
         """Return whether a rank has published that it is done."""

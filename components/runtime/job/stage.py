@@ -16,11 +16,12 @@ from components.contract.errors import StageFailed
 from components.contract.job import Job
 from components.contract.params import Params
 from components.contract.terminal import visible_line
-from components.runtime.job.checkpoints import Checkpoints
+from components.runtime.checkpoints.checkpoints import Checkpoints
 from components.runtime.store.answers import keep_answer, kept_answers
 from components.runtime.system.machine import machine_record
 
 if TYPE_CHECKING:
+    from components.runtime.checkpoints.shards import Shards
     from components.runtime.job.progress import Progress
     from components.runtime.lineage.spool import Spool
     from components.runtime.store import Store
@@ -171,6 +172,10 @@ class RunningStage:
         """Return the rows of a log at the checkpoint that the stage resumed from."""
         return self._checkpoints.log(f"{OWN}-{log}").rows()
 
+    def checkpoint_due(self, minutes: float | None) -> bool:
+        """Return whether the last checkpoint is `minutes` old, or, for None, old enough for what one costs."""
+        return self._checkpoints.is_due(None if minutes is None else 60.0 * minutes)
+
     def checkpoint(self, step: int, write: Write) -> None:
         """Begin to commit what `write` gives, the outputs so far and all logs, atomically."""
         state = {"headlines": self.headlines, "metadata": self.metadata, "seconds": round(self.seconds, 3)}
@@ -190,6 +195,15 @@ class RunningStage:
     def finish_checkpoints(self) -> None:
         """Wait until no checkpoint is being written; raise the failure of the last one."""
         self._checkpoints.wait()
+
+    def share_checkpoints(self, shards: Shards) -> None:
+        """Store checkpoints together with the other ranks from now on."""
+        self._checkpoints.shards = shards
+
+    def leave_ranks(self) -> None:
+        """Wait no longer for parts of other ranks, which may have ended."""
+        if self._checkpoints.shards is not None:
+            self._checkpoints.shards.abandon()
 
     def close(self) -> None:
         """Wait until no checkpoint is being written, whatever became of it."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 from components.contract.artifacts import ArtifactType, FileEntry, Manifest, describe_folder
 from components.contract.errors import CorruptArtifact
 from components.runtime.store.keys import DIGEST, check_name
-from components.runtime.store.looks import look_at
+from components.runtime.store.looks import DAY_SECONDS, look_at
 from components.runtime.store.quarantine import Tell, set_aside
 from components.runtime.store.trees import FILES, MANIFEST, read_manifest
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 PARTIAL, PIECES = "partial", "pieces"
 STEP_DIGITS = 12
+RENEW_SECONDS = 7 * DAY_SECONDS
+"""A piece is written again after this time, so that a bucket's rule for forgotten checkpoints never takes it."""
 IN_PIECES = "pieces"
 """Key of a manifest's metadata: its files are pieces."""
 
@@ -40,6 +43,8 @@ class Partials:
         self.root = f"{PARTIAL}/{check_name(fingerprint, 'fingerprint')}"
         self._known: dict[str, Manifest] = {}
         """Checkpoints that this object wrote or read, all bytes verified."""
+        self._stored: dict[str, float] = {}
+        """SHA-256 of a piece that is stored -> since when (epoch seconds)."""
 
     def put(self, folder: Path) -> list[FileEntry]:
         """Store the files of `folder`, which is consumed, as pieces; return their entries for `commit`.
@@ -47,16 +52,25 @@ class Partials:
         Bytes that a known checkpoint holds are not written again.
         """
         entries = describe_folder(folder, ArtifactType.CHECKPOINTS).files
-        stored = {entry.sha256 for manifest in self._known.values() for entry in manifest.files}
-        fresh = {entry.sha256: entry for entry in entries if entry.sha256 not in stored}
+        fresh = {entry.sha256: entry for entry in entries if not self.holds(entry)}
         staged = folder.with_name(f"{folder.name}.pieces")
         staged.mkdir()
         for digest, entry in fresh.items():
             (folder / entry.path).rename(staged / digest)
         pieces = [entry.model_copy(update={"path": digest}) for digest, entry in fresh.items()]
         self._blobs.upload(f"{self.root}/{PIECES}", staged, pieces)
+        self._stored.update(dict.fromkeys(fresh, time.time()))
         shutil.rmtree(staged)
         return list(entries)
+
+    def holds(self, entry: FileEntry) -> bool:
+        """Return whether a file's bytes are stored, verified, and young enough for a rule that removes old ones."""
+        return time.time() - self._stored.get(entry.sha256, 0.0) < RENEW_SECONDS
+
+    def forget_all_but(self, entries: Iterable[FileEntry]) -> None:
+        """Rely on these files only, where another process commits: it removes others at any time."""
+        kept = {entry.sha256 for entry in entries}
+        self._stored = {digest: since for digest, since in self._stored.items() if digest in kept}
 
     def commit(self, step: int, entries: Iterable[FileEntry]) -> None:
         """Make stored pieces the checkpoint of `step`, and keep the newest earlier one as a fallback.
@@ -91,6 +105,10 @@ class Partials:
                 if IN_PIECES not in manifest.metadata:
                     return int(step), ()
                 self._known[tree] = manifest
+                stored = {
+                    blob.key.rpartition("/")[2]: blob.stored for blob in self._blobs.list(f"{self.root}/{PIECES}/")
+                }
+                self._stored = {entry.sha256: stored.get(entry.sha256, 0.0) for entry in manifest.files}
                 return int(step), manifest.files
             except CorruptArtifact as error:
                 shutil.rmtree(into, ignore_errors=True)
@@ -103,7 +121,7 @@ class Partials:
         keys = list(self._keys())
         self._blobs.delete(key for key in keys if key.endswith(f"/{MANIFEST}"))
         self._blobs.delete(key for key in keys if not key.endswith(f"/{MANIFEST}"))
-        self._known = {}
+        self._known, self._stored = {}, {}
 
     def _collect(self, saved: str) -> None:
         """Remove all checkpoints but the saved one and the newest before it, and pieces that neither holds."""
@@ -112,6 +130,7 @@ class Partials:
         kept = {saved, *earlier}
         self._known = {tree: manifest for tree in kept if (manifest := self._manifest(tree))}
         held = {entry.sha256 for manifest in self._known.values() for entry in manifest.files}
+        self._stored = {digest: since for digest, since in self._stored.items() if digest in held}
         stale = [key for key in keys if not _is_piece(key) and "/".join(key.split("/")[:3]) not in kept]
         self._blobs.delete(sorted(stale, key=lambda key: not key.endswith(f"/{MANIFEST}")))
         self._blobs.delete(key for key in keys if _is_piece(key) and key.rpartition("/")[2] not in held)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM
 
+from components.contract.context import Write
 from components.contract.errors import InputError
 from components.modeling.loading.load import new_policy
 from components.modeling.models.model_config import ModelConfig
@@ -51,10 +51,14 @@ class Recorder:
     def log(self, step: int, **metrics: float) -> None:
         self.rows.append({"step": step, **metrics})
 
-    def checkpoint(self, step: int, write: Callable[[Path], None]) -> None:
+    def checkpoint_due(self, minutes: float | None) -> bool:
+        return False
+
+    def checkpoint(self, step: int, write: Write) -> None:
         path = self.folder / str(step)
         path.mkdir(parents=True)
-        write(path)
+        if (finish := write(path)) is not None:
+            finish()
         self.saved.append(step)
         if self.stop_after == step:
             raise KeyboardInterrupt

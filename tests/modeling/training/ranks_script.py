@@ -28,6 +28,7 @@ from components.modeling.native.decoder import Layer
 from components.modeling.packing.packed import Packed
 from components.modeling.ranks import Ranks, current_ranks
 from components.modeling.training.build import build_trainer
+from components.modeling.training.shards import joined
 from components.modeling.training.trainer import Trainer
 from components.modeling.training.training_config import OptimizerConfig
 from components.modeling.training.training_state import TrainingState, load_training_state, save_training_state
@@ -97,11 +98,11 @@ def train(name: str, folder: Path, backends: Backends, make: Callable[[int], Pol
     rows = steps(trainer, 0, SAVED_AT)
     saved = folder / name
     saved.mkdir(exist_ok=True)
-    save_training_state(saved, TrainingState(SAVED_AT), policy=trained, trainer=trainer)
+    save_training_state(saved, TrainingState(SAVED_AT), policy=trained, trainer=trainer)()
     rows += steps(trainer, SAVED_AT, STEPS)
     end = digest(trainer)
     distributed.barrier()
-    held = trainer.ranks.gather(len(trainer.state()))
+    held = trainer.ranks.gather(sum(value.nbytes for value in trainer.state().values()))
     other = make(9)
     again = build_trainer(other, CONFIG, total_steps=STEPS, backends=backends)
     load_training_state(saved, policy=other, trainer=again)
@@ -161,9 +162,8 @@ def rounding(name: str, count: int = 64) -> float:
     trainer = build_trainer(trained, config, total_steps=STEPS, backends=WAYS.get(name))
     trainer.accumulate(batch, loss_on(trained, batch))
     trainer.step(0)
-    state = trainer.state()  # after one step an average is the gradient times 1 - beta
-    if not trainer.ranks.first:
-        return 0.0
+    # after one step an average is the gradient times 1 - beta
+    state = joined(trainer.ranks.gather(trainer.state()), {name: value.shape for name, value in total.items()})
     wrong = [state[f"exp_avg/{key}"].double() / (1 - config.betas[0]) - value for key, value in total.items()]
     lengths = [torch.cat([tensor.flatten() for tensor in tensors]).norm() for tensors in (wrong, total.values())]
     return float(lengths[0] / lengths[1])

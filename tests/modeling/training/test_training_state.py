@@ -49,7 +49,7 @@ def test_every_random_generator_goes_on_where_it_was(tmp_path: Path) -> None:
     policy, ours = tiny_policy(), generators(1)
     draws(ours)
     random.gauss(0, 1)  # leaves a cached half of a pair behind
-    save_training_state(tmp_path, TrainingState(3), policy=policy, generators=ours)
+    save_training_state(tmp_path, TrainingState(3), policy=policy, generators=ours)()
     expected = [*draws(ours), random.gauss(0, 1)]
     other = generators(2)
     load_training_state(tmp_path, policy=policy, generators=other)
@@ -65,7 +65,7 @@ def test_step_extra_weights_and_optimizer_come_back(tmp_path: Path) -> None:
     ours.step(0)
     save_training_state(
         tmp_path, TrainingState(7, {"seen": [1, 2], "loss": 0.1}), policy=policy, trainer=TorchTrainer(policy, ours)
-    )
+    )()
     assert load_training_state(tmp_path, policy=other, trainer=TorchTrainer(other, theirs)) == TrainingState(
         7, {"seen": [1, 2], "loss": 0.1}
     )
@@ -83,12 +83,12 @@ def test_nothing_is_pickled(tmp_path: Path) -> None:
         TrainingState(0),
         policy=policy,
         trainer=build_trainer(policy, OptimizerConfig(), total_steps=1),
-    )
+    )()
     assert {path.suffix for path in tmp_path.iterdir()} == {".safetensors", ".json"}
 
 
 def test_a_missing_generator_is_named(tmp_path: Path) -> None:
     policy = tiny_policy()
-    save_training_state(tmp_path, TrainingState(0), policy=policy)
+    save_training_state(tmp_path, TrainingState(0), policy=policy)()
     with pytest.raises(CorruptArtifact, match="'sampling'"):
         load_training_state(tmp_path, policy=policy, generators={"sampling": torch.Generator()})

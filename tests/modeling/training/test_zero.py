@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections import defaultdict
@@ -16,7 +17,7 @@ import pytest
 import torch
 
 from components.contract.backends import Backends
-from components.contract.errors import InputError
+from components.contract.errors import CorruptArtifact, InputError
 from components.modeling.generation.sampler import NativeSampler
 from components.modeling.loading.load import load_policy
 from components.modeling.models.lora import LoraConfig
@@ -141,12 +142,27 @@ def test_a_restored_count_of_updates_lies_where_a_fused_update_needs_it() -> Non
 
 
 @pytest.mark.deepspeed
-@pytest.mark.parametrize("way", [way for way in WAYS if not way.startswith("zero-0")])
-def test_the_first_rank_alone_holds_the_optimisers_state(found: dict[str, Any], way: str) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_each_rank_holds_and_saves_its_part_of_the_optimisers_state(
+    folder: Path, found: dict[str, Any], way: str
+) -> None:
     first, second = found[way]["held"]
-    kinds = 4 if way.endswith("bfloat16") else 3  # float32 weights, two averages and a count
-    assert first == kinds * len(policy().trainable())
-    assert second == 0
+    averages = 2 * 4 * sum(parameter.numel() for _, parameter in policy().trainable())
+    assert first + second >= averages and abs(first - second) < 0.25 * averages
+    assert {path.name for path in (folder / way).glob("*-0*.safetensors")} == {
+        f"{part}-0000{rank}.safetensors" for part in ("weights", "optimizer") for rank in (0, 1)
+    }
+
+
+@pytest.mark.deepspeed
+def test_a_checkpoint_without_the_part_of_a_rank_is_refused(
+    folder: Path, found: dict[str, Any], tmp_path: Path
+) -> None:
+    for name in ("weights-00001.safetensors", "optimizer-00001.safetensors"):
+        lacking = shutil.copytree(folder / "zero-2", tmp_path / name)
+        (lacking / name).unlink()
+        with pytest.raises(CorruptArtifact, match="1 of 2 parts"):
+            load_training_state(lacking, policy=policy(), trainer=build_trainer(policy(), CONFIG, total_steps=STEPS))
 
 
 @pytest.mark.deepspeed

@@ -35,7 +35,8 @@ def mode(path: Path) -> int:
 def modes(top: Path) -> dict[str, set[int]]:
     found: dict[str, set[int]] = {"folder": set(), "file": set(), "artifact": set()}
     for path in top.rglob("*"):
-        kind = "folder" if path.is_dir() else "artifact" if "files" in path.relative_to(top).parts else "file"
+        is_content = not {"files", "pieces"}.isdisjoint(path.relative_to(top).parts)
+        kind = "folder" if path.is_dir() else "artifact" if is_content else "file"
         found[kind].add(mode(path))
     return found
 

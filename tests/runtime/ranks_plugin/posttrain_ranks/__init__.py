@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +39,23 @@ def add(context: Any) -> None:
     params, rank = context.params, distributed.get_rank() if distributed.is_initialized() else 0
     resumed = context.resume()
     step, total = json.loads((resumed / "state.json").read_text()) if resumed else (0, 0)
+    if resumed:  # each rank's part, and of what all of them wrote the first one's
+        world = distributed.get_world_size() if distributed.is_initialized() else 1
+        assert sorted(path.name for path in resumed.glob("part-*")) == [f"part-{other}" for other in range(world)]
+
+    def write(folder: Path) -> Callable[[], None]:
+        position = step, total + 1_000_000 * rank
+
+        def finish() -> None:
+            _write(folder / "state.json", position)
+            _write(folder / f"part-{rank}", position)
+
+        return finish
+
     while step < params.steps:
         if step == 1 and params.how and rank == params.victim and not Path(params.once).exists():
+            while not context.checkpoint_due(0.0):  # it is being written
+                time.sleep(0.01)
             Path(params.once).touch()
             _misbehave(params.how)
         value = torch.tensor(rank + 1)
@@ -47,7 +64,7 @@ def add(context: Any) -> None:
         step, total = step + 1, total + (step + 1) * int(value)
         context.log(step, total=total)
         if step < params.steps:
-            context.checkpoint(step, lambda folder, s=(step, total): _write(folder / "state.json", s))
+            context.checkpoint(step, write)
     _write(context.output("model") / "total.json", total)
     (context.scratch / f"rank-{rank}").touch()
     context.headline(total=float(total), rows=float(len(context.history())))

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.contract.errors import CorruptArtifact
-from components.runtime.job.row_log import LEVELS, MERGED, RowLog
+from components.runtime.checkpoints.row_log import LEVELS, MERGED, RowLog
 
 
 def written_by(paths: list[Path], stored: set[str]) -> int:

@@ -18,12 +18,16 @@ from typing import Any
 from components.contract.artifacts import FileEntry
 from components.contract.context import Finish
 from components.contract.errors import StoreUnavailable
-from components.runtime.job.changes import Changes, link_or_copy
-from components.runtime.job.row_log import RowLog
+from components.runtime.checkpoints.changes import Changes, link_or_copy
+from components.runtime.checkpoints.row_log import RowLog
+from components.runtime.checkpoints.shards import Shards
+from components.runtime.checkpoints.termination import end_after
 from components.runtime.store.partials import Partials
 from components.runtime.store.quarantine import Tell
 
 ADVICE = "Check free space and permissions, then run again: the stage goes on from its last checkpoint."
+SHARE, PACE_SECONDS = 0.02, 10.0
+"""Of a stage's time, what checkpoints may take where nobody says when; and the least time between two of them."""
 STATE, STAGE, OUTPUTS, LOGS = "state.json", "stage", "outputs", "logs"
 
 
@@ -39,6 +43,10 @@ class Checkpoints:
         self._changes = Changes(outputs)
         self._writer: Thread | None = None
         self._error: Exception | None = None
+        self.shards: Shards | None = None
+        """How the ranks' parts come together, where there are several."""
+        self._last_part: int | None = None
+        self._began = time.monotonic()
         self.seconds = 0.0
         """What the last checkpoint took from the stage: its snapshot, and the writer's CPU time."""
 
@@ -78,38 +86,84 @@ class Checkpoints:
 
         `done` is called by the writer when the checkpoint is committed. A failure of the writer is raised by `check`.
         """
-        self.wait()
-        began = time.perf_counter()
-        draft = self._scratch / "partial"
+        draft, finish = self._snapshot(step, write)
         with _told(step):
-            (draft / STAGE).mkdir(parents=True)
-        finish = write(draft / STAGE)
-        with _told(step):
-            stored = {path.partition("/")[2] for path in self._entries if path.startswith(f"{OUTPUTS}/")}
+            stored = {path.partition("/")[2] for path in self._entries if self._keeps(path, OUTPUTS)}
             kept = [f"{OUTPUTS}/{path}" for path in self._changes.copy(draft / OUTPUTS, stored)]
             (draft / STATE).write_text(json.dumps(state))
         cuts = {name: log.cut() for name, log in self._logs.items()}
-        snapshot_seconds = time.perf_counter() - began
 
-        def write_rest() -> None:
+        def store() -> None:
+            finish()
+            for name, cut in cuts.items():
+                kept.extend(self._lay_out(f"{LOGS}/{name}", cut(), draft))
+            own = [*(self._entries[path] for path in kept), *self._partials.put(draft)]
+            others = self.shards.gather(step) if self.shards else []
+            entries = {entry.path: entry for entry in [*others, *own]}
+            self._partials.commit(step, entries.values())
+            self._entries = entries
+            if self.shards:
+                self.shards.commit(step)
+            done()
+
+        self._start(step, draft, store)
+
+    def begin_part(self, step: int, write: Callable[[Path], Finish | None]) -> None:
+        """Take a snapshot on a rank other than the first, and begin to store it as a part of its checkpoint."""
+        draft, finish = self._snapshot(step, write)
+        before, self._last_part = self._last_part, step
+
+        def store() -> None:
+            assert self.shards is not None
+            try:
+                finish()
+                if before is not None:
+                    self.shards.wait_for(before)
+                entries = self._partials.put(draft)
+                self._partials.forget_all_but(entries)
+                self.shards.tell(step, entries)
+            except Exception as error:
+                self.shards.tell(step, (), str(error))
+                raise
+
+        self._start(step, draft, store)
+
+    def _snapshot(self, step: int, write: Callable[[Path], Finish | None]) -> tuple[Path, Finish]:
+        """Wait for the checkpoint before, and call `write`; return the folder and what fills it."""
+        self.wait()
+        self._began = time.monotonic()
+        draft = self._scratch / "partial"
+        with _told(step):
+            (draft / STAGE).mkdir(parents=True)
+        return draft, write(draft / STAGE) or (lambda: None)
+
+    def _start(self, step: int, draft: Path, store: Callable[[], None]) -> None:
+        """Run `store` on a thread of its own; `check` raises its failure."""
+        snapshot_seconds = time.monotonic() - self._began
+
+        def run() -> None:
             try:
                 with _told(step):
-                    if finish is not None:
-                        finish()
-                    for name, cut in cuts.items():
-                        kept.extend(self._lay_out(f"{LOGS}/{name}", cut(), draft))
-                    entries = [*(self._entries[path] for path in kept), *self._partials.put(draft)]
-                    self._partials.commit(step, entries)
-                self._entries = {entry.path: entry for entry in entries}
-                done()
-            except Exception as error:  # a thread: `check` raises it where the stage runs
+                    store()
+            except Exception as error:  # a thread: it is raised where the stage runs
                 self._error = error
             finally:
                 self.seconds = snapshot_seconds + time.thread_time()
                 shutil.rmtree(draft, ignore_errors=True)
 
-        self._writer = Thread(target=write_rest, name=f"checkpoint of step {step}", daemon=True)
+        self._writer = Thread(target=run, name=f"checkpoint of step {step}", daemon=True)
+        end_after(self._writer)
         self._writer.start()
+
+    def is_due(self, seconds: float | None) -> bool:
+        """Return whether the last checkpoint began `seconds` ago, and none is being written; never waits.
+
+        None: so long ago that its cost is at most `SHARE` of that time, and at least `PACE_SECONDS`.
+        """
+        if self._writer is not None and self._writer.is_alive():
+            return False
+        wanted = max(PACE_SECONDS, self.seconds / SHARE) if seconds is None else seconds
+        return time.monotonic() - self._began >= wanted
 
     def check(self) -> None:
         """Raise the failure of the last checkpoint, if it failed."""
@@ -128,12 +182,17 @@ class Checkpoints:
             self._writer.join()
             self._writer = None
 
+    def _keeps(self, path: str, part: str) -> bool:
+        """Return whether the next checkpoint may name a file of the last one."""
+        entry = self._entries.get(path)
+        return entry is not None and path.startswith(f"{part}/") and self._partials.holds(entry)
+
     def _lay_out(self, folder: str, segments: list[Path], draft: Path) -> list[str]:
         """Link new segments of a log into the draft; return the paths of those that the last checkpoint holds."""
         kept = []
         for segment in segments:
             path = f"{folder}/{segment.name}"
-            if path in self._entries:
+            if self._keeps(path, LOGS):
                 kept.append(path)
             else:
                 link_or_copy(segment, draft / path)

@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 
 from components.contract.errors import StoreUnavailable
-from components.runtime.job.changes import Changes
-from components.runtime.job.checkpoints import Checkpoints
+from components.runtime.checkpoints.changes import Changes
+from components.runtime.checkpoints.checkpoints import Checkpoints
 from components.runtime.store import Store, open_store
+from components.runtime.store.s3 import S3Blobs
+from components.runtime.store.s3_calls import S3Calls
 
 WEIGHTS = 200_000
 
@@ -180,6 +182,77 @@ def test_a_full_disk_ends_the_stage_with_one_line_and_keeps_the_last_checkpoint(
     os.waitpid(child, 0)
     assert "File too large" in said and "checkpoint of step 2" in said and "run again" in said
     assert check(store, tmp_path / "b", 1)[0] == 1
+
+
+def test_a_checkpoint_is_due_by_time_or_when_it_costs_next_to_nothing(tmp_path: Path, monkeypatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("components.runtime.checkpoints.checkpoints.time.monotonic", lambda: now[0])
+    checkpoints = checkpoints_of(open_store(str(tmp_path / "store")), tmp_path / "a")
+    now[0] += 9.9
+    assert not checkpoints.is_due(None) and not checkpoints.is_due(30.0)
+    now[0] += 20.1
+    assert checkpoints.is_due(None) and checkpoints.is_due(30.0)
+    may_finish = threading.Event()
+    checkpoints.begin(1, lambda folder: lambda: may_finish.wait(30) and None, {}, lambda: None)
+    now[0] += 1000
+    assert not checkpoints.is_due(None) and not checkpoints.is_due(30.0)  # one is being written
+    may_finish.set()
+    checkpoints.wait()
+    checkpoints.seconds = 21.0
+    assert checkpoints.is_due(30.0) and not checkpoints.is_due(None)
+    now[0] += 51
+    assert checkpoints.is_due(None)  # 21 s in 1,051 s
+
+
+def test_sigterm_waits_for_the_writer(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path / "store"))
+    may_finish, finishing = os.pipe()
+    heard, told = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            checkpoints = checkpoints_of(store, tmp_path / "a")
+
+            def write(folder: Path):
+                def finish() -> None:
+                    os.write(told, b"!")
+                    os.read(may_finish, 1)
+                    (folder / "weights").write_text("whole")
+
+                return finish
+
+            checkpoints.begin(1, write, {}, lambda: None)
+            signal.pause()
+            time.sleep(60)
+        finally:
+            os._exit(0)
+    assert os.read(heard, 1) == b"!"
+    os.kill(child, signal.SIGTERM)
+    assert os.waitpid(child, os.WNOHANG) == (0, 0)
+    os.write(finishing, b"!")
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM
+    assert checkpoints_of(store, tmp_path / "b").restore(pytest.fail) is not None
+    assert (tmp_path / "b" / "resume" / "stage" / "weights").read_text() == "whole"
+
+
+def test_a_server_that_dies_in_an_upload_is_told_and_the_checkpoint_before_is_whole(
+    fault_proxy, s3_uri: str, tmp_path: Path
+) -> None:
+    proxy = fault_proxy(share=0)
+    bucket, _, prefix = s3_uri.removeprefix("s3://").partition("/")
+    store = Store(S3Blobs(bucket, prefix, S3Calls(bucket, s3_uri, patience_seconds=0.2, read_seconds=20)))
+    checkpoints = checkpoints_of(store, tmp_path / "a")
+    begin(checkpoints, 1)
+    checkpoints.wait()
+    before = list(store.blobs.keys("partial/"))
+    proxy.plan("drop", method="PUT", path="manifest.json", times=100)  # after all pieces
+    begin(checkpoints, 2)
+    with pytest.raises(StoreUnavailable, match="store s3://"):
+        checkpoints.wait()
+    assert len(list(store.blobs.keys("partial/"))) > len(before)
+    assert check(store, tmp_path / "b", 1)[0] == 1
+    store.sweep(min_age_seconds=-10)
+    assert list(store.blobs.keys("partial/")) == before
 
 
 def test_files_that_did_not_change_are_neither_copied_nor_read(tmp_path: Path) -> None:

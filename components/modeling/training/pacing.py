@@ -1,0 +1,27 @@
+"""When a training makes partial checkpoints: at steps, after minutes, or as often as they cost next to nothing."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from components.modeling.ranks import Ranks
+
+
+class Clock(Protocol):
+    """The part of StageContext that says how late it is."""
+
+    def checkpoint_due(self, minutes: float | None) -> bool:
+        """Return whether a checkpoint should be made now."""
+        ...
+
+
+def is_due(clock: Clock, ranks: Ranks, step: int, every: int | None, minutes: float | None) -> bool:
+    """Return whether a checkpoint follows `step`, the same on all ranks, which must all call it.
+
+    `every` counts steps, 0 for none; `minutes` are since the last one. Without both it is paced by what they cost.
+    """
+    if every and step % every == 0:
+        return True
+    if every is not None and minutes is None:
+        return False
+    return ranks.first_says(lambda: clock.checkpoint_due(minutes))
