@@ -68,8 +68,12 @@ class Launch:
         gates_here: bool = False,
         log: str = "",
         own_process: bool = False,
+        closures: Closures | None = None,
     ) -> None:
-        """`log` says where the stage's output goes, if this process knows; `own_process`, that it is for this job."""
+        """`log` says where the stage's output goes, if this process knows; `own_process`, that it is for this job.
+
+        `closures` are what jobs that are looked at in the same moment share: each file is examined once.
+        """
         self.log, self.own_process = log, own_process
         self.store = store or open_store(job.store)
         settled = settle_in_run(job, self.store)
@@ -82,7 +86,7 @@ class Launch:
         self.component: Component = components().get(job.component)
         self.params = _parameters(self.component, job)
         self.upstream = Upstream(job, self.component, self.store, skipped=settled.skipped)
-        self.closures = Closures()
+        self.closures = closures or Closures()
         self.measured: dict[str, float] = {}
 
     def reuse(self, *, here: bool = True) -> dict[str, Any] | None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from components.contract.errors import GateFailed, InputError, PosttrainError
 from components.contract.job import Job
+from components.runtime.closure.walk import Closures
 from components.runtime.costs.attempts import note_end
 from components.runtime.job.giving_up import give_up
 from components.runtime.job.launch import Launch
@@ -27,6 +28,8 @@ from pipelines.runs.view import RunView
 
 LOOK_AGAIN_SECONDS = 5.0
 """How soon a run with other work sees a person's decision."""
+EXAMINE_AGAIN_SECONDS = 2.0
+"""How long an edit of the source may go unseen by a run; a stage that runs longer is followed by a fresh look."""
 Attempt = Callable[[Job, Path, dict[str, str], Callable[[dict[str, Any]], None], Event], Ended]
 
 
@@ -78,6 +81,7 @@ class Scheduler:
         self._free = cores  # a job of a pool with more cores than this machine gets all of them
         self._queued: dict[str, float] = {}
         """Stage -> when it was ready to run, by the monotonic clock."""
+        self._closures, self._examined = Closures(), time.monotonic()
         self._asking: list[Job] = []
         self._told: set[str] = set()
         self._running: dict[Future[Ended], Job] = {}
@@ -116,7 +120,7 @@ class Scheduler:
         if job.stage in self._queued:
             return False
         try:
-            if Launch(job, self.view.event, store=self.store).reuse():
+            if Launch(job, self.view.event, store=self.store, closures=self._source()).reuse():
                 self.ending.done.add(job.stage)
                 return True
             decision = decide(job, self.store, self.view.ask)
@@ -137,6 +141,13 @@ class Scheduler:
             return True
         self._queued[job.stage] = time.monotonic()
         return False
+
+    def _source(self) -> Closures:
+        """Return what is known of the source as it is now: stages that settle one after another examine it once."""
+        now = time.monotonic()
+        if now - self._examined > EXAMINE_AGAIN_SECONDS:
+            self._closures, self._examined = Closures(), now
+        return self._closures
 
     def _answered(self) -> list[Job]:
         """Return the jobs that wait for a person, to be checked again: other work continues, and answers may arrive."""
