@@ -211,6 +211,7 @@ def test_sigterm_waits_for_the_writer(tmp_path: Path) -> None:
     child = os.fork()
     if child == 0:
         try:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a command that ran in this process may have set another
             checkpoints = checkpoints_of(store, tmp_path / "a")
 
             def write(folder: Path):
