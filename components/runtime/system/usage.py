@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,29 +26,38 @@ def cpu_seconds(pid: int | None = None) -> float:
 
     Without /proc those of living children are missing, and those of another process are 0.
     """
-    parents: dict[int, list[int]] = {}
-    used: dict[int, int] = {}
-    for one, fields in _processes():
-        parents.setdefault(int(fields[PARENT]), []).append(one)
-        used[one] = sum(map(int, fields[CPU_TIMES]))
-    own = os.getpid() if pid is None else pid
-    if own not in used:
-        if pid is not None:
-            return 0.0
-        times = os.times()
-        return times.user + times.system + times.children_user + times.children_system
-    waiting, ticks = [own], 0
+    children = _listed_children if _listed_children(os.getpid()) is not None else _children_by_parent()
+    waiting, ticks = [os.getpid() if pid is None else pid], 0
     while waiting:
         one = waiting.pop()
-        ticks += used[one]
-        waiting += parents.get(one, [])
+        if fields := _fields(Path(f"/proc/{one}/stat")):
+            ticks += sum(map(int, fields[CPU_TIMES]))
+            waiting += children(one) or ()
+    if not ticks and pid is None and not Path("/proc/self/stat").exists():
+        times = os.times()
+        return times.user + times.system + times.children_user + times.children_system
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _processes() -> Iterator[tuple[int, list[str]]]:
+def _listed_children(pid: int) -> list[int] | None:
+    """Return a process's living children as the kernel lists them; None for a kernel that does not.
+
+    Looking for them among all processes would take as long as the machine has processes, twice in each job.
+    """
+    found: list[int] | None = None
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            found = (found or []) + [int(child) for child in path.read_text().split()]
+    return found
+
+
+def _children_by_parent() -> Callable[[int], list[int]]:
+    """Return a function from a process to its living children, found among all processes."""
+    parents: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         if fields := _fields(stat):
-            yield int(stat.parent.name), fields
+            parents.setdefault(int(fields[PARENT]), []).append(int(stat.parent.name))
+    return lambda pid: parents.get(pid, [])
 
 
 def _fields(stat: Path) -> list[str]:
