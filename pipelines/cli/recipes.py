@@ -173,7 +173,8 @@ def _cost_words(stages: Sequence[StageForecast]) -> Iterator[str]:
         yield "cost: no basis, none of these stages has run before"
     elif will_run:
         missing = f", and {without} stage{'' if without == 1 else 's'} without a basis" if without else ""
-        yield f"cost: about {amount_text(cost_of(stages))}{missing}"
+        basis = "as measured" if will_run[0].startup_measured else f"{will_run[0].startup:g} s a stage assumed"
+        yield f"cost: about {amount_text(cost_of(stages))} (start-up included, {basis}){missing}"
     saved = total(stage.saved for stage in stages)
     if saved.hours:
         yield f"saved by the cache: {amount_text(saved)}"

@@ -21,6 +21,7 @@ from pipelines.runs.find import find_run
 if TYPE_CHECKING:
     from components.contract.artifacts import Manifest
     from components.runtime.store import Store
+    from pipelines.plan.costs import StageCost
 
 MAX_LISTED_RUNS = 20
 MAX_METRICS = 4
@@ -157,6 +158,7 @@ def show(arguments: argparse.Namespace) -> int:
             stage["component"] or "-",
             stage["status"],
             {"hit": "cached", "miss": "ran"}.get(stage["cache"], "-"),
+            _waited(cost.stages.get(stage["name"])),
             seconds_text(stage["seconds"]),
             cost_cell(cost.stages.get(stage["name"])),
             _metrics(in_order(str(stage["component"]), stage["metrics"])),
@@ -164,7 +166,7 @@ def show(arguments: argparse.Namespace) -> int:
         ]
         for stage in shown["stages"]
     ]
-    print_table(["stage", "component", "status", "cache", "took", "cost", "metrics", "outputs"], rows)
+    print_table(["stage", "component", "status", "cache", "waited", "took", "cost", "metrics", "outputs"], rows)
     if words := cost.in_words():
         print(f"\ncost: {words}")
     for stage in shown["stages"]:
@@ -183,6 +185,12 @@ def show(arguments: argparse.Namespace) -> int:
     if command := record.entry.get("command"):
         print_text(f"\nreproduce: {command}")
     return int(bool(record.damaged or damaged))
+
+
+def _waited(cost: StageCost | None) -> str:
+    """Return how long a stage waited for cores or a node before its attempts, where its engine told that."""
+    known = cost.waited_seconds if cost is not None else None
+    return "-" if known is None else seconds_text(known)
 
 
 def print_alarms(alarms: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from components.runtime.system.code import code_version
 from pipelines.engines.engine import RunOptions
 from pipelines.engines.refusals import refuse
-from pipelines.engines.registry import find_engine
+from pipelines.engines.registry import DEFAULT, find_engine
 from pipelines.plan.known import need_sound
 from pipelines.plan.local_files import need_files
 from pipelines.plan.plan import build_plan
@@ -39,7 +39,7 @@ def plan_run(
     chosen = find_engine(engine) if engine is not None else None
     if chosen is not None:
         refuse(chosen, planned, store, RunOptions())
-    return planned, forecast(planned, store), chosen
+    return planned, forecast(planned, store, engine or DEFAULT), chosen
 
 
 def start_run(

@@ -38,6 +38,12 @@ class StageCost:
         """Return what all attempts took; nothing for a cached stage."""
         return total(attempt.amount(self.rate) for attempt in self.attempts)
 
+    @property
+    def waited_seconds(self) -> float | None:
+        """Return how long its attempts waited for cores or a node; None where no engine told that."""
+        known = [attempt.waited_seconds for attempt in self.attempts if attempt.waited_seconds is not None]
+        return sum(known) if known else None
+
     def to_json(self) -> dict[str, Any]:
         """Return the cost for scripts."""
         return {
@@ -120,6 +126,7 @@ def run_cost(store: Store, run: Mapping[str, Any], entries: Mapping[str, Mapping
     """Return what a run cost, given its run.json and the ledger entries of its stages, None for those without."""
     found, unreadable = attempts_of(store, run["run_id"])
     history = History(store, run["recipe"], before=run["run_id"])
+    startup = history.startup(run.get("engine") or "local")
     stages = {}
     for planned in run.get("stages", ()):
         name, entry = planned["name"], entries.get(planned["name"])
@@ -130,7 +137,7 @@ def run_cost(store: Store, run: Mapping[str, Any], entries: Mapping[str, Mapping
             planned.get("labels") or {},
             attempts,
             rate,
-            rate.amount(seconds) if rate and seconds is not None else None,
+            rate.amount(seconds + startup.seconds(planned["component"])) if rate and seconds is not None else None,
             _saved(store, entry, rate) if entry and entry["cache"] == "hit" else None,
         )
     return RunCost(stages, tuple(unreadable))

@@ -52,7 +52,11 @@ class StageForecast:
     action: Mapping[str, Any] | None = None
     """The record that a cached stage reuses."""
     seconds: float | None = None
-    """Estimated run time, from earlier runs; None without a basis."""
+    """Estimated time of its work, from earlier runs; None without a basis."""
+    startup: float = 0.0
+    """Estimated seconds of an attempt beside the work; they cost as much."""
+    startup_measured: bool = False
+    """Whether that comes from earlier runs on the engine; else it is assumed."""
     inputs: Mapping[str, Sequence[InputRef]] = field(default_factory=dict)
     """Port -> its input, where known: fallbacks that the run decides are left unchanged."""
     may_be_skipped: bool = False
@@ -70,7 +74,7 @@ class StageForecast:
         """Return what the stage is estimated to take, or None without a basis."""
         if self.outlook is not Outlook.RUN:
             return Amount()
-        return None if self.seconds is None else self._rate.amount(self.seconds)
+        return None if self.seconds is None else self._rate.amount(self.seconds + self.startup)
 
     @property
     def saved(self) -> Amount:
@@ -82,9 +86,12 @@ class StageForecast:
         return self.pool.rate(self.job.resources.pool)
 
 
-def forecast(plan: Plan, store: Store) -> tuple[StageForecast, ...]:
-    """Return a forecast per job, in the plan's order; nothing is written, and no remote data is downloaded."""
-    return tuple(_Forecaster(plan, store).all())
+def forecast(plan: Plan, store: Store, engine: str = "local") -> tuple[StageForecast, ...]:
+    """Return a forecast per job, in the plan's order; nothing is written, and no remote data is downloaded.
+
+    `engine` is the one whose start-up counts.
+    """
+    return tuple(_Forecaster(plan, store, engine).all())
 
 
 def _some(names: Sequence[str]) -> str:
@@ -92,12 +99,13 @@ def _some(names: Sequence[str]) -> str:
 
 
 class _Forecaster:
-    def __init__(self, plan: Plan, store: Store) -> None:
+    def __init__(self, plan: Plan, store: Store, engine: str) -> None:
         use_code(store)
         self._plan = plan
         self._store = store
         self._stages = {stage.name: stage for stage in plan.recipe.stages}
         self._history = History(store, plan.recipe.name)
+        self._startup = self._history.startup(engine)
         self._closures = Closures()
         self._outside = cache(partial(uri_digest, store, endpoints=plan.recipe.endpoints))
         self._listed = cache(objects_digest)
@@ -143,6 +151,8 @@ class _Forecaster:
             self._miss_reason(job, mark, pending),
             None if pending else mark.digest,
             seconds=self._history.seconds(job.stage, job.component),
+            startup=self._startup.seconds(job.component),
+            startup_measured=self._startup.is_measured,
             inputs=choice.left,
             may_be_skipped=choice.may_be_skipped or self._is_open(job),
         )

@@ -14,6 +14,7 @@ from components.contract.errors import CorruptArtifact
 from components.contract.operator_files.names import travel_name, without_digests
 from components.runtime.ledger.records import action_key, stage_key
 from components.runtime.ledger.sequence import in_order
+from pipelines.plan.startup import Startup
 
 if TYPE_CHECKING:
     from components.runtime.store import Store
@@ -50,6 +51,10 @@ class History:
         if action is not None:
             return float(action["seconds"])
         return self._component_seconds.get(component)
+
+    def startup(self, engine: str) -> Startup:
+        """Return what stages take on an engine beside their work."""
+        return Startup(self._store, self._runs, engine)
 
     @cached_property
     def _runs(self) -> dict[str, list[str]]:

@@ -69,6 +69,7 @@ def _stage_json(stage: StageForecast) -> dict[str, Any]:
         "inputs": {port: [reference_text(ref) for ref in refs] for port, refs in stage.inputs.items()},
         "may_be_skipped": stage.may_be_skipped,
         "seconds": stage.seconds,
+        "startup_seconds": round(stage.startup, 3),
         "gpu_hours": stage.gpu_hours,
         "cost": stage.amount.to_json() if stage.amount else None,
     }

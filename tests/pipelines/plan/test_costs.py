@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from components.runtime.costs.amounts import total
 from components.runtime.costs.attempts import Attempt, put_attempt
-from components.runtime.ledger.records import action_key, stage_key
+from components.runtime.ledger.records import action_key, run_key, stage_key
 from components.runtime.store import Store, open_store
 from pipelines.plan.costs import cost_cell, run_cost, with_cost
+from pipelines.plan.startup import Startup
 
 RATE = {"pool": "l4x1", "cpus": 7, "gpus": 1, "price_per_hour": 3.6, "currency": "EUR"}
 RUN, BEFORE = "mine-20260102-000000-aaaa", "mine-20260101-000000-bbbb"
@@ -55,12 +56,38 @@ def test_failed_and_killed_attempts_count_beside_the_estimate_of_the_runs_before
         put_attempt(store, attempt("sft", seconds, number, end))
     cost = run_cost(store, run(planned("sft")), {"sft": entry("f1")})
     assert (cost.attempts, cost.amount.gpu_hours, cost.amount.prices) == (3, 1.0, {"EUR": pytest.approx(3.6)})
-    assert cost.estimate is not None and cost.estimate.prices == {"EUR": pytest.approx(1.8)}
+    assert cost.estimate is not None and cost.estimate.prices == {"EUR": pytest.approx(1.8015)}, (
+        "1800 s, and 1.5 s assumed"
+    )
     assert cost.in_words() == (
         "GPU 1.00 h, CPU 7.00 h (3 s at work), 3.60 EUR, in 3 attempts; "
         "the plan's estimate: GPU 30.0 min, CPU 3.50 h, 1.80 EUR"
     )
     assert cost_cell(cost.stages["sft"]) == "GPU 1.00 h, CPU 7.00 h, 3.60 EUR in 3 attempts"
+
+
+def test_start_up_is_measured_on_the_engine_by_component(store: Store) -> None:
+    runs = {"a-local": "local", "b-local": "local", "c-airflow": "airflow"}
+    for run_id, engine in runs.items():
+        store.put(run_key(run_id), {"run_id": run_id, "engine": engine})
+    for run_id, stage, component, took, work in (
+        ("a-local", "one", "sft", 11.0, 10.0),
+        ("a-local", "two", "sft", 7.0, 4.0),
+        ("b-local", "one", "sft", 12.0, 10.0),
+        ("b-local", "select", "select", 9.0, 0.5),
+        ("c-airflow", "one", "sft", 25.0, 10.0),
+    ):
+        made = {**entry("f"), "component": component, "seconds": work}
+        store.put(stage_key(run_id, stage), made)
+        put_attempt(store, attempt(stage, took, run_id=run_id))
+    put_attempt(store, attempt("one", 500.0, 1, run_id="b-local"))  # a second attempt went on with the first one's work
+    local = Startup(store, runs, "local")
+    assert (local.seconds("sft"), local.seconds("select"), local.is_measured) == (2.0, 8.5, True)
+    assert local.seconds("curate") == 3.0, "the median of all"
+    assert Startup(store, runs, "airflow").seconds("sft") == 15.0
+    assumed = Startup(store, runs, "kubeflow")
+    assert (assumed.seconds("sft"), assumed.is_measured) == (10.0, False)
+    assert Startup(store, ["gone", "nothing"], "local").seconds("sft") == 1.5
 
 
 def test_a_cached_stage_costs_nothing_and_says_what_it_saved(store: Store) -> None:
