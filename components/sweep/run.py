@@ -68,15 +68,21 @@ def _conclude(context: StageContext[SweepParams]) -> None:
     numbers = {name: found for name, found in best.params.items() if isinstance(found, int | float)}
     context.headline(**{f"best_{name}": float(found) for name, found in numbers.items()})
     context.headline(**{f"importance_{name}": share for name, share in shares.items()})
+    same = finished > 1 and all(row["value"] in (None, value) for row in rows)
     note = (
         f"Trial {best.number} is the best of {finished} by {params.objective} ({params.direction}d). It was chosen by "
         "this number, which is therefore optimistic: measure it on held-out data."
     )
+    if same:
+        note = (
+            f"All {finished} finished trials have the same {params.objective}, {value:.4g}: nothing tells them apart, "
+        )
+        note += f"and the first, trial {best.number}, is taken."
     if failed:
         note += f" {_numbered(failed)} failed."
     _write(context, note, rows, best={"number": best.number, "params": best.params, "value": value})
     listed = [{"parameter": name, "importance": share} for name, share in shares.items()]
-    about = {"note": _caveat(finished, len(params.space), bool(shares)), "importances": listed}
+    about = {"note": _caveat(finished, len(params.space), bool(shares), same=same), "importances": listed}
     write_json(context.output("report") / "importances.json", about)
 
 
@@ -99,7 +105,9 @@ def _numbered(numbers: list[int]) -> str:
     return f"Trials {', '.join(most)} and {last}" if most else f"Trial {last}"
 
 
-def _caveat(finished: int, dimensions: int, known: bool) -> str:
+def _caveat(finished: int, dimensions: int, known: bool, *, same: bool) -> str:
+    if not known and same:
+        return f"Nothing to say: the {finished} finished trials have the same objective."
     if not known:
         return f"Nothing to say from {finished} finished trials: it takes {MIN_TRIALS}, with different values."
     if finished < FEW_TRIALS_PER_PARAMETER * dimensions:

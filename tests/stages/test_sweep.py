@@ -100,6 +100,14 @@ def test_a_failed_trial_is_never_the_best_whatever_it_measured(tmp_path: Path) -
         run(tmp_path / "rest", task="conclude", trials=[trial(1, 0.0, None, 9.0), failed[1]])
 
 
+def test_trials_that_nothing_tells_apart_are_told_so(tmp_path: Path) -> None:
+    done = run(tmp_path, task="conclude", trials=[trial(number, float(number), 0.5) for number in (1, 2, 3, 4)])
+    assert done.metrics["best_trial"] == 1
+    assert "All 4 finished trials have the same ev.loss, 0.5: nothing tells them apart" in report(done)["note"]
+    note = json.loads((done.outputs["report"] / "importances.json").read_text())["note"]
+    assert note == "Nothing to say: the 4 finished trials have the same objective."
+
+
 def test_tpe_draws_the_same_from_the_same_and_other_from_other(tmp_path: Path) -> None:
     first = run(tmp_path / "1", task="draw", draw=[5, 6])
     again = run(tmp_path / "2", task="draw", draw=[5, 6], trials=TRIALS[::-1])
