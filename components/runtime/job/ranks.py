@@ -30,7 +30,7 @@ from components.runtime.inputs.resolve import Upstream
 from components.runtime.job.following import FollowingStage
 from components.runtime.job.progress import Progress
 from components.runtime.job.rendezvous import OWN, RankPlace, Rendezvous
-from components.runtime.job.team.life import show_life
+from components.runtime.job.team.life import showing_life
 from components.runtime.job.team.team import END_SECONDS, OnDeath, Team
 from components.runtime.ledger.operator_code import use_code
 from components.runtime.store import open_store
@@ -148,17 +148,21 @@ def _take_part(job: Job, component: Component, order: dict[str, Any], rendezvous
             )
         module, _, name = component.run.partition(":")
         function = getattr(importlib.import_module(module), name)
-        show_life(rendezvous.another_connection(), rendezvous.place.rank)
-        rendezvous.gather(cuda=stage.device == "cuda")
-        stage.share_checkpoints(rendezvous.shards())
-        with closing(stage), deterministic_torch(job.resources):
-            try:
-                function(stage)
-                stage.finish_checkpoints()
-            except Exception:
-                stage.leave_ranks()
-                raise
+        with showing_life(rendezvous.another_connection(), rendezvous.place.rank):
+            rendezvous.gather(cuda=stage.device == "cuda")
+            stage.share_checkpoints(rendezvous.shards())
+            with closing(stage), deterministic_torch(job.resources):
+                _work(function, stage)
         rendezvous.finish()
     from torch import distributed
 
     distributed.destroy_process_group()
+
+
+def _work(function: Callable[[FollowingStage], None], stage: FollowingStage) -> None:
+    try:
+        function(stage)
+        stage.finish_checkpoints()
+    except Exception:
+        stage.leave_ranks()
+        raise

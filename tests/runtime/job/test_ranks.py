@@ -115,6 +115,7 @@ def test_a_stopped_rank_is_named_long_before_a_collective_times_out(
         "stage 'add': rank 1 of 2 showed no sign of life for 2 s (POSTTRAIN_RANK_SECONDS): its process is stopped, "
         "or its node is gone; it was last seen at a place outside of posttrain"
     )
+    monkeypatch.delenv("POSTTRAIN_RANK_SECONDS")
     retried = start(how="stop")
     assert retried.returncode == 0, retried.stderr
     assert '"resumed_from": 1' in retried.stdout
@@ -132,6 +133,7 @@ def test_ranks_that_wait_in_vain_say_for_how_long_and_where(
     assert record["error"].startswith(
         "stage 'add': ranks waited 20 s for one another in vain (POSTTRAIN_COLLECTIVE_SECONDS)"
     )
+    monkeypatch.delenv("POSTTRAIN_COLLECTIVE_SECONDS")
     retried = start(how="wait")
     assert retried.returncode == 0, retried.stderr
 
@@ -146,13 +148,13 @@ def test_another_number_of_processes_says_which_one_goes_on(start: Start, store:
     assert entry(store, "alone")["metrics"]["total"] == 6.0
     again = start(how="kill")
     assert again.returncode == 0 and '"resumed_from": 1' in again.stdout
-    killed = start(resources=Resources(), run_id="one", how="kill", victim=0, steps=4, once=f"{store.uri}-once")
-    assert killed.returncode == -signal.SIGKILL
-    both = start(run_id="two", how="kill", victim=0, steps=4, once=f"{store.uri}-once")
+    failed = start(resources=Resources(), run_id="one", how="raise", victim=0, steps=4, once=f"{store.uri}-once")
+    assert failed.returncode == 1
+    both = start(run_id="two", how="raise", victim=0, steps=4, once=f"{store.uri}-once")
     assert both.returncode == 0, both.stderr
     assert "the checkpoint of step 1 was made on 1 process, and this attempt, on 2, begins anew" in both.stdout
     assert "`backend: {trainer: torch}` on 1 in all goes on from it" in both.stdout
-    one = start(resources=Resources(), run_id="one", how="kill", victim=0, steps=4, once=f"{store.uri}-once")
+    one = start(resources=Resources(), run_id="one", how="raise", victim=0, steps=4, once=f"{store.uri}-once")
     assert one.returncode == 0 and '"resumed_from": 1' in one.stdout
 
 

@@ -11,8 +11,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -46,20 +46,29 @@ def patience(environ: Mapping[str, str] = os.environ) -> float:
     return seconds
 
 
-def show_life(store: Store, rank: int) -> None:
-    """Show signs of life until this process ends, from a thread of their own; `store` is used by nothing else."""
-    every, main = patience() / LOOKS, threading.main_thread().ident
+@contextmanager
+def showing_life(store: Store, rank: int) -> Iterator[None]:
+    """Show signs of life inside this context, from a thread of their own; `store` is used by nothing else."""
+    every, main, over = patience() / LOOKS, threading.main_thread().ident, threading.Event()
 
     def show() -> None:
         count = 0
         with suppress(RuntimeError):  # the server is gone, and with it the job
-            while True:
+            while not over.is_set():
                 count += 1
                 place = place_of(sys._current_frames().get(main or 0))
                 store.set(ALIVE.format(rank), json.dumps([count, place]))
-                time.sleep(every)
+                over.wait(every)
 
-    threading.Thread(target=show, name="posttrain-life", daemon=True).start()
+    thread = threading.Thread(target=show, name="posttrain-life", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()  # a thread in a call of the store would abort the interpreter's exit
+        with suppress(RuntimeError):
+            store.delete_key(ALIVE.format(rank))  # what it does from here on is no silence
 
 
 def place_of(frame: FrameType | None, lines: Mapping[FrameType, int] | None = None) -> str:
@@ -113,7 +122,8 @@ class Silence:
         passed, self._at = min(now - self._at, 2 * self.every), now
         for rank in range(1, self._world):
             if not self._store.check([ALIVE.format(rank)]):
-                continue  # it has not begun
+                self._silent.pop(rank, None)
+                continue  # it has not begun, or is done
             count, place = json.loads(self._store.get(ALIVE.format(rank)))
             silent = self._silent.get(rank, 0.0) + passed if count == self._last.get(rank) else 0.0
             self._last[rank], self._places[rank], self._silent[rank] = count, place, silent

@@ -63,7 +63,8 @@ class Team:
 
     def _begin_watch(self) -> None:
         self._silence = Silence(self.rendezvous.another_connection(), self.rendezvous.place.world)
-        Thread(target=self._watch, daemon=True).start()
+        self._watcher = Thread(target=self._watch, name="posttrain-ranks", daemon=True)
+        self._watcher.start()
 
     def _start(self, place: RankPlace, port: int) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "components.runtime.job.process", "-", "--parent", str(os.getpid())]
@@ -163,6 +164,7 @@ class Team:
         from torch import distributed
 
         self._left.set()
+        self._watcher.join()  # a thread in a call of the store would abort the interpreter's exit
         for child in self._children:
             if child.poll() is None:
                 child.kill()
