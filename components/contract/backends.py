@@ -9,7 +9,9 @@ from pydantic import BaseModel, ConfigDict, Field
 Backend = Literal["sampler", "trainer"]
 """Backend that a component may depend on: the one that generates or the one that trains."""
 
-_DEEPSPEED_ONLY = ("zero_stage", "offload", "processes")
+DEEPSPEED_ONLY = ("zero_stage", "offload")
+SEVERAL = ("deepspeed", "fsdp")
+"""Trainers of several processes."""
 
 
 class Backends(BaseModel):
@@ -19,14 +21,15 @@ class Backends(BaseModel):
 
     sampler: Literal["native", "vllm"] = "native"
     """What draws responses: the batched sampler of this repository, or vLLM."""
-    trainer: Literal["torch", "deepspeed"] = "torch"
-    """What trains: one process of plain torch, or DeepSpeed over all processes."""
+    trainer: Literal["torch", "deepspeed", "fsdp"] = "torch"
+    """What trains: one process of plain torch, or all processes by DeepSpeed's ZeRO or torch's FSDP2, which shards
+    weights, gradients and optimiser states layer by layer and loads and saves without a whole model on any GPU."""
     zero_stage: int = Field(default=2, strict=True, ge=0, le=3)
     """What DeepSpeed's processes share out: 0 nothing, 1 optimiser states, 2 gradients too, 3 weights too."""
     offload: Literal["none", "optimizer", "all"] = "none"
     """What DeepSpeed keeps in the memory of the host: nothing, optimiser states, or weights too (ZeRO 3)."""
     processes: int | None = Field(default=None, strict=True, ge=1)
-    """DeepSpeed's processes on each node; one for each GPU, or one without any, where it is null."""
+    """Processes of DeepSpeed or FSDP on each node; one for each GPU, or one without any, where it is null."""
 
     recompute: bool = Field(default=False, strict=True)
     """Whether training keeps of a layer only what enters it, and computes the rest again for the backward pass
@@ -37,9 +40,13 @@ class Backends(BaseModel):
 
     def refusal(self, gpus: int = 0) -> str | None:
         """Return why these settings do not fit each other or a node's GPUs, as a readable sentence, or None."""
-        if self.trainer == "torch":
-            given = [name for name in _DEEPSPEED_ONLY if getattr(self, name) != type(self).model_fields[name].default]
-            return f"{' and '.join(given)}: only for trainer deepspeed, and the trainer is torch" if given else None
+        if self.trainer != "deepspeed":
+            given = [name for name in DEEPSPEED_ONLY if getattr(self, name) != type(self).model_fields[name].default]
+            if given:
+                return f"{' and '.join(given)}: only for trainer deepspeed, and the trainer is {self.trainer}"
+            if self.trainer == "torch" and self.processes is not None:
+                return f"processes: only for trainers {' and '.join(SEVERAL)}, and the trainer is torch"
+            return self.processes_refusal(gpus)
         if self.offload == "optimizer" and not self.zero_stage:
             return "offload optimizer: needs zero_stage 1, 2 or 3"
         if self.offload == "all" and self.zero_stage != 3:
@@ -58,7 +65,14 @@ class Backends(BaseModel):
 
     def optimizer_refusal(self, optimizer: str) -> str | None:
         """Return why the trainer cannot use an optimiser, or None."""
-        if optimizer == "adamw" or self.trainer != "deepspeed" or not self.zero_stage:
+        if optimizer == "adamw":
+            return None
+        if self.trainer == "fsdp":
+            return (
+                f"{optimizer} needs whole matrices, which FSDP cuts up: take optimizer.name adamw, "
+                "or `backend: {trainer: deepspeed, zero_stage: 0}`"
+            )
+        if self.trainer != "deepspeed" or not self.zero_stage:
             return None
         return (
             f"{optimizer} needs whole matrices, which ZeRO {self.zero_stage} cuts up: take optimizer.name adamw, "

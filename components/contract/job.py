@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from components.contract.alarms import OnAlarm
-from components.contract.backends import Backend, Backends, given_backends
+from components.contract.backends import SEVERAL, Backend, Backends, given_backends
 from components.contract.endpoints import Endpoint
 from components.contract.operator_files.code import OperatorCode
 
@@ -94,12 +94,17 @@ class Resources(Backends):
     @property
     def ranks_per_node(self) -> int:
         """Return how many processes train together on each node."""
-        return (self.processes or self.gpus or 1) if self.trainer == "deepspeed" else 1
+        return (self.processes or self.gpus or 1) if self.trainer in SEVERAL else 1
 
     @property
     def world_size(self) -> int:
         """Return how many processes train together on all nodes."""
-        return self.ranks_per_node * self.nodes if self.trainer == "deepspeed" else 1
+        return self.ranks_per_node * self.nodes if self.trainer in SEVERAL else 1
+
+    @property
+    def sharded(self) -> bool:
+        """Return whether no process holds the whole model: it is loaded shard by shard."""
+        return self.trainer == "fsdp" and self.world_size > 1
 
     def backend_parts(self, used: Collection[Backend]) -> dict[str, Any]:
         """Return the fingerprint parts of the backends that a component uses; empty for the defaults.
@@ -110,7 +115,8 @@ class Resources(Backends):
         if "sampler" in used and self.sampler != "native":
             parts["sampler"] = self.sampler
         if "trainer" in used and self.trainer != "torch":
-            parts |= {"trainer": self.trainer, "zero_stage": self.zero_stage, "processes": self.world_size}
+            stage = {"zero_stage": self.zero_stage} if self.trainer == "deepspeed" else {}
+            parts |= {"trainer": self.trainer, **stage, "processes": self.world_size}
             parts |= {"offload": self.offload} if self.offload != "none" else {}
         if self.deterministic and used:  # what was made otherwise is no answer to those who ask for it
             parts["deterministic"] = True

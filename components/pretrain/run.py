@@ -60,9 +60,10 @@ def tokenizer_for(rows: Rows, config: TokenizerConfig) -> PreTrainedTokenizerFas
 def _open_policy(ctx: StageContext[PretrainParams], rows: Rows) -> Policy:
     params = ctx.params
     if given := ctx.inputs("model"):
-        return load_policy(given[0].path, device=ctx.device, dtype=params.dtype)
+        return load_policy(given[0].path, device=ctx.device, dtype=params.dtype, sharded=ctx.job.resources.sharded)
     tokenizer = tokenizer_for(rows, params.tokenizer)
-    return new_policy(params.architecture, tokenizer=tokenizer, seed=ctx.seed, device=ctx.device, dtype=params.dtype)
+    device = "cpu" if ctx.job.resources.sharded else ctx.device  # the trainer puts each rank's share where it trains
+    return new_policy(params.architecture, tokenizer=tokenizer, seed=ctx.seed, device=device, dtype=params.dtype)
 
 
 def _rows(ctx: StageContext[PretrainParams], port: str) -> Rows:

@@ -31,7 +31,13 @@ CARD = "card.json"
 def run(ctx: StageContext[ReplayParams]) -> None:
     """Train input `model` on a rehearsal set and write `model`, `dataset` and `metrics`."""
     params = ctx.params
-    policy = load_policy(ctx.input("model").path, device=ctx.device, dtype=params.dtype, lora=params.lora)
+    policy = load_policy(
+        ctx.input("model").path,
+        device=ctx.device,
+        dtype=params.dtype,
+        lora=params.lora,
+        sharded=ctx.job.resources.sharded,
+    )
     policy.keep_special_tokens(params.keep_special_tokens)
     folder = ctx.output("dataset")
     if not (folder / CARD).is_file():  # a resumed stage has already written the set

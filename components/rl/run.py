@@ -19,6 +19,7 @@ from components.modeling.generation.choose import open_sampler
 from components.modeling.generation.sampler import Sampler
 from components.modeling.loading.load import load_policy
 from components.modeling.models.policy import Policy
+from components.modeling.ranks import current_ranks
 from components.modeling.serving.further import FurtherModel, FurtherModels
 from components.modeling.supervised.model_shelf import ModelShelf
 from components.modeling.text.turns import scripts
@@ -52,7 +53,13 @@ TAIL_METRICS = ("pass_rate", "reward_mean", "entropy", "length_mean", "signal_sh
 def run(ctx: StageContext[RLParams]) -> None:
     """Train input `model` on the prompts of input `dataset` by the method of the parameters."""
     params = ctx.params
-    policy = load_policy(ctx.input("model").path, device=ctx.device, dtype=params.dtype, lora=params.lora)
+    policy = load_policy(
+        ctx.input("model").path,
+        device=ctx.device,
+        dtype=params.dtype,
+        lora=params.lora,
+        sharded=ctx.job.resources.sharded,
+    )
     policy.keep_special_tokens(params.keep_special_tokens)
     start = (ctx.inputs("reference") or ctx.inputs("model"))[0].path
     pool, ledger = read_pool(ctx, policy), _ledger(ctx)
@@ -157,8 +164,11 @@ def build_loop(
     phases = plan_phases(params, pool, seed=seed)
     _check_sampler(phases, sampler)
     slots = phases[0].slots
+    sharded = backends is not None and backends.trainer == "fsdp" and current_ranks().count > 1
+    if sharded and isinstance(slots.critic.config, CriticConfig):
+        raise InputError("rl: trainer fsdp does not shard a value model: take a method without a critic, or deepspeed")
     critic = _critic(slots, policy, params)
-    policies = Policies(policy, start, dtype=params.dtype)
+    policies = Policies(policy, start, dtype=params.dtype, sharded=sharded)
     total_steps = params.num_steps * passes.updates
     trainer = build_trainer(policy, params.optimizer, total_steps=total_steps, backends=backends)
     return Loop(

@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 def run(ctx: StageContext[SftParams]) -> None:
     """Fine-tune input `model` on input `dataset`; the loss covers responses and turns of the assistant only."""
     params = ctx.params
-    policy = load_policy(ctx.input("model").path, device=ctx.device, dtype=params.dtype, lora=params.lora)
+    policy = load_policy(
+        ctx.input("model").path,
+        device=ctx.device,
+        dtype=params.dtype,
+        lora=params.lora,
+        sharded=ctx.job.resources.sharded,
+    )
     train_and_save(
         ctx,
         policy,

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from components.contract.backends import Backends, given_backends
+from components.contract.backends import DEEPSPEED_ONLY, Backends, given_backends
 from components.contract.errors import InputError
 from components.contract.job import Resources
 from components.runtime.costs.amounts import Rate
@@ -18,6 +18,7 @@ from pipelines.language.find import is_name
 from pipelines.language.nodes import Node
 from pipelines.language.problems import Problems, shown
 from pipelines.language.wording import add_schema_errors
+from pipelines.recipe.fabric import Fabric
 
 FILE = Path(__file__).parents[2] / "infra" / "pools.yaml"
 VARIABLE = "POSTTRAIN_POOLS"
@@ -96,6 +97,8 @@ class Pool(Backends, _Frozen):
     """Memory of one GPU."""
     nodes: Annotated[Count, Field(ge=1)] = 1
     """Nodes of a job."""
+    fabric: Fabric | None = None
+    """What connects the nodes of a job on several of them."""
     spot: bool = False
     """Whether nodes may be taken away at any time; stages resume from their last partial checkpoint."""
     runs_on: Literal["worker", "pod"] = "worker"
@@ -121,6 +124,8 @@ class Pool(Backends, _Frozen):
     def _gpus_fit(self) -> Pool:
         if bool(self.gpus) != (self.gpu_type is not None):
             raise ValueError("a pool with 'gpus' names its 'gpu_type', and only such a pool does")
+        if self.fabric is not None and self.nodes == 1:
+            raise ValueError("a pool with a 'fabric' has several 'nodes', which it connects")
         return self
 
     @model_validator(mode="after")
@@ -142,12 +147,13 @@ class Pool(Backends, _Frozen):
     def backends(self, override: Backends | None = None) -> Backends:
         """Return the pool's backends, overridden by those of a recipe.
 
-        A recipe that selects torch drops the pool's DeepSpeed settings.
+        A recipe that selects another trainer drops the settings that only the pool's trainer has.
         """
         chosen = {} if override is None else override.model_dump(exclude_unset=True)
         own = given_backends(self)
-        if chosen.get("trainer") == "torch":
-            own = {name: value for name, value in own.items() if name in ("sampler", "recompute", "deterministic")}
+        trainer = chosen.get("trainer", self.trainer)
+        dropped = (*(() if trainer == "deepspeed" else DEEPSPEED_ONLY), *(("processes",) if trainer == "torch" else ()))
+        own = {name: value for name, value in own.items() if name not in dropped}
         return Backends(**{**own, **chosen})
 
     def resources(self, name: str, override: Backends | None = None) -> Resources:

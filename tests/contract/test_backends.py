@@ -16,7 +16,10 @@ from components.contract.job import Resources
         ({"trainer": "deepspeed", "zero_stage": 3, "offload": "all"}, None),
         ({"trainer": "deepspeed", "zero_stage": 1, "offload": "optimizer"}, None),
         ({"zero_stage": 3}, "zero_stage: only for trainer deepspeed, and the trainer is torch"),
-        ({"processes": 2, "offload": "all"}, "offload and processes: only for trainer deepspeed"),
+        ({"processes": 2}, "processes: only for trainers deepspeed and fsdp, and the trainer is torch"),
+        ({"zero_stage": 3, "offload": "all"}, "zero_stage and offload: only for trainer deepspeed"),
+        ({"trainer": "fsdp", "processes": 2}, None),
+        ({"trainer": "fsdp", "zero_stage": 3}, "zero_stage: only for trainer deepspeed, and the trainer is fsdp"),
         ({"trainer": "deepspeed", "zero_stage": 0, "offload": "optimizer"}, "needs zero_stage 1, 2 or 3"),
         ({"trainer": "deepspeed", "offload": "all"}, "offload all: needs zero_stage 3, not 2"),
     ],
@@ -52,6 +55,10 @@ def test_processes_follow_the_gpus() -> None:
     both = Resources(gpus=8, nodes=2, trainer="deepspeed")
     assert (both.ranks_per_node, both.world_size) == (8, 16)
     assert Resources(trainer="deepspeed").world_size == 1
+    sharded = Resources(gpus=8, nodes=2, trainer="fsdp")
+    assert (sharded.ranks_per_node, sharded.world_size, sharded.sharded) == (8, 16, True)
+    assert not Resources(trainer="fsdp").sharded and not both.sharded
+    assert sharded.backend_parts(["trainer"]) == {"trainer": "fsdp", "processes": 16}
     assert Resources(gpus=8, trainer="deepspeed", processes=4).ranks_per_node == 4
 
 

@@ -56,6 +56,8 @@ def _backends(params: Any, resources: Resources) -> Iterator[Change]:
 
 
 def _shares(resources: Resources) -> Iterator[Change]:
+    if resources.trainer == "fsdp":
+        return
     if resources.trainer == "torch":
         if resources.gpus > 1:
             yield {"trainer": "deepspeed"}

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from components.contract.job import Resources
 from components.contract.memory import GIB, Moment, Need
+from components.modeling.estimates.fsdp_memory import fsdp_needs
 from components.modeling.models.lora import LoraConfig
 from components.modeling.models.model_sizes import ModelSizes
 
@@ -53,6 +54,20 @@ def training_needs(
     """
     size = BYTES[dtype]
     trained = sizes.adapters(lora) if lora else sizes.parameters
+    if resources.sharded:
+        yield from fsdp_needs(sizes, resources, size=size, trained=trained, whole_model=lora is None)
+    else:
+        yield from _replica_or_zero_needs(sizes, resources, size=size, trained=trained, optimizer=optimizer, lora=lora)
+    held = activations_per_token(sizes, longest, cpu=not resources.gpus, recompute=resources.recompute)
+    yield Need("activations", size * held * pass_tokens, moment=Moment.PASS)
+    yield logits_need(sizes, pass_tokens, Moment.PASS)
+    yield from process_needs(resources)
+
+
+def _replica_or_zero_needs(
+    sizes: ModelSizes, resources: Resources, *, size: int, trained: int, optimizer: str, lora: LoraConfig | None
+) -> Iterator[Need]:
+    """Yield weights, gradients and optimiser states of plain torch, or of a rank under ZeRO."""
     stage = resources.zero_stage if resources.trainer == "deepspeed" else 0
     share = {level: resources.world_size if stage >= level else 1 for level in (1, 2, 3)}
     packed = sizes.matrices if lora and lora.bits == 4 else 0
@@ -67,10 +82,6 @@ def training_needs(
     yield Need("optimiser states", states, on_host=resources.offload != "none")
     if stage and resources.gpus:  # on a CPU memory that is not written takes nothing
         yield Need("DeepSpeed's bucket", size * BUCKET, moment=None if stage == 3 else Moment.PASS)
-    held = activations_per_token(sizes, longest, cpu=not resources.gpus, recompute=resources.recompute)
-    yield Need("activations", size * held * pass_tokens, moment=Moment.PASS)
-    yield logits_need(sizes, pass_tokens, Moment.PASS)
-    yield from process_needs(resources)
 
 
 def _weight_needs(whole: float, share: int, size: int, resources: Resources) -> Iterator[Need]:

@@ -114,6 +114,14 @@ class TransformersPolicy(Policy):
         enable({"use_reentrant": False})
         self._recompute = True
 
+    def layers(self) -> list[nn.Module]:
+        """Return the blocks that the architecture names as indivisible."""
+        names = set(self.model._no_split_modules or ())
+        found = [part for part in self.model.modules() if type(part).__name__ in names]
+        if not found:
+            raise InputError(f"{type(self.model).__name__} names no layers to shard: take another trainer than fsdp")
+        return found
+
     @contextmanager
     def _asking_for_recomputation(self) -> Iterator[None]:
         """Set only the layers to training mode inside: their submodules have no dropout, and generation its caches."""

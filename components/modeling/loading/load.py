@@ -26,10 +26,12 @@ def load_policy(
     dtype: str = "float32",
     lora: LoraConfig | None = None,
     backend: Backend = "auto",
+    sharded: bool = False,
 ) -> Policy:
     """Load a Hugging Face model folder.
 
     "auto" runs families that the native decoder knows on it, and all others on transformers.
+    With `sharded`, no device gets the whole model: its weights stay on disk or on the host until a trainer shards them.
 
     Raises:
         InputError: not a model folder, an unknown dtype, or a backend that cannot run it (with the reason).
@@ -37,18 +39,20 @@ def load_policy(
     folder = Path(path)
     config = read_config(folder)
     obstacle = why_not_native(config) or (why_not_adapted(lora) if lora else None)
+    if sharded and lora is not None and lora.bits is not None:
+        raise InputError("lora.bits: trainer fsdp does not shard packed weights; leave bits out, or take trainer torch")
     if backend == "native" and obstacle:
         raise InputError(f"{folder} cannot run on the native backend: {obstacle}; use backend 'transformers'")
     if backend == "native" or (backend == "auto" and obstacle is None):
         from components.modeling.native.native_policy import NativePolicy
 
-        return NativePolicy.load(folder, config, device=device, dtype=torch_dtype(dtype), lora=lora)
+        return NativePolicy.load(folder, config, device=device, dtype=torch_dtype(dtype), lora=lora, sharded=sharded)
     if lora is not None and lora.bits is not None:
         why = obstacle or "backend 'transformers' is asked for"
         raise InputError(f"lora.bits: 4 bits are for models on the native backend, and {why}")
     from components.modeling.loading.hosted import TransformersPolicy
 
-    return TransformersPolicy.load(folder, device=device, dtype=torch_dtype(dtype), lora=lora)
+    return TransformersPolicy.load(folder, device="cpu" if sharded else device, dtype=torch_dtype(dtype), lora=lora)
 
 
 def new_policy(

@@ -37,6 +37,8 @@ class Policy(ABC):
     """How responses end."""
     pad_id: int
     """Fills rectangular tensors; never read as content."""
+    compute_dtype: torch.dtype | None = None
+    """Precision of passes where the weights are kept in another one; None where they are as in passes."""
     generation: dict[str, Any] | None
     """generation_config.json of the model folder, if it has one."""
 
@@ -58,7 +60,8 @@ class Policy(ABC):
     @property
     def low_precision(self) -> bool:
         """Whether any weight has less than float32: passes of different shapes then differ by more than rounding."""
-        return any(weight.dtype in LOW_PRECISION for weight in self.module.parameters())
+        kept = (weight.dtype for weight in self.module.parameters())
+        return any(dtype in LOW_PRECISION for dtype in (self.compute_dtype, *kept))
 
     @abstractmethod
     def hidden(self, packed: Packed) -> Tensor:
@@ -113,6 +116,14 @@ class Policy(ABC):
     def trainable(self) -> list[tuple[str, nn.Parameter]]:
         """Return the names and parameters that require gradients."""
         return [(name, p) for name, p in self.module.named_parameters() if p.requires_grad]
+
+    @abstractmethod
+    def layers(self) -> list[nn.Module]:
+        """Return the layers, which are sharded one by one; each is called as a module."""
+
+    def materialize(self, part: nn.Module) -> None:
+        """Read the weights of a layer, or of the rest, into memory if loading left them on disk."""
+        return
 
     def row_blocks(self) -> dict[str, tuple[int, ...]]:
         """Return, for parameters that hold several matrices stacked by rows, the row counts of each."""

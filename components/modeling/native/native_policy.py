@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from components.contract.errors import InputError
 from components.modeling.models.folder import read_generation_config, write_json
@@ -26,6 +26,7 @@ from components.modeling.native.decoder import Decoder
 from components.modeling.native.decoder_config import DecoderConfig
 from components.modeling.native.nf4 import pack
 from components.modeling.native.rotary import Rope
+from components.modeling.native.stored import StoredDecoder
 from components.modeling.packing.packed import Packed
 from components.modeling.text.turn_ends import check_vocabulary, find_turn_ends
 
@@ -44,8 +45,10 @@ class NativePolicy(Policy):
         config: Mapping[str, Any],
         tokenizer: PreTrainedTokenizerFast | None,
         generation: dict[str, Any] | None = None,
+        stored: StoredDecoder | None = None,
     ) -> None:
         self.module: Decoder = module
+        self._stored = stored
         self.config = dict(config)
         """The checkpoint's config.json, written back on save."""
         self.tokenizer = tokenizer
@@ -66,11 +69,19 @@ class NativePolicy(Policy):
         device: str,
         dtype: torch.dtype,
         lora: LoraConfig | None = None,
+        sharded: bool = False,
     ) -> NativePolicy:
-        """Load a Hugging Face folder whose architecture the native decoder supports, and add adapters, if given."""
+        """Load a Hugging Face folder whose architecture the native decoder supports, and add adapters, if given.
+
+        `sharded` leaves the weights on disk, beside adapters on the host: a trainer shards one layer at a time.
+        """
         keep_freed_blocks()
         with torch.device("meta"):
             decoder = Decoder(decoder_config(config))
+        if sharded and lora is None:
+            stored = StoredDecoder(folder, decoder, dtype)
+            return cls(decoder.to(dtype), config, load_tokenizer(folder), read_generation_config(folder), stored)
+        device = "cpu" if sharded else device
         # Allocated with its final device and dtype: float32 on the host first would take twice a large model's size.
         packed = lora is not None and lora.bits == 4
         decoder = decoder.to(dtype).to_empty(device="cpu" if packed else device)
@@ -127,6 +138,15 @@ class NativePolicy(Policy):
     def recompute_layers(self) -> None:
         """Make backward passes recompute each layer from its input."""
         self.module.recompute = True
+
+    def layers(self) -> list[nn.Module]:
+        """Return the decoder's layers."""
+        return list(self.module.layers)
+
+    def materialize(self, part: nn.Module) -> None:
+        """Read the weights of a layer, or of the rest, if loading left them on disk."""
+        if self._stored is not None:
+            self._stored.fill(part)
 
     def row_blocks(self) -> dict[str, tuple[int, ...]]:
         """Return the row counts of the fused projections."""

@@ -60,8 +60,9 @@ def train_and_save(
         "padding_avoided": summary.padding_avoided,
     }
     if validation:
-        with summary.trainer.whole():
-            held_out = evaluate_loss(policy, validation, max_tokens=config.micro_batch_tokens)
+        held_out = summary.trainer.evaluate(
+            lambda: evaluate_loss(policy, validation, max_tokens=config.micro_batch_tokens)
+        )
         headline["validation_loss"] = held_out.loss
         headline.update(domain_losses(held_out, "validation_loss"))
     ctx.headline(**headline)

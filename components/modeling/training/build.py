@@ -19,7 +19,9 @@ def build_trainer(
     backends: Backends | None = None,
     ranks: Ranks | None = None,
 ) -> Trainer:
-    """Return the trainer of `policy`: plain torch unless `backends` ask for DeepSpeed.
+    """Return the trainer of `policy`: plain torch unless `backends` ask for DeepSpeed or FSDP.
+
+    One process has nothing to shard: under FSDP, too, it is plain torch.
 
     Raises InputError when no parameter is trainable, or when the optimiser cannot be sharded as asked.
     """
@@ -30,5 +32,9 @@ def build_trainer(
         from components.modeling.training.zero import ZeroTrainer
 
         return ZeroTrainer(policy, config, total_steps=total_steps, backends=backends, ranks=ranks)
+    if backends.trainer == "fsdp" and ranks.count > 1:
+        from components.modeling.training.fsdp import FsdpTrainer
+
+        return FsdpTrainer(policy, config, total_steps=total_steps, backends=backends, ranks=ranks)
     optimizer = build_optimizer(policy.module, config, total_steps=total_steps, row_blocks=policy.row_blocks())
     return (ReplicaTrainer if ranks.count > 1 else TorchTrainer)(policy, optimizer, ranks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -76,7 +76,7 @@ class Optimizer:
         """
         self._masters.take_gradients()
         gradients = [p.grad for p in self._parameters.values() if p.grad is not None]
-        norm_tensor = torch.nn.utils.get_total_norm(gradients)
+        norm_tensor = self.total_norm(gradients)
         norm = float(norm_tensor)
         if not torch.isfinite(norm_tensor):
             raise NotFiniteError(gradient_failure(norm, step, self.config))
@@ -93,6 +93,10 @@ class Optimizer:
         self._masters.give_weights()
         self.zero_grad()
         return Update(grad_norm=norm, learning_rate=rate, clipped=clipped)
+
+    def total_norm(self, gradients: Sequence[Tensor]) -> Tensor:
+        """Return the norm of all gradients together."""
+        return torch.nn.utils.get_total_norm(gradients)
 
     def zero_grad(self) -> None:
         """Clear the accumulated gradients."""

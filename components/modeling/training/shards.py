@@ -43,7 +43,7 @@ def joined(parts: Iterable[Mapping[str, Tensor]], shapes: Mapping[str, Sequence[
             else:
                 whole[key] = value
     for name, found in pieces.items():
-        shape = torch.Size(shapes[name.partition("/")[2]])
+        shape = torch.Size(shapes[name.partition("/")[2] or name])
         ends = [first + piece.numel() for first, piece in sorted(found.items())]
         if sorted(found) != [0, *ends[:-1]] or ends[-1] != shape.numel():
             raise CorruptArtifact(f"the checkpoint lacks a part of {name!r}: was the shard of a rank left out?")

@@ -13,6 +13,7 @@ from torch import Tensor
 from components.modeling.models.policy import Policy
 from components.modeling.ranks import Ranks
 from components.modeling.training.optimizer import Update
+from components.modeling.training.shards import share_of
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -56,6 +57,24 @@ class Trainer(ABC):
     def whole(self) -> AbstractContextManager[None]:
         """Return a context in which every rank holds all weights: to sample, to score, to copy and to save."""
         return nullcontext()
+
+    def evaluate(self, compute: Callable[[], R]) -> R:
+        """Return what `compute` returns from forward passes of the policy; it makes the same ones on all ranks."""
+        with self.whole():
+            return compute()
+
+    def weights(self) -> dict[str, Tensor]:
+        """Return copies on the CPU of this rank's part of the trained weights, for a checkpoint.
+
+        Whole tensors by name, or pieces as "<name>@<first element>" -> [n]; `shards.joined` puts them together.
+        """
+        with self.whole():
+            return share_of(self.policy.state(), self.ranks)
+
+    def load_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """Restore all ranks' parts, joined; every rank gets all of them."""
+        with self.whole():
+            self.policy.load_state(weights)
 
     @property
     def num_parameters(self) -> int:

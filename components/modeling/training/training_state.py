@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from components.contract.context import Finish
 from components.contract.errors import CorruptArtifact
 from components.modeling.models.policy import Policy
 from components.modeling.ranks import Ranks
-from components.modeling.training.shards import joined, share_of
+from components.modeling.training.shards import joined
 from components.modeling.training.trainer import Trainer
 
 Generator = torch.Generator | random.Random | np.random.Generator
@@ -61,9 +60,8 @@ def save_training_state(
     equal on all ranks.
     """
     ranks = trainer.ranks if trainer else Ranks()
-    files: dict[str, dict[str, Tensor]] = {}
-    with trainer.whole() if trainer else nullcontext():
-        files[f"{WEIGHTS}{ranks.index:05d}"] = _copied(share_of(policy.state(), ranks))
+    weights = trainer.weights() if trainer else policy.state()
+    files = {f"{WEIGHTS}{ranks.index:05d}": _copied(weights)}
     if trainer is not None:
         files[f"{OPTIMIZER}{ranks.index:05d}"] = _copied(trainer.state())
     text = _rest(files, state, ranks, generators or {}) if ranks.first else None
@@ -115,8 +113,8 @@ def load_training_state(
     """
     content = json.loads((folder / "state.json").read_text())
     shapes = {name: getattr(parameter, "ds_shape", parameter.shape) for name, parameter in policy.trainable()}
-    with trainer.whole() if trainer else nullcontext():
-        policy.load_state(joined(_parts(folder, WEIGHTS, content["ranks"]), shapes))
+    weights = joined(_parts(folder, WEIGHTS, content["ranks"]), shapes)
+    (trainer.load_weights if trainer else policy.load_state)(weights)
     if trainer is not None:
         trainer.load_state(joined(_parts(folder, OPTIMIZER, content["ranks"]), shapes))
     tensors, others = load_file(folder / "generators.safetensors"), content["generators"]

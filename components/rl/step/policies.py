@@ -18,17 +18,22 @@ ANCHOR = "anchor"
 class Policies:
     """The trained policy, and frozen ones created when an operator first requests them."""
 
-    def __init__(self, trained: Policy, start: Path, *, dtype: str) -> None:
-        """`start` is the model folder of the frozen starting policy."""
-        self.trained = trained
+    def __init__(self, trained: Policy, start: Path, *, dtype: str, sharded: bool = False) -> None:
+        """`start` is the model folder of the frozen starting policy; `sharded` cuts up its layers."""
+        self.trained, self._sharded = trained, sharded
         self._start, self._dtype = start, dtype
         self._copies: dict[str, Policy] = {}
 
     @cached_property
     def start(self) -> Policy:
         """Return the frozen starting policy. It is loaded from an input, so a resumed run has the same one."""
-        policy = load_policy(self._start, device=str(self.trained.device), dtype=self._dtype)
+        device = str(self.trained.device)
+        policy = load_policy(self._start, device=device, dtype=self._dtype, sharded=self._sharded)
         policy.module.requires_grad_(False)
+        if self._sharded:
+            from components.modeling.training.fsdp_shards import shard_frozen
+
+            shard_frozen(policy)
         return policy
 
     def average(self, decay: float) -> Policy:

@@ -18,6 +18,7 @@ from components.contract.registry import components
 from pipelines.engines.shared.attempt import STARTUP_SECONDS
 from pipelines.engines.shared.container import IMAGES, USER, gib, image_kind
 from pipelines.engines.shared.launcher import LAUNCHER, as_list, container_environment, launcher_arguments
+from pipelines.recipe.fabric import Fabric
 from pipelines.recipe.pools import Pool, object_name, pinned_image
 
 CONTAINER = "stage"
@@ -141,6 +142,8 @@ def _container(job: Job, pool: Pool, settings: PodSettings) -> Manifest:
     resources = {"cpu": str(pool.cpus), "memory": gib(pool.memory_gib)}
     if pool.gpus:
         resources["nvidia.com/gpu"] = str(pool.gpus)
+    fabric = pool.fabric or Fabric()
+    resources |= {name: str(count) for name, count in fabric.resources.items()}
     mounts = [{"name": "tmp", "mountPath": "/tmp"}]
     if pool.shared_memory_gib:
         mounts.append({"name": "shared-memory", "mountPath": "/dev/shm"})
@@ -150,7 +153,7 @@ def _container(job: Job, pool: Pool, settings: PodSettings) -> Manifest:
         "imagePullPolicy": "IfNotPresent",
         "command": ["python", "-m", LAUNCHER],
         "args": launcher_arguments(job.store, job.run_id, job.stage, "--alone"),
-        "env": as_list(container_environment()),
+        "env": as_list({**container_environment(), **fabric.environment}),
         "envFrom": [
             *({"secretRef": {"name": name}} for name in settings.secrets),
             *({"configMapRef": {"name": name}} for name in settings.config_maps),
@@ -160,7 +163,7 @@ def _container(job: Job, pool: Pool, settings: PodSettings) -> Manifest:
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
+            "capabilities": {"drop": ["ALL"], **({"add": ["IPC_LOCK"]} if fabric.lock_memory else {})},
         },
         # the stage's last line becomes the displayed reason, whatever ended the container
         "terminationMessagePolicy": "FallbackToLogsOnError",

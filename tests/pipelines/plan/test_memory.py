@@ -141,3 +141,34 @@ def test_an_optimizer_that_is_refused_has_its_line(recipe: Path) -> None:
     line = next(number for number, line in enumerate(text.splitlines(), 1) if "muon" in line)
     assert problem.mark.line == line
     load_recipe(str(recipe), ["stages.rl.backend={zero_stage: 0}"])
+
+
+THIRTY_TWO = SEVEN | {
+    "hidden_size": 5120,
+    "num_hidden_layers": 64,
+    "num_attention_heads": 40,
+    "num_key_value_heads": 8,
+    "intermediate_size": 27648,
+}
+"""Sizes of Qwen2.5-32B."""
+
+
+def test_a_model_of_32_billion_weights_is_fine_tuned_on_two_nodes(recipe: Path, tmp_path: Path) -> None:
+    """By the estimate: ZeRO 3 gathers the whole model between passes, FSDP never does."""
+    (tmp_path / "model" / "config.json").write_text(json.dumps(THIRTY_TWO))
+    pool = ["stages.sft.pool=h100x16", "stages.rl=null"]
+    loaded = load_recipe(str(recipe), [*pool, "stages.sft.backend={trainer: fsdp, recompute: true}"])
+    gpu, host = memory_fits(loaded)["sft"]
+    assert gpu.estimate.model.parameters == pytest.approx(32.76e9, rel=1e-3)
+    assert gpu.fits and host.fits and gpu.need_gib == pytest.approx(48.7, abs=1)
+    assert not [line for line in advice(loaded) if "needs about" in line]
+    zero = load_recipe(str(recipe), [*pool, "stages.sft.backend={recompute: true}"])
+    (note,) = [line for line in advice(zero) if "needs about" in line]
+    assert "between training passes, which has 80" in note
+
+
+def test_drawing_from_a_sharded_model_of_32_billion_weights_is_said_not_to_fit(recipe: Path, tmp_path: Path) -> None:
+    (tmp_path / "model" / "config.json").write_text(json.dumps(THIRTY_TWO))
+    changes = ["stages.sft.pool=h100x16", "stages.rl.pool=h100x16", "defaults.backend={trainer: fsdp, recompute: true}"]
+    (note,) = [line for line in advice(load_recipe(str(recipe), changes)) if "needs about" in line]
+    assert note.startswith("rl: ") and "whole weights to draw and score with" in note

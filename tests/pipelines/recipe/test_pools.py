@@ -126,6 +126,8 @@ def test_backends_of_a_pool_and_what_a_recipe_says_instead() -> None:
     pool = load_pools()["h100x16"]
     assert pool.resources("h100x16").world_size == 16
     assert (pool.sampler, pool.trainer, pool.zero_stage, pool.gpu_memory_gib) == ("vllm", "deepspeed", 3, 80)
+    sharded = pool.resources("h100x16", Backends(trainer="fsdp"))
+    assert (sharded.trainer, sharded.zero_stage, sharded.world_size, sharded.sampler) == ("fsdp", 2, 16, "vllm")
     lower = pool.resources("h100x16", Backends(zero_stage=2, offload="optimizer"))
     assert (lower.trainer, lower.zero_stage, lower.offload, lower.sampler) == ("deepspeed", 2, "optimizer", "vllm")
     plain = pool.resources("h100x16", Backends(trainer="torch"))

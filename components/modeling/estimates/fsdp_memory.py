@@ -1,0 +1,57 @@
+"""Memory of training under FSDP2: shards of everything, and the weights and gradients that a pass gathers.
+
+Zhao et al. 2023 (arXiv:2304.11277), section 3. Free of torch, so that plans can import it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from components.contract.job import Resources
+from components.contract.memory import Moment, Need
+from components.modeling.models.model_sizes import ModelSizes
+
+GATHERED_LAYERS = 2
+"""The layer that runs and the next one, which is fetched meanwhile."""
+MASTER = 4
+"""Bytes of a trained weight, a gradient, or an average: all of them are float32."""
+
+
+def fsdp_needs(
+    sizes: ModelSizes, resources: Resources, *, size: int, trained: int, whole_model: bool
+) -> Iterator[Need]:
+    """Yield the memory of one rank's shards, and of what it gathers in a pass and to save.
+
+    `size` is the bytes of a weight in passes, `trained` how many weights are updated; `whole_model` says whether that
+    is the whole model, whose weights are then the float32 ones that the optimiser updates, and not adapters beside it.
+    """
+    ranks = resources.world_size
+    kept = MASTER * trained + (0 if whole_model else size * sizes.parameters)
+    yield Need("weights", kept / ranks)
+    yield Need("gradients", MASTER * trained / ranks, moment=Moment.PASS)
+    yield Need("optimiser states", 2 * MASTER * trained / ranks)
+    layer, tables = layer_parameters(sizes), table_parameters(sizes)
+    yield Need("gathered weights", size * (GATHERED_LAYERS * layer + tables), moment=Moment.PASS)
+    if whole_model:  # as passes compute them, and in float32 where they are summed over the ranks
+        yield Need("gathered gradients", (size + MASTER) * max(layer, tables), moment=Moment.PASS)
+    # The first rank's host alone, twice while it is written.
+    saved = 2 * size * sizes.parameters / resources.ranks_per_node
+    yield Need("model being saved", saved, on_host=True, moment=Moment.BETWEEN)
+
+
+def table_parameters(sizes: ModelSizes) -> int:
+    """Return the weights outside the layers: embeddings, head and the last norm."""
+    return sizes.vocab * sizes.width * (1 if sizes.tied else 2) + sizes.width
+
+
+def layer_parameters(sizes: ModelSizes) -> int:
+    """Return the weights of one layer."""
+    return (sizes.parameters - table_parameters(sizes)) // sizes.layers
+
+
+def frozen_share(sizes: ModelSizes, resources: Resources) -> float:
+    """Return the share of a frozen model that a rank holds: its shard of the layers, and all tables."""
+    if not resources.sharded:
+        return 1.0
+    tables = table_parameters(sizes)
+    return (tables + (sizes.parameters - tables) / resources.world_size) / sizes.parameters

@@ -1,0 +1,39 @@
+"""The tensors of a model folder's safetensors files, each read when it is asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import safe_open
+from torch import Tensor
+
+from components.contract.errors import InputError
+
+INDEX = "model.safetensors.index.json"
+
+
+class StoredWeights(Mapping[str, Tensor]):
+    """Tensors on the CPU by their names in one file, or in the shards that an index names."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raise InputError when a file is missing; the files stay open."""
+        index = folder / INDEX
+        listed = json.loads(index.read_text())["weight_map"].values() if index.is_file() else ["model.safetensors"]
+        self._file_of: dict[str, Any] = {}
+        for name in sorted(set(listed)):
+            if not (folder / name).is_file():
+                raise InputError(f"{folder} has no {name}; weights must be safetensors (pickled weights are refused)")
+            file = safe_open(folder / name, framework="pt")
+            self._file_of.update(dict.fromkeys(file.keys(), file))
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._file_of[name].get_tensor(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._file_of)
+
+    def __len__(self) -> int:
+        return len(self._file_of)

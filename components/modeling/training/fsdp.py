@@ -1,0 +1,176 @@
+"""FSDP2: weights, gradients and optimiser states are sharded over the ranks, layer by layer.
+
+Zhao et al. 2023 (arXiv:2304.11277), as torch's `fully_shard`, which shards each parameter by its first dimension.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from torch import Tensor, distributed, nn
+from torch.distributed.fsdp import FSDPModule
+from torch.distributed.tensor import DTensor
+
+from components.contract.backends import Backends
+from components.contract.errors import InputError
+from components.modeling.models.policy import Policy
+from components.modeling.ranks import Ranks
+from components.modeling.training.fsdp_gather import gathered
+from components.modeling.training.fsdp_shards import shard_trained
+from components.modeling.training.master import MASTER
+from components.modeling.training.optimizer import Optimizer, Update
+from components.modeling.training.shards import AT
+from components.modeling.training.trainer import P, R, Trainer
+from components.modeling.training.training_config import OptimizerConfig
+
+AVERAGES = ("exp_avg", "exp_avg_sq")
+
+
+class _ShardedOptimizer(Optimizer):
+    """AdamW over this rank's shards; the norm is that of the gradient of all ranks."""
+
+    def total_norm(self, gradients: Sequence[Tensor]) -> Tensor:
+        """Return the norm over the shards of all ranks."""
+        squares = super().total_norm(gradients).square()
+        distributed.all_reduce(squares)
+        return squares.sqrt()
+
+
+class FsdpTrainer(Trainer):
+    """AdamW under fully_shard; between passes no rank holds more than its shard."""
+
+    def __init__(
+        self, policy: Policy, config: OptimizerConfig, *, total_steps: int, backends: Backends, ranks: Ranks
+    ) -> None:
+        if reason := backends.optimizer_refusal(config.name):
+            raise InputError(reason)
+        if not policy.trainable():
+            raise InputError("no parameter of the model requires a gradient; nothing would be trained")
+        self.policy, self.ranks = policy, ranks
+        self._root: FSDPModule = shard_trained(policy)
+        self._trained: dict[str, DTensor] = dict(policy.trainable())  # type: ignore[arg-type]
+        # A rank has no elements of a parameter with fewer rows than ranks.
+        self._shards = {name: nn.Parameter(p.to_local().detach()) for name, p in self._trained.items()}
+        filled = {name: shard for name, shard in self._shards.items() if shard.numel()}
+        self._optimizer = _ShardedOptimizer(filled, config, total_steps, {})
+        self._low_precision = policy.compute_dtype is not None
+
+    @property
+    def total_steps(self) -> int:  # type: ignore[override]
+        """Return the updates of the learning-rate schedule."""
+        return self._optimizer.total_steps
+
+    @total_steps.setter
+    def total_steps(self, value: int) -> None:
+        self._optimizer.total_steps = value
+
+    @property
+    def num_parameters(self) -> int:
+        """Return how many weights the policy has, trained or not."""
+        return sum(p.numel() for p in self.policy.module.parameters())
+
+    def accumulate(self, parts: Sequence[P], loss_of: Callable[[P], tuple[Tensor, R]]) -> list[R]:
+        """Add the gradients of this rank's parts' losses, in as many passes as on the other ranks."""
+        remarks: list[R] = []
+        for part, counts in self.ranks.rounds(parts):
+            found: list[R] = []
+
+            def compute(part: P = part, found: list[R] = found) -> Tensor:
+                loss, remark = loss_of(part)
+                found.append(remark)
+                return loss
+
+            loss: Tensor = self._root(compute)  # type: ignore[operator]
+            (loss if counts else 0.0 * loss).backward()
+            if counts:
+                remarks.append(found[0])
+        return self.ranks.together(self.ranks.gather(remarks))
+
+    def step(self, step: int, *, scale: float = 1.0) -> Update:
+        """Apply the gradients and clear them."""
+        for name, parameter in self._trained.items():
+            gradient, parameter.grad = parameter.grad, None
+            self._shards[name].grad = None if gradient is None else gradient.to_local()  # type: ignore[attr-defined]
+        return self._optimizer.step(step, scale=scale)
+
+    def evaluate(self, compute: Callable[[], R]) -> R:
+        """Return what `compute` returns; layer by layer, so no rank holds all weights."""
+        found: list[R] = []
+        with torch.no_grad():
+            self._root(lambda: found.append(compute()))  # type: ignore[operator]
+        self._root.reshard()  # without a backward pass to come, nothing else would let go of the root's weights
+        return found[0]
+
+    def state(self) -> dict[str, Tensor]:
+        """Return this rank's pieces of the optimiser's state, and on the first rank the counts of updates."""
+        own, found = self._optimizer.state(), {}
+        for name, shard in self._shards.items():
+            kinds = {MASTER: shard.detach()} if self._low_precision else {}
+            kinds |= {kind: own[f"{kind}/{name}"] for kind in AVERAGES if f"{kind}/{name}" in own}
+            found |= {f"{kind}/{self._place(name)}": part.flatten() for kind, part in kinds.items() if part.numel()}
+            if self.ranks.first and (count := own.get(f"step/{name}")) is not None:
+                found[f"step/{name}"] = count
+        return found
+
+    def _place(self, name: str) -> str:
+        """Return the name of this rank's piece of a parameter, with its first element."""
+        whole = self._trained[name]
+        rows = -(-whole.shape[0] // self.ranks.count) * self.ranks.index
+        return f"{name}{AT}{rows * (whole.numel() // whole.shape[0])}"
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Restore this rank's shards of the whole state; the float32 weights are the policy's or the state's."""
+        if extra := {key.partition("/")[0] for key in state} - {*AVERAGES, MASTER, "step"}:
+            raise InputError(f"the optimiser state is not AdamW's: it holds {min(extra)!r}")
+        if unknown := {key.partition("/")[2] for key in state} - set(self._trained):
+            raise InputError(f"the optimiser state is of another model: no parameter {min(unknown)!r} is trained")
+        own: dict[str, Tensor] = {}
+        for key, value in state.items():
+            kind, _, name = key.partition("/")
+            if not self._shards[name].numel():
+                continue
+            shard = value if kind == "step" else self._own_part(value, name)
+            if kind != MASTER:
+                own[key] = shard
+            else:
+                with torch.no_grad():
+                    self._shards[name].copy_(shard)
+        self._optimizer.load_state(own)
+
+    def weights(self) -> dict[str, Tensor]:
+        """Return this rank's pieces of the trained weights on the CPU, in the precision of passes."""
+        dtype = self.policy.compute_dtype
+        own = {self._place(name): shard.detach() for name, shard in self._shards.items() if shard.numel()}
+        return {place: shard.flatten().to("cpu", dtype, copy=True) for place, shard in own.items()}
+
+    def load_weights(self, weights: Mapping[str, Tensor]) -> None:
+        """Restore this rank's shards of all ranks' pieces, joined."""
+        if set(weights) != set(self._trained):
+            raise InputError("this checkpoint belongs to another model: its weights have other names")
+        with torch.no_grad():
+            for name, value in weights.items():
+                self._shards[name].copy_(self._own_part(value, name))
+
+    def _own_part(self, whole: Tensor, name: str) -> Tensor:
+        """Return this rank's shard of a whole tensor with the parameter's shape."""
+        like = self._trained[name]
+        if whole.shape != like.shape:
+            raise InputError(f"{name} is {tuple(whole.shape)} in the checkpoint and {tuple(like.shape)} in the model")
+        rows = whole.chunk(self.ranks.count)
+        own = rows[self.ranks.index] if self.ranks.index < len(rows) else whole[:0]
+        return own.to(like.device)
+
+    @contextmanager
+    def whole(self) -> Iterator[None]:
+        """Hold a copy of all weights on every rank, in the precision of passes; changes to it are lost."""
+        with gathered(self.policy, keep=True, device=self.policy.device):
+            yield
+
+    def save(self, folder: Path) -> None:
+        """Write the policy as a Hugging Face folder: each tensor is gathered alone; the first rank's host keeps all."""
+        with gathered(self.policy, keep=self.ranks.first, device=torch.device("cpu")):
+            if self.ranks.first:
+                self.policy.save(folder)

@@ -1,0 +1,56 @@
+"""The memory estimate of FSDP: shares worked by hand, and a 32B model on two nodes."""
+
+from __future__ import annotations
+
+from components.contract.job import Resources
+from components.contract.memory import MemoryEstimate, MemoryKind
+from components.modeling.estimates.fsdp_memory import frozen_share, layer_parameters, table_parameters
+from components.modeling.estimates.memory_needs import training_needs
+from components.modeling.models.lora import LoraConfig
+from components.modeling.models.model_sizes import ModelSizes
+
+SMALL = ModelSizes(vocab=10, width=4, layers=2, heads=2, kv_heads=1, head_width=3, mlp_width=5, tied=False)
+LAYER, TABLES = 48 + 24 + 60 + 8, 2 * 10 * 4 + 4
+"""qkv (2 + 2) * 3 x 4, out 4 x 6, three 4 x 5, two norms; two tables of 10 x 4 and a norm."""
+SHARDED = Resources(gpus=8, memory_gib=1600, nodes=2, trainer="fsdp")
+
+
+def named(resources: Resources, **changes: object) -> dict[str, float]:
+    given = {"dtype": "bfloat16", "optimizer": "adamw", "lora": None, "pass_tokens": 8, "longest": 300, **changes}
+    return {need.name: need.size for need in training_needs(SMALL, resources, **given)}  # type: ignore[arg-type]
+
+
+def test_shares_by_hand() -> None:
+    n = 2 * LAYER + TABLES
+    assert (layer_parameters(SMALL), table_parameters(SMALL), SMALL.parameters) == (LAYER, TABLES, n)
+    found = named(SHARDED)
+    # 16 ranks; float32 weights, gradients and two averages; passes gather two layers and the tables in bfloat16
+    assert (found["weights"], found["gradients"], found["optimiser states"]) == (4 * n / 16, 4 * n / 16, 8 * n / 16)
+    assert found["gathered weights"] == 2 * (2 * LAYER + TABLES)
+    assert found["gathered gradients"] == (2 + 4) * LAYER
+    assert found["model being saved"] == 2 * 2 * n / 8
+
+
+def test_adapters_by_hand() -> None:
+    lora = LoraConfig(rank=2)
+    trained, found = SMALL.adapters(lora), named(SHARDED, lora=lora)
+    assert found["weights"] == (2 * SMALL.parameters + 4 * trained) / 16
+    assert (found["gradients"], found["optimiser states"]) == (4 * trained / 16, 8 * trained / 16)
+    assert "gathered gradients" not in found
+
+
+def test_one_process_is_plain_torch() -> None:
+    assert named(Resources(trainer="fsdp")) == named(Resources())
+
+
+def test_a_frozen_model_keeps_its_tables() -> None:
+    held = frozen_share(SMALL, SHARDED) * SMALL.parameters
+    assert round(held, 6) == TABLES + 2 * LAYER / 16
+    assert frozen_share(SMALL, SHARDED.model_copy(update={"trainer": "deepspeed"})) == 1
+
+
+def test_nothing_whole_is_needed_between_passes() -> None:
+    given = {"dtype": "bfloat16", "optimizer": "adamw", "lora": None, "pass_tokens": 8, "longest": 300}
+    needs = [*training_needs(SMALL, SHARDED, **given)]  # type: ignore[arg-type]
+    assert not [need.name for need in needs if need.moment == "between training passes" and not need.on_host]
+    assert MemoryEstimate(tuple(needs), 8).bytes(MemoryKind.GPU) > 0

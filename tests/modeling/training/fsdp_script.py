@@ -1,0 +1,174 @@
+"""What test_fsdp.py runs on several ranks: FSDP takes the steps of plain torch; results go to one JSON file.
+
+python fsdp_script.py FOLDER RANK WORLD
+"""
+
+from __future__ import annotations
+
+import json
+import string
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import Tensor, distributed
+from torch.distributed.tensor import DTensor
+
+from components.contract.backends import Backends
+from components.modeling.generation.engine.shared import SharedSampler
+from components.modeling.generation.sampler import NativeSampler
+from components.modeling.loading.load import load_policy, new_policy
+from components.modeling.models.lora import LoraConfig
+from components.modeling.models.model_config import ModelConfig
+from components.modeling.models.policy import Policy
+from components.modeling.native.decoder import Layer
+from components.modeling.packing.packed import Packed
+from components.modeling.ranks import current_ranks
+from components.modeling.text.prompting import encode_prompts
+from components.modeling.text.tokenizer import train_tokenizer
+from components.modeling.text.tokenizer_config import TokenizerConfig
+from components.modeling.training.build import build_trainer
+from components.modeling.training.fsdp import FsdpTrainer
+from components.modeling.training.fsdp_shards import shard_frozen
+from components.modeling.training.training_state import TrainingState, load_training_state, save_training_state
+from components.rl.batch.batch import Prompt
+from components.rl.params import RLParams
+from components.rl.run import build_loop
+from components.tasks.item import Item
+from tests.modeling.training.ranks_script import CONFIG, SAVED_AT, STEPS, parts, sampled, steps
+
+FSDP = Backends(trainer="fsdp")
+WAYS: dict[str, tuple[dict[str, Any], Backends]] = {
+    "native": ({}, FSDP),
+    "native-recompute": ({}, Backends(trainer="fsdp", recompute=True)),
+    "native-bfloat16": ({"dtype": "bfloat16"}, FSDP),
+    "hosted": ({"backend": "transformers"}, FSDP),
+    "lora": ({"lora": LoraConfig(rank=2)}, FSDP),
+    "hosted-lora-bfloat16": (
+        {"lora": LoraConfig(rank=2), "dtype": "bfloat16", "backend": "transformers"},
+        FSDP,
+    ),
+}
+
+
+OF_FOUR = ("native", "lora", "whole", "rl")
+"""What four ranks run: of adapters of rank 2, two of them have no rows."""
+
+
+def load(folder: Path, way: str, *, sharded: bool) -> Policy:
+    """Return the model of a way from the folder."""
+    return load_policy(folder / "model", sharded=sharded, **WAYS[way][0])
+
+
+def save_task_model(folder: Path) -> None:
+    """Write a small model with a tokenizer of letters."""
+    tokenizer = train_tokenizer([string.ascii_letters], {}, TokenizerConfig(phrases=False))
+    new_policy(ModelConfig(width=16, layers=2, heads=2, mlp_width=24), tokenizer=tokenizer, seed=0).save(folder)
+
+
+def rl(folder: Path, backends: Backends | None) -> list[dict[str, float]]:
+    """Take two steps of GRPO, with its frozen reference, on prompts that half of the letters answer; save the model."""
+    policy = load_policy(folder / "task", sharded=backends is not None)
+    letters = {"aliases": list(string.ascii_lowercase[:13])}
+    items = [
+        Item(id=f"p{i}", domain="A", prompt=f"letter {i}", answer="x", verifier="exact", data=letters) for i in range(8)
+    ]
+    tokens = encode_prompts(policy.tokenizer, [item.prompt for item in items])
+    pool = [Prompt(item, tuple(ids)) for item, ids in zip(items, tokens, strict=True)]
+    base = {"steps": 2, "prompts_per_step": 4, "group_size": 6, "max_new_tokens": 2, "start_kl_every": 1}
+    params = RLParams.model_validate({**base, "method": "grpo", "micro_batch_tokens": 40})
+    sampler = SharedSampler(NativeSampler(policy), current_ranks()) if backends else None
+    loop = build_loop(params, policy, pool, start=folder / "task", seed=0, sampler=sampler, backends=backends)
+    rows = [loop.step() for _ in range(2)]
+    loop.learner.trainer.save(folder / f"rl-{current_ranks().count}")
+    return rows
+
+
+def train(folder: Path, way: str) -> dict[str, Any]:
+    """Train straight through, saving on the way; then again from what was saved."""
+    trained = load(folder, way, sharded=True)
+    trainer = build_trainer(trained, CONFIG, total_steps=STEPS, backends=WAYS[way][1])
+    assert isinstance(trainer, FsdpTrainer)
+    held = sum(p.to_local().numel() for p in trained.module.parameters() if isinstance(p, DTensor))
+    rows = steps(trainer, 0, SAVED_AT)
+    saved = folder / way
+    saved.mkdir(exist_ok=True)
+    save_training_state(saved, TrainingState(SAVED_AT), policy=trained, trainer=trainer)()
+    rows += steps(trainer, SAVED_AT, STEPS)
+    trainer.save(folder / f"{way}-end")
+    first, state = trainer.weights(), trainer.state()
+    distributed.barrier()
+    other = load(folder, way, sharded=True)
+    again = build_trainer(other, CONFIG, total_steps=STEPS, backends=WAYS[way][1])
+    load_training_state(saved, policy=other, trainer=again)
+    resumed = steps(again, SAVED_AT, STEPS)
+    second, state_again = again.weights(), again.state()
+    equal = all(torch.equal(first[name], second[name]) for name in first)
+    equal &= set(state) == set(state_again) and all(torch.equal(state[key], state_again[key]) for key in state)
+    sizes = {"held": trainer.ranks.gather(held), "size": trainer.num_parameters, "low": trained.low_precision}
+    sizes["trained"] = sum(p.numel() for _, p in trained.trainable())
+    return {
+        "rows": rows,
+        "resumed": resumed,
+        "equal": equal,
+        "kept": trainer.ranks.gather(sum(w.numel() for w in first.values())),
+        **sizes,
+    }
+
+
+def live(folder: Path) -> list[float]:
+    """Return the share of all layers' weights that this rank holds whole as each layer of a step runs."""
+    trained = load(folder, "native", sharded=True)
+    trainer = build_trainer(trained, CONFIG, total_steps=STEPS, backends=FSDP)
+    finish, shares = Layer.finish, []
+    layers = trained.layers()
+
+    def counted(self: Layer, x: Tensor, attended: Tensor) -> Tensor:
+        shares.append(sum(not isinstance(layer.down, DTensor) for layer in layers) / len(layers))
+        return finish(self, x, attended)
+
+    with mock.patch.object(Layer, "finish", counted):
+        steps(trainer, 0, 1)
+    return shares
+
+
+def whole(folder: Path) -> dict[str, Any]:
+    """Sample from and copy a policy whose weights are shared out, and score with a frozen one."""
+    trained = load(folder, "native", sharded=True)
+    trainer = build_trainer(trained, CONFIG, total_steps=STEPS, backends=FSDP)
+    with trainer.whole():
+        drawn = sampled(SharedSampler(NativeSampler(trained), trainer.ranks))
+        copy = trained.copy()
+    steps(trainer, 0, 1)
+    packed = Packed.from_sequences(parts()[1])
+    scored = trainer.evaluate(lambda: trained.target_logprobs(packed).logprobs.tolist())
+    with trainer.whole(), torch.no_grad():
+        expected = trained.target_logprobs(packed).logprobs.tolist()
+    frozen = load(folder, "native", sharded=True)
+    shard_frozen(frozen)
+    with torch.no_grad():
+        scores = frozen.target_logprobs(Packed.from_sequences(parts()[0])).logprobs
+    cut = sum(isinstance(p, DTensor) for p in frozen.module.parameters())
+    evaluated = {"evaluated": scored, "expected": expected}
+    return {**evaluated, "drawn": drawn, "copied": sampled(NativeSampler(copy)), "scores": scores.tolist(), "cut": cut}
+
+
+def main() -> None:
+    """Run everything and let the first rank write it down."""
+    folder, rank, world = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    torch.set_num_threads(1)
+    distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=world)
+    jobs: dict[str, Callable[[], Any]] = {way: partial(train, folder, way) for way in WAYS}
+    jobs |= {"live": partial(live, folder), "whole": partial(whole, folder), "rl": partial(rl, folder, FSDP)}
+    found = {name: job() for name, job in jobs.items() if world == 2 or name in OF_FOUR}
+    if rank == 0:
+        (folder / "found.json").write_text(json.dumps(found))
+    distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
