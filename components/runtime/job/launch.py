@@ -7,9 +7,8 @@ then the action record, then the ledger entry; close.
 
 from __future__ import annotations
 
-import importlib
 import json
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,13 +34,14 @@ from components.runtime.gates import GateProcess
 from components.runtime.inputs.resolve import Resolved, Upstream
 from components.runtime.inputs.settle import settle_in_run
 from components.runtime.job.alarming import JobAlarms
+from components.runtime.job.call import call
 from components.runtime.job.closing import Closing
 from components.runtime.job.explaining import explained
 from components.runtime.job.gating import Written, needs_data_gates, pass_data_gates, pass_metric_gates
 from components.runtime.job.metering import Meter
 from components.runtime.job.other_sizes import other_size
 from components.runtime.job.progress import Progress, Sink
-from components.runtime.job.ranks import leading, ranks_of
+from components.runtime.job.ranks import ranks_of
 from components.runtime.job.scratch import scratch_folder
 from components.runtime.job.shortage import means_shortage, what_to_turn
 from components.runtime.job.stage import RunningStage
@@ -51,7 +51,6 @@ from components.runtime.ledger.records import action_key, can_be_used, expectati
 from components.runtime.lineage.heal import read_or_heal
 from components.runtime.lineage.spool import Spool
 from components.runtime.store import Store, open_store
-from components.runtime.system.determinism import deterministic_torch
 
 LOCK_WAIT_SECONDS = 7 * 24 * 3600.0
 
@@ -250,8 +249,6 @@ class Launch:
         return gated | pass_metric_gates(self.job, action["metrics"])
 
     def _run_component(self, stage: RunningStage, mark: Fingerprint, digests: Resolved) -> None:
-        module, _, name = self.component.run.partition(":")
-        function = getattr(importlib.import_module(module), name)
         order = {
             "fingerprint": mark.digest,
             "inputs": digests,
@@ -259,26 +256,9 @@ class Launch:
             "resumed_from": stage.resumed_from,
         }
         try:
-            with (
-                leading(self.job, self.component, order, self.record_death, device=lambda: stage.device) as shards,
-                self._models(),
-            ):
-                if shards is not None:
-                    stage.share_checkpoints(shards)
-                function(stage)
-                stage.finish_checkpoints()
+            call(stage, self.component, self.job, order, self.record_death)
         except Exception as error:
-            stage.leave_ranks()
             raise explained(error, self.job, self.log, partial(self._what_to_turn, digests)) from error
-        except SystemExit as stop:  # its code may be 0, which would look like success
-            raise StageFailed(f"stage {self.job.stage!r}: {self.component.name} called exit({stop.code!r})") from stop
-        missing = [port for port, info in self.component.outputs.items() if not info.optional]
-        if missing := [port for port in missing if port not in stage.written()]:
-            raise StageFailed(f"stage {self.job.stage!r}: {self.component.name} wrote no {', '.join(missing)}")
-
-    def _models(self) -> AbstractContextManager[None]:
-        """Return the context of the component's work with models, if it does any."""
-        return deterministic_torch(self.job.resources) if self.component.backends else nullcontext()
 
     def _what_to_turn(self, digests: Resolved, said: str, moment: Moment | None = None) -> str:
         return what_to_turn(self.job, self.component, self.params, self.store, digests, said, moment)

@@ -51,7 +51,7 @@ def _steps(store: Store) -> dict[str, int]:
     for blob in store.blobs.list(ROOT):
         fingerprint, _, rest = blob.key.removeprefix(ROOT).partition("/")
         step = rest.partition("-")[0]
-        if step.isdigit():
+        if step.isdigit() and rest.endswith("/manifest.json"):  # which commits it
             steps[fingerprint] = max(int(step), steps.get(fingerprint, 0))
     return steps
 
