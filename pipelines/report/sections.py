@@ -59,7 +59,7 @@ def _profiles(section: Profiles, found: Declared, tables: list[ResultTable], des
     shown: list[tuple[str, int, Evaluation]] = []
     for results in tables:
         if arms := arm_results(results, design):
-            last = arms.of_arms(arms.own_steps[-1])
+            last = arms.of_arms(arms.last_step)
             shown += [(arm.title, arms.colour(arm), item) for arm, item in last]
         else:
             shown += [(item.model, place, item) for place, item in enumerate(results.evaluations)]

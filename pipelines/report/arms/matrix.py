@@ -33,6 +33,12 @@ class ArmResults:
         return [step for step in self.steps if self.of_arms(step)]
 
     @cached_property
+    def last_step(self) -> str:
+        """Return the last step that the most arms have: a winner alone may be measured once more."""
+        counts = {step: len(self.of_arms(step)) for step in self.own_steps}
+        return [step for step in self.own_steps if counts[step] == max(counts.values())][-1]
+
+    @cached_property
     def missing(self) -> dict[str, str]:
         """Return the arms that have no result at all, by title, with the reason: failed, skipped, not run."""
         known = [title(self.design.varied(item.arm)) for item in self.table.evaluations]

@@ -37,8 +37,8 @@ def lead(found: ArmResults) -> str:
 
 
 def _bars(found: ArmResults) -> Figures:
-    """Return the last step's metrics, a bar for each arm, below what all arms started from."""
-    step = found.own_steps[-1]
+    """Return the metrics of the last step of all arms, a bar for each arm, below what all arms started from."""
+    step = found.last_step
     before = [item for place, item in found.shared if place < found.steps.index(step)][-1:]
     shown = [(step_of(item), item, SHARED) for item in before]
     shown += [(arm.title, item, found.colour(arm)) for arm, item in found.of_arms(step)]

@@ -134,6 +134,18 @@ def test_a_box_of_the_graph_has_room_for_its_words(tmp_path: Path) -> None:
     assert ">peak_learning_rate 0.001</text>" in section(render_page(run.data), "The run"), "a wider box, not clipped"
 
 
+def test_a_winner_that_is_measured_once_more_stays_beside_its_rivals(tmp_path: Path) -> None:
+    run = MadeRun(tmp_path)
+    for trial in (1, 2):
+        made = run.train([3.0, 2.0], {"trial": trial})
+        run.evaluate({"sums": [trial, trial]}, {"trial": trial}, group="eval-sft", source=made.name)
+    run.evaluate({"sums": [1, 2]}, group="evaluate", source=made.name, params={"temperature": 0.5, "rows": 9, "x": 1})
+    skills = section(render_page(run.data), "Skills after each stage")
+    bars = re.findall(r'<span class="named">(.*?)</span><span class="amount">([\d.+-]+)', skills)
+    assert bars == [("trial=1", "25.0"), ("trial=2", "50.0"), ("trial=2", "+25.0")]
+    assert "<h3>Minus trial=1</h3>" in skills and "<td>sft (evaluate)</td>" in skills
+
+
 def test_what_an_arm_lost_is_told_for_each_arm(tmp_path: Path) -> None:
     run = MadeRun(tmp_path)
     run.train([3.0, 2.0], group="base")
