@@ -186,7 +186,7 @@ def _tell_apart(evaluations: list[Evaluation]) -> None:
         for item, text in zip(items, told, strict=True):
             name = item.stages[0].group if names_differ else item.name
             item.differs = text if clear and len(text) <= MAX_LABEL else name
-    # A winner that was measured once more is told apart as its rivals are, so that its first result stays beside theirs.
+    # A winner that was measured once more is named as its rivals are, so that its first result stays beside theirs.
     by_stage = {(item.step, item.differs) for item in evaluations if item.differs == item.stages[0].group}
     for item in evaluations:
         if (item.step, item.stages[0].group) in by_stage:

@@ -23,6 +23,7 @@ from components.modeling.text.tokenizer_config import TokenizerConfig
 from components.rl.batch.batch import PER_RESPONSE, PER_TOKEN, Prompt, batch_of_samples
 from components.rl.params import RLParams
 from components.rl.run import build_loop
+from components.rl.step.ledger import PassRates
 from components.rl.step.loop import Loop
 from components.rl.step.state import LoopState
 from components.tasks.item import Item
@@ -154,8 +155,8 @@ def test_a_sampler_goes_on_from_its_saved_memory(
     straight, stopped = loop_of(folder, **given), loop_of(folder, **given)
     history = [straight.step() for _ in range(6)]
     again = [stopped.step() for _ in range(3)]
-    saved = json.loads(json.dumps(stopped.state.to_json()))
-    stopped.state = LoopState.from_json(saved, browse_samples=4, right_samples=4)
+    saved, rows = json.loads(json.dumps([stopped.state.to_json(), stopped.state.fresh_rows()]))
+    stopped.state = LoopState.from_json(saved, rows, given=PassRates(), browse_samples=4, right_samples=4)
     again += [stopped.step() for _ in range(3)]
     assert again == history
     assert json.loads(json.dumps(stopped.state.memory)) == json.loads(json.dumps(straight.state.memory))
