@@ -41,7 +41,6 @@ CONFIG = SupervisedConfig(
     checkpoint_every=0,
     optimizer=OptimizerConfig(name="muon", peak_learning_rate=2e-2, schedule="cosine"),
 )
-NATIVE = {"qwen2.5-base", "qwen2.5-instruct", "qwen3", "qwen3-base", "llama3", "llama3.1", "mistral"}
 
 
 @cache
@@ -50,7 +49,7 @@ def taught(name: str) -> Path:
     root = Path(mkdtemp(prefix="chat-layouts-"))
     save_model(LAYOUTS[name], root / "raw")
     policy = load_policy(root / "raw")
-    assert policy.backend == ("native" if name in NATIVE else "transformers")
+    assert policy.backend == "native"
     rows = [{"prompt": prompt, "response": answer} for prompt, answer in zip(PROMPTS, ANSWERS, strict=True)]
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # the models are too small for two
