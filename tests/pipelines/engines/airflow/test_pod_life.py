@@ -57,6 +57,7 @@ class Attempt:
             run_id="manual__1",
             map_index=-1,
             try_number=number,
+            max_tries=self.task.retries,
             xcom_push=lambda key, value: None,
         )
         self.context = {
