@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -138,9 +138,9 @@ class PassRates:
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one JSON object per prompt: the rows of `passrates.jsonl`."""
-        merged = {prompt_id: asdict(entry) for prompt_id, entry in self._earlier.items()}
+        merged = {prompt_id: dict(vars(entry)) for prompt_id, entry in self._earlier.items()}
         for entry in self:
-            row = merged.setdefault(entry.prompt_id, asdict(PassRate(entry.prompt_id, entry.domain)))
+            row = merged.setdefault(entry.prompt_id, dict(vars(PassRate(entry.prompt_id, entry.domain))))
             for count in ("num_samples", "num_right", "num_wrong", "num_failed"):
                 row[count] += vars(entry)[count]
         return list(merged.values())
@@ -153,7 +153,7 @@ class PassRates:
         """Return the visits since the last call; call it between steps, when they no longer change."""
         count = len(self._visits) - self._num_told
         self._num_told = len(self._visits)
-        return [asdict(visit) for visit in reversed(list(islice(reversed(self._visits.values()), count)))]
+        return [dict(vars(visit)) for visit in reversed(list(islice(reversed(self._visits.values()), count)))]
 
     def resumed(self, visits: Iterable[Mapping[str, Any]], *, first_step: int) -> PassRates:
         """Enter the visits of an earlier attempt into the ledger that it began with; totals follow from them."""
@@ -184,7 +184,7 @@ class PassRates:
 
     def visit_rows(self) -> list[dict[str, Any]]:
         """Return one JSON object per visit: the rows of `visits.jsonl`."""
-        return [asdict(visit) for visit in self._visits.values()]
+        return [dict(vars(visit)) for visit in self._visits.values()]
 
     def _visit(self, prompt_id: str, domain: str) -> Visit:
         key = (self.policy, self.step, prompt_id)
