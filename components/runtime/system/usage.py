@@ -26,17 +26,25 @@ def cpu_seconds(pid: int | None = None) -> float:
 
     Without /proc those of living children are missing, and those of another process are 0.
     """
-    children = _listed_children if _listed_children(os.getpid()) is not None else _children_by_parent()
-    waiting, ticks = [os.getpid() if pid is None else pid], 0
-    while waiting:
-        one = waiting.pop()
+    first, ticks = os.getpid() if pid is None else pid, 0
+    for one in (first, *descendants(first)):
         if fields := _fields(Path(f"/proc/{one}/stat")):
             ticks += sum(map(int, fields[CPU_TIMES]))
-            waiting += children(one) or ()
     if not ticks and pid is None and not Path("/proc/self/stat").exists():
         times = os.times()
         return times.user + times.system + times.children_user + times.children_system
     return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the living processes that a process has started, and those that they have; none without /proc."""
+    children = _listed_children if _listed_children(os.getpid()) is not None else _children_by_parent()
+    waiting, found = [pid], list[int]()
+    while waiting:
+        started = children(waiting.pop()) or []
+        found += started
+        waiting += started
+    return found
 
 
 def _listed_children(pid: int) -> list[int] | None:

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import weakref
 from collections.abc import Collection, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO
 
@@ -21,7 +21,7 @@ from components.modeling.generation.engine import frames
 from components.modeling.generation.engine.frames import Arrays, Header
 from components.modeling.generation.engine.patience import SECONDS, Signs, Watch, patience
 from components.modeling.generation.engine.pulse import read_pulse
-from components.runtime.system.usage import cpu_seconds
+from components.runtime.system.usage import cpu_seconds, descendants
 
 ROOT = Path(__file__).parents[4]
 LAST_LINES = 15
@@ -179,7 +179,18 @@ def _end(process: subprocess.Popen[bytes], channel: socket.socket, files: list[I
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill an engine with the workers that it started; one that is stopped, too."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    """Kill an engine with the workers that it started, also while they are stopped, and wait until all have ended.
+
+    Another engine may take its place at once, and needs the memory that the workers hold.
+    """
+    with ExitStack() as opened:
+        workers = []
+        for pid in descendants(process.pid):
+            with suppress(ProcessLookupError):
+                workers.append(os.pidfd_open(pid))
+                opened.callback(os.close, workers[-1])
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        for worker in workers:
+            select.select([worker], [], [], GRACE_SECONDS)
