@@ -12,7 +12,7 @@ from components.measure.intervals import Bootstrap, Interval
 from components.measure.ledger import read_ledger
 from components.measure.metrics import add_metrics, metric_key, write_json
 from components.modeling.generation.choose import open_sampler
-from components.modeling.loading.load import load_policy
+from components.modeling.loading.load import load_to_train
 from components.modeling.models.policy import Policy
 from components.modeling.ranks import current_ranks
 from components.modeling.supervised.examples import examples_from_rows
@@ -31,13 +31,7 @@ CARD = "card.json"
 def run(ctx: StageContext[ReplayParams]) -> None:
     """Train input `model` on a rehearsal set and write `model`, `dataset` and `metrics`."""
     params = ctx.params
-    policy = load_policy(
-        ctx.input("model").path,
-        device=ctx.device,
-        dtype=params.dtype,
-        lora=params.lora,
-        sharded=ctx.job.resources.sharded,
-    )
+    policy = load_to_train(ctx, lora=params.lora, dtype=params.dtype)
     policy.keep_special_tokens(params.keep_special_tokens)
     folder = ctx.output("dataset")
     if not (folder / CARD).is_file():  # a resumed stage has already written the set

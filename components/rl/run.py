@@ -17,7 +17,7 @@ from components.contract.terminal import short_line
 from components.measure.alarms import JUDGED, RAISED, VERIFIER_RAISES
 from components.modeling.generation.choose import open_sampler
 from components.modeling.generation.sampler import Sampler
-from components.modeling.loading.load import load_policy
+from components.modeling.loading.load import load_to_train
 from components.modeling.models.policy import Policy
 from components.modeling.ranks import current_ranks
 from components.modeling.serving.further import FurtherModel, FurtherModels
@@ -53,13 +53,7 @@ TAIL_METRICS = ("pass_rate", "reward_mean", "entropy", "length_mean", "signal_sh
 def run(ctx: StageContext[RLParams]) -> None:
     """Train input `model` on the prompts of input `dataset` by the method of the parameters."""
     params = ctx.params
-    policy = load_policy(
-        ctx.input("model").path,
-        device=ctx.device,
-        dtype=params.dtype,
-        lora=params.lora,
-        sharded=ctx.job.resources.sharded,
-    )
+    policy = load_to_train(ctx, lora=params.lora, dtype=params.dtype)
     policy.keep_special_tokens(params.keep_special_tokens)
     start = (ctx.inputs("reference") or ctx.inputs("model"))[0].path
     pool, ledger = read_pool(ctx, policy), _ledger(ctx)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from components.contract.context import StageContext
-from components.modeling.loading.load import load_policy
+from components.modeling.loading.load import load_to_train
 from components.modeling.models.policy import Policy
 from components.modeling.supervised.examples import Example, examples_from_rows
 from components.modeling.supervised.training_stage import train_and_save
@@ -18,13 +18,7 @@ if TYPE_CHECKING:
 def run(ctx: StageContext[SftParams]) -> None:
     """Fine-tune input `model` on input `dataset`; the loss covers responses and turns of the assistant only."""
     params = ctx.params
-    policy = load_policy(
-        ctx.input("model").path,
-        device=ctx.device,
-        dtype=params.dtype,
-        lora=params.lora,
-        sharded=ctx.job.resources.sharded,
-    )
+    policy = load_to_train(ctx, lora=params.lora, dtype=params.dtype)
     train_and_save(
         ctx,
         policy,

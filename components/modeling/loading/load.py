@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from components.contract.context import StageContext
 from components.contract.errors import InputError
 from components.modeling.models.folder import read_config
 from components.modeling.models.lora import LoraConfig
@@ -53,6 +54,12 @@ def load_policy(
     from components.modeling.loading.hosted import TransformersPolicy
 
     return TransformersPolicy.load(folder, device="cpu" if sharded else device, dtype=torch_dtype(dtype), lora=lora)
+
+
+def load_to_train(ctx: StageContext[Any], *, lora: LoraConfig | None, dtype: str) -> Policy:
+    """Load input `model` of a stage that trains it, on the stage's device, in shards where its trainer wants them."""
+    sharded = ctx.job.resources.sharded
+    return load_policy(ctx.input("model").path, device=ctx.device, dtype=dtype, lora=lora, sharded=sharded)
 
 
 def new_policy(

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
 from components.modeling.models.policy import Policy
 from components.modeling.packing.logprobs import LOW_PRECISION
-
-
-class _Compute(nn.Module):
-    """Runs any function of the policy as one forward pass, so that the root's weights are whole in all of it."""
-
-    def __init__(self, module: nn.Module) -> None:
-        super().__init__()
-        self.policy = module
-
-    def forward(self, compute: Callable[[], Tensor]) -> Tensor:
-        return compute()
+from components.modeling.training.compute import Compute
 
 
 def shard_trained(policy: Policy) -> FSDPModule:
@@ -37,7 +25,7 @@ def shard_trained(policy: Policy) -> FSDPModule:
     precision = MixedPrecisionPolicy(
         param_dtype=policy.compute_dtype, reduce_dtype=torch.float32 if low else None, cast_forward_inputs=False
     )
-    mesh, root = _mesh(), _Compute(policy.module)
+    mesh, root = _mesh(), Compute(policy.module)
     for part in (*policy.layers(), root):
         policy.materialize(part)
         _to_float32(part)

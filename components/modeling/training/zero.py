@@ -21,21 +21,11 @@ from components.contract.backends import Backends
 from components.contract.errors import InputError, NotFiniteError
 from components.modeling.models.policy import Policy
 from components.modeling.ranks import Ranks
+from components.modeling.training.compute import Compute
 from components.modeling.training.optimizer import Update, adamw, gradient_failure, learning_rate
 from components.modeling.training.trainer import P, R, Trainer
 from components.modeling.training.training_config import OptimizerConfig
 from components.modeling.training.zero_state import ZeroState
-
-
-class _Compute(nn.Module):
-    """Lets the engine run any function of the policy as one forward pass, so that its hooks cover all of it."""
-
-    def __init__(self, module: nn.Module) -> None:
-        super().__init__()
-        self.policy = module
-
-    def forward(self, compute: Callable[[], Tensor]) -> Tensor:
-        return compute()
 
 
 class ZeroTrainer(Trainer):
@@ -146,7 +136,7 @@ def _engine(policy: Policy, config: OptimizerConfig, trained: Mapping[str, nn.Pa
         deepspeed.utils.set_z3_leaf_modules(policy.module, mixtures)
     with redirect_stdout(StringIO()):  # its stage 1 in bfloat16 prints memory usage
         engine, *_ = deepspeed.initialize(
-            model=_Compute(policy.module),
+            model=Compute(policy.module),
             optimizer=adamw(trained.values(), config),
             config=_settings(policy, config, backends),
             dist_init_required=False,

@@ -6,11 +6,9 @@ the same settings as before continue where they stopped.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from components.contract.artifacts import canonical_json
 from components.runtime.ledger.fingerprint import Fingerprint
 from components.runtime.store import Store
 
@@ -32,7 +30,7 @@ def other_size(store: Store, mark: Fingerprint) -> str | None:
     for shared in _ways():
         backends = {**kept, **shared}
         parts = {name: value for name, value in mark.parts.items() if name != "backends"}
-        digest = hashlib.sha256(canonical_json(parts | ({"backends": backends} if backends else {}))).hexdigest()
+        digest = Fingerprint.of(parts | ({"backends": backends} if backends else {})).digest
         if digest in steps and digest != mark.digest:
             found.append((steps[digest], shared))
     if not found:

@@ -14,8 +14,8 @@ from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from components.contract.errors import InputError
 from components.runtime.checkpoints.shards import Shards
+from components.runtime.system.waits import seconds_of
 
 if TYPE_CHECKING:
     from torch.distributed import Store
@@ -177,11 +177,7 @@ class Rendezvous:
 
 def collective_wait() -> timedelta:
     """Return the longest wait of ranks for one another. Raises InputError for an invalid number of seconds."""
-    given = os.environ.get(COLLECTIVE_SECONDS)
-    with suppress(ValueError, OverflowError):
-        if given is None or float(given) > 0:
-            return COLLECTIVE_WAIT if given is None else timedelta(seconds=float(given))
-    raise InputError(f"{COLLECTIVE_SECONDS} is {given!r}; set a number of seconds above 0, such as 7200")
+    return timedelta(seconds=seconds_of(COLLECTIVE_SECONDS, COLLECTIVE_WAIT.total_seconds(), os.environ))
 
 
 def _client(address: str, port: int) -> Store:

@@ -45,6 +45,11 @@ class Fingerprint:
     digest: str
     parts: dict[str, Any]
 
+    @classmethod
+    def of(cls, parts: dict[str, Any]) -> Fingerprint:
+        """Return the fingerprint with these parts."""
+        return cls(hashlib.sha256(canonical_json(parts)).hexdigest(), parts)
+
     @property
     def incomplete(self) -> bool:
         """Whether a package that counts is not installed here, so that the fingerprint may differ elsewhere."""
@@ -87,7 +92,7 @@ def fingerprint(
         **({"verifiers": named} if called else {}),
         **({"backends": chosen} if chosen else {}),
     }
-    return Fingerprint(hashlib.sha256(canonical_json(parts)).hexdigest(), parts)
+    return Fingerprint.of(parts)
 
 
 class _Work:

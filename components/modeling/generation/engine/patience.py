@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from components.contract.errors import InputError
+from components.runtime.system.waits import seconds_of
 
 SECONDS = "POSTTRAIN_ENGINE_SECONDS"
 """How long an engine may show no sign of life."""
@@ -20,14 +20,7 @@ LOOKS = 20
 
 def patience(environ: Mapping[str, str] = os.environ) -> float:
     """Return how many seconds an engine may show no sign of life. Raises InputError for an invalid number."""
-    given = environ.get(SECONDS, str(DEFAULT))
-    try:
-        seconds = float(given)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        raise InputError(f"{SECONDS} is {given!r}; set a number of seconds above 0, such as {DEFAULT:g}")
-    return seconds
+    return seconds_of(SECONDS, DEFAULT, environ)
 
 
 class Signs(NamedTuple):

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from components.contract.errors import InputError
+from components.runtime.system.waits import seconds_of
 
 if TYPE_CHECKING:
     from torch.distributed import Store
@@ -36,14 +36,7 @@ JOB = Path(__file__).parents[1]
 
 def patience(environ: Mapping[str, str] = os.environ) -> float:
     """Return how many seconds a rank may be silent. Raises InputError for an invalid number."""
-    given = environ.get(SECONDS, str(DEFAULT))
-    try:
-        seconds = float(given)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        raise InputError(f"{SECONDS} is {given!r}; set a number of seconds above 0, such as {DEFAULT:g}")
-    return seconds
+    return seconds_of(SECONDS, DEFAULT, environ)
 
 
 @contextmanager
