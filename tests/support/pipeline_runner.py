@@ -38,6 +38,8 @@ class Task:
     log: str = ""
     results: dict[str, str] = field(default_factory=dict)
     artifacts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    written: dict[str, str] = field(default_factory=dict)
+    """Output artifact -> the text of its file."""
 
 
 @dataclass
@@ -136,6 +138,7 @@ class PipelineRun:
         task.log += self._process.communicate()[0]
         if self._process.returncode == 0:
             task.results = {path.name: path.read_text() for path in (folder / "results").glob("*")}
+            task.written = {path.name: path.read_text() for path in (folder / "artifacts").glob("*")}
             told = json.loads(answer.read_text())["artifacts"] if answer.exists() else {}
             task.artifacts = {name: item["artifacts"][0] for name, item in told.items()}
         return self._process.returncode

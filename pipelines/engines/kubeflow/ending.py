@@ -1,6 +1,6 @@
 """The last task of a pipeline: the run's end in the ledger, its report, its lineage. It runs however the others ended.
 
-python -m pipelines.engines.kubeflow.ending --store URI --kubeflow-run ID --executor-input JSON
+python -m pipelines.engines.kubeflow.ending --store URI --kubeflow-run ID --executor-input JSON --report F --links F
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import argparse
 import sys
 from collections.abc import Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from components.contract.errors import PosttrainError
@@ -19,6 +20,7 @@ from components.runtime.ledger.ledger import RunRecord, load_run
 from components.runtime.store import Store, open_store
 from pipelines.engines.kubeflow.executor import ExecutorInput
 from pipelines.engines.kubeflow.names import run_key
+from pipelines.engines.kubeflow.run_pages import PAGES, show_refusal, show_run
 from pipelines.engines.shared.ending import end_run, status_of
 from pipelines.engines.shared.stage_job import record_death
 from pipelines.runs.runs import RunWriter
@@ -27,15 +29,18 @@ STATUS = "final_status"
 """Input with the outcome of the other tasks."""
 
 
-def end(store: Store, kubeflow_run: str, final: Mapping[str, Any]) -> None:
-    """End the run behind Kubeflow's run, if it had begun."""
+def end(store: Store, kubeflow_run: str, final: Mapping[str, Any], *, report: Path, links: Path) -> None:
+    """End the run behind Kubeflow's run, if it had begun, and write the pages that Kubeflow shows of it."""
     known = store.get(run_key(kubeflow_run)) or {}
     if "run_id" not in known:
-        print(visible(f"no run had begun: {known.get('refused', 'its first task failed')}"))
+        why = str(known.get("refused", "its first task failed"))
+        print(visible(f"no run had begun: {why}"))
+        show_refusal(why, report=report, links=links)
         return
     record = load_run(store, known["run_id"])
     _record_deaths(store, record, str(final.get("state")), str((final.get("error") or {}).get("message") or ""))
-    end_run(store, record.run_id, started=_started(record))
+    page = end_run(store, record.run_id, started=_started(record))
+    show_run(store, record.run_id, page, report=report, links=links)
 
 
 def close(store: Store, run_id: str, state: str, message: str) -> str:
@@ -76,10 +81,15 @@ def main() -> int:
     parser.add_argument("--store", required=True)
     parser.add_argument("--kubeflow-run", required=True)
     parser.add_argument("--executor-input", default="{}", help="what Kubeflow reports about the task, JSON")
+    parser.add_argument("--report", required=True, type=Path, help="file for the report, HTML")
+    parser.add_argument("--links", required=True, type=Path, help="file for links to MLflow, Markdown")
     arguments = parser.parse_args()
     try:
         told = ExecutorInput.parse(arguments.executor_input)
-        end(open_store(arguments.store), arguments.kubeflow_run, told.parameters.get(STATUS) or {})
+        final = told.parameters.get(STATUS) or {}
+        pages = {"report": arguments.report, "links": arguments.links}
+        end(open_store(arguments.store), arguments.kubeflow_run, final, **pages)
+        told.reply({name: {} for name in PAGES})
     except PosttrainError as error:
         print_error(error)
         return FAILED

@@ -10,6 +10,9 @@ from typing import Any
 
 from components.contract.errors import InputError
 
+METRICS = "system.Metrics"
+"""Kubeflow's type of artifacts whose metadata are numbers that runs are compared by."""
+
 
 @dataclass(frozen=True)
 class ExecutorInput:
@@ -35,6 +38,11 @@ class ExecutorInput:
             )
         except (ValueError, KeyError, IndexError, AttributeError, TypeError) as error:
             raise InputError(f"--executor-input: not a message of Kubeflow ({error})") from None
+
+    def has_metrics(self, output: str) -> bool:
+        """Return whether Kubeflow shows an output's metadata as metrics, a row each."""
+        kind = self.artifacts.get(output, {}).get("type") or {}
+        return kind.get("schemaTitle") == METRICS
 
     def reply(self, metadata: Mapping[str, Mapping[str, Any]], results: Mapping[str, str] | None = None) -> None:
         """Write each output artifact's metadata, and the results; creates folders, since not all runners do."""

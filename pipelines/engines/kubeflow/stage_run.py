@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,14 +59,18 @@ class StageRun:
         record_death(self.store, self.run_id, self.stage, message, text_lines())
 
     def point(self, told: ExecutorInput, pointers: Iterable[tuple[str, str]]) -> None:
-        """Write a pointer for each output, and give Kubeflow the same as the artifact's metadata."""
+        """Write a pointer for each output, and give Kubeflow the same as the artifact's metadata.
+
+        A Metrics artifact's metadata are its numbers alone: Kubeflow makes a row of each and compares runs by them.
+        """
         entry = self.store.get(stage_key(self.run_id, self.stage)) or {}
         if self.job is not None and not entry:
             raise StageFailed(f"stage {self.stage!r} ended without a ledger entry in {self.store.uri}")
         link = self._mlflow()
         metadata: dict[str, dict[str, Any]] = {}
         for port, path in pointers:
-            metadata[identifier(port)] = facts = self._facts(entry, port, link)
+            facts = self._facts(entry, port, link)
+            metadata[identifier(port)] = _numbers(entry) if told.has_metrics(identifier(port)) else facts
             write_file(path, json.dumps(facts, indent=2, sort_keys=True) + "\n")
         told.reply(metadata)
 
@@ -92,6 +96,12 @@ class StageRun:
         except PosttrainError as error:  # an unreachable tracking server fails no stage
             print(visible(f"lineage stays in the store for now: {error}"), flush=True)
         return run_address(self.store, base, self.run_id, self.stage, wait_seconds=0)
+
+
+def _numbers(entry: Mapping[str, Any]) -> dict[str, float]:
+    """Return a stage's headline metrics; the ledger holds finite numbers alone."""
+    found = entry.get("metrics", {}).items()
+    return {name: value for name, value in found if isinstance(value, int | float) and not isinstance(value, bool)}
 
 
 def stage_parser(description: str) -> argparse.ArgumentParser:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from pathlib import Path
 
 from components.contract.errors import PosttrainError
 from components.contract.terminal import print_error, visible
@@ -36,14 +37,18 @@ def status_of(run: RunRecord, store: Store) -> str:
     return "failed" if run.failures or run.damaged or rejected else "stopped"
 
 
-def end_run(store: Store, run_id: str, *, started: float | None = None) -> None:
-    """Record how a run ended, make its report and deliver its lineage to MLflow; `started` is in POSIX seconds."""
+def end_run(store: Store, run_id: str, *, started: float | None = None) -> Path:
+    """Record how a run ended, make its report and deliver its lineage to MLflow; return the report's page.
+
+    `started` is in seconds since the epoch.
+    """
     status = status_of(load_run(store, run_id), store)
     page = RunWriter(store, run_id, started=started).end(status)
     print(f"run {run_id}: {status}")
     print(f"report: {page}")
     if os.environ.get(LINEAGE, "live") != "later":
         _deliver(store, run_id)
+    return page
 
 
 def run_result(store: Store, run: str, status: str) -> RunResult:

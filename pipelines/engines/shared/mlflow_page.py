@@ -42,7 +42,21 @@ def run_address(store: Store, base: str, run_id: str, stage: str | None, *, wait
     if "experiment" not in places:
         return base
     page = found or places["run"]
-    return f"{base}/#/experiments/{places['experiment']}/runs/{page}?workflowType=machine_learning"
+    return _address(base, places["experiment"], page)
+
+
+def run_addresses(store: Store, base: str, run_id: str) -> dict[str, str]:
+    """Return stage -> its page, with "" for the run as a whole; those that are known now."""
+    places = _places(store, run_id)
+    if "experiment" not in places:
+        return {}
+    found = {name.removeprefix("stage:"): page for name, page in places.items() if name.startswith("stage:")}
+    found |= {"": places["run"]} if "run" in places else {}
+    return {name: _address(base, places["experiment"], page) for name, page in found.items()}
+
+
+def _address(base: str, experiment: str, page: str) -> str:
+    return f"{base}/#/experiments/{experiment}/runs/{page}?workflowType=machine_learning"
 
 
 def _places(store: Store, run_id: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ cache has parameters, inputs, seed and code, and a stage that it knows ends in s
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -41,6 +42,7 @@ from pipelines.engines.kubeflow.names import (
     numbered_port,
     task_name,
 )
+from pipelines.engines.kubeflow.run_pages import PAGES
 from pipelines.engines.shared.launcher import container_environment
 from pipelines.plan.plan import stage_job
 from pipelines.recipe.recipe import Recipe
@@ -93,9 +95,14 @@ class _Drawing:
 
     def _end(self) -> Any:
         arguments: list[Argument] = ["--store", value_of("store"), "--kubeflow-run", value_of("kubeflow_run")]
-        arguments += ["--executor-input", EXECUTOR_INPUT]
+        arguments += ["--executor-input", EXECUTOR_INPUT, *_pointed(PAGES)]
         container = self._own(
-            END, "ending", arguments, {"store": _TEXT, "kubeflow_run": _TEXT}, status_input="final_status"
+            END,
+            "ending",
+            arguments,
+            {"store": _TEXT, "kubeflow_run": _TEXT},
+            status_input="final_status",
+            outputs=PAGES,
         )
         task = container.component()(store=self._store, kubeflow_run=RUN_PLACEHOLDER)
         place_small(task, self._recipe, self._settings)
@@ -142,6 +149,11 @@ class _Drawing:
                     name = many_input(port, number) if numbered else identifier(port)
                     wired[name] = self._tasks[reference.stage].outputs[identifier(reference.port)]
         return wired
+
+
+def _pointed(outputs: Iterable[str]) -> list[Argument]:
+    """Return a flag for each output, with the file that it is."""
+    return [word for name in outputs for word in (f"--{name}", path_of(name))]
 
 
 def on_several_nodes(stage: Stage, recipe: Recipe) -> bool:

@@ -19,11 +19,12 @@ from kfp.dsl.types import type_utils
 
 from components.contract.artifacts import ArtifactType
 from pipelines.engines.kubeflow.compiler.form import REQUIRED, Form
+from pipelines.engines.kubeflow.executor import METRICS
 
 SCHEMAS = {
     ArtifactType.DATASET: "system.Dataset",
     ArtifactType.MODEL: "system.Model",
-    ArtifactType.METRICS: "system.Metrics",
+    ArtifactType.METRICS: METRICS,
 }
 """Kinds of artifacts that Kubeflow shows as what they are; the others are artifacts to it."""
 ANY = "system.Artifact"
@@ -44,7 +45,8 @@ class Container:
     arguments: Sequence[Argument]
     parameters: Form = field(default_factory=dict)
     inputs: Mapping[str, ArtifactType] = field(default_factory=dict)
-    outputs: Mapping[str, ArtifactType] = field(default_factory=dict)
+    outputs: Mapping[str, ArtifactType | str] = field(default_factory=dict)
+    """Name -> type of ours, or Kubeflow's own for what only its pages show."""
     results: Sequence[str] = ()
     """Names of texts that other tasks may take as inputs."""
     env: Mapping[str, str] = field(default_factory=dict)
@@ -126,6 +128,7 @@ def _parameter(kind: type, default: Any) -> structures.InputSpec:
     return structures.InputSpec(_TYPES[kind], default=default, optional=True)
 
 
-def _artifact(kind: ArtifactType) -> str:
-    name: str = type_utils.create_bundled_artifact_type(SCHEMAS.get(kind, ANY), SCHEMA_VERSION)
+def _artifact(kind: ArtifactType | str) -> str:
+    title = SCHEMAS.get(kind, ANY) if isinstance(kind, ArtifactType) else kind
+    name: str = type_utils.create_bundled_artifact_type(title, SCHEMA_VERSION)
     return name

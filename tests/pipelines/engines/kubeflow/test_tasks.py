@@ -98,7 +98,12 @@ def test_a_run_makes_what_the_local_engine_makes(project: dict[str, str], tmp_pa
     assert model["metadata"]["digest"] == digests(found)["train.model"]
     assert f"/objects/{model['metadata']['digest']}/" in model["metadata"]["uri"]
     assert model["uri"].startswith("minio://")  # Kubeflow's own: it uploads only what it named itself
-    assert pointers["score"]["metrics"]["metadata"]["total"] == 12.0
+    metrics = pointers["score"]["metrics"]["metadata"]
+    assert metrics["total"] == 12.0
+    assert {type(value) for value in metrics.values()} <= {int, float}, "each is a row when runs are compared"
+    pages = run.tasks["posttrain-end"].written
+    assert found["run_id"] in pages["report"] and pages["report"].startswith("<!doctype html>")
+    assert "| train | done | miss |" in pages["links"] and "| again | skipped |" in pages["links"]
     assert "does not hold" in pointers["again"]["model"]["metadata"]["skipped"]
     assert pointers["more"]["model"]["metadata"]["skipped"] == "the run's parameters leave it out"
 
