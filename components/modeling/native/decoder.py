@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from components.modeling.native.attention import attend
-from components.modeling.native.capped_attention import cap
+from components.modeling.native.attention.attend import attend
+from components.modeling.native.attention.capped import cap
 from components.modeling.native.decoder_config import DecoderConfig
 from components.modeling.native.ops import geglu, linear, rms_norm, rms_norm_from_one, rotate, swiglu
 from components.modeling.native.rotary import TurnTable
+from components.modeling.packing.attention_plan import AttentionPlan
 from components.modeling.packing.packed import Packed
-from components.modeling.packing.ragged import RaggedPlan
 
 NORMS = {"rms": rms_norm, "rms_from_one": rms_norm_from_one}
 GATES = {"swiglu": swiglu, "geglu": geglu}
@@ -54,7 +54,7 @@ class Layer(nn.Module):
         x: Tensor,
         turns: Tensor,
         *,
-        plan: RaggedPlan,
+        plan: AttentionPlan,
         rows: Tensor | None = None,
         projections: list[Tensor] | None = None,
         mlp_inputs: list[Tensor] | None = None,
@@ -160,10 +160,10 @@ class Decoder(nn.Module):
         """Return logits as the model caps them, if it does."""
         return logits if self.config.logit_cap is None else cap(logits, self.config.logit_cap)
 
-    def turns(self, positions: Tensor) -> list[Tensor]:
-        """Return each layer's rotary turns, complex [N, 1, C/2], of positions [N]."""
-        tables = self.turn_tables(int(positions.max()) + 1 if positions.numel() else 1)
-        return self.by_layer([table[positions].unsqueeze(1) for table in tables])
+    def turns(self, positions: Tensor, longest: int) -> list[Tensor]:
+        """Return each layer's rotary turns, complex [N, 1, C/2], of positions [N] below `longest`."""
+        tables = self.turn_tables(longest)
+        return self.by_layer([table.index_select(0, positions).unsqueeze(1) for table in tables])
 
     def turn_tables(self, length: int) -> list[Tensor]:
         """Return the turns of positions 0..length-1 (or more), complex [>= length, C/2], one table a Rope."""
@@ -201,7 +201,7 @@ class Decoder(nn.Module):
         MLP's input [N, D] to `mlp_inputs`.
         """
         x = self.embed(packed.tokens)
-        turns = self.turns(packed.positions)
+        turns = self.turns(packed.positions, packed.attention.widest)
         again = self.recompute and torch.is_grad_enabled() and projections is None and mlp_inputs is None
         for index, layer in enumerate(self.layers):
             # After the last attention nothing reads the other tokens.

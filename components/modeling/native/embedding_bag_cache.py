@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from components.modeling.native.allocator import back_with_huge_pages
-from components.modeling.native.capped_attention import cap
+from components.modeling.native.attention.capped import cap
 from components.modeling.native.decoder_config import DecoderConfig
 from components.modeling.native.row_cache import RowCache, biting, prompt_tokens, window_bias
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from components.modeling.native.capped_attention import cap
+from components.modeling.native.attention.capped import cap
 from components.modeling.native.decoder_config import DecoderConfig
 from components.modeling.native.row_cache import RowCache, biting, prompt_tokens, window_bias
 

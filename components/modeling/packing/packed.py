@@ -15,7 +15,9 @@ import torch
 from torch import Tensor
 
 from components.contract.errors import InputError
-from components.modeling.packing.ragged import RaggedPlan, Segment, plan_attention
+from components.modeling.packing.attention_plan import AttentionPlan
+from components.modeling.packing.placing import placed
+from components.modeling.packing.ragged import Segment
 
 
 @dataclass(frozen=True)
@@ -55,9 +57,9 @@ class Packed:
         return torch.bincount(self.sequence, minlength=self.num_sequences)
 
     @cached_property
-    def attention(self) -> RaggedPlan:
-        """Return the gather plan of ragged attention, built once for the pack and used by every layer."""
-        return plan_attention(self.segments, self.tokens.device)
+    def attention(self) -> AttentionPlan:
+        """Return the plans of attention, built once for the pack and used by every layer."""
+        return AttentionPlan(self.segments, self.tokens.device)
 
     @cached_property
     def predictors(self) -> tuple[Tensor, Tensor]:
@@ -70,15 +72,18 @@ class Packed:
 
     def to(self, device: torch.device | str) -> Packed:
         """Return the pack on another device."""
-        return replace(
+        moved = replace(
             self,
-            tokens=self.tokens.to(device),
-            positions=self.positions.to(device),
-            predict=self.predict.to(device),
-            targets=self.targets.to(device),
-            sequence=self.sequence.to(device),
-            last=None if self.last is None else self.last.to(device),
+            tokens=placed(self.tokens, device),
+            positions=placed(self.positions, device),
+            predict=placed(self.predict, device),
+            targets=placed(self.targets, device),
+            sequence=placed(self.sequence, device),
+            last=None if self.last is None else placed(self.last, device),
         )
+        # Finding distinct tokens on a GPU would wait for it.
+        moved.__dict__["predictors"] = tuple(placed(tensor, device) for tensor in self.predictors)
+        return moved
 
     @classmethod
     def from_sequences(

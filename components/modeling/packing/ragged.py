@@ -7,12 +7,14 @@ heads, C head width.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from components.modeling.packing.placing import placed
 
 
 class Segment(NamedTuple):
@@ -36,11 +38,23 @@ class Bucket:
     """[B, 1] own tokens of each segment."""
     prefix_lengths: Tensor
     """[B, 1] tokens of each segment's prefix."""
-    has_prefix: bool
-    """Whether any segment has a prefix; if not, a plain causal mask is right for all real queries."""
-    is_full: bool
-    """Whether no query is padding."""
-    _by_window: dict[int, Tensor] = field(default_factory=dict, compare=False)
+    real: Tensor
+    """[n] places of the queries that are no padding, in the flattened [B * Q]."""
+    prefixes: tuple[int, int]
+    """The shortest and the longest prefix; (0, 0): a plain causal mask is right for all real queries."""
+    shortest: int
+    """Own tokens of the shortest segment."""
+    _by_window: dict[int | None, Tensor] = field(default_factory=dict, compare=False)
+
+    def to(self, device: torch.device) -> Bucket:
+        """Return the bucket with its index tensors on a device."""
+        tensors = ("queries", "keys", "lengths", "prefix_lengths", "real")
+        return replace(self, **{name: placed(getattr(self, name), device) for name in tensors}, _by_window={})
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no query is padding."""
+        return self.shortest == self.queries.shape[1]
 
     @cached_property
     def is_query(self) -> Tensor:
@@ -57,23 +71,34 @@ class Bucket:
         """[B, K] True at the segment's own tokens."""
         return ~self.is_prefix & (self._steps(self.keys) < self.prefix_lengths + self.lengths)
 
-    @cached_property
-    def bias(self) -> Tensor:
-        """[B, 1, Q, K] 0 where a query sees a key, -inf elsewhere."""
-        last_seen = (self.prefix_lengths + self._steps(self.queries)).unsqueeze(-1)
-        hidden = self._steps(self.keys) > last_seen
+    def bias(self, window: int | None) -> Tensor:
+        """[B, 1, Q, K] 0 where a query sees a key, -inf elsewhere; made once.
+
+        A query sees the last `window` tokens, itself included, or all.
+        """
+        if window not in self._by_window:
+            whole = slice(0, self.queries.shape[1]), slice(0, self.keys.shape[1])
+            self._by_window[window] = self.bias_of(*whole, window)
+        return self._by_window[window]
+
+    def bias_of(self, queries: slice, keys: slice, window: int | None) -> Tensor:
+        """Return a part of `bias`."""
+        query = torch.arange(queries.start, queries.stop, device=self.keys.device)
+        key = torch.arange(keys.start, keys.stop, device=self.keys.device)
+        hidden = key > (self.prefix_lengths + query).unsqueeze(-1)
+        if window is not None:
+            # Padded queries see what the segment's last token sees: one that sees nothing would have no softmax.
+            last = self.prefix_lengths + query.minimum(self.lengths - 1)
+            hidden |= key <= last.unsqueeze(-1) - window
         return torch.zeros(hidden.shape, device=hidden.device).masked_fill_(hidden, float("-inf")).unsqueeze(1)
 
-    def bias_within(self, window: int | None) -> Tensor:
-        """Return `bias`, with -inf also where a key is `window` tokens or more before its query."""
-        if window is None:
-            return self.bias
-        if window not in self._by_window:
-            # Padded queries see what the segment's last token sees: one that sees nothing would have no softmax.
-            query = self.prefix_lengths + self._steps(self.queries).minimum(self.lengths - 1)
-            gone = self._steps(self.keys) <= query.unsqueeze(-1) - window
-            self._by_window[window] = self.bias.masked_fill(gone.unsqueeze(1), float("-inf"))
-        return self._by_window[window]
+    def keys_seen(self, queries: slice, window: int | None) -> slice:
+        """Return which keys any of these queries may see."""
+        shortest, longest = self.prefixes
+        # Padded queries see what their segment's last token sees.
+        earliest = shortest + min(queries.start, self.shortest - 1)
+        first = 0 if window is None else max(0, earliest - window + 1)
+        return slice(first, min(longest + queries.stop, self.keys.shape[1]))
 
     def _steps(self, like: Tensor) -> Tensor:
         return torch.arange(like.shape[1], device=like.device)
@@ -85,9 +110,7 @@ class RaggedPlan:
 
     buckets: tuple[Bucket, ...]
     back: Tensor
-    """[N] index of every token among the real queries of all buckets, laid end to end."""
-    widest: int
-    """Most keys of any segment."""
+    """[N] place of every token among the padded queries of all buckets, laid end to end."""
     _by_heads: dict[tuple[int, int], HeadPlan] = field(default_factory=dict, compare=False)
 
     def heads(self, heads: int, kv_heads: int) -> HeadPlan:
@@ -145,12 +168,17 @@ class HeadPlan:
     """Their projection rows."""
 
 
-def plan_attention(segments: Sequence[Segment], device: torch.device) -> RaggedPlan:
+def plan_buckets(segments: Sequence[Segment], device: torch.device) -> RaggedPlan:
     """Sort segments by length into buckets and build their index tensors."""
     ordered = sorted(segments, key=lambda s: (s.length, s.prefix_length, s.start))
-    buckets = tuple(_bucket(chosen, device) for chosen in _cut(ordered))
-    back = torch.cat([bucket.queries[bucket.is_query] for bucket in buckets]).argsort()
-    return RaggedPlan(buckets, back, max(s.length + s.prefix_length for s in segments))
+    hosted = [_bucket(chosen) for chosen in _cut(ordered)]
+    first, tokens, places = 0, [], []
+    for bucket in hosted:
+        tokens.append(bucket.queries.flatten()[bucket.real])
+        places.append(bucket.real + first)
+        first += bucket.queries.numel()
+    back = torch.cat(places)[torch.cat(tokens).argsort()]
+    return RaggedPlan(tuple(bucket.to(device) for bucket in hosted), placed(back, device))
 
 
 def _cut(ordered: list[Segment], slack: float = 0.5, least: int = 8) -> list[list[Segment]]:
@@ -164,18 +192,20 @@ def _cut(ordered: list[Segment], slack: float = 0.5, least: int = 8) -> list[lis
     return groups
 
 
-def _bucket(chosen: list[Segment], device: torch.device) -> Bucket:
+def _bucket(chosen: list[Segment]) -> Bucket:
     start, length, prefix_start, prefix_length = torch.tensor(chosen).unsqueeze(-1).unbind(1)
     step = torch.arange(int((length + prefix_length).max()))
     own = start + (step - prefix_length).minimum(length - 1)
-    queries = start + step[: int(length.max())].minimum(length - 1)
+    query = step[: int(length.max())]
+    prefixes = [segment.prefix_length for segment in chosen]
     return Bucket(
-        queries=queries.to(device),
-        keys=torch.where(step < prefix_length, prefix_start + step, own).to(device),
-        lengths=length.to(device),
-        prefix_lengths=prefix_length.to(device),
-        has_prefix=any(segment.prefix_length for segment in chosen),
-        is_full=chosen[0].length == chosen[-1].length,
+        queries=start + query.minimum(length - 1),
+        keys=torch.where(step < prefix_length, prefix_start + step, own),
+        lengths=length,
+        prefix_lengths=prefix_length,
+        real=(query < length).flatten().nonzero().squeeze(1),
+        prefixes=(min(prefixes), max(prefixes)),
+        shortest=chosen[0].length,
     )
 
 

@@ -36,7 +36,7 @@ def test_prepared_layers_do_what_layers_do(kind: str, tmp_path: Path) -> None:
         return
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(ROWS, decoder.config.width, generator=generator)
-    turns = decoder.turns(torch.arange(ROWS))[0]
+    turns = decoder.turns(torch.arange(ROWS), ROWS)[0]
     with torch.inference_mode():
         prepared = StepDecoder(decoder)
         for layer, own in zip(decoder.layers, prepared.layers, strict=True):

@@ -15,7 +15,8 @@ from components.contract.errors import InputError
 from components.modeling.loading.load import load_policy, new_policy
 from components.modeling.models.model_config import ModelConfig
 from components.modeling.models.policy import Policy
-from components.modeling.native import attention, capped_attention, ops
+from components.modeling.native import ops
+from components.modeling.native.attention import padded, short
 from components.modeling.native.checkpoints.weights import export_weights
 from components.modeling.packing.packed import Packed
 from tests.modeling import decoder_models as models
@@ -163,9 +164,10 @@ def test_windows_and_caps_are_the_same_in_long_buckets(
     """Through scaled_dot_product_attention, and capped scores in pieces that are computed again."""
     models.save(kind, tmp_path)
     expected = None
-    for short, pieces in ((256, 1 << 24), (0, 40)):
-        monkeypatch.setattr(attention, "_SHORT", short)
-        monkeypatch.setattr(capped_attention, "MOST_SCORES", pieces)
+    for longest, pieces in ((256, 1 << 24), (0, 40)):
+        monkeypatch.setattr(short, "LONGEST", longest)
+        monkeypatch.setattr(padded, "MOST_SCORES", pieces)
+        monkeypatch.setattr(padded, "LEAST_ROWS", 3)
         policy = load_policy(tmp_path, dtype="float64")
         scores = policy.target_logprobs(Packed.from_groups(PROMPTS, RESPONSES)).logprobs
         _weighted(scores).backward()
@@ -176,8 +178,8 @@ def test_windows_and_caps_are_the_same_in_long_buckets(
 
 def test_long_buckets_take_the_other_path_and_agree(small: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
     results = []
-    for short in (256, 0):
-        monkeypatch.setattr(attention, "_SHORT", short)
+    for longest in (256, 0):
+        monkeypatch.setattr(short, "LONGEST", longest)
         small.module.zero_grad()
         packed = Packed.from_groups([[1, 2, 3], [4]], [[[5, 6, 7], [8]], [[9, 10, 11, 12, 13, 14]]])
         scores = small.target_logprobs(packed).logprobs
@@ -248,7 +250,7 @@ def test_a_head_of_keys_for_each_query_gives_the_same_attention() -> None:
     attend = torch.nn.functional.scaled_dot_product_attention
     query, key, value = inputs
     shared = attend(query, key, value, attn_mask=mask, enable_gqa=True)
-    own = attend(query, attention.every_head(key, 6), attention.every_head(value, 6), attn_mask=mask)
+    own = attend(query, padded.every_head(key, 6), padded.every_head(value, 6), attn_mask=mask)
     torch.testing.assert_close(own, shared, rtol=1e-12, atol=1e-12)
     expected, got = (torch.autograd.grad(out.square().sum(), inputs) for out in (shared, own))
     torch.testing.assert_close(got, expected, rtol=1e-12, atol=1e-12)

@@ -1,8 +1,6 @@
-"""Ragged causal attention over a pack of segments, each with an optional shared prefix.
+"""Attention of short segments on a CPU: batched matrix products with their own backward pass.
 
-Segments of similar length are padded together in buckets. Short buckets on the CPU go through batched matrix
-products with their own backward pass, which at 10 to 100 tokens cost half of scaled_dot_product_attention;
-long ones, and all on other devices, go through scaled_dot_product_attention; capped scores go through their own.
+At 10 to 100 tokens they cost half of scaled_dot_product_attention. The attention matrices are kept.
 
 Shapes: N tokens, B segments of a bucket, Q and K its widest query and key counts, H query heads, G key-value
 heads, C head width, F = (H + 2G) C features of fused queries, keys and values.
@@ -15,60 +13,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from components.modeling.native.capped_attention import attend_capped
 from components.modeling.packing.ragged import Bucket, HeadPlan, RaggedPlan
 
-_SHORT = 256
-"""Longest bucket whose attention matrix is kept for the backward pass."""
+LONGEST = 256
+"""Most keys of a segment for which the attention matrix is kept for the backward pass."""
 
 
-def attend(
-    qkv: Tensor, plan: RaggedPlan, heads: int, kv_heads: int, window: int | None = None, limit: float | None = None
-) -> Tensor:
-    """Return the heads' outputs [N, H * C] of rotated, fused projections qkv [N, F].
-
-    A query sees the last `window` tokens, itself included, or all; scores are capped at `limit`, if it is given.
-    """
+def attend_short(qkv: Tensor, plan: RaggedPlan, heads: int, kv_heads: int, window: int | None) -> Tensor:
+    """Return the heads' outputs [N, H * C] of qkv [N, F]."""
     width = qkv.shape[1] // (heads + 2 * kv_heads)
-    if window is not None and window >= plan.widest:
-        window = None
-    if qkv.device.type == "cpu" and plan.widest <= _SHORT and limit is None:
-        return _ShortAttention.apply(qkv, plan.heads(heads, kv_heads), plan.buckets, width, window)
-    query, key, value = qkv.unflatten(1, (-1, width)).split((heads, kv_heads, kv_heads), dim=1)
-    outputs = []
-    for bucket in plan.buckets:
-        queries = query[bucket.queries].transpose(1, 2)
-        keys, values = (tensor[bucket.keys].transpose(1, 2) for tensor in (key, value))
-        if limit is None:
-            padded = _attend_bucket(queries, keys, values, bucket, window)
-        else:
-            padded = attend_capped(queries, keys, values, bucket, window, limit)
-        outputs.append(padded.transpose(1, 2)[bucket.is_query])
-    return torch.cat(outputs).index_select(0, plan.back).flatten(1)
-
-
-def _attend_bucket(query: Tensor, key: Tensor, value: Tensor, bucket: Bucket, window: int | None) -> Tensor:
-    """Return outputs [B, H, Q, C] for query [B, H, Q, C] and key, value [B, G, K, C]."""
-    masked = bucket.has_prefix or window is not None
-    if query.device.type == "cuda" and (masked or query.dtype == torch.float32):
-        key, value = (every_head(tensor, query.shape[1]) for tensor in (key, value))
-    return torch.nn.functional.scaled_dot_product_attention(
-        query,
-        key,
-        value,
-        attn_mask=bucket.bias_within(window).to(query.dtype) if masked else None,
-        is_causal=not masked,
-        enable_gqa=query.shape[1] != key.shape[1],
-    )
-
-
-def every_head(tensor: Tensor, heads: int) -> Tensor:
-    """Return keys or values [B, H, K, C] of [B, G, K, C], each head copied for every query head that shares it.
-
-    CUDA's flash attention takes shared heads but neither masks nor float32, its memory-efficient attention the reverse;
-    for shared heads with a mask or float32 only the math kernel is left, which keeps a matrix [B, H, Q, K].
-    """
-    return tensor.repeat_interleave(heads // tensor.shape[1], dim=1)
+    return _ShortAttention.apply(qkv, plan.heads(heads, kv_heads), plan.buckets, width, window)
 
 
 class _ShortAttention(torch.autograd.Function):
@@ -87,7 +41,7 @@ class _ShortAttention(torch.autograd.Function):
         weights = []
         for bucket, block in zip(buckets, rows.blocks, strict=True):
             query, key, value = block.split(padded)
-            bias = bucket.bias_within(window).to(qkv.dtype).repeat(1, rows.heads, 1, 1)
+            bias = bucket.bias(window).to(qkv.dtype).repeat(1, rows.heads, 1, 1)
             scores = bias.view(block.batch, -1, key.shape[1])
             torch.baddbmm(scores, query, key.transpose(1, 2), alpha=width**-0.5, out=scores)
             weight = torch.softmax(scores, -1)

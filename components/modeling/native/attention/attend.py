@@ -1,0 +1,78 @@
+"""Ragged causal attention over a pack of segments, each with an optional shared prefix, by the fastest kernel there is.
+
+| where | kernel |
+| --- | --- |
+| CUDA, bfloat16 or float16, scores not capped | flash: no padding, no copies of shared heads or prefixes |
+| CUDA, float32 or capped scores, long packs | flex, if Triton compiles it |
+| CPU, at most 256 keys a segment, scores not capped | batched products |
+| else | buckets of padded segments |
+
+No layer waits for the device: what a kernel needs of the pack is built on the host, once for all layers.
+
+Shapes: N tokens, H query heads, G key-value heads, C head width, F = (H + 2G) C features of fused projections.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from components.modeling.native.attention import flex, short
+from components.modeling.native.attention.flash import WIDEST_HEAD, attend_flash
+from components.modeling.native.attention.padded import attend_padded
+from components.modeling.packing.attention_plan import AttentionPlan
+
+Kernel = Literal["flash", "flex", "short", "padded"]
+WORTH_COMPILING = 2048
+"""Tokens of a pack from which flex attention is taken."""
+
+
+def attend(
+    qkv: Tensor, plan: AttentionPlan, heads: int, kv_heads: int, window: int | None = None, limit: float | None = None
+) -> Tensor:
+    """Return the heads' outputs [N, H * C] of rotated, fused projections qkv [N, F].
+
+    A query sees the last `window` tokens, itself included, or all; scores are capped at `limit`, if it is given.
+    """
+    if window is not None and window >= plan.widest:
+        window = None
+    kernel = choose(qkv, plan, heads, kv_heads, limit)
+    if kernel == "flash":
+        return attend_flash(qkv, plan.calls(window), heads, kv_heads)
+    if kernel == "short":
+        return short.attend_short(qkv, plan.buckets, heads, kv_heads, window)
+    query, key, value = qkv.unflatten(1, (heads + 2 * kv_heads, -1)).split((heads, kv_heads, kv_heads), dim=1)
+    if kernel == "flex":
+        return flex.attend_flex(query, key, value, plan.blocks(window), limit)
+    return attend_padded(query, key, value, plan.buckets, window, limit)
+
+
+def choose(qkv: Tensor, plan: AttentionPlan, heads: int, kv_heads: int, limit: float | None) -> Kernel:
+    """Return the kernel for projections [N, F] of a pack."""
+    width = qkv.shape[1] // (heads + 2 * kv_heads)
+    if qkv.device.type == "cpu":
+        return "short" if plan.widest <= short.LONGEST and limit is None else "padded"
+    if qkv.device.type != "cuda":
+        return "padded"
+    half = qkv.dtype in (torch.bfloat16, torch.float16)
+    if half and limit is None and width % 8 == 0 and width <= WIDEST_HEAD and _has_flash(qkv.device):
+        return "flash"
+    if plan.num_tokens >= WORTH_COMPILING and qkv.dtype != torch.float64 and width >= 16 and _has_triton():
+        return "flex" if flex.compiles(qkv.dtype, heads, kv_heads, width, limit) else "padded"
+    return "padded"
+
+
+@functools.cache
+def _has_flash(device: torch.device) -> bool:
+    """Return whether torch was built with the kernel, and the GPU (Ampere or newer) runs it."""
+    return torch.backends.cuda.is_flash_attention_available() and torch.cuda.get_device_capability(device) >= (8, 0)
+
+
+@functools.cache
+def _has_triton() -> bool:
+    from torch.utils._triton import has_triton
+
+    return has_triton()
