@@ -25,6 +25,7 @@ from components.modeling.native.decode import NativeSession
 from components.modeling.native.decoder import Decoder
 from components.modeling.native.decoder_config import DecoderConfig
 from components.modeling.native.nf4 import pack
+from components.modeling.native.product_choice import choose
 from components.modeling.native.rotary import Rope
 from components.modeling.native.stored import StoredDecoder
 from components.modeling.packing.packed import Packed
@@ -75,7 +76,7 @@ class NativePolicy(Policy):
 
         `sharded` leaves the weights on disk, beside adapters on the host: a trainer shards one layer at a time.
         """
-        keep_freed_blocks()
+        _prepare_process(device, dtype)
         with torch.device("meta"):
             decoder = Decoder(decoder_config(config))
         if sharded and lora is None:
@@ -104,7 +105,7 @@ class NativePolicy(Policy):
         dtype: torch.dtype,
     ) -> NativePolicy:
         """Initialise a new Llama."""
-        keep_freed_blocks()
+        _prepare_process(device, dtype)
         sizes = _new_decoder_config(config, tokenizer)
         decoder = Decoder(sizes)
         decoder.initialize(seed)
@@ -167,6 +168,13 @@ class NativePolicy(Policy):
         name = str(self.module.embedding.dtype).removeprefix("torch.")
         write_json(folder / "config.json", {**self.config, "dtype": name})
         self.save_generation(folder)
+
+
+def _prepare_process(device: str, dtype: torch.dtype) -> None:
+    """Set up the allocator and, for what the CPU computes in float32, the library of matrix products."""
+    keep_freed_blocks()
+    if device == "cpu" and dtype == torch.float32:
+        choose()
 
 
 def _new_decoder_config(config: ModelConfig, tokenizer: PreTrainedTokenizerFast | None) -> DecoderConfig:

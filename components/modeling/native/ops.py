@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from components.runtime.system.products import MKL, in_use
+
 ONEDNN = torch.ops.mkldnn._linear_pointwise if torch.backends.mkldnn.is_available() else None
 FEW_PRODUCTS = 6_500_000
 """Multiplications up to which the default BLAS is faster: between other operators oneDNN starts 20 us later."""
@@ -19,10 +21,12 @@ def matmul_transposed(x: Tensor, weight: Tensor) -> Tensor:
     """Return x [N, K] @ weight [F, K].T, without gradients.
 
     Large float32 products on the CPU go through oneDNN: the default BLAS (MKL) stays on AVX2 on AMD processors, where
-    oneDNN uses AVX-512 and is up to 2.3 times as fast at the shapes of small models, depending on the processor.
+    oneDNN uses AVX-512 and is up to 2.3 times as fast at the shapes of small models. Without AVX-512 it is MKL that is
+    faster: product_choice measures it.
     """
-    is_large = x.shape[0] * weight.numel() > FEW_PRODUCTS
-    if is_large and ONEDNN is not None and x.dtype == torch.float32 and x.device.type == "cpu":
+    if ONEDNN is None or x.shape[0] * weight.numel() <= FEW_PRODUCTS:
+        return x @ weight.t()
+    if x.dtype == torch.float32 and x.device.type == "cpu" and in_use().training != MKL:
         return ONEDNN(x, weight, None, "none", [], "")
     return x @ weight.t()
 

@@ -10,6 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from components.runtime.system.products import DEFAULT, in_use, was_chosen
+
 if TYPE_CHECKING:
     from components.contract.job import Job
 
@@ -17,8 +19,9 @@ if TYPE_CHECKING:
 def machine_record(job: Job, *, device: str, processes: int, models: bool) -> dict[str, Any]:
     """Return where a job ran, for its action and ledger entry.
 
-    `device` is "cpu" or "cuda", and `models` says whether it computes with models, by torch or an engine. `repeats`
-    says whether the same job gives the same bytes on such a machine, with these packages and this number of threads.
+    `device` is "cpu" or "cuda", and `models` says whether it computes with models, by torch or an engine. `products`
+    are the libraries of matrix products that were chosen for this processor. `repeats` says whether the same job gives
+    the same bytes on such a machine, with these packages, products and this number of threads.
     """
     resources = job.resources
     return {
@@ -27,6 +30,7 @@ def machine_record(job: Job, *, device: str, processes: int, models: bool) -> di
         "threads": resources.threads,
         "processes": processes,
         **({"torch": _installed("torch")} if models else {}),
+        **({"products": in_use().record()} if models and device == "cpu" and was_chosen() else {}),
         "deterministic": resources.deterministic,
         "repeats": not job.endpoints and (device == "cpu" or resources.deterministic),
     }
@@ -39,8 +43,10 @@ def machine_in_words(record: dict[str, Any]) -> str:
     device = record["processor"] if record["device"] == "cpu" else record["device"]
     count = f" x {record['processes']}" if record["processes"] > 1 else ""
     threads = f", {record['threads']} threads" if record["threads"] > 1 else ""
+    chosen = sorted(kind for kind, library in record.get("products", {}).items() if library != getattr(DEFAULT, kind))
+    by = f", {' and '.join(chosen)} by MKL" if chosen else ""
     promise = "" if record["repeats"] else ", bytes do not repeat"
-    return f"{device}{count}{threads}{', deterministic' if record['deterministic'] else promise}"
+    return f"{device}{count}{threads}{by}{', deterministic' if record['deterministic'] else promise}"
 
 
 def gpu_name() -> str:
