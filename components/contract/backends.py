@@ -10,6 +10,9 @@ Backend = Literal["sampler", "trainer"]
 """Backend that a component may depend on: the one that generates or the one that trains."""
 
 DEEPSPEED_ONLY = ("zero_stage", "offload")
+FSDP_ONLY = ("gather",)
+WHOLE_SHARE = 0.25
+"""Most of a GPU's memory that a whole copy of the model to draw and score with takes by itself."""
 SEVERAL = ("deepspeed", "fsdp")
 """Trainers of several processes."""
 
@@ -30,7 +33,10 @@ class Backends(BaseModel):
     """What DeepSpeed keeps in the memory of the host: nothing, optimiser states, or weights too (ZeRO 3)."""
     processes: int | None = Field(default=None, strict=True, ge=1)
     """Processes of DeepSpeed or FSDP on each node; one for each GPU, or one without any, where it is null."""
-
+    gather: Literal["auto", "model", "layer"] = "auto"
+    """What FSDP's processes gather at a time to draw and score in RL: a whole copy of the model on each GPU, or one
+    layer after the other for each token, which takes longer; auto: a whole copy where that takes at most a quarter of a
+    GPU and an engine does not draw."""
     recompute: bool = Field(default=False, strict=True)
     """Whether training keeps of a layer only what enters it, and computes the rest again for the backward pass
     (activation checkpointing): less memory for a third more work, and the same result."""
@@ -40,10 +46,11 @@ class Backends(BaseModel):
 
     def refusal(self, gpus: int = 0) -> str | None:
         """Return why these settings do not fit each other or a node's GPUs, as a readable sentence, or None."""
+        for trainer, own in (("deepspeed", DEEPSPEED_ONLY), ("fsdp", FSDP_ONLY)):
+            given = [name for name in own if getattr(self, name) != type(self).model_fields[name].default]
+            if given and self.trainer != trainer:
+                return f"{' and '.join(given)}: only for trainer {trainer}, and the trainer is {self.trainer}"
         if self.trainer != "deepspeed":
-            given = [name for name in DEEPSPEED_ONLY if getattr(self, name) != type(self).model_fields[name].default]
-            if given:
-                return f"{' and '.join(given)}: only for trainer deepspeed, and the trainer is {self.trainer}"
             if self.trainer == "torch" and self.processes is not None:
                 return f"processes: only for trainers {' and '.join(SEVERAL)}, and the trainer is torch"
             return self.processes_refusal(gpus)
@@ -62,6 +69,14 @@ class Backends(BaseModel):
             return None
         fitting = ", ".join(str(count) for count in range(1, gpus + 1) if gpus % count == 0)
         return f"processes {self.processes}: {gpus} GPUs on each node are not shared out evenly; take one of {fitting}"
+
+    def gathers_layers(self, model_bytes: float, gpu_bytes: float | None) -> bool:
+        """Return whether FSDP draws and scores layer by layer; `gpu_bytes` is a GPU's memory, None without any."""
+        if self.gather != "auto":
+            return self.gather == "layer"
+        if gpu_bytes is None:
+            return False
+        return self.sampler == "vllm" or model_bytes > WHOLE_SHARE * gpu_bytes
 
     def optimizer_refusal(self, optimizer: str) -> str | None:
         """Return why the trainer cannot use an optimiser, or None."""

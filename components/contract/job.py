@@ -118,6 +118,7 @@ class Resources(Backends):
             stage = {"zero_stage": self.zero_stage} if self.trainer == "deepspeed" else {}
             parts |= {"trainer": self.trainer, **stage, "processes": self.world_size}
             parts |= {"offload": self.offload} if self.offload != "none" else {}
+            parts |= {"gather": self.gather} if self.gather != "auto" else {}
         if self.deterministic and used:  # what was made otherwise is no answer to those who ask for it
             parts["deterministic"] = True
         return parts

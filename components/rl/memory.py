@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from components.contract.job import Resources
 from components.contract.memory import MemoryEstimate, Moment, Need
-from components.modeling.estimates.fsdp_memory import frozen_share
+from components.modeling.estimates.fsdp_memory import drawing_by_layers, frozen_share, gathered_to_draw
 from components.modeling.estimates.memory_knobs import knobs
 from components.modeling.estimates.memory_needs import BYTES, state_bytes, training_needs
 from components.modeling.estimates.sampling_memory import DEFAULT_BATCH, PROMPT_TOKENS, drawing_needs, engine_share
@@ -47,9 +47,10 @@ def _needs(model: ModelSizes, params: RLParams, resources: Resources, share: flo
         pass_tokens=max(longest, min(params.micro_batch_tokens, step_tokens)),
         longest=longest,
     )
-    if resources.sharded:  # drawing and scoring read all weights on each rank
-        whole = BYTES[params.dtype] * (model.parameters + (model.adapters(params.lora) if params.lora else 0))
-        yield Need("whole weights to draw and score with", whole, moment=Moment.BETWEEN)
+    held = {"size": BYTES[params.dtype], "adapters": model.adapters(params.lora) if params.lora else 0}
+    by_layers = drawing_by_layers(model, resources, **held)
+    if resources.sharded:
+        yield gathered_to_draw(model, by_layers=by_layers, **held)
     parts = [bind(params.slots(phase)) for phase in params.phases or (None,)]
     ahead = any(slots.users_of("draws_ahead") for slots in parts)
     yield from drawing_needs(
@@ -61,17 +62,21 @@ def _needs(model: ModelSizes, params: RLParams, resources: Resources, share: flo
         share=share,
         awake=None if ahead else Moment.BETWEEN,
     )
-    yield from _copies(model, params, parts, frozen_share(model, resources))
+    frozen = frozen_share(model, resources)
+    yield from _copies(model, params, parts, frozen, frozen if by_layers else 1.0)
 
 
-def _copies(model: ModelSizes, params: RLParams, parts: list[Slots], frozen: float) -> Iterator[Need]:
-    """Yield the networks beside the trained policy; every process holds them whole, but `frozen` of the first."""
+def _copies(model: ModelSizes, params: RLParams, parts: list[Slots], frozen: float, moving: float) -> Iterator[Need]:
+    """Yield the networks beside the trained policy.
+
+    A process holds `frozen` of the starting one, `moving` of one that follows the policy, and a critic whole.
+    """
     size = BYTES[params.dtype]
     copies = {bool(slots.users_of("keeps_copy")) for slots in parts if slots.needs_reference}
     if params.start_kl_every or False in copies:
         yield Need("starting policy", frozen * size * model.parameters)
     if True in copies:
-        yield Need("reference policy", size * model.parameters)
+        yield Need("reference policy", moving * size * model.parameters)
     if any(slots.has_critic for slots in parts):
         trained = model.adapters(params.lora) if params.lora else model.parameters
         yield Need("critic", size * model.parameters + state_bytes("adamw", size) * trained)

@@ -241,8 +241,7 @@ def _resume(ctx: StageContext[RLParams], loop: Loop) -> None:
         trainer=loop.learner.trainer,
         generators={"rollout": loop.generator},
     )
-    with loop.learner.trainer.whole():
-        loop.load_tensors(saved.tensors)
+    loop.learner.trainer.roll_out(lambda: loop.load_tensors(saved.tensors))
     record = ctx.params.record
     loop.state = LoopState.from_json(
         saved.extra,

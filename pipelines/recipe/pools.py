@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from components.contract.backends import DEEPSPEED_ONLY, Backends, given_backends
+from components.contract.backends import DEEPSPEED_ONLY, FSDP_ONLY, Backends, given_backends
 from components.contract.errors import InputError
 from components.contract.job import Resources
 from components.runtime.costs.amounts import Rate
@@ -152,7 +152,9 @@ class Pool(Backends, _Frozen):
         chosen = {} if override is None else override.model_dump(exclude_unset=True)
         own = given_backends(self)
         trainer = chosen.get("trainer", self.trainer)
-        dropped = (*(() if trainer == "deepspeed" else DEEPSPEED_ONLY), *(("processes",) if trainer == "torch" else ()))
+        only = {"deepspeed": DEEPSPEED_ONLY, "fsdp": FSDP_ONLY}
+        dropped = [name for owner, names in only.items() if owner != trainer for name in names]
+        dropped += ["processes"] if trainer == "torch" else []
         own = {name: value for name, value in own.items() if name not in dropped}
         return Backends(**{**own, **chosen})
 

@@ -19,6 +19,8 @@ from components.contract.job import Resources
         ({"processes": 2}, "processes: only for trainers deepspeed and fsdp, and the trainer is torch"),
         ({"zero_stage": 3, "offload": "all"}, "zero_stage and offload: only for trainer deepspeed"),
         ({"trainer": "fsdp", "processes": 2}, None),
+        ({"gather": "layer"}, "gather: only for trainer fsdp, and the trainer is torch"),
+        ({"trainer": "fsdp", "gather": "layer"}, None),
         ({"trainer": "fsdp", "zero_stage": 3}, "zero_stage: only for trainer deepspeed, and the trainer is fsdp"),
         ({"trainer": "deepspeed", "zero_stage": 0, "offload": "optimizer"}, "needs zero_stage 1, 2 or 3"),
         ({"trainer": "deepspeed", "offload": "all"}, "offload all: needs zero_stage 3, not 2"),
@@ -59,6 +61,8 @@ def test_processes_follow_the_gpus() -> None:
     assert (sharded.ranks_per_node, sharded.world_size, sharded.sharded) == (8, 16, True)
     assert not Resources(trainer="fsdp").sharded and not both.sharded
     assert sharded.backend_parts(["trainer"]) == {"trainer": "fsdp", "processes": 16}
+    layers = sharded.model_copy(update={"gather": "layer"})
+    assert layers.backend_parts(["trainer"]) == {"trainer": "fsdp", "processes": 16, "gather": "layer"}
     assert Resources(gpus=8, trainer="deepspeed", processes=4).ranks_per_node == 4
 
 
@@ -79,3 +83,12 @@ def test_what_of_it_is_part_of_a_result() -> None:
     assert both.backend_parts({"sampler"}) == {"sampler": "vllm"}
     assert both.backend_parts(set()) == {}
     assert Resources(recompute=True).backend_parts({"sampler", "trainer"}) == {}
+
+
+def test_a_whole_copy_is_drawn_with_where_it_takes_a_quarter_of_a_gpu() -> None:
+    auto = Backends(trainer="fsdp")
+    assert [auto.gathers_layers(size, 80.0) for size in (20.0, 20.1)] == [False, True]
+    assert not auto.gathers_layers(99.0, None)  # without GPUs
+    assert auto.model_copy(update={"sampler": "vllm"}).gathers_layers(1.0, 80.0)
+    assert auto.model_copy(update={"gather": "layer"}).gathers_layers(1.0, None)
+    assert not auto.model_copy(update={"gather": "model"}).gathers_layers(99.0, 80.0)

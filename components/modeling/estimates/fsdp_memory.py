@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from components.contract.job import Resources
-from components.contract.memory import Moment, Need
+from components.contract.memory import GIB, Moment, Need
 from components.modeling.models.model_sizes import ModelSizes
 
 GATHERED_LAYERS = 2
@@ -37,6 +37,21 @@ def fsdp_needs(
     # The first rank's host alone, twice while it is written.
     saved = 2 * size * sizes.parameters / resources.ranks_per_node
     yield Need("model being saved", saved, on_host=True, moment=Moment.BETWEEN)
+
+
+def drawing_by_layers(sizes: ModelSizes, resources: Resources, *, size: int, adapters: int) -> bool:
+    """Return whether no rank holds a whole copy of the model to draw and score with."""
+    gpu = resources.gpu_memory_gib if resources.gpus else None
+    whole = size * (sizes.parameters + adapters)
+    return resources.sharded and resources.gathers_layers(whole, None if gpu is None else gpu * GIB)
+
+
+def gathered_to_draw(sizes: ModelSizes, *, size: int, adapters: int, by_layers: bool) -> Need:
+    """Return what a rank gathers to draw and score: layers with the tables, or the whole model."""
+    if by_layers:
+        held = size * (GATHERED_LAYERS * layer_parameters(sizes) + table_parameters(sizes))
+        return Need("layers to draw and score with", held, moment=Moment.BETWEEN)
+    return Need("whole weights to draw and score with", size * (sizes.parameters + adapters), moment=Moment.BETWEEN)
 
 
 def table_parameters(sizes: ModelSizes) -> int:

@@ -57,6 +57,8 @@ def _backends(params: Any, resources: Resources) -> Iterator[Change]:
 
 def _shares(resources: Resources) -> Iterator[Change]:
     if resources.trainer == "fsdp":
+        if resources.gather != "layer":
+            yield {"gather": "layer"}
         return
     if resources.trainer == "torch":
         if resources.gpus > 1:

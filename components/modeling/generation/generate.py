@@ -50,7 +50,8 @@ def generate(
     check_request(policy, prompts, config, prefixes)
     emitter = Emitter(policy, len(prompts), config, generator, prefixes, options.get("processor"))
     done = 0
-    with torch.inference_mode():
+    # Weights that layers gather inside serve training, too: they must be no inference tensors.
+    with torch.no_grad() if policy.is_sharded else torch.inference_mode():
         for chunk in _chunks(prompts, config):
             session = policy.session([prompts[p] for p, _ in chunk], [n for _, n in chunk], config.max_new_tokens)
             rows = torch.arange(done, done + sum(n for _, n in chunk), device=policy.device)

@@ -121,6 +121,11 @@ class Policy(ABC):
     def layers(self) -> list[nn.Module]:
         """Return the layers, which are sharded one by one; each is called as a module."""
 
+    @property
+    def is_sharded(self) -> bool:
+        """Whether each layer gathers its weights from all ranks when it is called (fully_shard)."""
+        return any(hasattr(part, "unshard") for part in self.module.modules())
+
     def materialize(self, part: nn.Module) -> None:
         """Read the weights of a layer, or of the rest, into memory if loading left them on disk."""
         return

@@ -8,6 +8,7 @@ Shapes: P prompts, R rows, H query heads, G key-value heads, C head width.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -58,10 +59,12 @@ class NativeSession(Session):
         turns = decoder.by_layer([table.index_select(0, self.positions).unsqueeze(1) for table in self.tables])
         self.positions += 1
         self.cache.advance()
-        for index, layer in enumerate(self.prepared.layers if self.prepared else decoder.layers):
-            x = layer.finish(x, self.cache.attend(index, layer.project(x, turns[index])))
         if self.prepared:
+            for index, layer in enumerate(self.prepared.layers):
+                x = layer.finish(x, self.cache.attend(index, layer.project(x, turns[index])))
             return decoder.capped(self.prepared.logits(x))
+        for index, layer in enumerate(decoder.layers):
+            x = layer(x, turns[index], attend_to=partial(self.cache.attend, index))
         return decoder.logits(decoder.final_norm(x))
 
     def keep(self, rows: Tensor) -> None:

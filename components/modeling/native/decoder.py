@@ -7,6 +7,8 @@ Shapes: N tokens, D model width, H query heads, G key-value heads, C head width,
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
@@ -54,17 +56,25 @@ class Layer(nn.Module):
         x: Tensor,
         turns: Tensor,
         *,
-        plan: AttentionPlan,
+        plan: AttentionPlan | None = None,
+        attend_to: Callable[[Tensor], Tensor] | None = None,
         rows: Tensor | None = None,
         projections: list[Tensor] | None = None,
         mlp_inputs: list[Tensor] | None = None,
     ) -> Tensor:
-        """Return the block's output of x [N, D], of the tokens `rows` alone if given; lists as in Decoder.forward."""
+        """Return the block's output of x [N, D], of the tokens `rows` alone if given; lists as in Decoder.forward.
+
+        Attention is among the tokens of the `plan`, or what `attend_to` gives for the fused projections.
+        """
         qkv = self.project(x, turns)
         if projections is not None:
             projections.append(qkv)
         c = self.config
-        attended = attend(qkv, plan, c.heads, c.kv_heads, self.window, c.attention_cap)
+        if attend_to is not None:
+            attended = attend_to(qkv)
+        else:
+            assert plan is not None
+            attended = attend(qkv, plan, c.heads, c.kv_heads, self.window, c.attention_cap)
         if mlp_inputs is not None:
             mlp_inputs.append(self.mlp_input(x, attended))
         if rows is not None:

@@ -71,6 +71,7 @@ class StepDecoder:
             ONEDNN is not None
             and weight.dtype == torch.float32
             and weight.device.type == "cpu"
+            and not any(hasattr(layer, "unshard") for layer in decoder.layers)  # no weights to copy between calls
             and size < (MOST_BYTES_MKL if in_use().sampling == MKL else MOST_BYTES)
             and decoder.config.norm == "rms"  # Gemma's blocks normalise what they add: nothing of them can be fused
         )

@@ -19,7 +19,7 @@ from components.contract.errors import InputError
 from components.modeling.models.policy import Policy
 from components.modeling.ranks import Ranks
 from components.modeling.training.fsdp_gather import gathered
-from components.modeling.training.fsdp_shards import shard_trained
+from components.modeling.training.fsdp_shards import own_rows, shard_trained
 from components.modeling.training.master import MASTER
 from components.modeling.training.optimizer import Optimizer, Update
 from components.modeling.training.shards import AT
@@ -57,6 +57,10 @@ class FsdpTrainer(Trainer):
         filled = {name: shard for name, shard in self._shards.items() if shard.numel()}
         self._optimizer = _ShardedOptimizer(filled, config, total_steps, {})
         self._low_precision = policy.compute_dtype is not None
+        size = sum(p.numel() * (policy.compute_dtype or p.dtype).itemsize for p in policy.module.parameters())
+        on_gpu = policy.device.type == "cuda"
+        memory = torch.cuda.get_device_properties(policy.device).total_memory if on_gpu else None
+        self._by_layers = backends.gathers_layers(size, memory)
 
     @property
     def total_steps(self) -> int:  # type: ignore[override]
@@ -103,6 +107,10 @@ class FsdpTrainer(Trainer):
             self._root(lambda: found.append(compute()))  # type: ignore[operator]
         self._root.reshard()  # without a backward pass to come, nothing else would let go of the root's weights
         return found[0]
+
+    def roll_out(self, compute: Callable[[], R]) -> R:
+        """Return what `compute` returns: with a whole copy of the weights on each rank, or layer by layer."""
+        return self.evaluate(compute) if self._by_layers else super().roll_out(compute)
 
     def state(self) -> dict[str, Tensor]:
         """Return this rank's pieces of the optimiser's state, and on the first rank the counts of updates."""
@@ -159,9 +167,7 @@ class FsdpTrainer(Trainer):
         like = self._trained[name]
         if whole.shape != like.shape:
             raise InputError(f"{name} is {tuple(whole.shape)} in the checkpoint and {tuple(like.shape)} in the model")
-        rows = whole.chunk(self.ranks.count)
-        own = rows[self.ranks.index] if self.ranks.index < len(rows) else whole[:0]
-        return own.to(like.device)
+        return own_rows(whole, self.ranks).to(like.device)
 
     @contextmanager
     def whole(self) -> Iterator[None]:

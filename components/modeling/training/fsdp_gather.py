@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
@@ -25,30 +25,44 @@ def gathered(policy: Policy, *, keep: bool, device: torch.device) -> Iterator[No
     All ranks must enter it. A rank that does not keep them must not use the policy inside.
     """
     wholes: dict[int, nn.Parameter] = {}  # tied weights stay tied
-    sharded: list[tuple[nn.Module, str, DTensor]] = []
-    for module in policy.module.modules():
-        for name, weight in module._parameters.items():
-            if not isinstance(weight, DTensor):
-                continue
-            sharded.append((module, name, weight))
-    for weight in {id(weight): weight for _, _, weight in sharded}.values():
-        whole = _whole(weight, policy.compute_dtype)
+    for weight in sharded_weights(policy.module):
+        whole = whole_weight(weight, policy.compute_dtype)
         if keep:
             wholes[id(weight)] = nn.Parameter(whole.to(device), requires_grad=weight.requires_grad)
     if not keep:
         yield
         return
+    with standing_in(policy.module, wholes):
+        yield
+
+
+def sharded_weights(module: nn.Module) -> list[DTensor]:
+    """Return all weights that are sharded now, each once."""
+    found = (weight for part in module.modules() for weight in part._parameters.values())
+    return list({id(weight): weight for weight in found if isinstance(weight, DTensor)}.values())
+
+
+@contextmanager
+def standing_in(module: nn.Module, weights: Mapping[int, nn.Parameter]) -> Iterator[None]:
+    """Put weights in the places of sharded ones inside, by the `id` of each; the modules are plain ones meanwhile."""
+    sharded = [
+        (part, name, weight)
+        for part in module.modules()
+        for name, weight in part._parameters.items()
+        if isinstance(weight, DTensor)
+    ]
     try:
-        for module, name, weight in sharded:
-            module._parameters[name] = wholes[id(weight)]
-        with _plain_modules(policy.module):
+        for part, name, weight in sharded:
+            part._parameters[name] = weights[id(weight)]
+        with _plain_modules(module):
             yield
     finally:
-        for module, name, weight in sharded:
-            module._parameters[name] = weight  # type: ignore[assignment]
+        for part, name, weight in sharded:
+            part._parameters[name] = weight  # type: ignore[assignment]
 
 
-def _whole(weight: DTensor, dtype: torch.dtype | None) -> Tensor:
+def whole_weight(weight: DTensor, dtype: torch.dtype | None = None) -> Tensor:
+    """Return a gathered weight; where it is trained, in the precision of passes; all ranks must call it."""
     shard = weight.detach()
     if dtype is not None and weight.requires_grad:
         shard = shard.to(dtype)  # rounded before it travels

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
 from components.modeling.models.policy import Policy
 from components.modeling.packing.logprobs import LOW_PRECISION
+from components.modeling.ranks import Ranks
 from components.modeling.training.compute import Compute
 
 
@@ -42,13 +45,24 @@ def shard_frozen(policy: Policy) -> None:
 
     Each layer gathers its weights by itself when it is called, so all ranks must make equally many passes.
     """
-    mesh = _mesh()
     policy.module.requires_grad_(False)
-    for layer in policy.layers():
-        policy.materialize(layer)
-        fully_shard(layer, mesh=mesh, reshard_after_forward=True)
+    shard_layers(policy, fill=lambda policy, layer: policy.materialize(layer))
     policy.materialize(policy.module)
-    policy.module.to(mesh_device(mesh))
+    policy.module.to(mesh_device(_mesh()))
+
+
+def shard_layers(policy: Policy, *, fill: Callable[[Policy, nn.Module], None]) -> None:
+    """Shard the layers of a frozen policy one by one; `fill` gives each its memory and weights just before."""
+    mesh = _mesh()
+    for layer in policy.layers():
+        fill(policy, layer)
+        fully_shard(layer, mesh=mesh, reshard_after_forward=True)
+
+
+def own_rows(whole: Tensor, ranks: Ranks) -> Tensor:
+    """Return this rank's rows of a whole tensor, as fully_shard cuts it; a rank may have none."""
+    rows = whole.chunk(ranks.count)
+    return rows[ranks.index] if ranks.index < len(rows) else whole[:0]
 
 
 def mesh_device(mesh: DeviceMesh) -> torch.device:

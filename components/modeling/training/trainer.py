@@ -63,6 +63,14 @@ class Trainer(ABC):
         with self.whole():
             return compute()
 
+    def roll_out(self, compute: Callable[[], R]) -> R:
+        """Return what `compute` returns from drawing and scoring with the policy, and from copying it.
+
+        All ranks must call it. Ranks make equal passes, but for those inside of `equal_passes`.
+        """
+        with self.whole():
+            return compute()
+
     def weights(self) -> dict[str, Tensor]:
         """Return copies on the CPU of this rank's part of the trained weights, for a checkpoint.
 

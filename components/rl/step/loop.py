@@ -90,8 +90,7 @@ class Loop:
 
     def step(self) -> dict[str, float]:
         """Run the next step and return its metrics."""
-        with self.learner.trainer.whole():
-            experience = self._experience()
+        experience = self.learner.trainer.roll_out(self._experience)
         check_agreement(experience, self.learner.trainer.ranks, self.state.step)
         return self._learn(experience)
 
@@ -137,8 +136,8 @@ class Loop:
             self.samples.add(got, step + 1)
         self.state.num_samples += got.num_drawn + collector.num_probes
         self.state.step = step + 1
-        with self.learner.trainer.whole():
-            self.policies.end_step(step + 1)
+        if self.policies.has_copies:
+            self.learner.trainer.roll_out(lambda: self.policies.end_step(step + 1))
         if len(self.phases) > 1:
             metrics["phase"] = float(phase.index)
         self.judge = collector.judge

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from components.modeling.loading.load import load_policy
 from components.modeling.models.policy import Policy
@@ -55,6 +55,11 @@ class Policies:
         """Return the starting policy, or the trained policy at the last `restart_reference`."""
         return self._copies.get(ANCHOR, None) or self.start
 
+    @property
+    def has_copies(self) -> bool:
+        """Return whether any copy follows the trained policy."""
+        return bool(self._copies)
+
     def end_step(self, number: int) -> None:
         """Update the copies; `number` counts the completed steps."""
         with torch.no_grad():
@@ -78,7 +83,7 @@ class Policies:
         """Return the weights of all copies for a checkpoint: "<copy>:<parameter>" -> tensor."""
         trained = [name for name, _ in self.trained.trainable()]
         return {
-            f"{copy}:{name}": weights[name].detach().clone()
+            f"{copy}:{name}": self._whole(weights[name])
             for copy, weights in ((key, dict(policy.module.named_parameters())) for key, policy in self._copies.items())
             for name in trained
         }
@@ -88,14 +93,44 @@ class Policies:
         with torch.no_grad():
             for key, value in state.items():
                 copy, _, name = key.partition(":")
-                dict(self._copy(copy).module.named_parameters())[name].copy_(value)
+                self._fill(dict(self._copy(copy).module.named_parameters())[name], value)
 
     def _copy(self, name: str) -> Policy:
         if name not in self._copies:
-            self._copies[name] = self.trained.copy()
+            self._copies[name] = self._new_copy()
         return self._copies[name]
 
-    def _pairs(self, copy: Policy) -> list[tuple[nn.Parameter, nn.Parameter]]:
-        """Return pairs of each trainable weight in a copy and its counterpart in the trained policy."""
+    def _whole(self, weight: Tensor) -> Tensor:
+        """Return a copy of a weight of a copy; of a sharded one on the first rank alone, which writes it."""
+        if not self._sharded:
+            return weight.detach().clone()
+        from components.modeling.training.fsdp_copies import whole_on_first
+
+        return whole_on_first(weight)
+
+    def _fill(self, weight: Tensor, whole: Tensor) -> None:
+        if not self._sharded:
+            weight.copy_(whole)
+            return
+        from components.modeling.training.fsdp_copies import fill
+
+        fill(weight, whole)
+
+    def _new_copy(self) -> Policy:
+        if not self.trained.is_sharded:
+            return self.trained.copy()
+        from components.modeling.training.fsdp_copies import sharded_copy
+
+        return sharded_copy(self.trained)
+
+    def _pairs(self, copy: Policy) -> Iterable[tuple[Tensor, Tensor]]:
+        """Return pairs of each trainable weight in a copy and its counterpart in the trained policy.
+
+        Where layers are sharded: of this rank's parts.
+        """
+        if copy.is_sharded:
+            from components.modeling.training.fsdp_copies import pairs
+
+            return pairs(copy, self.trained)
         mine = dict(copy.module.named_parameters())
         return [(mine[name], weight) for name, weight in self.trained.trainable()]

@@ -15,7 +15,7 @@ from components.runtime.store import Store
 ROOT = "partial/"
 SIZES = (*range(1, 17), 24, 32, 48, 64, 96, 128, 256)
 ZERO_STAGES = range(4)
-TRAINER = ("trainer", "zero_stage", "processes", "offload")
+TRAINER = ("trainer", "zero_stage", "processes", "offload", "gather")
 """Parts of a fingerprint that say how the training is shared out."""
 
 
@@ -57,6 +57,9 @@ def _steps(store: Store) -> dict[str, int]:
 def _ways() -> Iterator[dict[str, Any]]:
     """Yield the parts of a fingerprint for every way to share out a training."""
     yield {}
+    for size in SIZES:
+        for gather in ({}, {"gather": "model"}, {"gather": "layer"}):
+            yield {"trainer": "fsdp", "processes": size, **gather}
     for stage in ZERO_STAGES:
         for size in SIZES:
             for offload in ({}, {"offload": "optimizer"}, {"offload": "all"}):

@@ -38,6 +38,8 @@ from components.modeling.training.training_state import TrainingState, load_trai
 from components.rl.batch.batch import Prompt
 from components.rl.params import RLParams
 from components.rl.run import build_loop
+from components.rl.step.loop import Loop
+from components.rl.step.state import LoopState
 from components.tasks.item import Item
 from tests.modeling.training.ranks_script import CONFIG, SAVED_AT, STEPS, parts, sampled, steps
 
@@ -55,7 +57,10 @@ WAYS: dict[str, tuple[dict[str, Any], Backends]] = {
 }
 
 
-OF_FOUR = ("native", "lora", "whole", "rl")
+LAYERS = Backends(trainer="fsdp", gather="layer")
+MOVING = {"reference": {"name": "ema", "decay": 0.5}, "regularizers": [{"name": "kl", "coefficient": 0.1}]}
+"""A reference that is a moving average of the trained weights."""
+OF_FOUR = ("native", "lora", "whole", "rl", "rl-layers")
 """What four ranks run: of adapters of rank 2, two of them have no rows."""
 
 
@@ -70,22 +75,56 @@ def save_task_model(folder: Path) -> None:
     new_policy(ModelConfig(width=16, layers=2, heads=2, mlp_width=24), tokenizer=tokenizer, seed=0).save(folder)
 
 
-def rl(folder: Path, backends: Backends | None) -> list[dict[str, float]]:
-    """Take two steps of GRPO, with its frozen reference, on prompts that half of the letters answer; save the model."""
+def rl_loop(folder: Path, backends: Backends | None, **more: Any) -> Loop:
+    """Return a loop of GRPO that rewards half of the letters; responses that end early differ in length."""
     policy = load_policy(folder / "task", sharded=backends is not None)
-    letters = {"aliases": list(string.ascii_lowercase[:13])}
-    items = [
-        Item(id=f"p{i}", domain="A", prompt=f"letter {i}", answer="x", verifier="exact", data=letters) for i in range(8)
-    ]
+    items = [Item(id=f"p{i}", domain="A", prompt=f"letter {i}", answer="x", verifier="exact") for i in range(8)]
     tokens = encode_prompts(policy.tokenizer, [item.prompt for item in items])
     pool = [Prompt(item, tuple(ids)) for item, ids in zip(items, tokens, strict=True)]
-    base = {"steps": 2, "prompts_per_step": 4, "group_size": 6, "max_new_tokens": 2, "start_kl_every": 1}
-    params = RLParams.model_validate({**base, "method": "grpo", "micro_batch_tokens": 40})
+    base = {"steps": 3, "prompts_per_step": 4, "group_size": 6, "max_new_tokens": 2, "start_kl_every": 1}
+    base |= {"rewards": [{"name": "pattern", "pattern": "[a-m]"}], "optimizer": {"peak_learning_rate": 1e-2}}
+    params = RLParams.model_validate({**base, "method": "grpo", "micro_batch_tokens": 40, **more})
     sampler = SharedSampler(NativeSampler(policy), current_ranks()) if backends else None
-    loop = build_loop(params, policy, pool, start=folder / "task", seed=0, sampler=sampler, backends=backends)
-    rows = [loop.step() for _ in range(2)]
-    loop.learner.trainer.save(folder / f"rl-{current_ranks().count}")
+    return build_loop(params, policy, pool, start=folder / "task", seed=0, sampler=sampler, backends=backends)
+
+
+def rl(folder: Path, backends: Backends | None, name: str = "rl", **more: Any) -> list[dict[str, float]]:
+    """Take three steps of GRPO, with a frozen reference; save the model."""
+    loop = rl_loop(folder, backends, **more)
+    rows = [loop.step() for _ in range(3)]
+    loop.learner.trainer.save(folder / f"{name}-{current_ranks().count}")
     return rows
+
+
+def rl_by_layers(folder: Path) -> dict[str, Any]:
+    """Take the same steps, drawing and scoring layer by layer, and the last two again from a checkpoint.
+
+    `live` is the largest share of all layers' weights that this rank held whole as a layer ran.
+    """
+    share, finish = 0.0, Layer.finish
+    loop = rl_loop(folder, LAYERS, **MOVING)
+    layers = loop.policies.trained.layers()
+
+    def counted(self: Layer, x: Tensor, attended: Tensor) -> Tensor:
+        nonlocal share
+        share = max(share, sum(not isinstance(layer.down, DTensor) for layer in layers) / len(layers))
+        return finish(self, x, attended)
+
+    with mock.patch.object(Layer, "finish", counted):
+        rows = [loop.step()]
+        saved = folder / "rl-saved"
+        saved.mkdir(exist_ok=True)
+        given = {"policy": loop.policies.trained, "generators": {"rollout": loop.generator}}
+        state, logs = TrainingState(1, loop.state.to_json(), loop.tensors()), loop.state.fresh_rows()
+        save_training_state(saved, state, trainer=loop.learner.trainer, **given)()
+        rows += [loop.step() for _ in range(2)]
+    loop.learner.trainer.save(folder / f"rl-layers-{current_ranks().count}")
+    again = rl_loop(folder, LAYERS, **MOVING)
+    given = {"policy": again.policies.trained, "generators": {"rollout": again.generator}}
+    read = load_training_state(saved, trainer=again.learner.trainer, **given)
+    again.learner.trainer.roll_out(lambda: again.load_tensors(read.tensors))
+    again.state = LoopState.from_json(read.extra, logs, given=again.state.ledger, browse_samples=0, right_samples=0)
+    return {"rows": rows, "resumed": [again.step() for _ in range(2)], "live": share}
 
 
 def train(folder: Path, way: str) -> dict[str, Any]:
@@ -164,6 +203,7 @@ def main() -> None:
     distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=world)
     jobs: dict[str, Callable[[], Any]] = {way: partial(train, folder, way) for way in WAYS}
     jobs |= {"live": partial(live, folder), "whole": partial(whole, folder), "rl": partial(rl, folder, FSDP)}
+    jobs["rl-layers"] = partial(rl_by_layers, folder)
     found = {name: job() for name, job in jobs.items() if world == 2 or name in OF_FOUR}
     if rank == 0:
         (folder / "found.json").write_text(json.dumps(found))

@@ -23,7 +23,7 @@ from components.modeling.packing.packed import Packed
 from components.modeling.training.build import build_trainer
 from components.modeling.training.training_state import load_training_state
 from tests.modeling.decoder_models import NATIVE, build
-from tests.modeling.training.fsdp_script import OF_FOUR, WAYS, load, rl, save_task_model
+from tests.modeling.training.fsdp_script import MOVING, OF_FOUR, WAYS, load, rl, save_task_model
 from tests.modeling.training.ranks_script import CONFIG, SAVED_AT, STEPS, parts, sampled, steps
 
 ROOT = Path(__file__).parents[3]
@@ -144,6 +144,24 @@ def test_reinforcement_learning_takes_the_steps_of_one(folders: dict[int, Path],
         values = [row[name] for row in rows if name in row]
         assert [row[name] for row in got if name in row] == pytest.approx(values, rel=1e-3, abs=1e-6), name
     mine, ours = (load_file(folders[world] / name / "model.safetensors") for name in ("rl-1", f"rl-{world}"))
+    assert max(float((mine[name] - ours[name]).abs().max()) for name in mine) < WEIGHT
+
+
+@pytest.mark.deepspeed
+@pytest.mark.parametrize("world", [2, 4])
+def test_drawing_and_scoring_by_layers_takes_the_steps_of_one(folders: dict[int, Path], world: int) -> None:
+    """With a reference that follows the trained weights; ranks draw different numbers of tokens."""
+    rows, got = rl(folders[world], None, "rl-moving", **MOVING), found(folders, world)["rl-layers"]
+    assert rows[-1]["grad_norm"] > 0.1 and abs(rows[-1]["reference_kl_k1"]) > 1e-4
+    for name in ("reward_mean", "grad_norm", "start_kl_k1", "reference_kl_k1", "entropy", "length_mean"):
+        assert [row[name] for row in got["rows"]] == pytest.approx([row[name] for row in rows], rel=1e-3, abs=1e-6), (
+            name
+        )
+    assert got["live"] == 0.5  # one layer of two
+    assert got["resumed"] == got["rows"][1:]
+    mine, ours = (
+        load_file(folders[world] / name / "model.safetensors") for name in ("rl-moving-1", f"rl-layers-{world}")
+    )
     assert max(float((mine[name] - ours[name]).abs().max()) for name in mine) < WEIGHT
 
 

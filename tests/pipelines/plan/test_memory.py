@@ -167,8 +167,11 @@ def test_a_model_of_32_billion_weights_is_fine_tuned_on_two_nodes(recipe: Path, 
     assert "between training passes, which has 80" in note
 
 
-def test_drawing_from_a_sharded_model_of_32_billion_weights_is_said_not_to_fit(recipe: Path, tmp_path: Path) -> None:
+def test_rl_of_a_model_of_32_billion_weights_draws_layer_by_layer_on_two_nodes(recipe: Path, tmp_path: Path) -> None:
     (tmp_path / "model" / "config.json").write_text(json.dumps(THIRTY_TWO))
     changes = ["stages.sft.pool=h100x16", "stages.rl.pool=h100x16", "defaults.backend={trainer: fsdp, recompute: true}"]
-    (note,) = [line for line in advice(load_recipe(str(recipe), changes)) if "needs about" in line]
-    assert note.startswith("rl: ") and "whole weights to draw and score with" in note
+    changes.append("stages.rl.backend.sampler=native")
+    gpu, host = memory_fits(load_recipe(str(recipe), changes))["rl"]
+    assert gpu.fits and host.fits and gpu.need_gib == pytest.approx(55.2, abs=1)
+    (note,) = advice(load_recipe(str(recipe), [*changes, "stages.rl.backend.gather=model"]))
+    assert "whole weights to draw and score with" in note and "turn backend: {gather: layer}" in note

@@ -9,6 +9,7 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
+from components.modeling.generation.equal_passes import equal_passes
 from components.modeling.generation.generate import DrawOptions, Samples, check_request
 from components.modeling.generation.sampler import Drawing, Sampler
 from components.modeling.generation.sampling import LogitsProcessor, Step
@@ -57,15 +58,16 @@ class SharedSampler(Sampler):
         own_generator = self._generator(generator)
         if uniforms:
             _skip(start * n, config, generator)
-        if end > start:
-            own = self._inner.sample(
-                prompts[start:end],
-                config,
-                generator=own_generator,
-                progress=options.get("progress"),
-                prefixes=None if prefixes is None else prefixes[start * n : end * n],
-                processor=None if processor is None else _shifted(processor, start, n),
-            )
+        with equal_passes(self.policy):
+            if end > start:
+                own = self._inner.sample(
+                    prompts[start:end],
+                    config,
+                    generator=own_generator,
+                    progress=options.get("progress"),
+                    prefixes=None if prefixes is None else prefixes[start * n : end * n],
+                    processor=None if processor is None else _shifted(processor, start, n),
+                )
         if uniforms:
             _skip((len(prompts) - end) * n, config, generator)
         return self._gathered(own, start)
@@ -84,7 +86,8 @@ class SharedSampler(Sampler):
         """Score a slice of the prompts on each rank; `samples` are those of all prompts."""
         start, end = self._own_run(len(prompts))
         own = _run_of(samples, start, end)
-        scored = self._inner.scored(prompts[start:end], own, temperature=temperature) if end > start else None
+        with equal_passes(self.policy):
+            scored = self._inner.scored(prompts[start:end], own, temperature=temperature) if end > start else None
         return self._gathered(scored, start)
 
     def _own_run(self, num_prompts: int) -> tuple[int, int]:
