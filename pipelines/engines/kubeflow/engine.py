@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +40,16 @@ class KubeflowEngine(Engine):
         if find_spec("kfp") is None:
             how = "make .venv-kubeflow/.installed, then .venv-kubeflow/bin/posttrain in place of posttrain"
             raise InputError(f"Kubeflow's libraries have an environment of their own: {how}")
+
+    def refusals(self, plan: Plan) -> Iterator[str]:
+        """Yield that the pipeline is too large for a cluster; known where kfp is, as a pipeline has to be made."""
+        if find_spec("kfp") is None:
+            return
+        from pipelines.engines.kubeflow.compiler.compiler import size_refusal
+        from pipelines.engines.kubeflow.compiler.settings import Settings
+
+        if refusal := size_refusal(plan.recipe, Settings.read()):
+            yield refusal
 
     def run(self, plan: Plan, store: Store, view: RunView, options: RunOptions) -> RunResult:
         """Run a plan on the Kubeflow that the environment names; Ctrl-C stops the run there."""

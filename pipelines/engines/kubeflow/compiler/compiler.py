@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from kfp import dsl
 
 from components.contract.artifacts import ArtifactType
+from components.contract.errors import InputError
 from components.contract.job import FirstOf, StageRef, alternatives
 from components.runtime.job.ranks import ranks_of
 from pipelines.engines.kubeflow.compiler.bundle import Bundle
@@ -28,8 +30,10 @@ from pipelines.engines.kubeflow.compiler.ir import (
     result_path,
     value_of,
 )
+from pipelines.engines.kubeflow.compiler.lifetime import Lifetime
 from pipelines.engines.kubeflow.compiler.placement import OWN_RETRY, place_driver, place_small, place_stage, retry
 from pipelines.engines.kubeflow.compiler.settings import Settings, refuse
+from pipelines.engines.kubeflow.compiler.size import LIMIT_BYTES, ROOM_BYTES, fits
 from pipelines.engines.kubeflow.names import (
     END,
     EXECUTOR_INPUT,
@@ -43,12 +47,17 @@ from pipelines.engines.kubeflow.names import (
     task_name,
 )
 from pipelines.engines.kubeflow.run_pages import PAGES
+from pipelines.engines.shared.container import IMAGES
 from pipelines.engines.shared.launcher import container_environment
 from pipelines.plan.plan import stage_job
 from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.stage import Stage
 
 MODULES = "pipelines.engines.kubeflow"
+CERTAINLY_FIT = 150
+"""Stages that fit for sure, at some 3 KB each and 160 KB for a recipe: a smaller pipeline is not made to be weighed."""
+STAND_IN = f"registry.example/image@sha256:{'0' * 64}"
+"""As long as an image's name, where only the size counts."""
 _TEXT: tuple[type, Any] = (str, REQUIRED)
 
 
@@ -60,10 +69,34 @@ def compile_recipe(recipe: Recipe, settings: Settings, *, store: str | None = No
     """
     check(recipe)
     refuse(recipe, settings)
+    text, size = _compiled(recipe, settings, store)
+    if not fits(size):
+        raise InputError(f"engine kubeflow cannot {too_large(recipe, size)}")
+    return text
+
+
+def size_refusal(recipe: Recipe, settings: Settings) -> str | None:
+    """Return why a recipe's pipeline is too large for a cluster, completing "engine kubeflow cannot ..."; or None."""
+    if len(recipe.stages) <= CERTAINLY_FIT:
+        return None
+    named = {kind: settings.images.get(kind) or STAND_IN for kind in IMAGES}
+    _, size = _compiled(recipe, replace(settings, images=named), None)
+    return None if fits(size) else too_large(recipe, size)
+
+
+def too_large(recipe: Recipe, size: int) -> str:
+    """Return that a workflow of `size` bytes is too large, and what to do."""
+    return (
+        f"take {len(recipe.stages)} stages in one pipeline: its workflow would have some {size:,} bytes, and a cluster "
+        f"takes {LIMIT_BYTES - ROOM_BYTES:,} beside what happens in a run; use fewer cells or rounds in one recipe, or "
+        "another engine"
+    )
+
+
+def _compiled(recipe: Recipe, settings: Settings, store: str | None) -> tuple[str, int]:
     form = form_of(recipe, store)
-    bundle = Bundle.of(recipe).dump()
-    body = partial(_Drawing(recipe, settings, form, bundle).draw)
-    return compile_pipeline(recipe.name.replace("_", "-"), recipe.summary, form, body)
+    body = partial(_Drawing(recipe, settings, form, Bundle.of(recipe).dump()).draw)
+    return compile_pipeline(recipe.name.replace("_", "-"), recipe.summary, form, body, Lifetime.of(recipe))
 
 
 class _Drawing:

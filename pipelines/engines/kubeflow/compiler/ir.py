@@ -19,6 +19,9 @@ from kfp.dsl.types import type_utils
 
 from components.contract.artifacts import ArtifactType
 from pipelines.engines.kubeflow.compiler.form import REQUIRED, Form
+from pipelines.engines.kubeflow.compiler.lifetime import Lifetime
+from pipelines.engines.kubeflow.compiler.sharing import share
+from pipelines.engines.kubeflow.compiler.size import workflow_bytes
 from pipelines.engines.kubeflow.executor import METRICS
 
 SCHEMAS = {
@@ -88,8 +91,13 @@ def result_path(name: str) -> Argument:
     return placeholders.OutputParameterPlaceholder(name)
 
 
-def compile_pipeline(name: str, description: str, form: Form, body: Callable[..., None]) -> str:
-    """Return the pipeline that `body` draws when it is called with a channel for every parameter, as YAML."""
+def compile_pipeline(
+    name: str, description: str, form: Form, body: Callable[..., None], lifetime: Lifetime
+) -> tuple[str, int]:
+    """Return the pipeline that `body` draws when it is called with a channel for every parameter, as YAML.
+
+    Beside it, the bytes of the workflow that a run of it becomes.
+    """
 
     form = dict(sorted(form.items(), key=lambda item: item[1][1] is not REQUIRED))  # as Python wants them
 
@@ -110,16 +118,17 @@ def compile_pipeline(name: str, description: str, form: Form, body: Callable[...
     drawn.__name__ = name.replace("-", "_")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
-        pipeline = dsl.pipeline(name=name, description=description or None)(drawn)
+        config = dsl.PipelineConfig(ttl_seconds_after_finished=lifetime.keep, active_deadline_seconds=lifetime.deadline)
+        pipeline = dsl.pipeline(name=name, description=description or None, pipeline_config=config)(drawn)
     return _written(name, description, pipeline)
 
 
-def _written(name: str, description: str, pipeline: Any) -> str:
+def _written(name: str, description: str, pipeline: Any) -> tuple[str, int]:
     """Return what kfp's compiler writes, by YAML's writer in C: its own takes seconds for hundreds of stages."""
-    documents = [json_format.MessageToDict(spec) for spec in (pipeline.pipeline_spec, pipeline.platform_spec)]
+    documents = share(*(json_format.MessageToDict(spec) for spec in (pipeline.pipeline_spec, pipeline.platform_spec)))
     head = f"# PIPELINE DEFINITION\n# Name: {name}\n# Description: {' '.join(description.split())}\n"
     body: str = yaml.dump_all(documents, Dumper=yaml.CSafeDumper, sort_keys=True)
-    return head + body
+    return head + body, workflow_bytes(*documents)
 
 
 def _parameter(kind: type, default: Any) -> structures.InputSpec:

@@ -8,23 +8,20 @@ from kfp import kubernetes
 from kfp.dsl import PipelineTask
 
 from components.contract.job import Retry
+from pipelines.engines.kubeflow.compiler.lifetime import LONGEST_SECONDS, attempts_seconds
 from pipelines.engines.kubeflow.compiler.settings import Settings
-from pipelines.engines.kubeflow.names import task_name
+from pipelines.engines.kubeflow.names import COMPONENT, LABEL
 from pipelines.engines.shared.attempt import STARTUP_SECONDS
-from pipelines.engines.shared.container import USER, gib, label_value
-from pipelines.engines.shared.pod import SCHEDULE_SECONDS
+from pipelines.engines.shared.container import USER, gib
 from pipelines.engines.shared.stage_job import tries_of
 from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.stage import Stage
 
 GPU = "nvidia.com/gpu"
-LABEL = "posttrain.dev/"
 SMALL = {"cpu": "1", "memory": "2Gi"}
 """Of tasks that only begin, watch or end."""
 OWN_RETRY = Retry(retries=3, backoff_seconds=5)
 """Of tasks that are no stages, for what befalls the cluster; asking again does no harm."""
-LONGEST_SECONDS = 366 * 86_400
-"""Assumed duration of attempts without a timeout."""
 
 
 def place_stage(task: PipelineTask, stage: Stage, recipe: Recipe, settings: Settings) -> None:
@@ -70,8 +67,7 @@ def retry(task: PipelineTask, wanted: Retry, *, attempt_seconds: float | None = 
     first = math.ceil(wanted.backoff_seconds)
     longest = LONGEST_SECONDS
     if attempt_seconds is not None:
-        attempt = math.ceil(attempt_seconds) + STARTUP_SECONDS + SCHEDULE_SECONDS
-        longest = (wanted.retries + 1) * attempt + first * (2**wanted.retries - 1)
+        longest = attempts_seconds(wanted, attempt_seconds)
     if not wanted.retries:
         return
     task.set_retry(wanted.retries, f"{first}s", 2.0, f"{min(longest, LONGEST_SECONDS)}s")
@@ -93,7 +89,7 @@ def _every(task: PipelineTask, recipe: Recipe, settings: Settings, *, role: str)
     kubernetes.set_image_pull_policy(task, "IfNotPresent")
     kubernetes.set_security_context(task, run_as_user=USER, run_as_group=USER, run_as_non_root=True)
     kubernetes.add_pod_annotation(task, "cluster-autoscaler.kubernetes.io/safe-to-evict", "false")
-    labels = {"app.kubernetes.io/name": "posttrain", f"{LABEL}role": role, f"{LABEL}recipe": recipe.name}
+    labels = {"app.kubernetes.io/name": "posttrain", f"{LABEL}role": role}
     for name, value in labels.items():
         kubernetes.add_pod_label(task, name, value)
     for name, keys in settings.secrets:
@@ -103,8 +99,6 @@ def _every(task: PipelineTask, recipe: Recipe, settings: Settings, *, role: str)
 
 
 def _stage_labels(task: PipelineTask, stage: Stage) -> None:
-    labels = {"stage": task_name(stage.name)[:63], "component": stage.component.name, "pool": stage.pool}
-    labels |= {"group": stage.group} if stage.group else {}
-    labels |= {f"label-{name}": text for name, value in stage.labels.items() if (text := label_value(value))}
-    for name, value in labels.items():
-        kubernetes.add_pod_label(task, f"{LABEL}{name}", value)
+    """Label a pod by what it shares with others: a label of one stage's own would be a copy of all else for it."""
+    kubernetes.add_pod_label(task, COMPONENT, stage.component.name)
+    kubernetes.add_pod_label(task, f"{LABEL}pool", stage.pool)

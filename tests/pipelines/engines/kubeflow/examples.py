@@ -79,6 +79,12 @@ def parsed(text: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return documents[0], executors
 
 
+def executor_of(pipeline: dict[str, Any], task: str) -> str:
+    """Return the name of the executor of a task below the exit handler."""
+    label: str = pipeline["components"][tasks_of(pipeline)[task]["componentRef"]["name"]]["executorLabel"]
+    return label
+
+
 def tasks_of(pipeline: dict[str, Any]) -> dict[str, Any]:
     """Return the tasks below the exit handler."""
     return pipeline["components"]["comp-exit-handler-1"]["dag"]["tasks"]

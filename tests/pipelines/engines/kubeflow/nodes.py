@@ -10,7 +10,7 @@ from pipelines.engines.kubeflow.jobsets.manifest import jobset_manifest, jobset_
 from pipelines.plan.plan import build_plan
 from pipelines.recipe.pools import Pool
 from pipelines.recipe.recipe import load_recipe
-from tests.pipelines.engines.kubeflow.examples import FOLDER, compiled, parsed
+from tests.pipelines.engines.kubeflow.examples import FOLDER, compiled, executor_of, parsed
 
 RUN = "nodes-20261121-120000-ab12cd34"
 
@@ -24,7 +24,7 @@ def job(store: str) -> Job:
 def driver_arguments() -> dict[str, str]:
     """Return the options that the compiled pipeline gives the stage's task."""
     pipeline, _ = parsed(compiled(FOLDER / "recipes" / "nodes.yaml"))
-    arguments = pipeline["deploymentSpec"]["executors"]["exec-base"]["container"]["args"]
+    arguments = pipeline["deploymentSpec"]["executors"][executor_of(pipeline, "base")]["container"]["args"]
     return dict(zip(arguments[::2], arguments[1::2], strict=False))
 
 

@@ -17,6 +17,7 @@ from components.contract.errors import InputError
 from pipelines.engines.kubeflow.compiler.bundle import Bundle
 from pipelines.engines.kubeflow.compiler.compiler import compile_recipe
 from pipelines.engines.kubeflow.compiler.settings import Settings
+from pipelines.engines.kubeflow.compiler.size import fits, workflow_bytes
 from pipelines.language.find import recipe_files
 from pipelines.recipe.recipe import load_recipe
 from tests.pipelines import grammar
@@ -95,7 +96,12 @@ def test_two_hundred_stages_take_less_than_ten_seconds(toys: None, tmp_path: Pat
     with ThreadPoolExecutor(1) as fresh:  # kfp looks at the whole stack for each setting, and pytest's is a deep one
         text = fresh.submit(compile_recipe, recipe, Settings.read(ENVIRONMENT)).result()
     assert time.process_time() - began < 10
-    assert len(tasks_of(parsed(text)[0])) == 201
+    pipeline, executors = parsed(text)
+    assert len(tasks_of(pipeline)) == 201
+    assert len(executors) == 5, "one for each kind of stage, one begins and one ends"
+    platform = {"platforms": {"kubernetes": {"deploymentSpec": {"executors": executors}}}}
+    size = workflow_bytes(pipeline, platform)
+    assert fits(size) and not fits(2 * size)
 
 
 def test_no_secret_reaches_a_compiled_file(toys: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import yaml
 
 from pipelines.engines.kubeflow.jobsets.manifest import jobset_name
 from tests.pipelines.engines.kubeflow.conftest import GPU
-from tests.pipelines.engines.kubeflow.examples import POOLS, compiled, parsed
+from tests.pipelines.engines.kubeflow.examples import POOLS, compiled, executor_of, parsed
 from tests.pipelines.engines.kubeflow.nodes import job, manifest, pool
 
 POD_SCHEMAS = ("1.31", "1.32")
@@ -54,10 +54,10 @@ def test_the_pods_of_two_attempts_and_two_stages_have_names_of_their_own() -> No
 def test_what_does_not_train_in_parallel_gets_one_node(tmp_path: Path) -> None:
     (tmp_path / "plain.yaml").write_text("name: plain\nstages: {data: {uses: curate, pool: pair}}\n")
     pipeline, platform = parsed(compiled(tmp_path / "plain.yaml"))
-    container = pipeline["deploymentSpec"]["executors"]["exec-data"]["container"]
+    container = pipeline["deploymentSpec"]["executors"][executor_of(pipeline, "data")]["container"]
     assert container["command"][2] == "pipelines.engines.kubeflow.stage"
     assert container["resources"]["accelerator"]["resourceCount"] == "8"
-    assert platform["exec-data"]["nodeSelector"]["labels"] == pool().node_selector
+    assert platform[executor_of(pipeline, "data")]["nodeSelector"]["labels"] == pool().node_selector
 
 
 def test_the_pods_name_secrets_and_hold_none() -> None:

@@ -20,7 +20,7 @@ from pipelines.plan.plan import build_plan
 from pipelines.recipe.pools import Pool
 from pipelines.recipe.recipe import load_recipe
 from tests.pipelines import grammar
-from tests.pipelines.engines.kubeflow.examples import FOLDER, POOLS, compiled, parsed, tasks_of
+from tests.pipelines.engines.kubeflow.examples import FOLDER, POOLS, compiled, executor_of, parsed, tasks_of
 from tests.pipelines.engines.shape import StageShape, job_shape, plan_shape
 
 RECIPES = [*grammar.RECIPES, *sorted((FOLDER / "recipes").glob("*.yaml"))]
@@ -56,7 +56,7 @@ def stage_tasks(pipeline: dict[str, Any]) -> list[dict[str, Any]]:
 
 def module_of(pipeline: dict[str, Any], task: str) -> str:
     """Return the module that a task's container runs."""
-    return pipeline["deploymentSpec"]["executors"][f"exec-{task}"]["container"]["command"][2]
+    return pipeline["deploymentSpec"]["executors"][executor_of(pipeline, task)]["container"]["command"][2]
 
 
 def pipeline_shape(text: str, jobs: dict[str, Job]) -> dict[str, StageShape]:
@@ -68,7 +68,7 @@ def pipeline_shape(text: str, jobs: dict[str, Job]) -> dict[str, StageShape]:
     for key, name in names.items():
         question = approval_task(name)
         before = set(tasks[key]["dependentTasks"]) | set(tasks.get(question, {}).get("dependentTasks", []))
-        labels = platform[f"exec-{key}"]["podMetadata"]["labels"]
+        labels = platform[executor_of(pipeline, key)]["podMetadata"]["labels"]
         retry = tasks[key].get("retryPolicy", {"maxRetryCount": 0, "backoffDuration": None})
         pause = retry["backoffDuration"]
         assert pause is None or retry["backoffFactor"] == 2.0
@@ -91,7 +91,7 @@ def timeout_of(pipeline: dict[str, Any], platform: dict[str, Any], task: str, jo
     """Return a stage's time limit: the pod's without what it has for starting; a driver of several nodes has none."""
     if module_of(pipeline, task).endswith(".jobset"):
         return job.timeout_seconds
-    deadline = platform[f"exec-{task}"].get("activeDeadlineSeconds")
+    deadline = platform[executor_of(pipeline, task)].get("activeDeadlineSeconds")
     return deadline and float(deadline) - STARTUP_SECONDS
 
 
@@ -112,8 +112,9 @@ def test_every_executor_gets_what_its_pool_has(path: Path) -> None:
     pipeline, platform = parsed(compiled(path))
     for stage in recipe.stages:
         pool: Pool = recipe.pools[stage.pool]
-        executor = pipeline["deploymentSpec"]["executors"][f"exec-{task_name(stage.name)}"]["container"]
-        asked, placed = executor["resources"], platform[f"exec-{task_name(stage.name)}"]
+        label = executor_of(pipeline, task_name(stage.name))
+        executor = pipeline["deploymentSpec"]["executors"][label]["container"]
+        asked, placed = executor["resources"], platform[label]
         if on_several_nodes(stage, recipe):  # its nodes are the business of the JobSet that this task starts
             assert "accelerator" not in asked and "nodeSelector" not in placed
             continue
