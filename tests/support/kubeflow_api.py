@@ -71,6 +71,10 @@ class KubeflowApi:
     """What was asked to be done to recurring runs, and to which."""
     broken: list[int] = field(default_factory=list)
     """Status codes with which the next requests for a run are refused, first one first."""
+    token: str | None = None
+    """The one token that is good now; None takes all."""
+    lose_answers: int = 0
+    """How many of the next runs are started without an answer: the connection breaks."""
     url: str = ""
 
     def answer(self, method: str, path: str, query: dict[str, list[str]], body: Any) -> tuple[int, Any]:
@@ -79,8 +83,8 @@ class KubeflowApi:
             return 200, {"multi_user": False}
         if path == "/apis/v2beta1/experiments":
             return self._experiments(method, query, body)
-        if path == "/apis/v2beta1/runs" and method == "POST":
-            return 200, self._start(body)
+        if path == "/apis/v2beta1/runs":
+            return (200, self._start(body)) if method == "POST" else (200, self._runs(query))
         if path.startswith("/apis/v2beta1/recurringruns"):
             return self._recurring(method, path, query, body)
         found = _RUN.fullmatch(path)
@@ -133,6 +137,12 @@ class KubeflowApi:
         more = {"next_page_token": str(start + size)} if len(listed) > start + size else {}
         return 200, {"recurringRuns": listed[start : start + size], "total_size": len(listed), **more}
 
+    def _runs(self, query: dict[str, list[str]]) -> Any:
+        assert query["sort_by"] == ["created_at desc"]
+        wanted = query.get("experiment_id", [None])[0]
+        listed = [run.shown() for run in reversed(self.runs.values()) if run.body["experiment_id"] == wanted]
+        return {"runs": listed[: int(query["page_size"][0])]}
+
     def _start(self, body: Any) -> Any:
         run_id = str(uuid.UUID(int=len(self.runs) + 1))
         run = ServedRun({**body, "run_id": run_id, "created_at": "2026-11-21T12:00:00Z"})
@@ -180,7 +190,20 @@ def kubeflow_api(folder: Path, **options: Any) -> Iterator[KubeflowApi]:
             parts = urlsplit(self.path)
             api.tokens.append(self.headers.get("Authorization"))
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            status, answer = api.answer(self.command, parts.path, parse_qs(parts.query), json.loads(body or "null"))
+            if api.token is not None and self.headers.get("Authorization") != f"Bearer {api.token}":
+                status, answer = 401, {"error": "the token has expired"}
+            else:
+                status, answer = self._known(parts, body)
+            if self.command == "POST" and parts.path.endswith("/runs") and api.lose_answers:
+                api.lose_answers -= 1
+                self.close_connection = True
+                return
+            self._say(status, answer)
+
+        def _known(self, parts: Any, body: bytes) -> tuple[int, Any]:
+            return api.answer(self.command, parts.path, parse_qs(parts.query), json.loads(body or "null"))
+
+        def _say(self, status: int, answer: Any) -> None:
             text = json.dumps(answer).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")

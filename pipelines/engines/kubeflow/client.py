@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import urllib3
 import yaml
 
 from components.contract.errors import InputError, PosttrainError, did_you_mean
+from pipelines.engines.kubeflow.account import TOKEN_FILE, Account
 from pipelines.engines.shared.follower import OrchestratorAway
 
-URL = "POSTTRAIN_KUBEFLOW_URL"
-TOKEN = "POSTTRAIN_KUBEFLOW_TOKEN"
-TOKEN_FILE = "POSTTRAIN_KUBEFLOW_TOKEN_FILE"
-NAMESPACE = "POSTTRAIN_KUBEFLOW_NAMESPACE"
-SERVICE_ACCOUNT = "POSTTRAIN_KUBEFLOW_SERVICE_ACCOUNT"
 TIMEOUT_SECONDS = 30
 """Timeout of one request; the library waits forever by default."""
 OURS = "posttrain schedule: "
@@ -42,32 +35,6 @@ class NotFound(PosttrainError):
 
 class NotNow(PosttrainError):
     """Kubeflow refuses this in the run's current state."""
-
-
-@dataclass(frozen=True)
-class Account:
-    """Kubeflow's address and the user's login."""
-
-    url: str
-    token: str | None = None
-    namespace: str | None = None
-    """Namespace of a user, if Kubeflow serves several."""
-    service_account: str | None = None
-    """Service account of the runs' pods; Kubeflow's default if None."""
-
-    @classmethod
-    def read(cls, environ: Mapping[str, str] = os.environ) -> Account:
-        """Return the account in the variables POSTTRAIN_KUBEFLOW_*; raise InputError without an address."""
-        url = environ.get(URL)
-        if not url:
-            raise InputError(f"no Kubeflow is known: set {URL}, and {TOKEN} or {TOKEN_FILE} where it asks for one")
-        token = environ.get(TOKEN)
-        if token is None and (path := environ.get(TOKEN_FILE)):
-            try:
-                token = Path(path).read_text().strip()
-            except OSError as error:
-                raise InputError(f"{TOKEN_FILE}: {path}: {error.strerror}") from None
-        return cls(url.rstrip("/"), token, environ.get(NAMESPACE) or None, environ.get(SERVICE_ACCOUNT) or None)
 
 
 @dataclass(frozen=True)
@@ -108,28 +75,38 @@ class Client:
         named = {"namespace": account.namespace} if account.namespace else {}
         with _asking(account.url), warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
-            self._kfp = kfp.Client(host=account.url, existing_token=account.token, **named)
+            renewed = account if account.token_file else None
+            self._kfp = kfp.Client(host=account.url, existing_token=account.token, credentials=renewed, **named)
         self._runs = self._kfp._run_api  # the only way to give a request a time limit
         self._recurring = self._kfp._recurring_run_api
 
-    def submit(self, pipeline: str, arguments: Mapping[str, Any], *, name: str, experiment: str) -> str:
-        """Start a run of a compiled pipeline and return its id.
+    def submit(
+        self, pipeline: str, arguments: Mapping[str, Any], *, name: str, experiment: str, words: str = ""
+    ) -> str:
+        """Start a run of a compiled pipeline and return its id; `words` is its description.
 
         Raises InputError for arguments that the pipeline does not have or lacks; Kubeflow would accept them silently.
         """
-        check_arguments(pipeline, arguments)
-        with tempfile.TemporaryDirectory() as folder, _asking(self.account.url), redirect_stdout(sys.stderr):
-            path = Path(folder) / "pipeline.yaml"
-            path.write_text(pipeline)
-            started = self._kfp.create_run_from_pipeline_package(
-                str(path),
-                dict(arguments),
-                run_name=name,
-                experiment_name=experiment,
-                namespace=self.account.namespace,
-                service_account=self.account.service_account,
-            )
+        from kfp_server_api import V2beta1Run
+
+        body = self._body(pipeline, arguments, experiment)
+        run = V2beta1Run(display_name=name, description=words, **body)
+        with _asking(self.account.url):
+            started = self._runs.run_service_create_run(run, _request_timeout=TIMEOUT_SECONDS)
         run_id: str = started.run_id
+        return run_id
+
+    def going_on(self, experiment: str, words: str) -> str | None:
+        """Return the newest run with this description that has not ended, among the last hundred of an experiment."""
+        with _asking(self.account.url), redirect_stdout(sys.stderr):
+            found = self._runs.run_service_list_runs(
+                experiment_id=self._experiment(experiment),
+                sort_by="created_at desc",
+                page_size=PAGE_SIZE,
+                _request_timeout=TIMEOUT_SECONDS,
+            )
+        going = [run for run in found.runs or [] if run.description == words and run.state not in FINAL]
+        run_id: str | None = going[0].run_id if going else None
         return run_id
 
     def state(self, run: str) -> RunState:
@@ -158,21 +135,20 @@ class Client:
 
         Raises InputError for arguments that the pipeline does not have or lacks.
         """
-        check_arguments(pipeline, arguments)
-        with tempfile.TemporaryDirectory() as folder, _asking(self.account.url), redirect_stdout(sys.stderr):
-            path = Path(folder) / "pipeline.yaml"
-            path.write_text(pipeline)
-            experiment = self._kfp.create_experiment(name, namespace=self.account.namespace)
-            made = self._kfp.create_recurring_run(
-                experiment.experiment_id,
-                name,
-                description=f"{OURS}{words}",
-                cron_expression=cron,
-                max_concurrency=1,
-                no_catchup=True,
-                params=dict(arguments),
-                pipeline_package_path=str(path),
-                service_account=self.account.service_account,
+        from kfp_server_api import RecurringRunMode, V2beta1CronSchedule, V2beta1RecurringRun, V2beta1Trigger
+
+        recurring = V2beta1RecurringRun(
+            display_name=name,
+            description=f"{OURS}{words}",
+            trigger=V2beta1Trigger(cron_schedule=V2beta1CronSchedule(cron=cron)),
+            mode=RecurringRunMode.ENABLE,
+            max_concurrency=1,
+            no_catchup=True,
+            **self._body(pipeline, arguments, name),
+        )
+        with _asking(self.account.url):
+            made = self._recurring.recurring_run_service_create_recurring_run(
+                recurring, _request_timeout=TIMEOUT_SECONDS
             )
         return _recurring(made)
 
@@ -210,6 +186,26 @@ class Client:
         """Return a run's page."""
         return f"{self.account.url}/#/runs/details/{run}"
 
+    def _body(self, pipeline: str, arguments: Mapping[str, Any], experiment: str) -> dict[str, Any]:
+        """Return what runs and recurring runs of a compiled pipeline have in common."""
+        from kfp_server_api import V2beta1RuntimeConfig
+
+        check_arguments(pipeline, arguments)
+        spec, platform = yaml.load_all(pipeline, yaml.CSafeLoader)
+        with _asking(self.account.url), redirect_stdout(sys.stderr):
+            return {
+                "experiment_id": self._experiment(experiment),
+                "pipeline_spec": {"pipeline_spec": spec, "platform_spec": platform},
+                "runtime_config": V2beta1RuntimeConfig(parameters=dict(arguments)),
+                "service_account": self.account.service_account,
+                **self.account.plugins_input(experiment),
+            }
+
+    def _experiment(self, name: str) -> str:
+        """Return the id of an experiment, which is created if it is new."""
+        found: str = self._kfp.create_experiment(name, namespace=self.account.namespace).experiment_id
+        return found
+
 
 def _recurring(shown: Any) -> RecurringRun:
     words = (shown.description or "").removeprefix(OURS)
@@ -238,6 +234,8 @@ def _asking(url: str) -> Iterator[None]:
         kinds = {404: NotFound, 400: NotNow, 409: NotNow, 412: NotNow}
         kind = kinds.get(error.status, KubeflowUnavailable)
         detail = " ".join(str(error.body or error.reason or "").split())[:300]
+        if error.status == 401:
+            detail += f" (a token that has expired? {TOKEN_FILE} names a file that is read again for each request)"
         raise kind(f"Kubeflow at {url}: HTTP {error.status}: {detail}") from None
     except (urllib3.exceptions.HTTPError, OSError, TimeoutError) as error:
         text = " ".join(str(error).split())[:300]

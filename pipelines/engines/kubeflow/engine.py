@@ -53,7 +53,8 @@ class KubeflowEngine(Engine):
 
     def run(self, plan: Plan, store: Store, view: RunView, options: RunOptions) -> RunResult:
         """Run a plan on the Kubeflow that the environment names; Ctrl-C stops the run there."""
-        from pipelines.engines.kubeflow.client import Account, Client
+        from pipelines.engines.kubeflow.account import Account
+        from pipelines.engines.kubeflow.client import Client
         from pipelines.engines.kubeflow.compiler.settings import Settings
         from pipelines.engines.kubeflow.submit import run_on_kubeflow
 
@@ -92,7 +93,8 @@ class KubeflowEngine(Engine):
 
     def _client(self) -> Client:
         self.check_machine()
-        from pipelines.engines.kubeflow.client import Account, Client
+        from pipelines.engines.kubeflow.account import Account
+        from pipelines.engines.kubeflow.client import Client
 
         return Client(Account.read())
 

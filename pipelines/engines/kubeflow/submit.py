@@ -22,6 +22,10 @@ from pipelines.runs.runs import RunResult, unfinished_run
 from pipelines.runs.view import RunView
 
 POLL_SECONDS = 2.0
+SUBMIT_SECONDS = 120.0
+"""How long another command gets to submit the same."""
+OURS = "posttrain run: "
+"""Begins the description of a run; what follows is the same for every try at one plan."""
 
 
 def run_on_kubeflow(
@@ -33,8 +37,8 @@ def run_on_kubeflow(
     failed. Raises InputError for what would be refused, and PosttrainError if Kubeflow cannot be reached.
     """
     known = None if new else _unfinished(plan, store, client)
-    kubeflow_run = known or _submit(plan.recipe, store, client, settings)
     ended_before = _end(plan, store) if known else None
+    kubeflow_run = known or _submit(plan, store, client, settings, new=new)
     submitted = KubeflowRun(plan.jobs, store, client, kubeflow_run)
     follower = Follower(submitted, plan, store, view, ended_before=ended_before, poll_seconds=POLL_SECONDS)
     with view.showing():
@@ -62,10 +66,20 @@ def _end(plan: Plan, store: Store) -> dict[str, Any] | None:
     return store.get(end_key(run)) if run else None
 
 
-def _submit(recipe: Recipe, store: Store, client: Client, settings: Settings) -> str:
-    drawn, arguments = request(recipe, store)
-    text = compile_recipe(drawn, settings, store=store.uri)
-    return client.submit(text, arguments, name=_run_name(recipe), experiment=recipe.name)
+def _submit(plan: Plan, store: Store, client: Client, settings: Settings, *, new: bool) -> str:
+    """Start a run and return Kubeflow's id; unless `new`, one of the same plan that has not begun is taken for it.
+
+    Until its first task writes to the store, a run is known to Kubeflow alone: its description says what it is of. A
+    second command at the same time waits for the first, and one whose answer was lost finds its run.
+    """
+    recipe = plan.recipe
+    words = f"{OURS}plan {plan.digest}, store {store.uri}"
+    with store.lock(f"submit-{plan.digest[:32]}", wait_seconds=SUBMIT_SECONDS):
+        if not new and (begun := client.going_on(recipe.name, words)):
+            return begun
+        drawn, arguments = request(recipe, store)
+        text = compile_recipe(drawn, settings, store=store.uri)
+        return client.submit(text, arguments, name=_run_name(recipe), experiment=recipe.name, words=words)
 
 
 def request(recipe: Recipe, store: Store) -> tuple[Recipe, dict[str, Any]]:

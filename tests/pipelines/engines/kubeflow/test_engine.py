@@ -15,7 +15,8 @@ from components.runtime.job.launch import Launch
 from components.runtime.job.progress import text_lines
 from components.runtime.ledger.records import approval_key, stage_entry, stage_key
 from components.runtime.store import Store, open_store
-from pipelines.engines.kubeflow.client import Account, Client, KubeflowUnavailable, NotFound, NotNow
+from pipelines.engines.kubeflow.account import Account
+from pipelines.engines.kubeflow.client import Client, KubeflowUnavailable, NotFound, NotNow
 from pipelines.engines.kubeflow.names import run_key
 from pipelines.engines.kubeflow.run import KubeflowRun
 from pipelines.engines.shared import follower as follower_module
