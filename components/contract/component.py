@@ -55,7 +55,8 @@ class Component:
     backends: frozenset[Backend] = frozenset()
     """Backends that `run` uses: the pool's or recipe's choice of these joins the fingerprint."""
     image: str = "gpu"
-    """Which image of infra/images holds its dependencies: cpu or gpu."""
+    """Whether its work at full size wants GPUs: cpu or gpu, for people. Pods take the image of infra/images that their
+    pool's GPUs call for: the CPU image holds what every component needs without GPUs."""
     preloads: tuple[str, ...] = ()
     """Heavy modules that `run` imports; an engine may import them once and fork."""
     metrics: Mapping[str, str] = field(default_factory=dict)

@@ -21,7 +21,7 @@ from pipelines.language.problems import Mark, Problems, shown
 from pipelines.language.references import Resolver
 from pipelines.language.wording import add_schema_errors
 from pipelines.recipe.alarms import check_alarms, written_names
-from pipelines.recipe.grammar import DEFAULT_KEYS, StageWords
+from pipelines.recipe.grammar import DEFAULT_KEYS, SPOT_RETRIES, StageWords
 from pipelines.recipe.layers import merge
 from pipelines.recipe.operator_files import OperatorFiles, codes_in
 from pipelines.recipe.operators import anchor_paths, check_operators
@@ -135,6 +135,8 @@ class StageReader:
             backend = node.child("backend")
             what = f"stage {cell.template.path!r}, backend on pool {words.pool!r}: {reason}"
             self._problems.add(backend.mark if backend else stage.where, what)
+        elif self._pools[words.pool].spot and "retries" not in words.model_fields_set:
+            return words.model_copy(update={"retries": SPOT_RETRIES})
         return words
 
     def _backend_refusal(self, words: StageWords) -> str | None:

@@ -25,6 +25,8 @@ RESERVED = ("params", "matrix", "round", "seed", "carry", "and", "or", "not", "t
 
 MAX_SEED = 2**32 - 1
 MAX_RETRIES = 20
+SPOT_RETRIES = 3
+"""Of a stage on a spot pool whose recipe names no number: its node may be taken away at any time."""
 MAX_TIMEOUT_SECONDS = 366 * 86_400.0
 MAX_SUMMARY_LENGTH = 500
 MAX_CELLS = 1000

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from components.contract.backends import DEEPSPEED_ONLY, FSDP_ONLY, Backends, given_backends
 from components.contract.errors import InputError
@@ -19,6 +18,8 @@ from pipelines.language.nodes import Node
 from pipelines.language.problems import Problems, shown
 from pipelines.language.wording import add_schema_errors
 from pipelines.recipe.fabric import Fabric
+from pipelines.recipe.pods.fields import PodFields, secret_refusal
+from pipelines.recipe.pods.values import Frozen, Image, Label, LabelValue, ObjectName
 
 FILE = Path(__file__).parents[2] / "infra" / "pools.yaml"
 VARIABLE = "POSTTRAIN_POOLS"
@@ -27,43 +28,11 @@ ENDPOINTS = "endpoints"
 RUNS_ON = "POSTTRAIN_RUNS_ON"
 """Default of `runs_on`: `worker` or `pod`. An Airflow without the stages' libraries sets `pod`."""
 
-_LABEL = r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$"
-_LABEL_VALUE = r"^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$"
-_OBJECT_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-PLACEHOLDER = "@sha256:" + "0" * 64
-"""Placeholder digest of our images in infra's files until they are built and pushed."""
-_IMAGE = re.compile(r"[a-z0-9][A-Za-z0-9._:/-]*@sha256:[0-9a-f]{64}")
-
-
-def pinned_image(text: str) -> str:
-    """Return an image that is named by digest; raise ValueError for a tag, which can move to another image."""
-    if not _IMAGE.fullmatch(text):
-        raise ValueError("expected an image by its digest: name@sha256:<64 hexadecimal digits>")
-    if text.endswith(PLACEHOLDER):
-        raise ValueError("its digest is a placeholder: put in what `make images` built and you pushed")
-    return text
-
-
-def object_name(text: str) -> str:
-    """Return the name of a Kubernetes object; raise ValueError for an invalid name."""
-    if not _OBJECT_NAME.fullmatch(text):
-        raise ValueError("expected the name of a Kubernetes object: lower-case letters, digits, '-' and '.'")
-    return text
-
-
-Label = Annotated[str, Field(pattern=_LABEL)]
-LabelValue = Annotated[str, Field(pattern=_LABEL_VALUE)]
-ObjectName = Annotated[str, AfterValidator(object_name)]
-Image = Annotated[str, AfterValidator(pinned_image)]
 Count = Annotated[int, Field(strict=True)]
 Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$")]
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
-
-
-class Toleration(_Frozen):
+class Toleration(Frozen):
     """A taint of the pool's nodes that its pods tolerate, with the fields of Kubernetes."""
 
     key: Label
@@ -78,7 +47,7 @@ class Toleration(_Frozen):
         return self
 
 
-class Pool(Backends, _Frozen):
+class Pool(Backends, PodFields):
     """A named kind of node, with what generates and what trains there."""
 
     summary: str = ""
@@ -126,6 +95,12 @@ class Pool(Backends, _Frozen):
             raise ValueError("a pool with 'gpus' names its 'gpu_type', and only such a pool does")
         if self.fabric is not None and self.nodes == 1:
             raise ValueError("a pool with a 'fabric' has several 'nodes', which it connects")
+        if self.topology is not None and self.nodes == 1:
+            raise ValueError("a pool with a 'topology' has several 'nodes', which it keeps together")
+        if self.fabric is not None:
+            twice = {*self.fabric.resources} & {*self.extended_resources} or {*self.fabric.environment} & {*self.env}
+            if twice:
+                raise ValueError(f"{min(twice)} is in 'fabric' and in the pool itself; name it once")
         return self
 
     @model_validator(mode="after")
@@ -211,6 +186,12 @@ def _pool(name: str, node: Node, runs_on: str, problems: Problems) -> Pool | Non
         problems.add(node.where, f"pool {shown(name)}: not a name (a-z, 0-9, '-', '_')")
         return None
     plain: Any = node.plain()
+    env = node.child("env") if isinstance(node.value, dict) else None
+    variables = env.value if env is not None and isinstance(env.value, dict) else {}
+    if secrets := [(value, refusal) for key, value in variables.items() if (refusal := secret_refusal(key))]:
+        for value, refusal in secrets:  # the value is not repeated
+            problems.add(value.mark, f"pool {name!r}, env: {refusal}")
+        return None
     try:
         return Pool.model_validate({"runs_on": runs_on, **plain} if isinstance(plain, dict) else plain)
     except ValidationError as error:

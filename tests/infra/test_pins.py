@@ -17,7 +17,7 @@ from types import ModuleType
 import pytest
 import yaml
 
-from pipelines.recipe.pools import pinned_image
+from pipelines.recipe.pods.values import pinned_image
 from tests.infra.conftest import INFRA
 
 OURS = ("posttrain-", "localhost/posttrain-")

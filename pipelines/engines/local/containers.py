@@ -26,7 +26,7 @@ from components.runtime.inputs.settle import settle_in_run
 from components.runtime.ledger.notices import tell_alarm
 from components.runtime.store import open_store
 from pipelines.engines.shared.attempt import Ended, Events, Limit, OnEvent, last_line, timed_out
-from pipelines.engines.shared.container import IMAGES, USER
+from pipelines.engines.shared.container import IMAGES, USER, image_kind
 
 TOOLS = ("podman", "docker")
 NETWORK = "POSTTRAIN_CONTAINER_NETWORK"
@@ -96,8 +96,7 @@ class Containers:
         resources = job.resources
         memory = f"{int(resources.memory_gib * 1024)}m"
         folder = None if "://" in job.store else job.store
-        # not the component's choice, as in a cluster: without GPUs the small image suffices, and this machine has it
-        kind = "gpu" if resources.gpus else "cpu"
+        kind = image_kind(resources.gpus)
         names = [key for key in os.environ if key.startswith(PASSED_ON) or key in job.key_variables]
         return [
             *(self.tool, "run", "--rm", "--interactive", "--name", name),

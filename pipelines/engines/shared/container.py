@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-from components.contract.component import Component
-
 USER = 10001
 """User of the images in infra/images; no container runs as root."""
 IMAGES = {"cpu": "POSTTRAIN_IMAGE_CPU", "gpu": "POSTTRAIN_IMAGE_GPU"}
@@ -13,9 +11,9 @@ IMAGES = {"cpu": "POSTTRAIN_IMAGE_CPU", "gpu": "POSTTRAIN_IMAGE_GPU"}
 MAX_LABEL = 63
 
 
-def image_kind(component: Component, gpus: int) -> str:
-    """Return the image a job needs: the GPU image if its pool has GPUs, else the component's choice."""
-    return "gpu" if gpus else component.image
+def image_kind(gpus: int) -> str:
+    """Return the image a job needs: without GPUs the small one does, and has what every component needs there."""
+    return "gpu" if gpus else "cpu"
 
 
 def gib(size: float) -> str:

@@ -14,12 +14,12 @@ from typing import Any
 
 from components.contract.errors import InputError
 from components.contract.job import Job
-from components.contract.registry import components
+from pipelines.engines.shared import pool_parts
 from pipelines.engines.shared.attempt import STARTUP_SECONDS
-from pipelines.engines.shared.container import IMAGES, USER, gib, image_kind
-from pipelines.engines.shared.launcher import LAUNCHER, as_list, container_environment, launcher_arguments
-from pipelines.recipe.fabric import Fabric
-from pipelines.recipe.pools import Pool, object_name, pinned_image
+from pipelines.engines.shared.container import IMAGES, USER, image_kind, label_value
+from pipelines.engines.shared.launcher import LAUNCHER, as_list, launcher_arguments
+from pipelines.recipe.pods.values import object_name, pinned_image
+from pipelines.recipe.pools import Pool
 
 CONTAINER = "stage"
 SCHEDULE_SECONDS = 6 * 3600
@@ -56,9 +56,9 @@ class PodSettings:
             config_maps=_listed(environ.get(CONFIG_MAPS, "")),
         )
 
-    def image(self, job: Job, pool: Pool) -> str | None:
-        """Return the pool's own image, or the one with what the component needs; GPUs need the GPU image."""
-        return pool.image or self.images.get(_image_kind(job, pool))
+    def image(self, pool: Pool) -> str | None:
+        """Return the pool's own image, or the GPU image where it has GPUs, and the CPU image where it has none."""
+        return pool.image or self.images.get(image_kind(pool.gpus))
 
 
 def refusals(job: Job, pool: Pool, settings: PodSettings) -> Iterator[str]:
@@ -67,7 +67,7 @@ def refusals(job: Job, pool: Pool, settings: PodSettings) -> Iterator[str]:
         yield f"a pod cannot see the folder {job.store or '(none)'}: set POSTTRAIN_STORE to a bucket, s3://bucket/prefix"
     if pool.nodes > 1:
         yield f"the pool has {pool.nodes} nodes, and a pod is on one: name a pool with nodes: 1"
-    image, variable = settings.image(job, pool), IMAGES[_image_kind(job, pool)]
+    image, variable = settings.image(pool), IMAGES[image_kind(pool.gpus)]
     if image is None:
         yield f"no image is known: set {variable} to name@sha256:<digest>"
     elif not pool.image:
@@ -96,6 +96,27 @@ def refuse_pods(jobs: Iterable[Job], pools: Mapping[str, Pool], settings: PodSet
 
 def pod_manifest(job: Job, pool: Pool, settings: PodSettings) -> Manifest:
     """Return the pod of a job, with the field names of Kubernetes; run id and store may be Airflow templates."""
+    metadata = {
+        "name": f"{job.recipe}-{job.stage}".replace("_", "-"),
+        "namespace": settings.namespace,
+        "labels": {**pool_parts.labels(job, pool), **pool_parts.queue_labels(pool)},
+        "annotations": pool_parts.pod_annotations(pool),
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod_spec(job, pool, settings)}
+
+
+def pod_template(job: Job, pool: Pool, settings: PodSettings) -> Manifest:
+    """Return the pods of a job as the template of what makes them: a Job, a JobSet, a TrainJob.
+
+    Its labels are cut to what Kubernetes takes. Kueue queues what makes the pods: `pool_parts.queue_labels` are for it.
+    """
+    labels = {name: label_value(value) for name, value in pool_parts.labels(job, pool).items()}
+    metadata = {"labels": labels, "annotations": pool_parts.pod_annotations(pool)}
+    return {"metadata": metadata, "spec": pod_spec(job, pool, settings)}
+
+
+def pod_spec(job: Job, pool: Pool, settings: PodSettings) -> Manifest:
+    """Return what a job's pods run, as whom, and on which nodes."""
     spec: Manifest = {
         "restartPolicy": "Never",
         "serviceAccountName": settings.service_account,
@@ -108,70 +129,39 @@ def pod_manifest(job: Job, pool: Pool, settings: PodSettings) -> Manifest:
             "fsGroup": USER,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "nodeSelector": dict(pool.node_selector),
-        "tolerations": [toleration.model_dump(exclude_none=True) for toleration in pool.tolerations],
         "containers": [_container(job, pool, settings)],
-        "volumes": [{"name": "tmp", "emptyDir": {}}],
+        "volumes": pool_parts.volumes(job, pool),
+        **pool_parts.placement(job, pool),
     }
-    if pool.shared_memory_gib:
-        memory = {"medium": "Memory", "sizeLimit": gib(pool.shared_memory_gib)}
-        spec["volumes"].append({"name": "shared-memory", "emptyDir": memory})
-    if pool.priority_class:
-        spec["priorityClassName"] = pool.priority_class
-    if (
-        job.timeout_seconds
-    ):  # the container enforces it by itself; this is for one that cannot, and includes the image's pull
+    if job.timeout_seconds:
+        # the container enforces it by itself; this is for one that cannot, and includes the image's pull
         spec["activeDeadlineSeconds"] = math.ceil(job.timeout_seconds) + STARTUP_SECONDS
-    metadata = {
-        "name": f"{job.recipe}-{job.stage}".replace("_", "-"),
-        "namespace": settings.namespace,
-        "labels": {
-            "app.kubernetes.io/name": "posttrain",
-            "posttrain.dev/role": "stage",
-            "posttrain.dev/recipe": job.recipe,
-            "posttrain.dev/run": job.run_id,
-            "posttrain.dev/stage": job.stage,
-            "posttrain.dev/pool": job.resources.pool,
-        },
-        "annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"},
-    }
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    return spec
 
 
 def _container(job: Job, pool: Pool, settings: PodSettings) -> Manifest:
-    resources = {"cpu": str(pool.cpus), "memory": gib(pool.memory_gib)}
-    if pool.gpus:
-        resources["nvidia.com/gpu"] = str(pool.gpus)
-    fabric = pool.fabric or Fabric()
-    resources |= {name: str(count) for name, count in fabric.resources.items()}
-    mounts = [{"name": "tmp", "mountPath": "/tmp"}]
-    if pool.shared_memory_gib:
-        mounts.append({"name": "shared-memory", "mountPath": "/dev/shm"})
+    locks_memory = pool.fabric is not None and pool.fabric.lock_memory
     return {
         "name": CONTAINER,
-        "image": settings.image(job, pool) or "",
+        "image": settings.image(pool) or "",
         "imagePullPolicy": "IfNotPresent",
         "command": ["python", "-m", LAUNCHER],
         "args": launcher_arguments(job.store, job.run_id, job.stage, "--alone"),
-        "env": as_list({**container_environment(), **fabric.environment}),
+        "env": as_list(pool_parts.environment(pool)),
         "envFrom": [
             *({"secretRef": {"name": name}} for name in settings.secrets),
             *({"configMapRef": {"name": name}} for name in settings.config_maps),
         ],
-        "resources": {"requests": resources, "limits": dict(resources)},
-        "volumeMounts": mounts,
+        "resources": pool_parts.resources(pool),
+        "volumeMounts": pool_parts.mounts(pool),
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"], **({"add": ["IPC_LOCK"]} if fabric.lock_memory else {})},
+            "capabilities": {"drop": ["ALL"], **({"add": ["IPC_LOCK"]} if locks_memory else {})},
         },
         # the stage's last line becomes the displayed reason, whatever ended the container
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
-
-
-def _image_kind(job: Job, pool: Pool) -> str:
-    return image_kind(components().get(job.component), pool.gpus)
 
 
 def _listed(text: str) -> tuple[str, ...]:

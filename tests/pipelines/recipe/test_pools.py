@@ -11,6 +11,7 @@ from components.contract.errors import InputError
 from components.contract.job import Resources
 from pipelines.language.problems import RecipeErrors
 from pipelines.recipe.pools import FILE, load_pools
+from pipelines.recipe.recipe import load_recipe
 
 pytestmark = pytest.mark.usefixtures("toy_catalog")
 
@@ -137,3 +138,20 @@ def test_backends_of_a_pool_and_what_a_recipe_says_instead() -> None:
 
 def test_every_pool_with_gpus_says_how_much_memory_they_have() -> None:
     assert all(pool.gpu_memory_gib for pool in load_pools().values() if pool.gpus)
+
+
+def test_a_spot_pool_retries_unless_the_recipe_says_how_often(tmp_path: Path) -> None:
+    pools = "spot: {cpus: 1, memory_gib: 1, spot: true}\nkept: {cpus: 1, memory_gib: 1}\n"
+    (tmp_path / "pools.yaml").write_text(pools)
+    (tmp_path / "toy.yaml").write_text(
+        """\
+name: toy
+stages:
+  kept: {uses: curate, pool: kept}
+  spot: {uses: curate, pool: spot}
+  zero: {uses: curate, pool: spot, retries: 0}
+  five: {uses: curate, pool: spot, retries: 5}
+"""
+    )
+    recipe = load_recipe(str(tmp_path / "toy.yaml"), pools=load_pools(tmp_path / "pools.yaml"))
+    assert {s.name: s.retry.retries for s in recipe.stages} == {"kept": 0, "spot": 3, "zero": 0, "five": 5}

@@ -9,6 +9,7 @@ from kfp.dsl import PipelineTask
 
 from components.contract.job import Retry
 from pipelines.engines.kubeflow.compiler.lifetime import LONGEST_SECONDS, attempts_seconds
+from pipelines.engines.kubeflow.compiler.pool_fields import merge_fields
 from pipelines.engines.kubeflow.compiler.settings import Settings
 from pipelines.engines.kubeflow.names import COMPONENT, LABEL
 from pipelines.engines.shared.attempt import STARTUP_SECONDS
@@ -39,6 +40,7 @@ def place_stage(task: PipelineTask, stage: Stage, recipe: Recipe, settings: Sett
         kubernetes.empty_dir_mount(task, "shared-memory", "/dev/shm", medium="Memory", size_limit=size)
     if stage.timeout_seconds:  # the container enforces it by itself; this is for one that cannot
         kubernetes.set_timeout(task, math.ceil(stage.timeout_seconds) + STARTUP_SECONDS)
+    merge_fields(task, pool)
     _every(task, recipe, settings, role="stage")
     _stage_labels(task, stage)
     _stage_retry(task, stage)

@@ -10,11 +10,13 @@ from dataclasses import dataclass, field, replace
 from components.contract.component import Component
 from components.contract.errors import InputError
 from components.contract.job import UriRef, alternatives
+from pipelines.engines.kubeflow.compiler.refused_fields import task_refusals
 from pipelines.engines.shared.container import IMAGES, image_kind
 from pipelines.engines.shared.pod import NAMESPACE, SERVICE_ACCOUNT, PodSettings
 from pipelines.plan.local_files import local_files
 from pipelines.plan.plan import stage_endpoints
-from pipelines.recipe.pools import Pool, object_name, pinned_image
+from pipelines.recipe.pods.values import object_name, pinned_image
+from pipelines.recipe.pools import Pool
 from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.stage import Stage
 
@@ -52,8 +54,8 @@ class Settings:
         return cls(pods.images, secrets, config_maps, pods)
 
     def image(self, component: Component, pool: Pool) -> str:
-        """Return the pool's own image, or the one with what the component needs."""
-        return pool.image or self.images.get(image_kind(component, pool.gpus), "")
+        """Return the pool's own image, or the GPU image where it has GPUs, and the CPU image where it has none."""
+        return pool.image or self.images.get(image_kind(pool.gpus), "")
 
 
 def refuse(recipe: Recipe, settings: Settings) -> None:
@@ -61,10 +63,10 @@ def refuse(recipe: Recipe, settings: Settings) -> None:
     found = local_file_refusals(recipe)
     for stage in recipe.stages:
         pool = recipe.pools[stage.pool]
-        kind = image_kind(stage.component, pool.gpus)
+        kind = image_kind(pool.gpus)
         if pool.image is None and (problem := _image_problem(kind, settings.images.get(kind))):
             found.setdefault(problem, []).append(stage.name)
-        for problem in _key_problems(stage, recipe, settings):
+        for problem in (*_key_problems(stage, recipe, settings), *task_refusals(stage.pool, pool)):
             found.setdefault(problem, []).append(stage.name)
     if (problem := _image_problem("cpu", settings.images.get("cpu"))) and not any(problem in text for text in found):
         found[f"{problem}; the first and the last task need it"] = []

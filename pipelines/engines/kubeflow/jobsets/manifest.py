@@ -6,9 +6,9 @@ import hashlib
 from typing import Any
 
 from components.contract.job import Job
-from pipelines.engines.shared.container import label_value
 from pipelines.engines.shared.launcher import LAUNCHER, launcher_arguments
-from pipelines.engines.shared.pod import CONTAINER, PodSettings, pod_manifest
+from pipelines.engines.shared.pod import CONTAINER, PodSettings, pod_template
+from pipelines.engines.shared.pool_parts import queue_labels
 from pipelines.recipe.pools import Pool
 
 PORT = 29_500
@@ -30,9 +30,7 @@ def jobset_name(job: Job, number: int) -> str:
 
 def jobset_manifest(job: Job, pool: Pool, settings: PodSettings, name: str) -> dict[str, Any]:
     """Return the JobSet of a job whose pool has several nodes; `settings` say the image, and names of secrets."""
-    pod = pod_manifest(job, pool, settings)
-    labels = {key: label_value(value) for key, value in pod["metadata"]["labels"].items()}
-    pod["spec"]["restartPolicy"] = "Never"
+    pod = pod_template(job, pool, settings)
     (container,) = pod["spec"]["containers"]
     assert container["name"] == CONTAINER
     container["command"], container["args"] = torchrun(job, pool, name), launcher(job)
@@ -42,15 +40,13 @@ def jobset_manifest(job: Job, pool: Pool, settings: PodSettings, name: str) -> d
         "completions": pool.nodes,
         "completionMode": "Indexed",
         "backoffLimit": 0,  # the remaining ranks cannot continue: the attempt ends as a whole
-        "template": {
-            "metadata": {"labels": labels, "annotations": pod["metadata"]["annotations"]},
-            "spec": pod["spec"],
-        },
+        "template": pod,
     }
+    labels = {**pod["metadata"]["labels"], **queue_labels(pool)}
     return {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
-        "metadata": {"name": name, "namespace": pod["metadata"]["namespace"], "labels": labels},
+        "metadata": {"name": name, "namespace": settings.namespace, "labels": labels},
         "spec": {
             # the headless service exists before any rank is ready: they look for one another to become so
             "network": {"enableDNSHostnames": True, "subdomain": name, "publishNotReadyAddresses": True},

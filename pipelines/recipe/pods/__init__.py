@@ -1,0 +1,1 @@
+"""What a pool may say of its pods beyond cores, memory and GPUs, with the words and checks of Kubernetes."""
