@@ -80,6 +80,7 @@ def run(ctx: StageContext[RLParams]) -> None:
             samples.end()
             raise
         further.write_answers(ctx.output("metrics"))
+        ctx.headline(**sampler.timings())
     _write_outputs(ctx, loop, shelf)
 
 

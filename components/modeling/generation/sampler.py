@@ -16,7 +16,7 @@ import torch
 from components.modeling.generation.generate import DrawOptions, Samples, generate
 from components.modeling.generation.sampling_config import SamplingConfig
 from components.modeling.generation.scoring import scored
-from components.modeling.models.policy import Policy
+from components.modeling.models.policy import Gather, Policy, held
 
 
 @dataclass
@@ -45,8 +45,15 @@ class Sampler(ABC):
         self.policy = policy
 
     @abstractmethod
-    def load_weights(self, policy: Policy | None = None) -> None:
-        """Draw from the current weights of `policy`, by default of the present one."""
+    def load_weights(self, policy: Policy | None = None, *, gather: Gather = held) -> None:
+        """Draw from the current weights of `policy`, by default of the present one.
+
+        `gather` makes the weights of a layer whole where a trainer has cut them up (`Trainer.gather`).
+        """
+
+    def timings(self) -> dict[str, float]:
+        """Return how long new weights took to arrive, and by which way, for people; empty if they are here anyway."""
+        return {}
 
     @abstractmethod
     def sample(
@@ -106,7 +113,7 @@ class NativeSampler(Sampler):
 
     is_policy = True
 
-    def load_weights(self, policy: Policy | None = None) -> None:
+    def load_weights(self, policy: Policy | None = None, *, gather: Gather = held) -> None:
         """Draw from `policy`; nothing is copied."""
         self.policy = policy or self.policy
 

@@ -19,8 +19,9 @@ from torch import Tensor, nn
 
 from components.contract.errors import InputError
 from components.modeling.models.folder import read_config, read_generation_config
+from components.modeling.models.hosted_weights import layers_of, named_weights
 from components.modeling.models.lora import LoraConfig, add_adapters, merged_weights
-from components.modeling.models.policy import Policy, load_tokenizer, padding_id
+from components.modeling.models.policy import Gather, Policy, held, load_tokenizer, padding_id
 from components.modeling.models.session import Session
 from components.modeling.packing.packed import Packed
 from components.modeling.text.turn_ends import check_vocabulary, find_turn_ends
@@ -104,6 +105,15 @@ class TransformersPolicy(Policy):
         self.model.save_pretrained(folder, state_dict=None if self.lora is None else merged_weights(self.module))
         self.save_generation(folder)
 
+    def export_config(self, folder: Path) -> None:
+        """Write config.json and generation_config.json."""
+        self.model.config.save_pretrained(folder)
+        self.save_generation(folder)
+
+    def named_weights(self, gather: Gather = held) -> Iterator[tuple[str, Tensor]]:
+        """Yield all weights by their names in the model's files: first those of no layer, then layer after layer."""
+        return named_weights(self.module, self.model, gather)
+
     def recompute_layers(self) -> None:
         """Make backward passes recompute each layer; raise InputError if the architecture cannot."""
         model = self.model
@@ -116,8 +126,7 @@ class TransformersPolicy(Policy):
 
     def layers(self) -> list[nn.Module]:
         """Return the blocks that the architecture names as indivisible."""
-        names = set(self.model._no_split_modules or ())
-        found = [part for part in self.model.modules() if type(part).__name__ in names]
+        found = layers_of(self.model)
         if not found:
             raise InputError(f"{type(self.model).__name__} names no layers to shard: take another trainer than fsdp")
         return found

@@ -108,7 +108,7 @@ def merged_weights(model: PeftModel) -> dict[str, Tensor]:
     One tensor at a time: beside the model only one matrix is held on its device.
     """
     base = model.get_base_model()
-    adapted = _adapted(base)
+    adapted = adapted_layers(base)
     moved: dict[int, Tensor] = {}
     weights: dict[str, Tensor] = {}
     for name, tensor in base.state_dict().items():
@@ -125,7 +125,7 @@ def merged_weights(model: PeftModel) -> dict[str, Tensor]:
     return weights
 
 
-def _adapted(base: nn.Module) -> dict[str, list[nn.Module]]:
+def adapted_layers(base: nn.Module) -> dict[str, list[nn.Module]]:
     """Return the layers with an adapter by the name of the weight that it changes."""
     from peft.tuners.lora import LoraLayer
 

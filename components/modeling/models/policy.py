@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -21,6 +22,14 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
     from components.modeling.models.session import Session
+
+Gather = Callable[[Sequence[nn.Module]], AbstractContextManager[None]]
+"""Holds the weights that these modules own themselves whole, inside; all ranks enter it in the same order."""
+
+
+def held(modules: Sequence[nn.Module]) -> AbstractContextManager[None]:
+    """Gather nothing: every rank holds whole weights."""
+    return nullcontext()
 
 
 class Policy(ABC):
@@ -58,6 +67,11 @@ class Policy(ABC):
         return next(self.module.parameters()).device
 
     @property
+    def pass_dtype(self) -> torch.dtype:
+        """Precision of passes."""
+        return self.compute_dtype or next(self.module.parameters()).dtype
+
+    @property
     def low_precision(self) -> bool:
         """Whether any weight has less than float32: passes of different shapes then differ by more than rounding."""
         kept = (weight.dtype for weight in self.module.parameters())
@@ -76,8 +90,20 @@ class Policy(ABC):
         """Return a generation session of counts[p] rows for each prompt p."""
 
     @abstractmethod
+    def named_weights(self, gather: Gather = held) -> Iterator[tuple[str, Tensor]]:
+        """Yield all weights by their names in the model's files, adapters merged in, layer after layer.
+
+        They are on the policy's device, and beside the policy it holds one layer at a time; a tensor counts only until
+        the next one is asked for. With a `gather` that is a collective, all ranks must take all of them.
+        """
+
+    @abstractmethod
+    def export_config(self, folder: Path) -> None:
+        """Write config.json and generation_config.json: what an engine needs beside weights."""
+
+    @abstractmethod
     def export(self, folder: Path) -> None:
-        """Write config and safetensors of a Hugging Face folder, without the tokenizer: enough for an engine."""
+        """Write config and safetensors of a Hugging Face folder, without the tokenizer."""
 
     def save(self, folder: Path) -> None:
         """Write a Hugging Face folder: config, safetensors, tokenizer; equal weights give equal bytes."""

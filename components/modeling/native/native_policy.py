@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,11 +16,17 @@ from components.modeling.models.folder import read_generation_config, write_json
 from components.modeling.models.lora import LoraConfig
 from components.modeling.models.model_config import ModelConfig
 from components.modeling.models.model_sizes import ModelSizes
-from components.modeling.models.policy import Policy, load_tokenizer, padding_id
+from components.modeling.models.policy import Gather, Policy, held, load_tokenizer, padding_id
 from components.modeling.native.adapters import add_adapters
 from components.modeling.native.allocator import keep_freed_blocks
 from components.modeling.native.checkpoints.config import decoder_config, llama_config
-from components.modeling.native.checkpoints.weights import export_weights, import_weights, read_weights, write_weights
+from components.modeling.native.checkpoints.weights import (
+    export_weights,
+    import_weights,
+    named_weights,
+    read_weights,
+    write_weights,
+)
 from components.modeling.native.decode import NativeSession
 from components.modeling.native.decoder import Decoder
 from components.modeling.native.decoder_config import DecoderConfig
@@ -165,9 +171,17 @@ class NativePolicy(Policy):
     def export(self, folder: Path) -> None:
         """Write config and safetensors of a Hugging Face folder."""
         write_weights(folder, export_weights(self.module))
-        name = str(self.module.embedding.dtype).removeprefix("torch.")
+        self.export_config(folder)
+
+    def export_config(self, folder: Path) -> None:
+        """Write config.json and generation_config.json."""
+        name = str(self.pass_dtype).removeprefix("torch.")
         write_json(folder / "config.json", {**self.config, "dtype": name})
         self.save_generation(folder)
+
+    def named_weights(self, gather: Gather = held) -> Iterator[tuple[str, Tensor]]:
+        """Yield all weights by their transformers names: first those of no layer, then layer after layer."""
+        return named_weights(self.module, gather)
 
 
 def _prepare_process(device: str, dtype: torch.dtype) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -16,10 +17,11 @@ from torch.distributed.tensor import DTensor
 
 from components.contract.backends import Backends
 from components.contract.errors import InputError
-from components.modeling.models.policy import Policy
+from components.modeling.models.policy import Gather, Policy
 from components.modeling.ranks import Ranks
 from components.modeling.training.fsdp_gather import gathered
 from components.modeling.training.fsdp_shards import own_rows, shard_trained
+from components.modeling.training.layer_gather import fsdp_modules
 from components.modeling.training.master import MASTER
 from components.modeling.training.optimizer import Optimizer, Update
 from components.modeling.training.shards import AT
@@ -174,6 +176,11 @@ class FsdpTrainer(Trainer):
         """Hold a copy of all weights on every rank, in the precision of passes; changes to it are lost."""
         with gathered(self.policy, keep=True, device=self.policy.device):
             yield
+
+    @property
+    def gather(self) -> Gather:
+        """What holds the weights of some modules whole on every rank, in the precision of passes."""
+        return partial(fsdp_modules, self.policy)
 
     def save(self, folder: Path) -> None:
         """Write the policy as a Hugging Face folder: each tensor is gathered alone; the first rank's host keeps all."""

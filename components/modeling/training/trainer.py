@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from torch import Tensor
 
-from components.modeling.models.policy import Policy
+from components.modeling.models.policy import Gather, Policy, held
 from components.modeling.ranks import Ranks
 from components.modeling.training.optimizer import Update
 from components.modeling.training.shards import share_of
@@ -57,6 +57,11 @@ class Trainer(ABC):
     def whole(self) -> AbstractContextManager[None]:
         """Return a context in which every rank holds all weights: to sample, to score, to copy and to save."""
         return nullcontext()
+
+    @property
+    def gather(self) -> Gather:
+        """What holds the weights of some modules whole, for `Policy.named_weights`; nothing to do inside `whole`."""
+        return held
 
     def evaluate(self, compute: Callable[[], R]) -> R:
         """Return what `compute` returns from forward passes of the policy; it makes the same ones on all ranks."""

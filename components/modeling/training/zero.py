@@ -19,9 +19,10 @@ from torch import Tensor, nn
 
 from components.contract.backends import Backends
 from components.contract.errors import InputError, NotFiniteError
-from components.modeling.models.policy import Policy
+from components.modeling.models.policy import Gather, Policy, held
 from components.modeling.ranks import Ranks
 from components.modeling.training.compute import Compute
+from components.modeling.training.layer_gather import zero_modules
 from components.modeling.training.optimizer import Update, adamw, gradient_failure, learning_rate
 from components.modeling.training.trainer import P, R, Trainer
 from components.modeling.training.training_config import OptimizerConfig
@@ -102,6 +103,11 @@ class ZeroTrainer(Trainer):
         parameters = list(self.policy.module.parameters())
         with deepspeed.zero.GatheredParameters(parameters, modifier_rank=0), _without_hooks(self.policy.module):
             yield
+
+    @property
+    def gather(self) -> Gather:
+        """What holds the weights of some modules whole on every rank."""
+        return held if self._stage < 3 else zero_modules
 
 
 @contextmanager

@@ -90,6 +90,7 @@ class Loop:
 
     def step(self) -> dict[str, float]:
         """Run the next step and return its metrics."""
+        self.sampler.load_weights(gather=self.learner.trainer.gather)
         experience = self.learner.trainer.roll_out(self._experience)
         check_agreement(experience, self.learner.trainer.ranks, self.state.step)
         return self._learn(experience)
@@ -98,7 +99,6 @@ class Loop:
         """Sample, score and prepare the step's training data."""
         phase, slots = self.phase, self.slots
         self.state.ledger.step = self.state.step
-        self.sampler.load_weights()
         begin_step(phase, self.state, self.learner, self.policies, self.generator)
         collector = self._collector()
 

@@ -21,7 +21,16 @@ class PlainEngine:
         print("the engine has started", flush=True)
         return {"max_positions": options.get("room", 128)}
 
-    def load(self, folder: str) -> None:
+    def connect(self, settings: Header) -> None:
+        """Take weights by any way."""
+
+    def begin(self) -> None:
+        """Do without weights."""
+
+    def take(self, bucket: Header) -> None:
+        """Look at none."""
+
+    def end(self) -> None:
         """Do without weights."""
 
     def sample(self, settings: Header, arrays: Arrays) -> Arrays:
@@ -40,8 +49,9 @@ class PlainEngine:
             "finished": np.zeros(replied, bool),
         }
 
-    def rest(self) -> None:
+    def rest(self) -> Header:
         """Hold nothing."""
+        return {}
 
 
 class PackageEngine(PlainEngine):

@@ -65,16 +65,16 @@ def by_transformers(policy: Policy, samples: Samples, folder: Path) -> Tensor:
     return found
 
 
-def follow(policy: Policy, sampler: Sampler, stage: int, folder: Path) -> list[dict[str, Any]]:
+def follow(policy: Policy, sampler: Sampler, backends: Backends, folder: Path) -> list[dict[str, Any]]:
     """Train, and after every update look at the log-probabilities before and after the sampler has its weights."""
-    backends = Backends(trainer="deepspeed", zero_stage=stage)
     trainer = build_trainer(policy, CONFIG, total_steps=UPDATES, backends=backends)
     rows = []
     for update in range(UPDATES):
         steps(trainer, update, update + 1)
         with trainer.whole():
             before = draw(sampler, update)
-            sampler.load_weights()
+        sampler.load_weights(gather=trainer.gather)
+        with trainer.whole():
             after = draw(sampler, update)
             assert before.policy_logprobs is not None and after.policy_logprobs is not None
             rows.append(
@@ -100,16 +100,40 @@ def policy() -> Policy:
 def engines(ranks: Ranks, folder: Path) -> dict[str, Any]:
     """Follow engines of these tests, one of which forgets updates on the second rank."""
     found: dict[str, Any] = {}
-    for name, engine, stage in (
-        ("zero-2", NATIVE, 2),
-        ("zero-3", NATIVE, 3),
-        ("forgetful", FORGETFUL if ranks.index else NATIVE, 2),
+    for name, engine, backends in (
+        ("zero-2", NATIVE, zero(2)),
+        ("zero-3", NATIVE, zero(3)),
+        ("fsdp", NATIVE, Backends(trainer="fsdp")),
+        ("forgetful", FORGETFUL if ranks.index else NATIVE, zero(2)),
     ):
         trained = policy()
         with SharedSampler(engine_sampler(trained, engine), ranks) as sampler:
             sampler.load_weights()
-            found[name] = follow(trained, sampler, stage, folder / f"{name}-{ranks.index}")
+            found[name] = follow(trained, sampler, backends, folder / f"{name}-{ranks.index}")
+    found["held"] = {"zero-3": held_at_once(zero(3)), "fsdp": held_at_once(Backends(trainer="fsdp"))}
     return found | {"begin": begun(ranks), "gated": gated(ranks, folder), "scores": shared_scores()}
+
+
+def zero(stage: int) -> Backends:
+    """Return DeepSpeed at a stage."""
+    return Backends(trainer="deepspeed", zero_stage=stage)
+
+
+def held_at_once(backends: Backends) -> int:
+    """Return how many layers a rank holds whole at most while weights are handed over."""
+    trained = policy()
+    trainer = build_trainer(trained, CONFIG, total_steps=UPDATES, backends=backends)
+    steps(trainer, 0, 1)
+    matrices = [layer.down for layer in trained.layers()]
+    most = 0
+    for _ in trained.named_weights(trainer.gather):
+        now = [layer._parameters["down"] for layer in trained.layers()]
+        # FSDP puts a whole weight in the place of the sharded one, ZeRO fills the sharded one.
+        away = [
+            p is own and p.data.numel() < SIZES.width * SIZES.mlp_width for p, own in zip(now, matrices, strict=True)
+        ]
+        most = max(most, len(away) - sum(away))
+    return most
 
 
 def begun(ranks: Ranks) -> bool:
@@ -155,7 +179,7 @@ def vllm(ranks: Ranks, folder: Path) -> dict[str, Any]:
     resources = Resources(sampler="vllm", trainer="deepspeed", zero_stage=3, processes=ranks.count)
     with open_sampler(trained, resources) as sampler:
         sampler.load_weights()
-        return {"vllm": follow(trained, sampler, 3, folder / f"vllm-{ranks.index}")}
+        return {"vllm": follow(trained, sampler, zero(3), folder / f"vllm-{ranks.index}")}
 
 
 def main() -> None:

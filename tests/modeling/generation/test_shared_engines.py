@@ -41,7 +41,7 @@ def run(folder: Path, what: str, seconds: float) -> Found:
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
-    return run(tmp_path_factory.mktemp("ranks"), "engines", 200)
+    return run(tmp_path_factory.mktemp("ranks"), "engines", 300)
 
 
 def check_never_stale(found: Found, name: str) -> None:
@@ -57,7 +57,7 @@ def check_never_stale(found: Found, name: str) -> None:
 
 
 @pytest.mark.deepspeed
-@pytest.mark.parametrize("name", ["zero-2", "zero-3"])
+@pytest.mark.parametrize("name", ["zero-2", "zero-3", "fsdp"])
 def test_engines_follow_every_update(found: Found, name: str) -> None:
     check_never_stale(found, name)
 
@@ -68,6 +68,11 @@ def test_an_update_that_one_rank_misses_shows_on_all(found: Found) -> None:
         for row in told["forgetful"]:
             assert max(row["after"][OF_RANK[0]]) < 1e-3
             assert min(row["after"][OF_RANK[1]]) > 0.02
+
+
+@pytest.mark.deepspeed
+def test_weights_that_are_cut_up_are_gathered_layer_by_layer(found: Found) -> None:
+    assert [told["held"] for told in found] == [{"zero-3": 1, "fsdp": 1}] * 2
 
 
 @pytest.mark.deepspeed

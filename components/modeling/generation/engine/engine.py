@@ -26,11 +26,29 @@ class Engine(Protocol):
     """Draws responses in the engine's process."""
 
     def start(self, folder: str, options: dict[str, Any]) -> Header:
-        """Load the model folder; return facts about the engine: at least `max_positions`."""
+        """Make the model of the folder's config.json, which has no weights beside it; return facts about the engine.
+
+        At least `max_positions`, and `gpus`, the UUIDs of its GPUs, if it has any.
+        """
         ...
 
-    def load(self, folder: str) -> None:
-        """Load the weights of the model folder and drop what was cached with earlier ones."""
+    def connect(self, settings: Header) -> None:
+        """Open the `way` that weights come by, with what it needs; see components/modeling/generation/engine/transfer.
+
+        Raise what is wrong where it does not work: the stage then takes another one.
+        """
+        ...
+
+    def begin(self) -> None:
+        """Get ready for new weights."""
+        ...
+
+    def take(self, bucket: Header) -> None:
+        """Take some of the weights; when this returns, their buffer may be filled again."""
+        ...
+
+    def end(self) -> None:
+        """Draw with the weights that came since `begin`, and drop what was cached with earlier ones."""
         ...
 
     def sample(self, settings: Header, arrays: Arrays) -> Arrays:
@@ -40,8 +58,8 @@ class Engine(Protocol):
         """
         ...
 
-    def rest(self) -> None:
-        """Release memory until the next call."""
+    def rest(self) -> Header:
+        """Release memory until the next call; return whether the engine is `weightless` until new weights come."""
         ...
 
 
@@ -66,12 +84,19 @@ def _answer(engine: Engine, header: Header, arrays: Arrays) -> tuple[Header, Arr
     call = header["call"]
     if call == "start":
         return engine.start(header["folder"], header["options"]), {}
-    if call == "load":
-        engine.load(header["folder"])
-    elif call == "sample":
+    if call == "sample":
         return {}, engine.sample(header, arrays)
-    elif call == "rest":
-        engine.rest()
+    if call == "rest":
+        return engine.rest(), {}
+    settings = {name: value for name, value in header.items() if name != "call"}
+    if call == "connect":
+        engine.connect(settings)
+    elif call == "begin":
+        engine.begin()
+    elif call == "take":
+        engine.take(settings)
+    elif call == "end":
+        engine.end()
     else:
         raise ValueError(f"unknown call {call!r}")
     return {}, {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,15 +15,15 @@ from components.contract.terminal import print_error
 from components.modeling.generation.engine.engine_process import EngineFailed, EngineProcess, EngineStuck
 from components.modeling.generation.engine.frames import Arrays
 from components.modeling.generation.engine.requests import NOTHING, Request, plan_requests, to_arrays, to_samples
+from components.modeling.generation.engine.transfer.handover import Handover, timings
 from components.modeling.generation.generate import DrawOptions, Samples, check_request
 from components.modeling.generation.sampler import Drawing, Sampler
 from components.modeling.generation.sampling_config import SamplingConfig
 from components.modeling.generation.scoring import scored
 from components.modeling.models.gpus import MEMORY_SHARE
-from components.modeling.models.policy import Policy
+from components.modeling.models.policy import Gather, Policy, held
 
 T = TypeVar("T")
-SHARED_MEMORY = Path("/dev/shm")
 MIN_TEMPERATURE = 0.01
 """vLLM raises temperatures between 0 and this value to it."""
 
@@ -45,6 +44,9 @@ class EngineSampler(Sampler):
         self._config: Any = None
         """config.json of the model that the engine was started with."""
         self._max_positions = 0
+        self._handover = Handover()
+        self._weightless = False
+        """Whether the engine has let go of its weights."""
         self._under_way: Drawing | None = None
 
     @property
@@ -52,25 +54,28 @@ class EngineSampler(Sampler):
         """Return the engine's process id; None before the first weights."""
         return None if self._engine is None else self._engine.pid
 
-    def load_weights(self, policy: Policy | None = None) -> None:
-        """Replace the engine's weights in place; restart an engine that runs another architecture."""
+    def load_weights(self, policy: Policy | None = None, *, gather: Gather = held) -> None:
+        """Give the engine new weights in place; restart an engine that runs another architecture."""
         self._finish()
         self.policy = policy or self.policy
-        shared = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
-        with tempfile.TemporaryDirectory(prefix="posttrain-weights-", dir=shared) as folder:
-            self.policy.export(Path(folder))
-            config = json.loads((Path(folder) / "config.json").read_text())
-            self._again_if_stuck(lambda: self._give_weights(folder, config))
+        if gather is held:
+            self._again_if_stuck(self._give_weights)
+        else:  # the other ranks would wait for this one while it tries again
+            self._give_weights(gather)
 
-    def _give_weights(self, folder: str, config: Any) -> None:
+    def _give_weights(self, gather: Gather = held) -> None:
         _free_cached_memory()
-        if self._engine is not None and config != self._config:
-            self.close()
-        if self._engine is None:
-            self._start_engine(folder)
-            self._config = config
-        else:
-            self._engine.call("load", "while it took over weights", folder=folder)
+        with tempfile.TemporaryDirectory(prefix="posttrain-model-") as folder:
+            self.policy.export_config(Path(folder))
+            config = json.loads((Path(folder) / "config.json").read_text())
+            if self._engine is not None and config != self._config:
+                self.close()
+            if self._engine is None:
+                self._start_engine(folder)
+                self._config = config
+        assert self._engine is not None
+        self._handover.give(self._engine, self.policy, gather)
+        self._weightless = False
 
     def _again_if_stuck(self, attempt: Callable[[], T]) -> T:
         """Return what `attempt` returns; if the engine gets stuck in it, try once more with a new engine."""
@@ -89,15 +94,20 @@ class EngineSampler(Sampler):
 
     def _start_engine(self, folder: str) -> None:
         self._engine = self._start()
-        dtype = str(next(self.policy.module.parameters()).dtype).removeprefix("torch.")
+        dtype = str(self.policy.pass_dtype).removeprefix("torch.")
         try:
             facts, _ = self._engine.call(
                 "start", "while it started", folder=folder, options={**self._options, "dtype": dtype}
             )
+            self._handover.connect(self._engine, self.policy.device, facts.get("gpus", ()))
         except BaseException:
             self.close()
             raise
         self._max_positions = int(facts["max_positions"])
+
+    def timings(self) -> dict[str, float]:
+        """Return the mean seconds in which the engine got new weights, and how often by which way."""
+        return timings(self._handover.given)
 
     def sample(
         self,
@@ -144,7 +154,7 @@ class EngineSampler(Sampler):
                 f"an engine draws at temperature 0, or {MIN_TEMPERATURE} and more, not at {config.temperature}; "
                 "set another temperature, or `sampler: native`"
             )
-        if self._engine is None:
+        if self._engine is None or self._weightless:
             self.load_weights()
         self._finish()
         self._check_positions(prompts, config)
@@ -211,7 +221,8 @@ class EngineSampler(Sampler):
         if self._engine is None or self._under_way is not None:
             return
         try:
-            self._engine.call("rest", "while it gave memory back")
+            facts, _ = self._engine.call("rest", "while it gave memory back")
+            self._weightless = bool(facts.get("weightless"))
         except EngineStuck as stuck:
             self.close()  # the next weights start another
             print_error(f"{stuck}\nanother engine takes its place")
@@ -219,6 +230,7 @@ class EngineSampler(Sampler):
     def close(self) -> None:
         """End the engine."""
         if self._engine is not None:
+            self._handover.close()
             self._engine.close()
             self._engine = self._under_way = None
 

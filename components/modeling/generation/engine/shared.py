@@ -14,7 +14,7 @@ from components.modeling.generation.generate import DrawOptions, Samples, check_
 from components.modeling.generation.sampler import Drawing, Sampler
 from components.modeling.generation.sampling import LogitsProcessor, Step
 from components.modeling.generation.sampling_config import SamplingConfig
-from components.modeling.models.policy import Policy
+from components.modeling.models.policy import Gather, Policy, held
 from components.modeling.ranks import Ranks
 
 SEEDS = 2**62
@@ -36,10 +36,14 @@ class SharedSampler(Sampler):
         """Return whether the inner sampler runs the policy itself."""
         return self._inner.is_policy
 
-    def load_weights(self, policy: Policy | None = None) -> None:
+    def load_weights(self, policy: Policy | None = None, *, gather: Gather = held) -> None:
         """Give every rank's sampler the weights."""
         self.policy = policy or self.policy
-        self._inner.load_weights(policy)
+        self._inner.load_weights(policy, gather=gather)
+
+    def timings(self) -> dict[str, float]:
+        """Return those of this rank's sampler."""
+        return self._inner.timings()
 
     def sample(
         self,

@@ -1,7 +1,7 @@
 """vLLM as an engine: runs in the engine's process, whose environment has vLLM. Token ids in, token ids out.
 
-On a GPU it sleeps between rollouts (weights in host memory, no cache) to leave the memory to training; its CPU build
-cannot sleep. Weights are replaced in place; see worker.py.
+On a GPU it sleeps between rollouts, with neither weights nor cache in memory (level 2), to leave it to training; its
+CPU build cannot. It wakes for new weights, which are replaced in place (vllm_worker.py), and only then for its cache.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from components.modeling.generation.engine.frames import Arrays, Header
 from components.modeling.generation.engine.pulse import beat
 from components.modeling.models.model_sizes import ModelSizes
 
-WORKER = "components.modeling.generation.engine.worker.WeightLoader"
+WORKER = "components.modeling.generation.engine.vllm_worker.Worker"
+RECEIVER = "posttrain"
+"""Name by which vLLM knows the receiver of weights in vllm_worker.py."""
 
 
 class VllmEngine:
@@ -24,16 +26,19 @@ class VllmEngine:
 
     def __init__(self) -> None:
         self._llm: Any = None
-        self._can_sleep = self._sleeps = False
+        self._can_sleep = False
+        self._asleep: set[str] = set()
 
     def start(self, folder: str, options: dict[str, Any]) -> Header:
-        """Load the model folder. Options: dtype, gpus, gpu_memory_share, max_rows."""
+        """Make the model of a folder's config, without weights. Options: dtype, gpus, gpu_memory_share, max_rows."""
         from vllm import LLM
         from vllm.platforms import current_platform
 
         self._can_sleep = current_platform.is_cuda()
         self._llm = LLM(
             folder,
+            load_format="dummy",  # weights come bucket by bucket
+            weight_transfer_config={"backend": RECEIVER},
             dtype=options["dtype"],
             tensor_parallel_size=_split(folder, options["gpus"]),
             gpu_memory_utilization=options["gpu_memory_share"],
@@ -49,12 +54,26 @@ class VllmEngine:
             seed=0,
         )
         _count_steps(self._llm.llm_engine)
-        return {"max_positions": int(self._llm.llm_engine.model_config.max_model_len)}
+        gpus = [uuid for uuid in self._llm.collective_rpc("posttrain_gpu") if uuid]
+        return {"max_positions": int(self._llm.llm_engine.model_config.max_model_len), "gpus": gpus}
 
-    def load(self, folder: str) -> None:
-        """Replace the weights in place and drop cached prefixes, which belong to the old weights."""
-        self._wake()
-        self._llm.collective_rpc("load_posttrain_weights", args=(folder,))
+    def connect(self, settings: Header) -> None:
+        """Open the way that weights come by."""
+        self._llm.init_weight_transfer_engine({"init_info": settings})
+
+    def begin(self) -> None:
+        """Make room for new weights; the cache may stay away meanwhile."""
+        self._wake("weights")
+        self._llm.start_weight_update()
+
+    def take(self, bucket: Header) -> None:
+        """Load one bucket."""
+        self._llm.update_weights({"update_info": bucket})
+
+    def end(self) -> None:
+        """Compute with the new weights from now on, and drop cached prefixes, which belong to the old ones."""
+        self._llm.finish_weight_update()
+        self._wake("kv_cache")
         if not self._llm.reset_prefix_cache():
             raise RuntimeError("vLLM kept its prefix cache, which belongs to the old weights")
 
@@ -62,7 +81,6 @@ class VllmEngine:
         """Draw responses; see requests.py."""
         from vllm import SamplingParams
 
-        self._wake()
         prompts = np.split(arrays["tokens"], np.cumsum(arrays["lengths"])[:-1])
         columns = (arrays[name].tolist() for name in ("counts", "limits", "seeds"))
         outputs = self._llm.generate(
@@ -87,16 +105,17 @@ class VllmEngine:
         )
         return _to_arrays([found for output in outputs for found in sorted(output.outputs, key=lambda o: o.index)])
 
-    def rest(self) -> None:
-        """Release the GPU's memory."""
-        if self._can_sleep and not self._sleeps:
-            self._llm.sleep(level=1)
-            self._sleeps = True
+    def rest(self) -> Header:
+        """Release the GPU's memory, that of the weights, too: new ones come before the next draw."""
+        if self._can_sleep and not self._asleep:
+            self._llm.sleep(level=2)
+            self._asleep = {"weights", "kv_cache"}
+        return {"weightless": bool(self._asleep)}
 
-    def _wake(self) -> None:
-        if self._sleeps:
-            self._llm.wake_up()
-            self._sleeps = False
+    def _wake(self, what: str) -> None:
+        if what in self._asleep:
+            self._llm.wake_up(tags=[what])
+            self._asleep.remove(what)
 
 
 def _count_steps(engine: Any) -> None:

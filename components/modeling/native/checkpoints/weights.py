@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from components.contract.errors import InputError
+from components.modeling.models.policy import Gather
 from components.modeling.native.adapters import merged
 from components.modeling.native.decoder import Decoder, Layer
 from components.modeling.native.decoder_config import DecoderConfig
@@ -31,33 +32,46 @@ class Stack(NamedTuple):
     """Rows of each part, and whether the decoder keeps them interleaved."""
 
 
-def _stacks(decoder: Decoder, matrix: Callable[[Layer, str], Tensor] = Layer.matrix) -> Iterator[Stack]:
+Matrix = Callable[[Layer, str], Tensor]
+"""A matrix of a layer by its name."""
+
+
+def _stacks(decoder: Decoder, matrix: Matrix = Layer.matrix) -> Iterator[Stack]:
     """Yield every parameter with its names in transformers' files; `matrix` gives the matrices of layers."""
-    c = decoder.config
+    yield from _outer_stacks(decoder)
+    for index, layer in enumerate(decoder.layers):
+        yield from _layer_stacks(decoder.config, index, layer, matrix)
+
+
+def _outer_stacks(decoder: Decoder) -> Iterator[Stack]:
+    """Yield the parameters that belong to no layer."""
     yield _one(decoder.embedding, "model.embed_tokens.weight")
     yield _one(decoder.norm, "model.norm.weight")
     if decoder.head is not None:
         yield _one(decoder.head, "lm_head.weight")
+
+
+def _layer_stacks(c: DecoderConfig, index: int, layer: Layer, matrix: Matrix) -> Iterator[Stack]:
+    """Yield the parameters of one layer."""
     inner, kv = c.heads * c.head_width, c.kv_heads * c.head_width
     projections, halves = ((inner, True), (kv, True), (kv, False)), ((c.mlp_width, False),) * 2
     qkv, gate_up = (("qkv",), ("gate_up",)) if c.stored_fused else (("q", "k", "v"), ("gate", "up"))
     before_mlp = "pre_feedforward_layernorm" if c.post_norms else "post_attention_layernorm"
-    for index, layer in enumerate(decoder.layers):
-        at = f"model.layers.{index}."
-        yield _one(layer.attention_norm, at + "input_layernorm.weight")
-        yield _one(layer.mlp_norm, f"{at}{before_mlp}.weight")
-        yield _one(matrix(layer, "attention_out"), at + "self_attn.o_proj.weight")
-        yield _one(matrix(layer, "down"), at + "mlp.down_proj.weight")
-        yield Stack(matrix(layer, "gate_up"), tuple(f"{at}mlp.{part}_proj.weight" for part in gate_up), halves)
-        yield Stack(matrix(layer, "qkv"), tuple(f"{at}self_attn.{part}_proj.weight" for part in qkv), projections)
-        if layer.qkv_bias is not None:
-            yield Stack(layer.qkv_bias, tuple(f"{at}self_attn.{part}_proj.bias" for part in qkv), projections)
-        if layer.query_norm is not None:
-            yield Stack(layer.query_norm, (at + "self_attn.q_norm.weight",), ((c.head_width, True),))
-            yield Stack(layer.key_norm, (at + "self_attn.k_norm.weight",), ((c.head_width, True),))
-        if layer.post_attention_norm is not None:
-            yield _one(layer.post_attention_norm, at + "post_attention_layernorm.weight")
-            yield _one(layer.post_mlp_norm, at + "post_feedforward_layernorm.weight")
+    at = f"model.layers.{index}."
+    yield _one(layer.attention_norm, at + "input_layernorm.weight")
+    yield _one(layer.mlp_norm, f"{at}{before_mlp}.weight")
+    yield _one(matrix(layer, "attention_out"), at + "self_attn.o_proj.weight")
+    yield _one(matrix(layer, "down"), at + "mlp.down_proj.weight")
+    yield Stack(matrix(layer, "gate_up"), tuple(f"{at}mlp.{part}_proj.weight" for part in gate_up), halves)
+    yield Stack(matrix(layer, "qkv"), tuple(f"{at}self_attn.{part}_proj.weight" for part in qkv), projections)
+    if layer.qkv_bias is not None:
+        yield Stack(layer.qkv_bias, tuple(f"{at}self_attn.{part}_proj.bias" for part in qkv), projections)
+    if layer.query_norm is not None:
+        yield Stack(layer.query_norm, (at + "self_attn.q_norm.weight",), ((c.head_width, True),))
+        yield Stack(layer.key_norm, (at + "self_attn.k_norm.weight",), ((c.head_width, True),))
+    if layer.post_attention_norm is not None:
+        yield _one(layer.post_attention_norm, at + "post_attention_layernorm.weight")
+        yield _one(layer.post_mlp_norm, at + "post_feedforward_layernorm.weight")
 
 
 def _one(parameter: Tensor, name: str) -> Stack:
@@ -91,6 +105,19 @@ def export_weights(decoder: Decoder) -> dict[str, Tensor]:
             for stack in _stacks(decoder, merged)
             for name, tensor in _stored(stack, decoder.config)
         }
+
+
+@torch.no_grad()
+def named_weights(decoder: Decoder, gather: Gather) -> Iterator[tuple[str, Tensor]]:
+    """Yield the decoder's weights, adapters merged in, by their transformers names: on its device, most as views."""
+    inside = {id(part) for layer in decoder.layers for part in layer.modules()}
+    with gather([part for part in decoder.modules() if id(part) not in inside]):
+        for stack in _outer_stacks(decoder):
+            yield from _stored(stack, decoder.config)
+    for index, layer in enumerate(decoder.layers):
+        with gather(list(layer.modules())):
+            for stack in _layer_stacks(decoder.config, index, layer, merged):
+                yield from _stored(stack, decoder.config)
 
 
 def _stored(stack: Stack, config: DecoderConfig) -> Iterator[tuple[str, Tensor]]:
