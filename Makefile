@@ -14,7 +14,7 @@ ARGS ?=
 # Tests start hundreds of processes: none of them compiles the code again, whatever the shell's settings are.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help bubblewrap demo docs-site airflow test test-slow test-airflow test-airflow-ui test-infra test-containers test-vllm test-deepspeed test-gpu test-learning bench base-image images pin-images lint docs lock lock-gpu clean
+.PHONY: help bubblewrap demo docs-site airflow test test-slow test-airflow test-airflow-ui test-infra test-containers test-vllm test-deepspeed test-gpu bench-gpu first-node gpu-packages test-learning bench base-image images pin-images lint docs lock lock-gpu clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -103,8 +103,27 @@ test-vllm: $(VENV)/.test $(VLLM)/.installed ## vLLM's CPU build as the sampler (
 test-deepspeed: $(VENV)/.test ## several processes that train one model (some minutes)
 	@$(BIN)/python -m pytest -m "deepspeed and not vllm" tests/modeling tests/runtime/job/test_ranks.py tests/runtime/job/test_half_written_shards.py tests/end_to_end/test_real_models.py tests/end_to_end/test_conversations.py $(ARGS)
 
-test-gpu: $(VENV)/.test ## on one GPU: ratios begin at 1 in float32 and bfloat16; deterministic steps repeat (two minutes)
-	@$(BIN)/python -m pytest -m gpu tests/rl/step $(ARGS)
+# With PYTHON=python3, say, they run in that Python as it is, without network and without our lock.
+ifeq ($(origin PYTHON),file)
+GPU_PYTHON := $(BIN)/python
+GPU_READY := $(VENV)/.test
+else
+GPU_PYTHON := $(PYTHON)
+GPU_READY :=
+endif
+RUN_ON_GPU = PYTHONPATH=$(CURDIR)$${PYTHONPATH:+:$$PYTHONPATH} POSTTRAIN_TEST_DEVICE=$(or $(DEVICE),cuda) $(GPU_PYTHON) -m tests.gpu
+
+test-gpu: $(GPU_READY) ## on one GPU, in steps of at most 8 minutes (STEP="packed head"; DEVICE=cpu rehearses them; PYTHON=python3 takes that Python as it is)
+	@$(RUN_ON_GPU) test $(STEP) $(ARGS)
+
+bench-gpu: $(GPU_READY) ## speed on one GPU: SFT, attention, head, learner, weights, decoding, checkpoints, RL (as test-gpu)
+	@$(RUN_ON_GPU) bench $(STEP) $(ARGS)
+
+first-node: $(GPU_READY) ## on a node with vLLM: look at what is there, run all steps, write build/gpu/report.md
+	@$(RUN_ON_GPU) node $(ARGS)
+
+gpu-packages: $(VENV)/.test ## packages that a GPU machine without network may lack, as a folder for its PYTHONPATH
+	@$(BIN)/python -m tests.gpu.carry $(ARGS)
 
 test-learning: $(VENV)/.test $(VLLM)/.installed ## vLLM and DeepSpeed together: fresh weights, kills, and quickstart's RL on every pair (more than an hour)
 	@POSTTRAIN_VLLM_PYTHON=$(CURDIR)/$(VLLM)/bin/python $(BIN)/python -m pytest -s -m "vllm and deepspeed" tests/modeling/generation tests/rl tests/end_to_end/test_conversations.py $(ARGS)
