@@ -82,16 +82,11 @@ class Backends(BaseModel):
         """Return why the trainer cannot use an optimiser, or None."""
         if optimizer == "adamw":
             return None
-        if self.trainer == "fsdp":
-            return (
-                f"{optimizer} needs whole matrices, which FSDP cuts up: take optimizer.name adamw, "
-                "or `backend: {trainer: deepspeed, zero_stage: 0}`"
-            )
         if self.trainer != "deepspeed" or not self.zero_stage:
             return None
         return (
             f"{optimizer} needs whole matrices, which ZeRO {self.zero_stage} cuts up: take optimizer.name adamw, "
-            "or backend.zero_stage 0"
+            "backend.zero_stage 0, or `backend: {trainer: fsdp}`"
         )
 
 

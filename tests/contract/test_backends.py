@@ -45,9 +45,10 @@ def test_gpus_are_shared_out_evenly(processes: int | None, fits: bool) -> None:
 
 
 def test_zero_takes_no_optimizer_that_needs_whole_matrices() -> None:
-    said = "muon needs whole matrices, which ZeRO 2 cuts up: take optimizer.name adamw, or backend.zero_stage 0"
+    said = "muon needs whole matrices, which ZeRO 2 cuts up: take optimizer.name adamw, "
+    said += "backend.zero_stage 0, or `backend: {trainer: fsdp}`"
     assert Backends(trainer="deepspeed").optimizer_refusal("muon") == said
-    for backends in (Backends(), Backends(trainer="deepspeed", zero_stage=0)):
+    for backends in (Backends(), Backends(trainer="deepspeed", zero_stage=0), Backends(trainer="fsdp")):
         assert backends.optimizer_refusal("muon") is None
     assert Backends(trainer="deepspeed").optimizer_refusal("adamw") is None
 

@@ -18,18 +18,19 @@ MASTER = 4
 
 
 def fsdp_needs(
-    sizes: ModelSizes, resources: Resources, *, size: int, trained: int, whole_model: bool
+    sizes: ModelSizes, resources: Resources, *, size: int, trained: int, averages: int, whole_model: bool
 ) -> Iterator[Need]:
     """Yield the memory of one rank's shards, and of what it gathers in a pass and to save.
 
-    `size` is the bytes of a weight in passes, `trained` how many weights are updated; `whole_model` says whether that
-    is the whole model, whose weights are then the float32 ones that the optimiser updates, and not adapters beside it.
+    `size` is the bytes of a weight in passes, `trained` how many weights are updated, with `averages` of the gradients
+    of each; `whole_model` says whether that is the whole model, whose weights are then the float32 ones that the
+    optimiser updates, and not adapters beside it.
     """
     ranks = resources.world_size
     kept = MASTER * trained + (0 if whole_model else size * sizes.parameters)
     yield Need("weights", kept / ranks)
     yield Need("gradients", MASTER * trained / ranks, moment=Moment.PASS)
-    yield Need("optimiser states", 2 * MASTER * trained / ranks)
+    yield Need("optimiser states", averages * MASTER * trained / ranks)
     layer, tables = layer_parameters(sizes), table_parameters(sizes)
     yield Need("gathered weights", size * (GATHERED_LAYERS * layer + tables), moment=Moment.PASS)
     if whole_model:  # as passes compute them, and in float32 where they are summed over the ranks

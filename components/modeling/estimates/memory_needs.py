@@ -17,6 +17,8 @@ from components.modeling.models.model_sizes import ModelSizes
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 PACKED = (4 + 8 / 64 + 32 / (64 * 256)) / 8
 """Bytes of a weight in 4 bits, with its share of the scales (components/modeling/native/nf4.py)."""
+AVERAGES = {"adamw": 2, "muon": 1}
+"""Moving averages of an optimiser for each weight, all of them float32; of Muon those of its matrices."""
 PROCESS = 0.55 * GIB
 """Python with torch and transformers before any model, measured."""
 CUDA_CONTEXT = 0.8 * GIB
@@ -55,7 +57,8 @@ def training_needs(
     size = BYTES[dtype]
     trained = sizes.adapters(lora) if lora else sizes.parameters
     if resources.sharded:
-        yield from fsdp_needs(sizes, resources, size=size, trained=trained, whole_model=lora is None)
+        averages = AVERAGES[optimizer]
+        yield from fsdp_needs(sizes, resources, size=size, trained=trained, averages=averages, whole_model=lora is None)
     else:
         yield from _replica_or_zero_needs(sizes, resources, size=size, trained=trained, optimizer=optimizer, lora=lora)
     held = activations_per_token(sizes, longest, cpu=not resources.gpus, recompute=resources.recompute)
@@ -114,7 +117,7 @@ def state_bytes(optimizer: str, size: int, *, sharded: bool = False) -> int:
     AdamW keeps two averages and Muon one; low-precision weights have a copy, and with ZeRO float32 ones do too.
     """
     copies = 1 if sharded or size < 4 else 0
-    return 4 * (copies + (1 if optimizer == "muon" else 2))
+    return 4 * (copies + AVERAGES[optimizer])
 
 
 def activations_per_token(sizes: ModelSizes, longest: int, *, cpu: bool, recompute: bool = False) -> float:

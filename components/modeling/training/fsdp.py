@@ -20,19 +20,42 @@ from components.contract.errors import InputError
 from components.modeling.models.policy import Gather, Policy
 from components.modeling.ranks import Ranks
 from components.modeling.training.fsdp_gather import gathered
+from components.modeling.training.fsdp_muon import ShardedMuon, Whole
 from components.modeling.training.fsdp_shards import own_rows, shard_trained
 from components.modeling.training.layer_gather import fsdp_modules
 from components.modeling.training.master import MASTER
-from components.modeling.training.optimizer import Optimizer, Update
+from components.modeling.training.muon import Muon
+from components.modeling.training.optimizer import Optimizer, Update, is_for_muon, muon_settings
 from components.modeling.training.shards import AT
 from components.modeling.training.trainer import P, R, Trainer
 from components.modeling.training.training_config import OptimizerConfig
 
-AVERAGES = ("exp_avg", "exp_avg_sq")
+AVERAGES = ("exp_avg", "exp_avg_sq", "momentum")
 
 
 class _ShardedOptimizer(Optimizer):
-    """AdamW over this rank's shards; the norm is that of the gradient of all ranks."""
+    """AdamW, and Muon if asked for, over this rank's shards; the norm is that of the gradient of all ranks."""
+
+    def __init__(
+        self,
+        wholes: Mapping[str, DTensor],
+        shards: Mapping[str, nn.Parameter],
+        config: OptimizerConfig,
+        total_steps: int,
+        row_blocks: Mapping[str, tuple[int, ...]],
+    ) -> None:
+        self._shapes = {name: tuple(whole.shape) for name, whole in wholes.items()}
+        # A rank has no elements of a parameter with fewer rows than ranks, but takes part in Muon's exchanges.
+        kept = {name: p for name, p in shards.items() if p.numel() or is_for_muon(name, p, config)}
+        super().__init__(kept, config, total_steps, row_blocks)
+
+    def muon(self, parameters: Mapping[str, nn.Parameter], row_blocks: Mapping[str, tuple[int, ...]]) -> Muon:
+        """Return what updates these shards of matrices."""
+        wholes = {
+            parameter: Whole(*self._shapes[name], row_blocks.get(name, self._shapes[name][:1]))
+            for name, parameter in parameters.items()
+        }
+        return ShardedMuon(wholes, **muon_settings(self.config))
 
     def total_norm(self, gradients: Sequence[Tensor]) -> Tensor:
         """Return the norm over the shards of all ranks."""
@@ -42,22 +65,18 @@ class _ShardedOptimizer(Optimizer):
 
 
 class FsdpTrainer(Trainer):
-    """AdamW under fully_shard; between passes no rank holds more than its shard."""
+    """AdamW and Muon under fully_shard; between passes no rank holds more than its shard."""
 
     def __init__(
         self, policy: Policy, config: OptimizerConfig, *, total_steps: int, backends: Backends, ranks: Ranks
     ) -> None:
-        if reason := backends.optimizer_refusal(config.name):
-            raise InputError(reason)
         if not policy.trainable():
             raise InputError("no parameter of the model requires a gradient; nothing would be trained")
         self.policy, self.ranks = policy, ranks
         self._root: FSDPModule = shard_trained(policy)
         self._trained: dict[str, DTensor] = dict(policy.trainable())  # type: ignore[arg-type]
-        # A rank has no elements of a parameter with fewer rows than ranks.
         self._shards = {name: nn.Parameter(p.to_local().detach()) for name, p in self._trained.items()}
-        filled = {name: shard for name, shard in self._shards.items() if shard.numel()}
-        self._optimizer = _ShardedOptimizer(filled, config, total_steps, {})
+        self._optimizer = _ShardedOptimizer(self._trained, self._shards, config, total_steps, policy.row_blocks())
         self._low_precision = policy.compute_dtype is not None
         size = sum(p.numel() * (policy.compute_dtype or p.dtype).itemsize for p in policy.module.parameters())
         on_gpu = policy.device.type == "cuda"
@@ -134,7 +153,7 @@ class FsdpTrainer(Trainer):
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Restore this rank's shards of the whole state; the float32 weights are the policy's or the state's."""
         if extra := {key.partition("/")[0] for key in state} - {*AVERAGES, MASTER, "step"}:
-            raise InputError(f"the optimiser state is not AdamW's: it holds {min(extra)!r}")
+            raise InputError(f"the optimiser state is neither AdamW's nor Muon's: it holds {min(extra)!r}")
         if unknown := {key.partition("/")[2] for key in state} - set(self._trained):
             raise InputError(f"the optimiser state is of another model: no parameter {min(unknown)!r} is trained")
         own: dict[str, Tensor] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -56,7 +57,21 @@ class Optimizer:
         self.config, self.total_steps = config, total_steps
         self._masters = MasterWeights(parameters)
         self._parameters = self._masters.trained
-        self._inner = _inner_optimizers(self._parameters, config, row_blocks)
+        self._inner = self._inner_optimizers(row_blocks)
+
+    def _inner_optimizers(self, row_blocks: Mapping[str, tuple[int, ...]]) -> list[torch.optim.Optimizer]:
+        by_muon = {name: p for name, p in self._parameters.items() if is_for_muon(name, p, self.config)}
+        rest = [p for name, p in self._parameters.items() if name not in by_muon]
+        muon = [self.muon(by_muon, row_blocks)] if by_muon else []
+        return [*muon, adamw(rest, self.config)] if rest else [*muon]
+
+    def muon(self, parameters: Mapping[str, nn.Parameter], row_blocks: Mapping[str, tuple[int, ...]]) -> Muon:
+        """Return what updates these matrices."""
+        return Muon(
+            list(parameters.values()),
+            row_blocks={p: row_blocks[name] for name, p in parameters.items() if name in row_blocks},
+            **muon_settings(self.config),
+        )
 
     @property
     def trained(self) -> Mapping[str, nn.Parameter]:
@@ -159,30 +174,14 @@ def build_optimizer(
     return Optimizer(parameters, config, total_steps, row_blocks or {})
 
 
-def _inner_optimizers(
-    parameters: Mapping[str, nn.Parameter],
-    config: OptimizerConfig,
-    row_blocks: Mapping[str, tuple[int, ...]],
-) -> list[torch.optim.Optimizer]:
-    by_muon = {
-        name: p for name, p in parameters.items() if config.name == "muon" and p.ndim == 2 and not _is_table(name)
+def muon_settings(config: OptimizerConfig) -> dict[str, Any]:
+    """Return the arguments of Muon beside parameters."""
+    return {
+        "lr": config.peak_learning_rate,
+        "momentum": config.momentum,
+        "weight_decay": config.weight_decay,
+        "scale": config.muon_scale,
     }
-    rest = {name: p for name, p in parameters.items() if name not in by_muon}
-    inner: list[torch.optim.Optimizer] = []
-    if by_muon:
-        inner.append(
-            Muon(
-                list(by_muon.values()),
-                lr=config.peak_learning_rate,
-                momentum=config.momentum,
-                weight_decay=config.weight_decay,
-                scale=config.muon_scale,
-                row_blocks={p: row_blocks[name] for name, p in by_muon.items() if name in row_blocks},
-            )
-        )
-    if rest:
-        inner.append(adamw(rest.values(), config))
-    return inner
 
 
 def adamw(parameters: Iterable[nn.Parameter], config: OptimizerConfig) -> torch.optim.AdamW:
@@ -203,5 +202,7 @@ def adamw(parameters: Iterable[nn.Parameter], config: OptimizerConfig) -> torch.
     )
 
 
-def _is_table(name: str) -> bool:
-    return any(part in TABLES or part.startswith("embed") for part in name.split("."))
+def is_for_muon(name: str, parameter: Tensor, config: OptimizerConfig) -> bool:
+    """Return whether Muon updates this parameter: a matrix that is neither a lookup table nor an output head."""
+    is_table = any(part in TABLES or part.startswith("embed") for part in name.split("."))
+    return config.name == "muon" and parameter.ndim == 2 and not is_table

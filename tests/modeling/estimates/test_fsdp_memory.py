@@ -39,6 +39,10 @@ def test_adapters_by_hand() -> None:
     assert "gathered gradients" not in found
 
 
+def test_muon_keeps_one_average() -> None:
+    assert named(SHARDED, optimizer="muon")["optimiser states"] == 4 * SMALL.parameters / 16
+
+
 def test_one_process_is_plain_torch() -> None:
     assert named(Resources(trainer="fsdp")) == named(Resources())
 

@@ -34,6 +34,7 @@ from components.modeling.text.tokenizer_config import TokenizerConfig
 from components.modeling.training.build import build_trainer
 from components.modeling.training.fsdp import FsdpTrainer
 from components.modeling.training.fsdp_shards import shard_frozen
+from components.modeling.training.training_config import OptimizerConfig
 from components.modeling.training.training_state import TrainingState, load_training_state, save_training_state
 from components.rl.batch.batch import Prompt
 from components.rl.params import RLParams
@@ -48,6 +49,7 @@ WAYS: dict[str, tuple[dict[str, Any], Backends]] = {
     "native": ({}, FSDP),
     "native-recompute": ({}, Backends(trainer="fsdp", recompute=True)),
     "native-bfloat16": ({"dtype": "bfloat16"}, FSDP),
+    "native-muon": ({}, FSDP),
     "hosted": ({"backend": "transformers"}, FSDP),
     "lora": ({"lora": LoraConfig(rank=2)}, FSDP),
     "hosted-lora-bfloat16": (
@@ -60,8 +62,13 @@ WAYS: dict[str, tuple[dict[str, Any], Backends]] = {
 LAYERS = Backends(trainer="fsdp", gather="layer")
 MOVING = {"reference": {"name": "ema", "decay": 0.5}, "regularizers": [{"name": "kl", "coefficient": 0.1}]}
 """A reference that is a moving average of the trained weights."""
-OF_FOUR = ("native", "lora", "whole", "rl", "rl-layers")
+OF_FOUR = ("native", "native-muon", "lora", "whole", "rl", "rl-layers")
 """What four ranks run: of adapters of rank 2, two of them have no rows."""
+
+
+def config_of(way: str) -> OptimizerConfig:
+    """Return the optimiser of a way."""
+    return CONFIG.model_copy(update={"name": "muon"}) if way.endswith("muon") else CONFIG
 
 
 def load(folder: Path, way: str, *, sharded: bool) -> Policy:
@@ -130,7 +137,7 @@ def rl_by_layers(folder: Path) -> dict[str, Any]:
 def train(folder: Path, way: str) -> dict[str, Any]:
     """Train straight through, saving on the way; then again from what was saved."""
     trained = load(folder, way, sharded=True)
-    trainer = build_trainer(trained, CONFIG, total_steps=STEPS, backends=WAYS[way][1])
+    trainer = build_trainer(trained, config_of(way), total_steps=STEPS, backends=WAYS[way][1])
     assert isinstance(trainer, FsdpTrainer)
     held = sum(p.to_local().numel() for p in trained.module.parameters() if isinstance(p, DTensor))
     rows = steps(trainer, 0, SAVED_AT)
@@ -142,7 +149,7 @@ def train(folder: Path, way: str) -> dict[str, Any]:
     first, state = trainer.weights(), trainer.state()
     distributed.barrier()
     other = load(folder, way, sharded=True)
-    again = build_trainer(other, CONFIG, total_steps=STEPS, backends=WAYS[way][1])
+    again = build_trainer(other, config_of(way), total_steps=STEPS, backends=WAYS[way][1])
     load_training_state(saved, policy=other, trainer=again)
     resumed = steps(again, SAVED_AT, STEPS)
     second, state_again = again.weights(), again.state()

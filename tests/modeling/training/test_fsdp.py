@@ -13,7 +13,6 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from components.contract.backends import Backends
 from components.contract.errors import InputError
 from components.modeling.generation.sampler import NativeSampler
 from components.modeling.loading.load import load_policy
@@ -23,8 +22,8 @@ from components.modeling.packing.packed import Packed
 from components.modeling.training.build import build_trainer
 from components.modeling.training.training_state import load_training_state
 from tests.modeling.decoder_models import NATIVE, build
-from tests.modeling.training.fsdp_script import MOVING, OF_FOUR, WAYS, load, rl, save_task_model
-from tests.modeling.training.ranks_script import CONFIG, SAVED_AT, STEPS, parts, sampled, steps
+from tests.modeling.training.fsdp_script import MOVING, OF_FOUR, WAYS, config_of, load, rl, save_task_model
+from tests.modeling.training.ranks_script import SAVED_AT, STEPS, parts, sampled, steps
 
 ROOT = Path(__file__).parents[3]
 WEIGHT = 2e-5
@@ -69,7 +68,7 @@ def alone(folders: dict[int, Path]) -> dict[str, list[list[float]]]:
     """Return the steps of plain torch in each way; the trained models are beside those of the ranks."""
     rows = {}
     for way in WAYS:
-        trainer = build_trainer(load(folders[2], way, sharded=False), CONFIG, total_steps=STEPS)
+        trainer = build_trainer(load(folders[2], way, sharded=False), config_of(way), total_steps=STEPS)
         rows[way] = steps(trainer, 0, STEPS)
         trainer.save(folders[2] / f"{way}-alone")
     return rows
@@ -101,7 +100,7 @@ def test_a_resumed_training_is_the_same_to_the_last_bit(folders: dict[int, Path]
 @pytest.mark.parametrize(("world", "way"), EACH)
 def test_what_ranks_saved_goes_on_in_one_process(folders: dict[int, Path], world: int, way: str) -> None:
     other = load(folders[world], way, sharded=False)
-    trainer = build_trainer(other, CONFIG, total_steps=STEPS)
+    trainer = build_trainer(other, config_of(way), total_steps=STEPS)
     assert load_training_state(folders[world] / way, policy=other, trainer=trainer).step == SAVED_AT
     rest = found(folders, world)[way]["rows"][SAVED_AT:]
     assert steps(trainer, SAVED_AT, STEPS) == [pytest.approx(row, rel=close(way)) for row in rest]
@@ -186,8 +185,3 @@ def test_a_folder_that_lacks_a_layer_is_refused(tmp_path: Path) -> None:
     policy = load_policy(tmp_path, sharded=True)
     with pytest.raises(InputError, match=r"layer 1: weights do not fit its config \(missing: \['model.layers.0.mlp"):
         policy.materialize(policy.layers()[1])
-
-
-def test_an_optimiser_that_needs_whole_matrices_is_refused() -> None:
-    said = "muon needs whole matrices, which FSDP cuts up: take optimizer.name adamw, or `backend: {trainer: deepspeed"
-    assert said in str(Backends(trainer="fsdp").optimizer_refusal("muon"))
