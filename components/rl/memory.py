@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from components.contract.job import Resources
-from components.contract.memory import MemoryEstimate, Moment, Need
+from components.contract.memory import GIB, MemoryEstimate, Moment, Need
 from components.modeling.estimates.fsdp_memory import drawing_by_layers, frozen_share, gathered_to_draw
 from components.modeling.estimates.memory_knobs import knobs
 from components.modeling.estimates.memory_needs import BYTES, state_bytes, training_needs
@@ -53,17 +53,29 @@ def _needs(model: ModelSizes, params: RLParams, resources: Resources, share: flo
         yield gathered_to_draw(model, by_layers=by_layers, **held)
     parts = [bind(params.slots(phase)) for phase in params.phases or (None,)]
     ahead = any(slots.users_of("draws_ahead") for slots in parts)
+    engine = _engine_gpus(model, params, resources, share)
     yield from drawing_needs(
         model,
         resources,
         params.dtype,
         cached=min(step_tokens, DEFAULT_BATCH),
-        gpus=max(1, resources.gpus // resources.ranks_per_node),
+        gpus=engine,
+        ranks=max(1, engine // max(1, resources.gpus // resources.ranks_per_node)),
         share=share,
         awake=None if ahead else Moment.BETWEEN,
     )
     frozen = frozen_share(model, resources)
     yield from _copies(model, params, parts, frozen, frozen if by_layers else 1.0)
+
+
+def _engine_gpus(model: ModelSizes, params: RLParams, resources: Resources, share: float) -> int:
+    """Return the GPUs of one engine: those of a rank, or of several that hold shards."""
+    own = max(1, resources.gpus // resources.ranks_per_node)
+    if not resources.sharded or not resources.gpus:
+        return own
+    memory = None if resources.gpu_memory_gib is None else resources.gpu_memory_gib * GIB
+    weights = BYTES[params.dtype] * model.parameters
+    return model.engine_gpus(weights, own=own, node=resources.gpus, memory=memory, share=share)
 
 
 def _copies(model: ModelSizes, params: RLParams, parts: list[Slots], frozen: float, moving: float) -> Iterator[Need]:

@@ -40,11 +40,19 @@ def engine_share() -> float:
 
 
 def drawing_needs(
-    sizes: ModelSizes, resources: Resources, dtype: str, *, cached: int, gpus: int, share: float, awake: Moment | None
+    sizes: ModelSizes,
+    resources: Resources,
+    dtype: str,
+    *,
+    cached: int,
+    gpus: int,
+    share: float,
+    awake: Moment | None,
+    ranks: int = 1,
 ) -> Iterator[Need]:
     """Yield the memory of one process that draws and scores: `cached` tokens of the native sampler's cache, or vLLM.
 
-    vLLM uses up to `gpus` GPUs and takes `share` of each when it is `awake`.
+    vLLM uses up to `gpus` GPUs and takes `share` of each when it is `awake`; one engine may serve several `ranks`.
     """
     if resources.sampler == "native":
         yield Need("key-value cache", 2 * BYTES[dtype] * sizes.cache_per_token() * cached, moment=Moment.BETWEEN)
@@ -52,9 +60,9 @@ def drawing_needs(
     layer = BYTES[dtype] * layer_per_token(sizes, cached, cpu=not resources.gpus)
     yield Need("passes that score", layer * min(cached, SCORED_TOKENS), moment=Moment.BETWEEN)
     yield logits_need(sizes, min(cached, SCORED_TOKENS), Moment.BETWEEN)
-    yield Need("vLLM", ENGINE, on_host=True)
+    yield Need("vLLM", ENGINE / ranks, on_host=True)
     weights = BYTES[dtype] * sizes.parameters
-    yield Need("vLLM's weights", weights, on_host=True)  # where they are while a GPU engine sleeps
+    yield Need("vLLM's weights", weights / ranks, on_host=True)  # where they are while a GPU engine sleeps
     if not resources.gpus:
         yield Need("vLLM's cache", ENGINE_CPU_CACHE, on_host=True)
         return

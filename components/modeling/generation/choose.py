@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import sys
 
+import torch
+
 from components.contract.job import Resources
 from components.modeling.generation.engine.engine_process import EngineProcess
 from components.modeling.generation.engine.engine_sampler import EngineSampler
+from components.modeling.generation.engine.follower import Follower
 from components.modeling.generation.engine.shared import SharedSampler
 from components.modeling.generation.sampler import NativeSampler, Sampler
 from components.modeling.models.gpus import VISIBLE, gpu_memory_share, own_gpus
+from components.modeling.models.model_sizes import ModelSizes
 from components.modeling.models.policy import Policy
 from components.modeling.ranks import current_ranks
 from components.runtime.system.determinism import BATCH_INVARIANT
@@ -37,23 +41,39 @@ LAUNCHER_VARIABLES = (
 def open_sampler(policy: Policy, resources: Resources) -> Sampler:
     """Return the sampler that a job's resources name, drawing from `policy`. Close it, or use it in a `with`.
 
-    vLLM starts with the first weights, and uses all GPUs of this rank. Ranks draw together: all must call it.
+    vLLM starts with the first weights, and uses all GPUs of this rank, or of several ranks that hold shards of a large
+    model. Ranks draw together: all must call it.
     """
     ranks = current_ranks()
-    own = _own_sampler(policy, resources)
-    return own if ranks.count == 1 else SharedSampler(own, ranks)
+    per_engine = _ranks_per_engine(policy, resources) if ranks.count > 1 else 1
+    own = _own_sampler(policy, resources, per_engine)
+    return own if ranks.count == 1 else SharedSampler(own, ranks, per_engine=per_engine)
 
 
-def _own_sampler(policy: Policy, resources: Resources) -> Sampler:
+def _ranks_per_engine(policy: Policy, resources: Resources) -> int:
+    """Return over how many ranks' GPUs an engine is split: more than one where a model is too large for one rank's."""
+    sizes = ModelSizes.from_config(policy.config if isinstance(policy.config, dict) else policy.config.to_dict())
+    if resources.sampler == "native" or not resources.sharded or not resources.gpus or sizes is None:
+        return 1
+    own = resources.gpus // resources.ranks_per_node
+    weights = sum(weight.numel() for weight in policy.module.parameters()) * policy.pass_dtype.itemsize
+    memory = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
+    share = gpu_memory_share()
+    return sizes.engine_gpus(weights, own=own, node=resources.gpus, memory=memory, share=share) // own
+
+
+def _own_sampler(policy: Policy, resources: Resources, per_engine: int) -> Sampler:
     """Return the sampler of this rank."""
     if resources.sampler == "native":
         return NativeSampler(policy)
+    if current_ranks().index % per_engine:
+        return Follower(policy)
     on_node = resources.ranks_per_node if current_ranks().count > 1 else 1  # a stage that does not train is one process
-    gpus = max(1, resources.gpus // on_node)
+    gpus = max(1, resources.gpus // on_node) * per_engine
     options = {"gpus": gpus, "gpu_memory_share": gpu_memory_share(), "max_rows": MAX_ROWS}
     environment = vllm_environment(resources)
     if resources.gpus and on_node > 1:
-        environment[VISIBLE] = own_gpus(gpus)
+        environment[VISIBLE] = own_gpus(gpus, ranks=per_engine)
 
     def start() -> EngineProcess:
         return EngineProcess(

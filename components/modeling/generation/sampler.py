@@ -70,9 +70,16 @@ class Sampler(ABC):
         do.
         """
 
-    def begin(self, prompts: Sequence[Sequence[int]], config: SamplingConfig, *, generator: torch.Generator) -> Drawing:
+    def begin(
+        self,
+        prompts: Sequence[Sequence[int]],
+        config: SamplingConfig,
+        *,
+        generator: torch.Generator,
+        prefixes: Sequence[Sequence[int]] | None = None,
+    ) -> Drawing:
         """Start to draw from the current weights. An engine draws in the background."""
-        found = self.sample(prompts, config, generator=generator)
+        found = self.sample(prompts, config, generator=generator, prefixes=prefixes)
         return Drawing(lambda: found)
 
     def scored(self, prompts: Sequence[Sequence[int]], samples: Samples, *, temperature: float) -> Samples:

@@ -34,12 +34,12 @@ def gpu_memory_share(environ: Mapping[str, str] = os.environ) -> float:
     return share
 
 
-def own_gpus(count: int, environ: Mapping[str, str] = os.environ) -> str:
+def own_gpus(count: int, environ: Mapping[str, str] = os.environ, *, ranks: int = 1) -> str:
     """Return the GPUs of this rank as CUDA_VISIBLE_DEVICES: a contiguous slice of the node's visible ones.
 
-    Raises InputError when too few are visible for this rank.
+    `count` GPUs are those of `ranks` neighbouring ones together. Raises InputError when too few are visible.
     """
-    rank = int(environ.get("LOCAL_RANK", "0"))
+    rank = int(environ.get("LOCAL_RANK", "0")) // ranks
     wanted = range(rank * count, (rank + 1) * count)
     if VISIBLE not in environ:
         return ",".join(map(str, wanted))

@@ -118,6 +118,17 @@ class ModelSizes:
         """Return the most GPUs, up to `gpus`, that vLLM splits the model over."""
         return tensor_parallel_size(gpus, heads=self.heads, kv_heads=self.kv_heads, mlp_width=self.mlp_width)
 
+    def engine_gpus(self, weights: float, *, own: int, node: int, memory: float | None, share: float) -> int:
+        """Return how many GPUs vLLM splits the model over where ranks hold shards of it: one rank's, or several ranks'.
+
+        As few as leave half of vLLM's share of a GPU's `memory`, in bytes, to its cache. `weights` is the bytes of the
+        model, `own` the GPUs of a rank, `node` those of a node.
+        """
+        fitting = [gpus for gpus in range(own, node + 1, own) if node % gpus == 0 and self.most_gpus(gpus) == gpus]
+        if memory is None or not fitting:
+            return own
+        return next((gpus for gpus in fitting if weights / gpus <= share * memory / 2), fitting[-1])
+
     def cache_per_token(self) -> int:
         """Return how many numbers generation caches for each token: keys and values of all layers."""
         return 2 * self.layers * self.kv_heads * self.head_width

@@ -39,6 +39,8 @@ class Policy(ABC):
     module: nn.Module
     """What an optimiser trains; with LoRA only adapters require gradients."""
     tokenizer: PreTrainedTokenizerFast | None
+    config: Any
+    """The model's config.json, or what transformers makes of it."""
     vocab_size: int
     width: int
     max_positions: int

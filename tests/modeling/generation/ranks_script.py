@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from transformers import AutoModelForCausalLM
 from components.contract.backends import Backends
 from components.contract.job import Resources
 from components.modeling.generation.choose import open_sampler
+from components.modeling.generation.engine.follower import Follower
 from components.modeling.generation.engine.shared import SharedSampler
 from components.modeling.generation.generate import Samples
 from components.modeling.generation.sampler import Sampler
@@ -41,9 +43,9 @@ PROMPTS = models.token_lists([5, 9, 30, 1, 140], seed=1)
 SAMPLING = SamplingConfig(num_samples=4, max_new_tokens=20)
 
 
-def draw(sampler: Sampler, seed: int) -> Samples:
+def draw(sampler: Sampler, seed: int, prefixes: list[list[int]] | None = None) -> Samples:
     """Return responses to all prompts."""
-    return sampler.sample(PROMPTS, SAMPLING, generator=torch.Generator().manual_seed(seed))
+    return sampler.sample(PROMPTS, SAMPLING, generator=torch.Generator().manual_seed(seed), prefixes=prefixes)
 
 
 def gaps(samples: Samples, own: Tensor) -> list[float]:
@@ -111,7 +113,32 @@ def engines(ranks: Ranks, folder: Path) -> dict[str, Any]:
             sampler.load_weights()
             found[name] = follow(trained, sampler, backends, folder / f"{name}-{ranks.index}")
     found["held"] = {"zero-3": held_at_once(zero(3)), "fsdp": held_at_once(Backends(trainer="fsdp"))}
+    found["one"] = one_engine(ranks)
     return found | {"begin": begun(ranks), "gated": gated(ranks, folder), "scores": shared_scores()}
+
+
+def one_engine(ranks: Ranks) -> list[dict[str, Any]]:
+    """Follow an engine on the first rank that draws for both, while layers stay sharded."""
+    trained = policy()
+    inner = engine_sampler(trained, NATIVE) if ranks.first else Follower(trained)
+    opening = [[7, 8]] * (len(PROMPTS) * SAMPLING.num_samples)
+    with SharedSampler(inner, ranks, per_engine=2) as sampler:
+        trainer = build_trainer(trained, CONFIG, total_steps=UPDATES, backends=Backends(trainer="fsdp", gather="layer"))
+        rows = []
+        for update in range(UPDATES):
+            steps(trainer, update, update + 1)
+            sampler.load_weights(gather=trainer.gather)
+            after = trainer.roll_out(partial(draw, sampler, update))
+            forced = trainer.roll_out(partial(draw, sampler, update, prefixes=opening))
+            assert after.policy_logprobs is not None
+            rows.append(
+                {
+                    "after": gaps(after, after.policy_logprobs),
+                    "tokens": after.tokens.tolist(),
+                    "opened": forced.tokens[:, :2].unique(dim=0).tolist(),
+                }
+            )
+    return rows
 
 
 def zero(stage: int) -> Backends:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from components.contract.errors import InputError
 from components.modeling.models.gpus import gpu_memory_share, own_gpus, tensor_parallel_size
+from components.modeling.models.model_sizes import ModelSizes
 
 
 @pytest.mark.parametrize(
@@ -50,3 +53,20 @@ def test_a_share_that_is_none_is_named(given: str) -> None:
 
 def test_the_share() -> None:
     assert gpu_memory_share({}) == 0.5 and gpu_memory_share({"POSTTRAIN_VLLM_GPU_MEMORY": "1"}) == 1
+
+
+def test_an_engine_takes_as_few_gpus_as_leave_half_of_its_share_to_its_cache() -> None:
+    large = ModelSizes(
+        vocab=9, width=5120, layers=64, heads=40, kv_heads=8, head_width=128, mlp_width=27648, tied=False
+    )
+    given = {"own": 1, "node": 8, "memory": 80.0, "share": 0.5}  # 20 of each GPU for weights
+    assert [large.engine_gpus(size, **given) for size in (20.0, 20.1, 65.0, 165.0, 900.0)] == [1, 2, 4, 8, 8]
+    assert large.engine_gpus(65.0, **{**given, "own": 2, "share": 1.0}) == 2
+    assert large.engine_gpus(65.0, **{**given, "memory": None}) == 1  # the pool does not say it
+    odd = replace(large, heads=6, kv_heads=6, mlp_width=12)
+    assert odd.engine_gpus(65.0, **given) == 2  # vLLM cuts between heads
+
+
+def test_ranks_of_one_engine_see_the_gpus_of_all_of_them() -> None:
+    assert own_gpus(4, {"LOCAL_RANK": "4"}, ranks=4) == "4,5,6,7"
+    assert own_gpus(4, {"LOCAL_RANK": "0", "CUDA_VISIBLE_DEVICES": "7,6,5,4"}, ranks=4) == "7,6,5,4"

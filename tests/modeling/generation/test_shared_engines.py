@@ -41,7 +41,7 @@ def run(folder: Path, what: str, seconds: float) -> Found:
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
-    return run(tmp_path_factory.mktemp("ranks"), "engines", 300)
+    return run(tmp_path_factory.mktemp("ranks"), "engines", 500)
 
 
 def check_never_stale(found: Found, name: str) -> None:
@@ -60,6 +60,14 @@ def check_never_stale(found: Found, name: str) -> None:
 @pytest.mark.parametrize("name", ["zero-2", "zero-3", "fsdp"])
 def test_engines_follow_every_update(found: Found, name: str) -> None:
     check_never_stale(found, name)
+
+
+@pytest.mark.deepspeed
+def test_one_engine_draws_for_ranks_that_hold_shards(found: Found) -> None:
+    rows = found[0]["one"]
+    assert [max(row["after"]) < 1e-3 for row in rows] == [True] * 3
+    assert [row["opened"] for row in rows] == [[[7, 8]]] * 3
+    assert [row["tokens"] for row in rows] == [row["tokens"] for row in found[1]["one"]]
 
 
 @pytest.mark.deepspeed

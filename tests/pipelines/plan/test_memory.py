@@ -175,3 +175,18 @@ def test_rl_of_a_model_of_32_billion_weights_draws_layer_by_layer_on_two_nodes(r
     assert gpu.fits and host.fits and gpu.need_gib == pytest.approx(55.2, abs=1)
     (note,) = advice(load_recipe(str(recipe), [*changes, "stages.rl.backend.gather=model"]))
     assert "whole weights to draw and score with" in note and "turn backend: {gather: layer}" in note
+
+
+def test_rl_of_32_billion_weights_draws_with_engines_over_several_ranks(
+    recipe: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "model" / "config.json").write_text(json.dumps(THIRTY_TWO))
+    changes = ["stages.sft.pool=h100x16", "stages.rl.pool=h100x16", "defaults.backend={trainer: fsdp, recompute: true}"]
+    (note,) = [line for line in advice(load_recipe(str(recipe), changes)) if "needs about" in line]
+    assert "needs about 80.3 GiB" in note and "turn POSTTRAIN_VLLM_GPU_MEMORY=0.25" in note
+    monkeypatch.setenv("POSTTRAIN_VLLM_GPU_MEMORY", "0.25")
+    gpu, host = memory_fits(load_recipe(str(recipe), changes))["rl"]
+    assert gpu.fits and host.fits and gpu.need_gib == pytest.approx(60.3, abs=1)
+    assert gpu.estimate.parts(MemoryKind.GPU)["vLLM's share of the GPU"] == 20 * 2**30
+    weights = host.estimate.parts(MemoryKind.HOST)["vLLM's weights"]
+    assert weights == pytest.approx(2 * 32.76e9 / 8, rel=1e-3)  # of each rank: one engine for eight

@@ -58,6 +58,8 @@ class EngineSampler(Sampler):
         """Give the engine new weights in place; restart an engine that runs another architecture."""
         self._finish()
         self.policy = policy or self.policy
+        if gather is held and self.policy.is_sharded:  # the other ranks are elsewhere
+            raise EngineFailed("the engine has lost its weights, and those of the policy are sharded; try again")
         if gather is held:
             self._again_if_stuck(self._give_weights)
         else:  # the other ranks would wait for this one while it tries again
@@ -134,12 +136,19 @@ class EngineSampler(Sampler):
             progress(len(samples.lengths), len(samples.lengths))
         return samples
 
-    def begin(self, prompts: Sequence[Sequence[int]], config: SamplingConfig, *, generator: torch.Generator) -> Drawing:
+    def begin(
+        self,
+        prompts: Sequence[Sequence[int]],
+        config: SamplingConfig,
+        *,
+        generator: torch.Generator,
+        prefixes: Sequence[Sequence[int]] | None = None,
+    ) -> Drawing:
         """Send the request; the engine draws in the background until its next call.
 
         One that gets stuck is not replaced: the weights that it drew with may be gone.
         """
-        return self._begin_draw(prompts, config, generator, None)
+        return self._begin_draw(prompts, config, generator, prefixes)
 
     def _begin_draw(
         self,

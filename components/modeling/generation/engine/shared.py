@@ -9,6 +9,7 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
+from components.contract.errors import InputError
 from components.modeling.generation.equal_passes import equal_passes
 from components.modeling.generation.generate import DrawOptions, Samples, check_request
 from components.modeling.generation.sampler import Drawing, Sampler
@@ -27,9 +28,10 @@ class SharedSampler(Sampler):
     different seed on each rank.
     """
 
-    def __init__(self, inner: Sampler, ranks: Ranks) -> None:
+    def __init__(self, inner: Sampler, ranks: Ranks, *, per_engine: int = 1) -> None:
+        """With `per_engine` ranks to an engine, the first of them has it as `inner`, and the others are followers."""
         super().__init__(inner.policy)
-        self._inner, self._ranks = inner, ranks
+        self._inner, self._ranks, self._per_engine = inner, ranks, per_engine
 
     @property
     def is_policy(self) -> bool:  # type: ignore[override]
@@ -39,6 +41,7 @@ class SharedSampler(Sampler):
     def load_weights(self, policy: Policy | None = None, *, gather: Gather = held) -> None:
         """Give every rank's sampler the weights."""
         self.policy = policy or self.policy
+        self._make_room()
         self._inner.load_weights(policy, gather=gather)
 
     def timings(self) -> dict[str, float]:
@@ -56,6 +59,8 @@ class SharedSampler(Sampler):
         """Draw `num_samples` responses to every prompt."""
         prefixes, processor = options.get("prefixes"), options.get("processor")
         check_request(self.policy, prompts, config, prefixes)  # before the ranks part
+        if self._per_engine > 1:
+            return self._drawn_then_scored(prompts, config, generator, options)
         start, end = self._own_run(len(prompts))
         n, own = config.num_samples, None
         uniforms = self.is_policy and not config.greedy
@@ -76,15 +81,48 @@ class SharedSampler(Sampler):
             _skip((len(prompts) - end) * n, config, generator)
         return self._gathered(own, start)
 
-    def begin(self, prompts: Sequence[Sequence[int]], config: SamplingConfig, *, generator: torch.Generator) -> Drawing:
-        """Start to draw on every rank; all ranks must wait for the samples together."""
+    def begin(
+        self,
+        prompts: Sequence[Sequence[int]],
+        config: SamplingConfig,
+        *,
+        generator: torch.Generator,
+        prefixes: Sequence[Sequence[int]] | None = None,
+    ) -> Drawing:
+        """Start to draw on every rank that has an engine; all ranks must wait for the samples together."""
         if self.is_policy:
-            return super().begin(prompts, config, generator=generator)
-        check_request(self.policy, prompts, config, None)
-        start, end = self._own_run(len(prompts))
-        own_generator = self._generator(generator)
-        own = self._inner.begin(prompts[start:end], config, generator=own_generator) if end > start else None
+            return super().begin(prompts, config, generator=generator, prefixes=prefixes)
+        check_request(self.policy, prompts, config, prefixes)
+        start, end = self._own_run(len(prompts), self._per_engine)
+        own_generator, n = self._generator(generator), config.num_samples
+        self._make_room()
+        own = None
+        if end > start:
+            forced = None if prefixes is None else prefixes[start * n : end * n]
+            own = self._inner.begin(prompts[start:end], config, generator=own_generator, prefixes=forced)
         return Drawing(lambda: self._gathered(None if own is None else own.samples(), start))
+
+    def _drawn_then_scored(
+        self,
+        prompts: Sequence[Sequence[int]],
+        config: SamplingConfig,
+        generator: torch.Generator,
+        options: DrawOptions,
+    ) -> Samples:
+        """Draw on the ranks that have an engine, and score on all of them."""
+        if options.get("processor") is not None:
+            raise InputError("logits cannot be changed on the way in another process; set `sampler: native`")
+        drawn = self.begin(prompts, config, generator=generator, prefixes=options.get("prefixes")).samples()
+        if (progress := options.get("progress")) is not None:
+            progress(len(drawn.lengths), len(drawn.lengths))
+        return self.scored(prompts, drawn, temperature=config.temperature)
+
+    def _make_room(self) -> None:
+        """Release this rank's cached GPU memory, on all ranks before any engine takes its share of several GPUs."""
+        if self._per_engine > 1:
+            if torch.cuda.is_initialized():
+                torch.cuda.empty_cache()
+            self._ranks.gather(None)
 
     def scored(self, prompts: Sequence[Sequence[int]], samples: Samples, *, temperature: float) -> Samples:
         """Score a slice of the prompts on each rank; `samples` are those of all prompts."""
@@ -94,12 +132,11 @@ class SharedSampler(Sampler):
             scored = self._inner.scored(prompts[start:end], own, temperature=temperature) if end > start else None
         return self._gathered(scored, start)
 
-    def _own_run(self, num_prompts: int) -> tuple[int, int]:
-        """Return the start and end of this rank's slice of the prompts."""
-        start, end = (
-            num_prompts * border // self._ranks.count for border in (self._ranks.index, self._ranks.index + 1)
-        )
-        return start, end
+    def _own_run(self, num_prompts: int, together: int = 1) -> tuple[int, int]:
+        """Return start and end of this rank's slice of the prompts; the first of ranks `together` has all of theirs."""
+        group, place = divmod(self._ranks.index, together)
+        start, end = (num_prompts * border // (self._ranks.count // together) for border in (group, group + 1))
+        return (end, end) if place else (start, end)
 
     def _generator(self, generator: torch.Generator) -> torch.Generator:
         """Return this rank's generator; `generator` advances equally on all ranks."""
