@@ -11,7 +11,7 @@ from torch import Tensor
 
 from components.contract.errors import InputError
 from components.modeling.models.policy import Policy
-from components.modeling.packing import logprobs as chunking
+from components.modeling.packing import chunks as chunking
 from components.modeling.packing.packed import Packed
 from components.rl.configs import CriticConfig
 from components.rl.step.critic import ValueModel

@@ -30,7 +30,7 @@ def further_needs(port: str, sizes: ModelSizes, params: Any, resources: Resource
     if port == SCORERS:
         layer = layer_per_token(sizes, PROMPT_TOKENS, cpu=not resources.gpus)
         yield Need(f"passes of a {name}", BYTES[dtype] * layer * SCORED_TOKENS, moment=Moment.BETWEEN)
-        yield logits_need(sizes, SCORED_TOKENS, Moment.BETWEEN)
+        yield logits_need(sizes, SCORED_TOKENS, Moment.BETWEEN, resources)
         return
     yield from drawing_needs(
         sizes,

@@ -24,8 +24,8 @@ PROCESS = 0.55 * GIB
 CUDA_CONTEXT = 0.8 * GIB
 GRADIENT = 4
 """Bytes of a gradient: gradients accumulate in float32."""
-CHUNK_LOGITS = 1 << 25
-"""components.modeling.packing.logprobs.CHUNK_ELEMENTS."""
+CHUNK_LOGITS, GPU_CHUNK_LOGITS = 1 << 25, 1 << 28
+"""Logits of a chunk (packing/chunks.py): on a CPU, and the most on a GPU, which takes fewer where less is free."""
 BUCKET = 500_000_000
 """Gradients that ZeRO 1 to 3 sum at a time (DeepSpeed's reduce_bucket_size): a buffer while a backward pass runs."""
 LIVE = 1_000_000_000
@@ -33,9 +33,9 @@ LIVE = 1_000_000_000
 LOGIT_COPIES = 3
 """Logits, their gradient, and a temporary of the softmax."""
 SHORT_ATTENTION = 256
-"""Sequences up to here keep their attention matrix on a CPU (components/modeling/native/attention.py)."""
+"""Sequences up to here keep their attention matrix on a CPU (components/modeling/native/attention/short.py)."""
 MOST_CAPPED = 2048
-"""Keys up to which capped scores are kept: more go through in pieces that are computed again (capped_attention.py)."""
+"""Keys up to which a CPU keeps capped scores: more go in pieces, computed again (native/attention/padded.py)."""
 PADDING = 1.25
 """Padded queries, keys and values over unpadded ones."""
 
@@ -63,7 +63,7 @@ def training_needs(
         yield from _replica_or_zero_needs(sizes, resources, size=size, trained=trained, optimizer=optimizer, lora=lora)
     held = activations_per_token(sizes, longest, cpu=not resources.gpus, recompute=resources.recompute)
     yield Need("activations", size * held * pass_tokens, moment=Moment.PASS)
-    yield logits_need(sizes, pass_tokens, Moment.PASS)
+    yield logits_need(sizes, pass_tokens, Moment.PASS, resources)
     yield from process_needs(resources)
 
 
@@ -99,9 +99,10 @@ def _weight_needs(whole: float, share: int, size: int, resources: Resources) -> 
         yield Need("gathered weights", gathered, moment=Moment.BETWEEN)
 
 
-def logits_need(sizes: ModelSizes, pass_tokens: int, moment: Moment | None) -> Need:
+def logits_need(sizes: ModelSizes, pass_tokens: int, moment: Moment | None, resources: Resources) -> Need:
     """Return the memory of a pass's logits, which are computed in chunks."""
-    return Need("logits", LOGIT_COPIES * 4 * min(pass_tokens * sizes.vocab, CHUNK_LOGITS), moment=moment)
+    most = GPU_CHUNK_LOGITS if resources.gpus and not resources.deterministic else CHUNK_LOGITS
+    return Need("logits", LOGIT_COPIES * 4 * min(pass_tokens * sizes.vocab, most), moment=moment)
 
 
 def process_needs(resources: Resources) -> Iterator[Need]:
@@ -135,5 +136,6 @@ def layer_per_token(sizes: ModelSizes, longest: int, *, cpu: bool) -> float:
     inner = sizes.heads * sizes.head_width
     mlp = 3 * sizes.mlp_width * sizes.experts_per_token
     made = (2 + sizes.norms) * sizes.width + (1 + PADDING) * sizes.projections + 2 * inner + mlp
-    matrices = 3 if sizes.capped else cpu and longest <= SHORT_ATTENTION  # scores, their tanh and the weights
+    # On a CPU scores, their tanh and the weights; the kernels for CUDA keep none.
+    matrices = cpu and (3 if sizes.capped else longest <= SHORT_ATTENTION)
     return made + PADDING * sizes.heads * min(longest, MOST_CAPPED) * matrices

@@ -59,7 +59,7 @@ def drawing_needs(
         return
     layer = BYTES[dtype] * layer_per_token(sizes, cached, cpu=not resources.gpus)
     yield Need("passes that score", layer * min(cached, SCORED_TOKENS), moment=Moment.BETWEEN)
-    yield logits_need(sizes, min(cached, SCORED_TOKENS), Moment.BETWEEN)
+    yield logits_need(sizes, min(cached, SCORED_TOKENS), Moment.BETWEEN, resources)
     yield Need("vLLM", ENGINE / ranks, on_host=True)
     weights = BYTES[dtype] * sizes.parameters
     yield Need("vLLM's weights", weights / ranks, on_host=True)  # where they are while a GPU engine sleeps

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from components.modeling.generation.generate import Samples
 from components.modeling.models.policy import Policy
-from components.modeling.packing import logprobs as chunking
 from components.modeling.packing.batching import micro_batches
+from components.modeling.packing.chunks import chunk_rows
+from components.modeling.packing.logprobs import at_least_float32
 from components.modeling.packing.packed import Packed
 
 MAX_TOKENS = 16384
@@ -58,9 +59,9 @@ def score(
 def _score_pack(policy: Policy, packed: Packed, temperature: float) -> tuple[Tensor, Tensor]:
     """Return log-probabilities and entropies [M] of a pack's targets, on the CPU."""
     logprobs, entropies = [], []
-    size = max(1, chunking.CHUNK_ELEMENTS // policy.vocab_size)
+    size = chunk_rows(policy.vocab_size, policy.device)
     for hidden, tokens in zip(policy.target_hidden(packed).split(size), packed.targets.split(size), strict=True):
-        logits = chunking.at_least_float32(policy.logits(hidden))
+        logits = at_least_float32(policy.logits(hidden))
         own = torch.log_softmax(logits, -1)
         entropies.append(-torch.linalg.vecdot(own.exp(), own))
         drawn = own if temperature == 1.0 else torch.log_softmax(logits / temperature, -1)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from components.contract.errors import InputError
 from components.modeling.models.folder import generation_config, write_json
+from components.modeling.packing.head import Head
 from components.modeling.packing.logprobs import LOW_PRECISION, TokenScores, score_in_chunks
 from components.modeling.packing.packed import Packed
 from components.modeling.text.turn_ends import TurnEnds
@@ -87,6 +88,10 @@ class Policy(ABC):
     def logits(self, hidden: Tensor) -> Tensor:
         """Return logits [M, V] of hidden states [M, D]."""
 
+    def head(self) -> Head | None:
+        """Return what `logits` is made of, if it is one matrix product and at most a cap; None if it is not known."""
+        return None
+
     @abstractmethod
     def session(self, prompts: Sequence[Sequence[int]], counts: Sequence[int], max_new_tokens: int) -> Session:
         """Return a generation session of counts[p] rows for each prompt p."""
@@ -135,7 +140,8 @@ class Policy(ABC):
         When [M, V] is large, logits are computed in chunks and recomputed in the backward pass.
         """
         hidden = self.target_hidden(packed)
-        return score_in_chunks(self.logits, hidden, packed.targets, self.vocab_size, temperature, entropy)
+        given = (self.logits, hidden, packed.targets, self.vocab_size, temperature, entropy)
+        return score_in_chunks(*given, head=self.head())
 
     @abstractmethod
     def recompute_layers(self) -> None:

@@ -34,6 +34,7 @@ from components.modeling.native.nf4 import pack
 from components.modeling.native.product_choice import choose
 from components.modeling.native.rotary import Rope
 from components.modeling.native.stored import StoredDecoder
+from components.modeling.packing.head import Head
 from components.modeling.packing.packed import Packed
 from components.modeling.text.turn_ends import check_vocabulary, find_turn_ends
 
@@ -137,6 +138,10 @@ class NativePolicy(Policy):
     def logits(self, hidden: Tensor) -> Tensor:
         """Return logits [M, V] of hidden states [M, D]."""
         return self.module.logits(hidden)
+
+    def head(self) -> Head:
+        """Return the output matrix and the cap."""
+        return Head(self.module.output_weight, self.module.config.logit_cap)
 
     def session(self, prompts: Sequence[Sequence[int]], counts: Sequence[int], max_new_tokens: int) -> NativeSession:
         """Return a generation session on the native decoder."""

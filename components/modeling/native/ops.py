@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from components.modeling.native.fused import FusedGate, FusedNorm, turn_
+from components.modeling.packing.compiled import is_worth_compiling
 from components.runtime.system.products import MKL, in_use
 
 ONEDNN = torch.ops.mkldnn._linear_pointwise if torch.backends.mkldnn.is_available() else None
@@ -82,6 +84,8 @@ def _inverse_rms(x: Tensor, eps: float) -> Tensor:
 
 def rms_norm(x: Tensor, gain: Tensor, eps: float) -> Tensor:
     """Return x / rms(x) * gain over the last axis (Zhang and Sennrich 2019, eq. 4)."""
+    if is_worth_compiling(x):
+        return FusedNorm.apply(x, gain, eps)
     if x.dtype in (torch.float16, torch.bfloat16):  # the mean needs float32
         return torch.nn.functional.rms_norm(x, gain.shape, gain, eps)
     if torch.is_grad_enabled():
@@ -91,6 +95,8 @@ def rms_norm(x: Tensor, gain: Tensor, eps: float) -> Tensor:
 
 def rms_norm_from_one(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     """Return x / rms(x) * (1 + weight) over the last axis, as Gemma's norms do."""
+    if is_worth_compiling(x):
+        return FusedNorm.apply(x, 1.0 + weight.float(), eps)
     if x.dtype in (torch.float16, torch.bfloat16):  # 1 + weight would lose the weight's last bits
         return torch.nn.functional.rms_norm(x.float(), weight.shape, 1.0 + weight.float(), eps).to(x.dtype)
     return rms_norm(x, 1.0 + weight, eps)
@@ -123,6 +129,8 @@ def _swiglu(gate_up: Tensor) -> Tensor:
 
 def swiglu(gate_up: Tensor) -> Tensor:
     """Return silu(gate) * up for gate_up [N, 2F] -> [N, F] (Shazeer 2020, eq. 5)."""
+    if is_worth_compiling(gate_up):
+        return FusedGate.apply(gate_up, "swiglu")
     return _SwiGLU.apply(gate_up) if torch.is_grad_enabled() else _swiglu(gate_up)
 
 
@@ -148,6 +156,8 @@ def _geglu(gate_up: Tensor) -> Tensor:
 
 def geglu(gate_up: Tensor) -> Tensor:
     """Return gelu(gate) * up for gate_up [N, 2F] -> [N, F] (Shazeer 2020, eq. 5), gelu by its tanh approximation."""
+    if is_worth_compiling(gate_up):
+        return FusedGate.apply(gate_up, "geglu")
     return _GeGLU.apply(gate_up) if torch.is_grad_enabled() else _geglu(gate_up)
 
 
@@ -163,10 +173,14 @@ class _Rotate(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
         (turns,) = ctx.saved_tensors
         # In place: attention, the only reader of rotated projections, has just allocated this gradient.
+        if is_worth_compiling(grads[0]):
+            return turn_(grads[0], turns, *ctx.sizes, back=True), None, None, None
         return _turn_(grads[0], turns.conj().resolve_conj(), *ctx.sizes), None, None, None
 
 
 def _turn_(qkv: Tensor, turns: Tensor, heads: int, width: int) -> Tensor:
+    if is_worth_compiling(qkv):
+        return turn_(qkv, turns, heads, width)
     part = qkv[:, : heads * width]
     if qkv.dtype in (torch.float32, torch.float64):
         torch.view_as_complex(part.view(-1, heads, width // 2, 2)).mul_(turns)

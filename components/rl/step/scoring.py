@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from components.modeling.models.policy import Policy
-from components.modeling.packing import logprobs as chunking
 from components.modeling.packing.balance import rank_batches, rounds_cost
 from components.modeling.packing.batching import micro_batches
+from components.modeling.packing.chunks import chunk_rows
 from components.modeling.packing.logprobs import LogitsOf, TokenScores, at_temperature, token_entropy
 from components.modeling.packing.packed import Packed
 from components.modeling.ranks import current_ranks
@@ -53,7 +53,7 @@ def frozen_token_map(
     `function` must treat tokens one by one: it is called on pieces whose logits, at `temperature`, stay bounded.
     """
     logits_of = at_temperature(policy.logits, temperature)
-    size = max(1, chunking.CHUNK_ELEMENTS // policy.vocab_size)
+    size = chunk_rows(policy.vocab_size, policy.device)
 
     def score(part: Batch) -> Tensor:
         packed = pack(policy, part)

@@ -124,8 +124,9 @@ def test_frozen_weights_in_four_bits_by_hand() -> None:
 def test_capped_scores_are_kept_by_hand() -> None:
     capped = replace(SMALL, capped=True)
     for longest, kept in ((300, 300), (9000, 2048)):
-        more = layer_per_token(capped, longest, cpu=False) - layer_per_token(SMALL, longest, cpu=False)
+        more = layer_per_token(capped, longest, cpu=True) - layer_per_token(SMALL, longest, cpu=True)
         assert more == 3 * 1.25 * 2 * kept
+        assert layer_per_token(capped, longest, cpu=False) == layer_per_token(SMALL, longest, cpu=False)
 
 
 def test_a_config_that_names_its_sizes_otherwise_is_not_known() -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from components.modeling.packing import logprobs
+from components.modeling.packing import chunks, logprobs
 
 
 def _logits(*shape: int) -> Tensor:
@@ -67,7 +67,7 @@ def test_chunks_change_nothing(entropy: bool, temperature: float, monkeypatch: p
     targets = torch.arange(9) % 5
     results = []
     for elements in (1 << 25, 10):
-        monkeypatch.setattr(logprobs, "CHUNK_ELEMENTS", elements)
+        monkeypatch.setattr(chunks, "CHUNK_ELEMENTS", elements)
         hidden = _logits(9, 4)
         scores = logprobs.score_in_chunks(lambda h: h @ weight.t(), hidden, targets, 5, temperature, entropy)
         assert (scores.entropies is not None) == entropy

@@ -24,6 +24,7 @@ from components.modeling.native.attention import flex, short
 from components.modeling.native.attention.flash import WIDEST_HEAD, attend_flash
 from components.modeling.native.attention.padded import attend_padded
 from components.modeling.packing.attention_plan import AttentionPlan
+from components.modeling.packing.compiled import has_triton
 
 Kernel = Literal["flash", "flex", "short", "padded"]
 WORTH_COMPILING = 2048
@@ -60,7 +61,7 @@ def choose(qkv: Tensor, plan: AttentionPlan, heads: int, kv_heads: int, limit: f
     half = qkv.dtype in (torch.bfloat16, torch.float16)
     if half and limit is None and width % 8 == 0 and width <= WIDEST_HEAD and _has_flash(qkv.device):
         return "flash"
-    if plan.num_tokens >= WORTH_COMPILING and qkv.dtype != torch.float64 and width >= 16 and _has_triton():
+    if plan.num_tokens >= WORTH_COMPILING and qkv.dtype != torch.float64 and width >= 16 and has_triton():
         return "flex" if flex.compiles(qkv.dtype, heads, kv_heads, width, limit) else "padded"
     return "padded"
 
@@ -69,10 +70,3 @@ def choose(qkv: Tensor, plan: AttentionPlan, heads: int, kv_heads: int, limit: f
 def _has_flash(device: torch.device) -> bool:
     """Return whether torch was built with the kernel, and the GPU (Ampere or newer) runs it."""
     return torch.backends.cuda.is_flash_attention_available() and torch.cuda.get_device_capability(device) >= (8, 0)
-
-
-@functools.cache
-def _has_triton() -> bool:
-    from torch.utils._triton import has_triton
-
-    return has_triton()

@@ -65,10 +65,10 @@ def test_the_kernel_fits_what_there_is(
     dtype: torch.dtype, width: int, limit: float | None, tokens: int, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attend, "_has_flash", lambda device: True)
-    monkeypatch.setattr(attend, "_has_triton", lambda: True)
+    monkeypatch.setattr(attend, "has_triton", lambda: True)
     monkeypatch.setattr(flex, "compiles", lambda *_: True)
     plan = AttentionPlan(segments_of([(tokens, [])]), CPU)
     assert attend.choose(_OnGpu(dtype, 8 * width), plan, 4, 2, limit) == expected
     monkeypatch.setattr(attend, "_has_flash", lambda device: False)
-    monkeypatch.setattr(attend, "_has_triton", lambda: False)
+    monkeypatch.setattr(attend, "has_triton", lambda: False)
     assert attend.choose(_OnGpu(dtype, 8 * width), plan, 4, 2, limit) == "padded"
