@@ -89,9 +89,17 @@ class Component:
     further_memory: Callable[[str, Any, Any, Resources], Iterable[Need]] | None = None
     """Given a port with `further` models, the sizes of one of them, validated parameters and the job's resources: the
     memory of that model in every process, in addition to `memory`."""
+    on_pool: Callable[[Any, Resources], Any] | None = None
+    """Given validated parameters and the job's resources: the parameters with the defaults that depend on the pool. The
+    fingerprint has these. Applied again, it changes nothing."""
     advice: Callable[[Any, Mapping[str, Sequence[Role]]], Iterable[str]] | None = None
     """Given validated parameters and, by input port, the roles of the components that make the inputs: advice on the
     settings, one line each. It is shown before a run and changes nothing."""
+
+    def settled(self, params: Params, resources: Resources) -> Params:
+        """Return validated parameters with the defaults that depend on the pool."""
+        found: Params = self.on_pool(params, resources) if self.on_pool else params
+        return found
 
     def __post_init__(self) -> None:
         for name in (self.name, *self.inputs, *self.outputs):

@@ -13,6 +13,7 @@ from components.modeling.estimates.further_memory import further_needs
 from components.modeling.models.model_sizes import ModelSizes
 from components.rl.alarms import RL_ALARMS
 from components.rl.memory import rl_memory
+from components.rl.on_pool import on_pool
 from components.rl.params import RLParams
 from components.rl.presets import bind, preset_names
 
@@ -106,6 +107,7 @@ COMPONENT = Component(
     ),
     sources=sources,
     verifies=lambda _: ("dataset", "heldout"),
+    on_pool=on_pool,
     advice=advice,
     asks=asks,
 )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
 from components.contract.job import Resources
-from components.contract.memory import GIB, MemoryEstimate, Moment, Need
+from components.contract.memory import GIB, Knob, MemoryEstimate, Moment, Need
+from components.contract.operators import OperatorSpec
 from components.modeling.estimates.fsdp_memory import drawing_by_layers, frozen_share, gathered_to_draw
 from components.modeling.estimates.memory_knobs import knobs
 from components.modeling.estimates.memory_needs import BYTES, state_bytes, training_needs
@@ -30,8 +31,20 @@ def rl_memory(params: RLParams, model: ModelSizes | None, resources: Resources) 
         tuple(needs_of(params, resources, share)),
         resources.ranks_per_node,
         model,
-        knobs(needs_of, params, resources, share),
+        (*_waiting(needs_of, params, resources, share), *knobs(needs_of, params, resources, share)),
     )
+
+
+def _waiting(
+    needs_of: Callable[[RLParams, Resources, float], Iterable[Need]],
+    params: RLParams,
+    resources: Resources,
+    share: float,
+) -> Iterator[Knob]:
+    """Yield the knob that lets an engine sleep while the trainer trains, if it draws ahead."""
+    if resources.gpus and bind(params.slots()).users_of("draws_ahead"):
+        waiting = params.model_copy(update={"rollout": OperatorSpec(name="group")})
+        yield Knob("rollout: group", partial(needs_of, waiting, resources, share))
 
 
 def _needs(model: ModelSizes, params: RLParams, resources: Resources, share: float) -> Iterator[Need]:

@@ -122,6 +122,7 @@ class _Forecaster:
         job, config = settled.job, stage.config
         if job.params != stage.params:
             config = stage.component.params.model_validate(job.params)
+        config = stage.component.settled(config, job.resources)
         choice = choose(job.inputs, stage.component, self._state)
         if reason := settled.skipped or self._skip_reason(job, choice):
             return StageForecast(job, pool, Outlook.SKIP, reason)

@@ -76,7 +76,9 @@ def _estimated(recipe: Recipe) -> dict[str, list[Fit]]:
         if stage.component.memory is None:
             continue
         pool = recipe.pools[stage.pool]
-        estimate = stage.component.memory(stage.config, _sizes(stage, model), pool.resources(stage.pool, stage.backend))
+        resources = pool.resources(stage.pool, stage.backend)
+        config = stage.component.settled(stage.config, resources)
+        estimate = stage.component.memory(config, _sizes(stage, model), resources)
         if estimate is not None:
             estimate = estimate.beside(_further_needs(stage, models, recipe))
             models[stage.name] = estimate.model

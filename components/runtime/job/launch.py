@@ -280,6 +280,6 @@ def _parameters(component: Component, job: Job) -> Params:
     # mappings in canonical order, however they were written or stored: equal fingerprints mean equal bytes
     params = json.loads(canonical_json(job.params))
     try:
-        return component.params.model_validate(params)
+        return component.settled(component.params.model_validate(params), job.resources)
     except ValidationError as error:
         raise InputError(f"stage {job.stage!r} ({component.name}): {schema_problems(error)}") from error

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, distributed
+from torch.distributed.tensor import DTensor
 from transformers import AutoModelForCausalLM
 
 from components.contract.backends import Backends
@@ -156,11 +157,13 @@ def held_at_once(backends: Backends) -> int:
     for _ in trained.named_weights(trainer.gather):
         now = [layer._parameters["down"] for layer in trained.layers()]
         # FSDP puts a whole weight in the place of the sharded one, ZeRO fills the sharded one.
-        away = [
-            p is own and p.data.numel() < SIZES.width * SIZES.mlp_width for p, own in zip(now, matrices, strict=True)
-        ]
+        away = [_is_away(p, own) for p, own in zip(now, matrices, strict=True)]
         most = max(most, len(away) - sum(away))
     return most
+
+
+def _is_away(weight: Tensor, own: Tensor) -> bool:
+    return isinstance(weight, DTensor) or (weight is own and weight.data.numel() < SIZES.width * SIZES.mlp_width)
 
 
 def begun(ranks: Ranks) -> bool:

@@ -67,10 +67,19 @@ def test_what_does_not_fit_is_said_with_what_to_turn(recipe: Path) -> None:
     assert "GiB on each GPU of pool h100x1 during a training pass, which has 80 (optimiser states 85, " in note
     expected = "turn backend: {trainer: deepspeed, offload: optimizer}; lora: {rank: 8}; "
     assert note.endswith(f"{expected}backend: {{recompute: true}}; micro_batch_tokens: 2048, or take a larger pool")
-    (note,) = [line for line in advice(small) if line.startswith("rl:")]
+    waits = "stages.rl.with.rollout=group"
+    (note,) = [line for line in advice(load_recipe(str(recipe), [waits])) if line.startswith("rl:")]
     assert "GiB on each GPU of pool h100x8 between training passes, which has 80 (vLLM's share of the GPU 40, " in note
-    fitting = load_recipe(str(recipe), ["stages.rl.backend={offload: optimizer}"])
+    fitting = load_recipe(str(recipe), [waits, "stages.rl.backend={offload: optimizer}"])
     assert not [line for line in advice(fitting) if "needs about" in line]
+
+
+def test_an_engine_that_draws_ahead_by_default_is_said_and_can_be_made_to_wait(recipe: Path) -> None:
+    remark, note = (line for line in advice(load_recipe(str(recipe))) if line.startswith("rl:"))
+    chosen = "pool h100x8 sets rollout group_ahead and advantages group_mean_std, truncated_importance; "
+    assert remark == f"rl: {chosen}what the stage sets itself stays"
+    assert "GiB on each GPU of pool h100x8 during a training pass, which has 80 (vLLM's share of the GPU 40, " in note
+    assert "; turn rollout: group; POSTTRAIN_VLLM_GPU_MEMORY=0.25; " in note
 
 
 def test_some_of_a_pools_memory_stays_free(recipe: Path) -> None:
