@@ -153,6 +153,13 @@ def registered_folders(group: str) -> tuple[Folder, ...]:
 
 
 @cache
+def plugged_in() -> frozenset[str]:
+    """Return the names of the distributions that register components or operators."""
+    points = [point for group in (COMPONENT_GROUP, OPERATOR_GROUP) for point in _entry_points().select(group=group)]
+    return frozenset(point.dist.name for point in points if point.dist)
+
+
+@cache
 def _entry_points() -> EntryPoints:
     """Read the metadata of all installed packages, once: it takes as long as everything else in this module."""
     return entry_points()  # type: ignore[return-value]  # Python 3.11's return type has select, too

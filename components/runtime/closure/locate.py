@@ -11,11 +11,11 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 from importlib.machinery import ModuleSpec
-from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions, entry_points
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions
 from pathlib import Path
 from typing import Any
 
-from components.contract.registry import COMPONENT_GROUP, OPERATOR_GROUP
+from components.contract.registry import plugged_in
 from components.runtime.system.code import LOCK
 
 OURS = "components"
@@ -148,9 +148,9 @@ class Own:
 
     def _is_own(self, top: str) -> bool:
         owners = packages_of(top)
-        if not owners or any(owner in _plugged_in() for owner in owners):
+        if not owners or any(owner in plugged_in() for owner in owners):
             return True
-        if any(_plain(owner) in _required() for owner in owners):
+        if any(_plain(owner) in required_libraries() for owner in owners):
             return False
         spec = self._finder.spec(top)
         places = [spec.origin] if spec and spec.origin else list((spec and spec.submodule_search_locations) or ())
@@ -202,13 +202,7 @@ def _name(found: Distribution) -> str:
 
 
 @cache
-def _plugged_in() -> frozenset[str]:
-    points = [point for group in (COMPONENT_GROUP, OPERATOR_GROUP) for point in entry_points(group=group)]
-    return frozenset(point.dist.name for point in points if point.dist)
-
-
-@cache
-def _required() -> frozenset[str]:
+def required_libraries() -> frozenset[str]:
     """Return the libraries that this project requires: they are never followed, wherever they are installed."""
     try:
         lines = distribution(PROJECT).requires or []
