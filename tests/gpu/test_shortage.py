@@ -40,7 +40,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     else:
         widen(folder / "model")
     word = "cat sun tiger moon star ox river stone "
-    row = {"prompt": "Spell backward: cat", "response": word * sized(400, 40), "domain": "words", "id": "a"}
+    row = {"prompt": "Spell backward: cat", "response": word * sized(80, 40), "domain": "words", "id": "a"}
     write_jsonl(folder / "dataset", [{**row, "id": str(index)} for index in range(32)])
     return folder
 
@@ -82,7 +82,7 @@ def failure(folder: Path, store: Path, **params: Any) -> str:
         preexec_fn=None if ON_GPU else limit_address_space,
     )
     assert done.returncode == 1, done.stdout[-2000:] + done.stderr[-2000:]
-    assert "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1].startswith("posttrain: stage 'sft': ")
     record = opened.get(failure_key("r", "sft"))
     assert record is not None
     return str(record["error"])
