@@ -103,7 +103,8 @@ def _command(step: Step, result: Path) -> list[str]:
 
 def _environment() -> dict[str, str]:
     paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "HF_HUB_OFFLINE": "1"}
+    hidden = {} if ON_GPU else {"CUDA_VISIBLE_DEVICES": ""}  # a rehearsal touches no GPU
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "HF_HUB_OFFLINE": "1", **hidden}
 
 
 def _tests(result: Path, code: int) -> tuple[str, str, dict[str, Any]]:

@@ -31,6 +31,8 @@ from tests.gpu.device import DEVICE, ON_GPU, sized
 from tests.gpu.models import token_rows
 
 STEPS, PARTS = 4, 6
+GLOO = sized("cpu:gloo,cuda:gloo", "gloo")
+"""Said for each device: from a group called `gloo` a mesh on a GPU makes one of NCCL, which wants a GPU for each rank."""
 CONFIG = OptimizerConfig(peak_learning_rate=1e-2, clip_norm=0.8)
 WAYS = {"replicas": Backends(trainer="deepspeed", zero_stage=0), "fsdp": Backends(trainer="fsdp")}
 
@@ -80,11 +82,11 @@ def main() -> None:
     """Train, draw and save as one rank."""
     folder, way, dtype = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
     rank, world = int(sys.argv[4]), int(sys.argv[5])
-    backend = sys.argv[6] if len(sys.argv) > 6 else "gloo"
+    backend = sys.argv[6] if len(sys.argv) > 6 else GLOO
     torch.set_num_threads(1)
     if ON_GPU:
         torch.cuda.set_device(0)
-    meeting = f"file://{folder}/meeting-{way}-{dtype}-{world}-{backend}"
+    meeting = f"file://{folder}/meeting-{way}-{dtype}-{world}-{backend.replace(':', '-')}"
     os.environ["LOCAL_RANK"] = "0"
     distributed.init_process_group(backend, init_method=meeting, rank=rank, world_size=world)
     ranks = current_ranks()

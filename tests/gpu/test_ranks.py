@@ -16,7 +16,7 @@ from components.modeling.loading.load import load_policy
 from components.modeling.ranks import Ranks
 from tests.gpu.device import gpu_only, sized
 from tests.gpu.models import letters_model
-from tests.gpu.ranks import make, steps
+from tests.gpu.ranks import GLOO, make, steps
 
 pytestmark = pytest.mark.gpu
 
@@ -43,7 +43,7 @@ def alone(folder: Path) -> dict[str, list[list[float]]]:
     return rows
 
 
-def run(folder: Path, way: str, dtype: str, world: int, backend: str = "gloo") -> dict[str, Any]:
+def run(folder: Path, way: str, dtype: str, world: int, backend: str = GLOO) -> dict[str, Any]:
     """Run the ranks; return what the first one wrote."""
     paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "GLOO_SOCKET_IFNAME": "lo"}

@@ -114,3 +114,18 @@ def test_a_figure_of_a_cpu_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> Non
     found.add("idle", 12.0, "%", at_most=10.0)
     assert [(row["value"], row["verdict"]) for row in found.rows[1:]] == [(50.0, "pass"), (12.0, "miss")]
     assert figures.peak_flops("NVIDIA H100 PCIe") == 756e12 and figures.peak_flops("Quadro") is None
+
+
+REHEARSED = [(kind, step.name) for kind in ("test", "bench") for step in steps(kind) if step.rehearsed]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "name"), REHEARSED)
+def test_a_step_runs_on_a_cpu(kind: str, name: str, tmp_path: Path) -> None:
+    """What nobody runs without a GPU must not break unseen."""
+    done = command(kind, name, "--folder", str(tmp_path), "--limit", "1800")
+    assert done.returncode == 0, done.stdout
+    told = json.loads((tmp_path / f"{kind}-{name}.json").read_text())
+    assert told["verdict"] in ("pass", "left out") and not told["is_gpu"] and "rehearsal" in told["device"]
+    if kind == "bench":
+        assert told["figures"] and not any(row.get("verdict") in ("pass", "miss") for row in told["figures"])
