@@ -32,7 +32,7 @@ from tests.gpu.models import token_rows
 
 STEPS, PARTS = 4, 6
 GLOO = sized("cpu:gloo,cuda:gloo", "gloo")
-"""Said for each device: from a group called `gloo` a mesh on a GPU makes one of NCCL, which wants a GPU for each rank."""
+"""Said for each device: from a group called `gloo` a mesh on a GPU makes one of NCCL, which wants a GPU a rank."""
 CONFIG = OptimizerConfig(peak_learning_rate=1e-2, clip_norm=0.8)
 WAYS = {"replicas": Backends(trainer="deepspeed", zero_stage=0), "fsdp": Backends(trainer="fsdp")}
 
