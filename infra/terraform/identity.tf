@@ -7,18 +7,29 @@ resource "aws_iam_openid_connect_provider" "cluster" {
 locals {
   issuer = trimprefix(aws_iam_openid_connect_provider.cluster.url, "https://")
 
-  # Service account -> the prefix of the bucket that it reads, and what below it it writes and deletes.
+  # Role -> the prefix of the bucket that it reads, and what below it it writes and deletes.
   # A stage deletes what it keeps for itself while it works: checkpoints to resume from, its locks, and the mark of a
   # collector that was killed. Artifacts and records are for gc alone to delete; it makes no artifact, but heals records.
+  # engine and airflow plan runs, settle and drive stages and end runs; lineage notes how far it has delivered.
   rights = {
-    stage  = { prefix = "store", writes = ["*"], deletes = ["partial/*", "locks/*", "collecting/*"] }
-    gc     = { prefix = "store", writes = ["locks/*", "collecting/*", "quarantine/*", "pins/*", "actions/*", "producers/*", "ledger/*", "models/*", "plans/*", "spool/*", "approvals/*", "delivered/*"], deletes = ["*"] }
-    mlflow = { prefix = "mlflow", writes = ["*"], deletes = ["*"] }
+    stage   = { prefix = "store", writes = ["*"], deletes = ["partial/*", "locks/*", "collecting/*"] }
+    engine  = { prefix = "store", writes = ["*"], deletes = ["partial/*", "locks/*", "collecting/*"] }
+    airflow = { prefix = "store", writes = ["*"], deletes = ["partial/*", "locks/*", "collecting/*"] }
+    lineage = { prefix = "store", writes = ["locks/*", "delivered/*"], deletes = ["locks/*", "collecting/*"] }
+    gc      = { prefix = "store", writes = ["locks/*", "collecting/*", "quarantine/*", "pins/*", "actions/*", "producers/*", "ledger/*", "models/*", "plans/*", "spool/*", "approvals/*", "delivered/*"], deletes = ["*"] }
+    mlflow  = { prefix = "mlflow", writes = ["*"], deletes = ["*"] }
   }
-  accounts = merge(
-    { for account, _ in local.rights : account => "${var.namespace}:${account}" },
-    { autoscaler = "kube-system:cluster-autoscaler" },
-  )
+  # Role -> the service accounts that may take it. tests/infra compares them with infra/kubernetes and infra/airflow.
+  accounts = {
+    stage       = ["${var.namespace}:stage"]
+    engine      = ["${var.namespace}:engine", "kubeflow:posttrain"]
+    airflow     = ["airflow:airflow-scheduler", "airflow:airflow-triggerer"]
+    airflow-api = ["airflow:airflow-api-server"]
+    lineage     = ["${var.namespace}:lineage"]
+    gc          = ["${var.namespace}:gc"]
+    mlflow      = ["${var.namespace}:mlflow"]
+    autoscaler  = ["kube-system:cluster-autoscaler"]
+  }
 }
 
 data "aws_iam_policy_document" "federated" {
@@ -32,7 +43,7 @@ data "aws_iam_policy_document" "federated" {
     condition {
       test     = "StringEquals"
       variable = "${local.issuer}:sub"
-      values   = ["system:serviceaccount:${each.value}"]
+      values   = [for account in each.value : "system:serviceaccount:${account}"]
     }
     condition {
       test     = "StringEquals"
@@ -104,6 +115,35 @@ resource "aws_iam_role_policy" "uploads" {
   name   = "uploads"
   role   = aws_iam_role.account["gc"].name
   policy = data.aws_iam_policy_document.uploads.json
+}
+
+# Logs of Airflow's tasks: the scheduler and the triggerer write them, the API server shows them.
+data "aws_iam_policy_document" "logs" {
+  for_each = { airflow = ["s3:GetObject", "s3:PutObject"], airflow-api = ["s3:GetObject"] }
+  statement {
+    actions   = ["s3:ListBucket"]
+    resources = [aws_s3_bucket.store.arn]
+    condition {
+      test     = "StringLike"
+      variable = "s3:prefix"
+      values   = ["airflow-logs/*"]
+    }
+  }
+  statement {
+    actions   = each.value
+    resources = ["${aws_s3_bucket.store.arn}/airflow-logs/*"]
+  }
+  statement {
+    actions   = ["kms:Decrypt", "kms:GenerateDataKey"]
+    resources = [aws_kms_key.store.arn]
+  }
+}
+
+resource "aws_iam_role_policy" "logs" {
+  for_each = data.aws_iam_policy_document.logs
+  name     = "logs"
+  role     = aws_iam_role.account[each.key].name
+  policy   = each.value.json
 }
 
 # DescribeNodegroup tells the autoscaler labels and taints of a group that has no node yet.

@@ -9,7 +9,7 @@ output "store" {
 }
 
 output "roles" {
-  description = "Service account -> role ARN, for the annotation eks.amazonaws.com/role-arn in infra/kubernetes."
+  description = "Role -> its ARN, for the annotation eks.amazonaws.com/role-arn in infra/kubernetes."
   value       = { for account, role in aws_iam_role.account : account => role.arn }
 }
 

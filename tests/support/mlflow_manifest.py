@@ -38,7 +38,7 @@ def secrets(database: str, artifacts: str) -> dict[str, str]:
         "mlflow-server/forms-key": uuid.uuid4().hex,
         "mlflow-stage/MLFLOW_TRACKING_USERNAME": "stage",
         "mlflow-stage/MLFLOW_TRACKING_PASSWORD": f"stage-{uuid.uuid4().hex}",
-        "posttrain/mlflow-artifacts": artifacts,
+        "mlflow/artifacts": artifacts,
     }
 
 

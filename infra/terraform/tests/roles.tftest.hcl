@@ -29,6 +29,28 @@ run "only_gc_deletes_artifacts_and_records" {
     error_message = "no account has all rights, and none deletes old versions: what was deleted can be brought back"
   }
   assert {
+    condition = alltrue([
+      for part in ["objects", "ledger", "actions", "partial"] : !anytrue(flatten([
+        for one in data.aws_iam_policy_document.bucket["lineage"].statement : [
+          for resource in one.resources : resource == "arn:aws:s3:::store/store/*" || strcontains(resource, "/store/${part}")
+        ] if contains(one.actions, "s3:PutObject") || contains(one.actions, "s3:DeleteObject")
+      ]))
+    ])
+    error_message = "what delivers lineage changes no artifact, record or checkpoint"
+  }
+  assert {
+    condition     = alltrue([for one in data.aws_iam_policy_document.logs["airflow-api"].statement : !contains(one.actions, "s3:PutObject")])
+    error_message = "Airflow's pages show logs and write none"
+  }
+  assert {
+    condition = alltrue(flatten([
+      for policy in data.aws_iam_policy_document.federated : [
+        for one in policy.statement : [for trusted in one.condition : alltrue([for value in trusted.values : !strcontains(value, "*")])]
+      ]
+    ]))
+    error_message = "every trusted service account is named in full"
+  }
+  assert {
     condition = !anytrue(flatten([
       for one in data.aws_iam_policy_document.bucket["gc"].statement : [
         for resource in one.resources : strcontains(resource, "/store/objects") || strcontains(resource, "/store/*") || strcontains(resource, "/store/partial")

@@ -17,12 +17,14 @@ from components.contract.terminal import print_error, visible
 from components.runtime.ledger.ledger import RunRecord, load_run
 from components.runtime.ledger.records import approval_key
 from components.runtime.lineage.delivery.deliver import deliver, delivery_state
-from components.runtime.lineage.delivery.target import tracking_uri, without_credentials
+from components.runtime.lineage.delivery.target import VARIABLE, database_path, tracking_uri, without_credentials
 from components.runtime.store import Store, open_store
 from components.runtime.system.parent import die_with_parent
 from pipelines.runs.delivering import LINEAGE
 from pipelines.runs.runs import EXIT_CODES, RunResult, RunWriter
 
+IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
+"""Variable that Kubernetes gives to every pod."""
 DELIVERY_SECONDS = 60.0
 """Time for another process that delivers this run, such as a follower, to finish."""
 
@@ -47,7 +49,7 @@ def end_run(store: Store, run_id: str, *, started: float | None = None) -> Path:
     print(f"run {run_id}: {status}")
     print(f"report: {page}")
     if os.environ.get(LINEAGE, "live") != "later":
-        _deliver(store, run_id)
+        deliver_lineage(store, run_id)
     return page
 
 
@@ -84,8 +86,13 @@ def main() -> int:
     return 0
 
 
-def _deliver(store: Store, run_id: str) -> None:
+def deliver_lineage(store: Store, run_id: str) -> None:
+    """Deliver a run's lineage to MLflow, and say how much of it is there."""
     uri = tracking_uri(store)
+    if IN_CLUSTER in os.environ and database_path(uri) is not None:
+        # a file in the pod goes away with it, and the run would count as delivered
+        print(f"MLflow: {VARIABLE} is not set in this pod: lineage waits in the store for one that knows the server")
+        return
     result = deliver(store, run_id, uri, wait_seconds=DELIVERY_SECONDS)
     rest = f"{result.pending} wait ({result.problem})" if result.pending else "all is there"
     print(visible(f"MLflow: {without_credentials(uri)}: {result.delivered} events delivered, {rest}"))

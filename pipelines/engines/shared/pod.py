@@ -28,6 +28,10 @@ NAMESPACE = "POSTTRAIN_POD_NAMESPACE"
 SERVICE_ACCOUNT = "POSTTRAIN_POD_SERVICE_ACCOUNT"
 SECRETS = "POSTTRAIN_POD_SECRETS"
 CONFIG_MAPS = "POSTTRAIN_POD_CONFIG_MAPS"
+CONFIG_MAP = "posttrain"
+"""ConfigMap of infra/kubernetes with the addresses of the store and of MLflow, in every namespace that needs it."""
+MLFLOW_SECRET = "mlflow-stage"
+"""Secret with the account by which MLflow knows stages."""
 
 Manifest = dict[str, Any]
 
@@ -40,9 +44,9 @@ class PodSettings:
     """Kind of image (cpu, gpu) -> name@sha256:..."""
     namespace: str = "posttrain"
     service_account: str = "stage"
-    secrets: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = (MLFLOW_SECRET,)
     """Secrets whose keys become environment variables of the stage."""
-    config_maps: tuple[str, ...] = ()
+    config_maps: tuple[str, ...] = (CONFIG_MAP,)
     """ConfigMaps, likewise."""
 
     @classmethod
@@ -52,8 +56,8 @@ class PodSettings:
             images={kind: environ[variable] for kind, variable in IMAGES.items() if environ.get(variable)},
             namespace=environ.get(NAMESPACE) or cls.namespace,
             service_account=environ.get(SERVICE_ACCOUNT) or cls.service_account,
-            secrets=_listed(environ.get(SECRETS, "")),
-            config_maps=_listed(environ.get(CONFIG_MAPS, "")),
+            secrets=_listed(environ.get(SECRETS, MLFLOW_SECRET)),
+            config_maps=_listed(environ.get(CONFIG_MAPS, CONFIG_MAP)),
         )
 
     def image(self, pool: Pool) -> str | None:
@@ -77,7 +81,7 @@ def refusals(job: Job, pool: Pool, settings: PodSettings) -> Iterator[str]:
     for name, values in named.items():
         for value in values:
             yield from _complaint(name, value, object_name)
-    if job.key_variables and not settings.secrets:
+    if job.key_variables and not set(settings.secrets) - {MLFLOW_SECRET}:
         held = ", ".join(job.key_variables)
         yield f"its endpoints need {held}: name the Secret of the namespace that holds it in {SECRETS}"
 

@@ -30,7 +30,7 @@ def stage_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sto
 
 
 def test_the_rights_of_all_accounts_are_found() -> None:
-    assert account_rights().keys() == {"stage", "gc", "mlflow"}
+    assert account_rights().keys() == {"stage", "engine", "airflow", "lineage", "gc", "mlflow"}
 
 
 def test_a_stage_does_all_of_its_work_with_its_rights(stage_store: Store, folder: Folder) -> None:

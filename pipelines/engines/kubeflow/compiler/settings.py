@@ -12,7 +12,7 @@ from components.contract.errors import InputError
 from components.contract.job import UriRef, alternatives
 from pipelines.engines.kubeflow.compiler.refused_fields import task_refusals
 from pipelines.engines.shared.container import IMAGES, image_kind
-from pipelines.engines.shared.pod import NAMESPACE, SERVICE_ACCOUNT, PodSettings
+from pipelines.engines.shared.pod import CONFIG_MAP, MLFLOW_SECRET, NAMESPACE, SERVICE_ACCOUNT, PodSettings
 from pipelines.plan.local_files import local_files
 from pipelines.plan.plan import stage_endpoints
 from pipelines.recipe.pods.values import object_name, pinned_image
@@ -22,6 +22,11 @@ from pipelines.recipe.stage import Stage
 
 SECRETS = "POSTTRAIN_KUBEFLOW_SECRETS"
 CONFIG_MAPS = "POSTTRAIN_KUBEFLOW_CONFIG_MAPS"
+DEFAULTS = {
+    SECRETS: f"{MLFLOW_SECRET}:MLFLOW_TRACKING_USERNAME+MLFLOW_TRACKING_PASSWORD",
+    CONFIG_MAPS: f"{CONFIG_MAP}:POSTTRAIN_STORE+MLFLOW_TRACKING_URI+AWS_REGION",
+}
+"""What overlays/<cluster>/kubeflow of infra/kubernetes makes; an empty variable means none."""
 LOCAL = "localhost/"
 """Images of this machine alone; no cluster can pull one, and Kubeflow's local runner can."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -44,7 +49,7 @@ class Settings:
     @classmethod
     def read(cls, environ: Mapping[str, str] = os.environ) -> Settings:
         """Return the settings in the variables POSTTRAIN_IMAGE_*, POSTTRAIN_POD_* and POSTTRAIN_KUBEFLOW_*."""
-        secrets, config_maps = (_sources(name, environ.get(name, "")) for name in (SECRETS, CONFIG_MAPS))
+        secrets, config_maps = (_sources(name, environ.get(name, own)) for name, own in DEFAULTS.items())
         pods = PodSettings.read(environ)
         pods = replace(
             pods, secrets=tuple(name for name, _ in secrets), config_maps=tuple(name for name, _ in config_maps)

@@ -42,6 +42,8 @@ def environment() -> dict[str, str]:
     """Return the variables that the chart gives to all of Airflow's processes, its placeholders filled in."""
     filled = {"ACCOUNT": "123456789012", "0" * 64: "5" * 64}
     found = {item["name"]: item["value"] for item in VALUES["env"]}
+    settings = INFRA / "kubernetes" / "overlays" / "aws" / "settings" / "posttrain.env"  # the ConfigMap of extraEnvFrom
+    found |= dict(line.split("=", 1) for line in settings.read_text().splitlines())
     for placeholder, real in filled.items():
         found = {name: value.replace(placeholder, real) for name, value in found.items()}
     return found
