@@ -53,19 +53,24 @@ def write_report(
 ) -> Path:
     """Write report.md and return its path."""
     parts = [f"# {where['device']}", "" if where["is_gpu"] else "**A rehearsal on a CPU: no figure is one of a GPU.**"]
-    parts += ["## Versions", *(f"- {name}: {value}" for name, value in where.items())]
-    parts += ["## Node", *(f"- {name}:\n\n```\n{text}\n```" for name, text in seen.items())]
+    parts += ["## Versions", "\n".join(f"- {name}: {value}" for name, value in where.items())]
+    parts += ["## Node", *(_seen(name, text) for name, text in seen.items())]
     parts += ["## Steps", "\n".join([TABLE, *(_row(kind, outcome) for kind, outcome in outcomes)])]
     for kind, outcome in outcomes:
         if rows := outcome.details.get("figures"):
             parts += [f"## {outcome.step.what} ({kind} {outcome.step.name})", _figures(rows)]
         if skipped := outcome.details.get("skipped"):
-            parts += [f"Not run in {outcome.step.name}:", *(f"- {name}: {why}" for name, why in skipped.items())]
+            parts += [f"Not run in {outcome.step.name}:", "\n".join(f"- {n}: {why}" for n, why in skipped.items())]
     path = folder / "report.md"
     aside = path.with_suffix(".tmp")
     aside.write_text("\n\n".join(filter(None, parts)) + "\n")
     aside.rename(path)
     return path
+
+
+def _seen(name: str, text: str) -> str:
+    """Return what was seen as a line, or as it is if it has several."""
+    return f"{name}:\n\n```\n{text}\n```" if "\n" in text else f"- {name}: {text}"
 
 
 def _row(kind: str, outcome: Outcome) -> str:

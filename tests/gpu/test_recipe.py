@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -14,6 +13,8 @@ import pytest
 import torch
 import yaml
 
+from components.runtime.ledger.records import stage_key
+from components.runtime.store import open_store
 from tests.gpu.device import ON_GPU
 
 pytestmark = pytest.mark.gpu
@@ -51,7 +52,13 @@ def test_every_stage_of_gsm8k(tmp_path: Path) -> None:
     }
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=460)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    entries = [json.loads(path.read_text()) for path in (tmp_path / "store" / "ledger").glob("*/*.json")]
     device = torch.cuda.get_device_name() if ON_GPU else "cpu"
-    used = {str(entry["machine"].get("device")) for entry in entries if isinstance(entry.get("machine"), dict)}
-    assert device in used
+    assert devices(tmp_path / "store") == {"sft": device, "rl": device}
+
+
+def devices(place: Path) -> dict[str, str]:
+    """Return on what the training stages of the only run computed, by their records."""
+    store = open_store(str(place))
+    (run,) = {key.split("/")[1] for key in store.keys("ledger/") if key.endswith("/rl.json")}
+    found = {stage: store.get(stage_key(run, stage)) for stage in ("sft", "rl")}
+    return {stage: str(entry["machine"]["device"]) for stage, entry in found.items() if entry}
