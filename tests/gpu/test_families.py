@@ -10,6 +10,7 @@ import pytest
 from components.evaluate.component import COMPONENT as EVALUATE
 from components.modeling.loading.load import load_policy
 from tests.gpu.device import DEVICE
+from tests.modeling import decoder_models
 from tests.stages.rl_stage import item
 from tests.stages.test_model_families import LORA, STAGES, base
 from tests.support.stage_context import Finished, run_stage, write_jsonl
@@ -25,6 +26,16 @@ FAMILIES: list[tuple[str, str, dict[str, Any] | None]] = [
     ("mixtral", "transformers", None),
     ("gpt-oss", "transformers", {"rank": 4}),
 ]
+
+
+@pytest.fixture(autouse=True)
+def widths_that_kernels_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch multiplies by several experts at once where each row of a matrix takes a multiple of 16 bytes."""
+    monkeypatch.setitem(decoder_models._SIZES, "intermediate_size", 48)
+    config = decoder_models.Qwen3MoeConfig
+    monkeypatch.setattr(
+        decoder_models, "Qwen3MoeConfig", lambda **sizes: config(**{**sizes, "moe_intermediate_size": 16})
+    )
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
