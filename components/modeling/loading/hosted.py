@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from components.contract.errors import InputError
+from components.modeling.loading.router_loss import router_loss
 from components.modeling.models.folder import read_config, read_generation_config
 from components.modeling.models.hosted_weights import layers_of, named_weights
 from components.modeling.models.lora import LoraConfig, add_adapters, merged_weights
@@ -61,6 +62,8 @@ class TransformersPolicy(Policy):
         self.pad_id = padding_id(self.config.to_dict(), tokenizer)
         self.module: nn.Module = model.eval() if lora is None else add_adapters(model, lora)
         self._recompute = False
+        self._balance, self._balancing = router_loss(self.model), False
+        self._router_loss: Tensor | None = None
         self._check_logits()
 
     @classmethod
@@ -82,9 +85,31 @@ class TransformersPolicy(Policy):
         """Return hidden states after the final norm, [N, D]; rows are padded and prompts repeated."""
         rows, where = _unpack(packed)
         tokens, mask = _pad(rows, self.pad_id, self.device, left=False)
+        balance = self._balance if self._balancing else None
+        extra = {} if balance is None else {"output_router_logits": True}
         with self._asking_for_recomputation():
-            out = self.model.base_model(input_ids=tokens, attention_mask=mask, use_cache=False)
+            out = self.model.base_model(input_ids=tokens, attention_mask=mask, use_cache=False, **extra)
+        self._router_loss = None if balance is None else balance(out.router_logits, mask)
         return out.last_hidden_state.flatten(0, 1)[where.to(self.device)]
+
+    @property
+    def asks_for_balance(self) -> bool:
+        """Whether config.json has `output_router_logits`, by which transformers adds the loss."""
+        return self._balance is not None
+
+    @contextmanager
+    def balancing_experts(self) -> Iterator[None]:
+        """Compute the load-balancing loss of each pass inside."""
+        self._balancing = True
+        try:
+            yield
+        finally:
+            self._balancing = False
+
+    def take_router_loss(self) -> Tensor | None:
+        """Return the load-balancing loss of the latest pass, times its coefficient, if the config asks for it."""
+        found, self._router_loss = self._router_loss, None
+        return found
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Return logits [M, V] of hidden states [M, D], with the architecture's scaling and capping."""

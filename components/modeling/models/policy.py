@@ -143,6 +143,19 @@ class Policy(ABC):
         given = (self.logits, hidden, packed.targets, self.vocab_size, temperature, entropy)
         return score_in_chunks(*given, head=self.head())
 
+    @property
+    def asks_for_balance(self) -> bool:
+        """Whether the model's config asks for a loss that makes training use experts evenly."""
+        return False
+
+    def balancing_experts(self) -> AbstractContextManager[None]:
+        """Return a context whose passes leave a loss for `take_router_loss`."""
+        return nullcontext()
+
+    def take_router_loss(self) -> Tensor | None:
+        """Return what training adds to the loss of the latest pass so that experts are used evenly, if anything."""
+        return None
+
     @abstractmethod
     def recompute_layers(self) -> None:
         """Make backward passes recompute each layer from its input instead of keeping its activations."""

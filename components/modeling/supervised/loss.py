@@ -1,6 +1,7 @@
 """Next-token loss of a batch of examples, independent of how it is cut into forward passes.
 
-loss = -(sum over targets of weight * log-probability) / (sum over targets of weight), over the whole batch.
+loss = -(sum over targets of weight * log-probability) / (sum over targets of weight), over the whole batch. A mixture
+of experts whose config asks for it adds its load-balancing loss, of each pass by its share of the tokens.
 """
 
 from __future__ import annotations
@@ -47,16 +48,21 @@ def domain_losses(result: BatchLoss, name: str) -> dict[str, float]:
 def accumulate_gradients(trainer: Trainer, batch: Sequence[Example], *, max_tokens: int) -> BatchLoss:
     """Add the gradient of the batch's loss to the parameters, in passes of at most `max_tokens` tokens."""
     lengths = [len(example.tokens) for example in batch]
-    denominator = _denominator(batch)
+    denominator, num_tokens = _denominator(batch), sum(lengths)
     parts = rank_batches(lengths, max_tokens, trainer.ranks.count)
 
     def loss_of(chosen: list[int]) -> tuple[Tensor, list[float]]:
         part = [batch[index] for index in chosen]
-        packed, logprobs = _logprobs(trainer.policy, part)
+        packed, logprobs = _logprobs(trainer.policy, part, keep_last=trainer.policy.asks_for_balance)
         weights = torch.tensor([example.weight for example in part], device=trainer.policy.device)
-        return -(logprobs * weights[packed.sequence]).sum() / denominator, _sums(packed, logprobs)
+        loss = -(logprobs * weights[packed.sequence]).sum() / denominator
+        if (balance := trainer.policy.take_router_loss()) is not None:  # of each pass by its share of the tokens
+            loss = loss + balance * (sum(lengths[index] for index in chosen) / num_tokens)
+        return loss, _sums(packed, logprobs)
 
-    return _batch_loss(batch, parts, trainer.accumulate(parts, loss_of), denominator)
+    with trainer.policy.balancing_experts():
+        found = trainer.accumulate(parts, loss_of)
+    return _batch_loss(batch, parts, found, denominator)
 
 
 def evaluate_loss(policy: Policy, examples: Sequence[Example], *, max_tokens: int) -> BatchLoss:
@@ -75,11 +81,16 @@ def _denominator(batch: Sequence[Example]) -> float:
     return denominator
 
 
-def _logprobs(policy: Policy, part: Sequence[Example]) -> tuple[Packed, Tensor]:
+def _logprobs(policy: Policy, part: Sequence[Example], *, keep_last: bool = False) -> tuple[Packed, Tensor]:
+    """Return the pack of some examples and its targets' log-probabilities.
+
+    With `keep_last`, routers see the last token of each example, too, which predicts nothing.
+    """
     packed = Packed.from_sequences(
         [example.tokens for example in part],
         policy.device,
         masks=[example.loss_mask for example in part],
+        keep_last=keep_last,
     )
     return packed, policy.target_logprobs(packed).logprobs
 
