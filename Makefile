@@ -101,7 +101,7 @@ test-vllm: $(VENV)/.test $(VLLM)/.installed ## vLLM's CPU build as the sampler (
 	@POSTTRAIN_VLLM_PYTHON=$(CURDIR)/$(VLLM)/bin/python $(BIN)/python -m pytest -m "vllm and not deepspeed" tests/modeling/generation $(ARGS)
 
 test-deepspeed: $(VENV)/.test ## several processes that train one model (some minutes)
-	@$(BIN)/python -m pytest -m "deepspeed and not vllm" tests/modeling tests/runtime/job/test_ranks.py tests/runtime/job/test_half_written_shards.py tests/end_to_end/test_real_models.py tests/end_to_end/test_conversations.py $(ARGS)
+	@$(BIN)/python -m pytest -m "deepspeed and not vllm" tests/modeling tests/runtime/job/test_ranks.py tests/runtime/job/test_half_written_shards.py tests/end_to_end/test_real_models.py tests/end_to_end/test_conversations.py tests/end_to_end/test_fsdp_kill.py $(ARGS)
 
 # With PYTHON=python3, say, they run in that Python as it is, without network and without our lock.
 ifeq ($(origin PYTHON),file)

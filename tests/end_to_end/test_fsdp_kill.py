@@ -1,0 +1,63 @@
+"""Ranks that hold shards are killed, first one and then all: the run ends in the bytes of one that did not stop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import Project, digests
+
+pytestmark = [pytest.mark.deepspeed, pytest.mark.timeout(1500)]
+
+RECIPE = Path(__file__).with_name("recipes") / "fsdp-micro.yaml"
+ARGUMENTS = ["run", str(RECIPE), "--jobs", "1"]
+SECONDS = 700.0
+
+
+def ranks_of(project: Project, number: int) -> list[int]:
+    """Return the processes that are this rank of a stage of the project."""
+    wanted, found = {f"RANK={number}".encode(), f"POSTTRAIN_STORE={project.store}".encode()}, []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command, environment = (folder / "cmdline").read_bytes(), (folder / "environ").read_bytes()
+        except OSError:  # it has ended meanwhile
+            continue
+        if b"components.runtime.job.process" in command and wanted <= set(environment.split(b"\0")):
+            found.append(int(folder.name))
+    return found
+
+
+def checkpoints(project: Project) -> set[Path]:
+    """Return the checkpoints that the project keeps."""
+    return {*Path(project.store).glob("partial/*/*/manifest.json")}
+
+
+def wait_for_a_rank_with_a_new_checkpoint(project: Project, process: subprocess.Popen[str], before: set[Path]) -> int:
+    """Return the second rank of the stage that has just kept a checkpoint."""
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        if checkpoints(project) - before and (found := ranks_of(project, 1)):
+            return found[0]
+        time.sleep(0.02)
+    pytest.fail("no rank kept a checkpoint")
+
+
+def test_killed_ranks_change_nothing(tmp_path: Path) -> None:
+    straight, killed = (Project(tmp_path / name, str(tmp_path / name / "store")) for name in ("straight", "killed"))
+    for project in (straight, killed):
+        project.folder.mkdir()
+    expected = straight.run(recipe=RECIPE)
+    one = killed.start(*ARGUMENTS)
+    os.kill(wait_for_a_rank_with_a_new_checkpoint(killed, one, set()), signal.SIGKILL)
+    wait_for_a_rank_with_a_new_checkpoint(killed, one, checkpoints(killed))
+    os.killpg(one.pid, signal.SIGKILL)
+    printed = "".join(one.communicate())
+    assert "rank 1 of 2 was killed by SIGKILL" in printed
+    again = killed.call(*ARGUMENTS)
+    assert "resumed from step" in printed + again
+    assert digests(killed.json("show", "latest")) == digests(expected)
