@@ -169,7 +169,7 @@ def test_a_model_of_32_billion_weights_is_fine_tuned_on_two_nodes(recipe: Path, 
     loaded = load_recipe(str(recipe), [*pool, "stages.sft.backend={trainer: fsdp, recompute: true}"])
     gpu, host = memory_fits(loaded)["sft"]
     assert gpu.estimate.model.parameters == pytest.approx(32.76e9, rel=1e-3)
-    assert gpu.fits and host.fits and gpu.need_gib == pytest.approx(48.7, abs=1)
+    assert gpu.fits and host.fits and gpu.need_gib == pytest.approx(51.3, abs=1)
     assert not [line for line in advice(loaded) if "needs about" in line]
     zero = load_recipe(str(recipe), [*pool, "stages.sft.backend={recompute: true}"])
     (note,) = [line for line in advice(zero) if "needs about" in line]
@@ -181,7 +181,7 @@ def test_rl_of_a_model_of_32_billion_weights_draws_layer_by_layer_on_two_nodes(r
     changes = ["stages.sft.pool=h100x16", "stages.rl.pool=h100x16", "defaults.backend={trainer: fsdp, recompute: true}"]
     changes.append("stages.rl.backend.sampler=native")
     gpu, host = memory_fits(load_recipe(str(recipe), changes))["rl"]
-    assert gpu.fits and host.fits and gpu.need_gib == pytest.approx(55.2, abs=1)
+    assert gpu.fits and host.fits and gpu.need_gib == pytest.approx(57.8, abs=1)
     (note,) = advice(load_recipe(str(recipe), [*changes, "stages.rl.backend.gather=model"]))
     assert "whole weights to draw and score with" in note and "turn backend: {gather: layer}" in note
 
@@ -192,10 +192,11 @@ def test_rl_of_32_billion_weights_draws_with_engines_over_several_ranks(
     (tmp_path / "model" / "config.json").write_text(json.dumps(THIRTY_TWO))
     changes = ["stages.sft.pool=h100x16", "stages.rl.pool=h100x16", "defaults.backend={trainer: fsdp, recompute: true}"]
     (note,) = [line for line in advice(load_recipe(str(recipe), changes)) if "needs about" in line]
-    assert "needs about 80.3 GiB" in note and "turn POSTTRAIN_VLLM_GPU_MEMORY=0.25" in note
+    assert "needs about 98.8 GiB" in note and "during a training pass" in note  # vLLM draws ahead meanwhile
+    assert "POSTTRAIN_VLLM_GPU_MEMORY=0.25" in note and "rollout: group" in note
     monkeypatch.setenv("POSTTRAIN_VLLM_GPU_MEMORY", "0.25")
-    gpu, host = memory_fits(load_recipe(str(recipe), changes))["rl"]
-    assert gpu.fits and host.fits and gpu.need_gib == pytest.approx(60.3, abs=1)
+    gpu, host = memory_fits(load_recipe(str(recipe), [*changes, "stages.rl.with.rollout=group"]))["rl"]
+    assert gpu.fits and host.fits and gpu.need_gib == pytest.approx(63, abs=1)
     assert gpu.estimate.parts(MemoryKind.GPU)["vLLM's share of the GPU"] == 20 * 2**30
     weights = host.estimate.parts(MemoryKind.HOST)["vLLM's weights"]
     assert weights == pytest.approx(2 * 32.76e9 / 8, rel=1e-3)  # of each rank: one engine for eight
