@@ -79,8 +79,25 @@ def between_nodes() -> set[tuple[str, str, int]]:
     return {(one, other, port) for one, other in (("node-0", "node-1"), ("node-1", "node-0")) for port in PORTS}
 
 
-def to_mlflow() -> set[tuple[str, str, int]]:
-    return {(name, "mlflow", 5000) for name in (*WORKERS, *FROM_KUBEFLOW, "person")}
+def workers(cloud: str) -> set[str]:
+    """Return the pods that use the store: what is listed, and what the manifests have of those that drive stages."""
+    return {*WORKERS, *engines(cloud)}
+
+
+def engines(cloud: str) -> set[str]:
+    return {end.name for end in pods(cloud) if end.namespace == "posttrain" and end.labels.get(ROLE) == "engine"}
+
+
+def to_mlflow(cloud: str) -> set[tuple[str, str, int]]:
+    return {(name, "mlflow", 5000) for name in (*workers(cloud), *FROM_KUBEFLOW, "person")}
+
+
+def to_kubernetes(cloud: str) -> set[tuple[str, str, int]]:
+    """Return what drives stages -> the Kubernetes API, which may be anywhere but at addresses of the node."""
+    if not any(one["metadata"]["name"] == "engine-to-kubernetes" for one in of_kind(rendered(cloud), "NetworkPolicy")):
+        return set()
+    anywhere = [end.name for end in OUTSIDE if not end.address.startswith("169.254")]
+    return set(product(engines(cloud), (*anywhere, *OTHERS), (443, 6443)))
 
 
 def test_a_cluster_on_aws_lets_exactly_this_pass() -> None:
@@ -88,18 +105,15 @@ def test_a_cluster_on_aws_lets_exactly_this_pass() -> None:
 
     Pods of other namespaces have addresses of the VPC, too, and no policies of ours.
     """
-    public = {(name, "internet", 443) for name in (*WORKERS, "mlflow")}
-    api = {("engine", name, 443) for name in ("vpc", *OTHERS)}
+    public = {(name, "internet", 443) for name in (*workers("aws"), "mlflow")}
     database = {("mlflow", name, 5432) for name in ("vpc", *OTHERS)}
-    assert flows("aws") == to_mlflow() | between_nodes() | public | api | database
+    assert flows("aws") == to_mlflow("aws") | between_nodes() | public | to_kubernetes("aws") | database
 
 
 def test_a_cluster_without_a_cloud_lets_exactly_this_pass() -> None:
-    store = {(name, "object-store", 9000) for name in (*WORKERS, *FROM_KUBEFLOW, "mlflow", "airflow")}
-    api = {("engine", end.name, 6443) for end in OUTSIDE if not end.address.startswith("169.254")}
-    api |= {("engine", name, 6443) for name in OTHERS}  # where the API answers is not known
+    store = {(name, "object-store", 9000) for name in (*workers("local"), *FROM_KUBEFLOW, "mlflow", "airflow")}
     database = {("mlflow", "postgres", 5432)}
-    assert flows("local") == to_mlflow() | between_nodes() | store | api | database
+    assert flows("local") == to_mlflow("local") | between_nodes() | store | to_kubernetes("local") | database
 
 
 @pytest.mark.parametrize("cloud", ["aws", "local"])
