@@ -95,6 +95,18 @@ def test_components_of_one_container_are_told_apart() -> None:
     }
 
 
+TWO_NODES = ["train=s3://data/train.jsonl", "test=s3://data/test.jsonl", "pool=h100x16"]
+
+
+@pytest.mark.parametrize(("name", "overrides", "nodes"), [("quickstart", [], 1), ("gsm8k", TWO_NODES, 2)])
+def test_what_is_shipped_is_strictly_of_kubeflows_form_and_fits(name: str, overrides: list[str], nodes: int) -> None:
+    recipe = load_recipe(name, overrides, whole=True)
+    assert max(recipe.pools[stage.pool].nodes for stage in recipe.stages) == nodes
+    pipeline, executors = parsed(compiled(name, overrides=overrides))
+    platform = {"platforms": {"kubernetes": {"deploymentSpec": {"executors": executors}}}}
+    assert size.fits(workflow_bytes(pipeline, platform))
+
+
 def test_a_pipeline_that_does_not_fit_is_said_by_plan_and_by_compile(
     toys: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
