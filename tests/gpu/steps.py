@@ -30,6 +30,7 @@ TESTS = (
     Step("packed", "packed groups against float64 and transformers", (f"{HERE}/test_packed_groups.py",)),
     Step("head", "log-probabilities and entropies at a vocabulary of 152k", (f"{HERE}/test_head.py",)),
     Step("waits", "no layer makes the host wait for the GPU", (f"{HERE}/test_waits.py",)),
+    Step("kernels", "attention's kernels and compiled operators", (f"{HERE}/test_kernels.py",)),
     Step("sft", "float32 against bfloat16, recompute, kill and resume", (f"{HERE}/test_sft.py",)),
     Step("memory", "the peak of a training against its estimate", (f"{HERE}/test_memory.py",)),
     Step("ranks", "2 and 4 ranks on one device by gloo; FSDP on 1 and 2", (f"{HERE}/test_ranks.py",)),

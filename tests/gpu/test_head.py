@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from components.modeling.packing.head import Head
 from components.modeling.packing.logprobs import score_in_chunks
 from tests.gpu.device import DEVICE, free_memory, gpu_only, peak_memory, sized
 from tests.gpu.models import QWEN_VOCABULARY
@@ -33,7 +34,9 @@ def test_scores_and_gradients_against_float64(dtype: str, temperature: float) ->
     """Against log_softmax of the same, already rounded inputs, in float64 and in pieces."""
     free_memory()
     hidden, weight, targets = head(dtype)
-    scores = score_in_chunks(lambda h: h @ weight.t(), hidden, targets, QWEN_VOCABULARY, temperature, True)
+    scores = score_in_chunks(
+        lambda h: h @ weight.t(), hidden, targets, QWEN_VOCABULARY, temperature, True, Head(weight)
+    )
     assert scores.entropies is not None and scores.logprobs.dtype == torch.float32
     (scores.logprobs.sum() / ROWS + 0.1 * scores.entropies.sum() / ROWS).backward()
     exact_hidden, exact_weight = (t.detach().double().requires_grad_() for t in (hidden, weight))
@@ -60,7 +63,9 @@ def test_memory_does_not_grow_with_the_rows() -> None:
         hidden, weight, targets = head("bfloat16", rows)
         free_memory()
         before = torch.cuda.memory_allocated()
-        scores = score_in_chunks(lambda h, w=weight: h @ w.t(), hidden, targets, QWEN_VOCABULARY, 1.0, True)
+        scores = score_in_chunks(
+            lambda h, w=weight: h @ w.t(), hidden, targets, QWEN_VOCABULARY, 1.0, True, Head(weight)
+        )
         scores.logprobs.sum().backward()
         own = sum(t.grad.nbytes for t in (hidden, weight) if t.grad is not None)
         peaks.append(peak_memory() - before - own)
