@@ -17,7 +17,8 @@ from components.measure.intervals import Interval
 from components.measure.journal import Journal
 from components.measure.ledger import pass_rate_row, read_ledger, write_ledger
 from components.measure.likelihood import likelihood_metrics
-from components.measure.outcomes import ItemOutcomes, blocks, sample_block
+from components.measure.outcomes import ItemOutcomes
+from components.measure.sampling import blocks, sample_blocks
 from components.modeling.generation.choose import open_sampler
 from components.modeling.generation.sampler import Sampler
 from components.modeling.loading.load import load_policy
@@ -73,13 +74,18 @@ def _sample(
     """Return the outcomes of every domain's prompts, block by block so that a killed stage continues."""
     items = [item for found in prompts.values() for item in found]
     journal = Journal(ctx, items, every=ctx.params.checkpoint_every)
+    parts = [
+        (domain, f"{domain}/{number}", block, sampling)
+        for domain, found in prompts.items()
+        for sampling in [ctx.params.sampling(domain)]
+        for number, block in enumerate(blocks(found, sampling))
+    ]
+    open_parts = ((block, sampling) for _, name, block, sampling in parts if name not in journal)
+    measured = sample_blocks(sampler, open_parts, seed=ctx.seed)
     outcomes: dict[str, list[ItemOutcomes]] = {domain: [] for domain in prompts}
     done = 0
-    for domain, found in prompts.items():
-        sampling = ctx.params.sampling(domain)
-        for number, block in enumerate(blocks(found, sampling)):
-            measure = partial(sample_block, sampler, block, sampling, seed=ctx.seed)
-            outcomes[domain] += journal.part(f"{domain}/{number}", measure)
-            done += len(block)
-            ctx.progress(done, len(items))
+    for domain, name, block, _ in parts:
+        outcomes[domain] += journal.part(name, partial(next, measured))
+        done += len(block)
+        ctx.progress(done, len(items))
     return outcomes

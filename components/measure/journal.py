@@ -26,6 +26,11 @@ class Journal:
         known = {item.id: item for item in items}
         for row in ctx.appended(LOG):
             self._parts[row["part"]] = [outcomes_from_row(entry, known[entry["id"]]) for entry in row["outcomes"]]
+        self._earlier = set(self._parts)
+
+    def __contains__(self, name: str) -> bool:
+        """Return whether an earlier attempt measured part `name`."""
+        return name in self._earlier
 
     def part(self, name: str, measure: Callable[[], list[ItemOutcomes]]) -> list[ItemOutcomes]:
         """Return the outcomes of part `name`, measured now unless an earlier attempt did."""

@@ -1,30 +1,15 @@
-"""Sample responses of a policy to items and verify them: the measurement that stages share.
-
-curate filters by it, evaluate and select report it, replay draws rehearsal examples from it.
-"""
+"""Outcomes: a policy's responses to an item with their verdicts, as stages measure, report and keep them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from components.modeling.generation.sampling_config import SamplingConfig
 from components.tasks.answers import extract_answer
 from components.tasks.item import Item
-from components.tasks.seeds import derive_seed
-from components.tasks.verify import Outcome, Verdict, verify_all
-from components.tasks.wording import item_wording
-
-if TYPE_CHECKING:
-    import torch
-
-    from components.modeling.generation.conversation import Turn
-    from components.modeling.generation.sampler import Sampler
-    from components.modeling.models.policy import Policy
-
-Progress = Callable[[int, int], None]
+from components.tasks.verify import Outcome, Verdict
 
 
 @dataclass(frozen=True)
@@ -37,7 +22,9 @@ class ItemOutcomes:
     lengths: tuple[int, ...]
     """Tokens of each response, the end mark counted."""
     entropies: tuple[float, ...]
-    """Mean entropy over the tokens of each response, nats, of the policy's own distribution."""
+    """Mean entropy over the tokens of each response, nats, of the policy's own distribution.
+
+    Where an engine drew from that distribution itself: the mean of -log p of its tokens, whose expectation it is."""
     logprobs: tuple[float, ...]
     """Log-probability of each whole response under the distribution it was drawn from."""
     finished: tuple[bool, ...]
@@ -98,64 +85,6 @@ class ItemOutcomes:
         return sum(verdict.outcome is outcome for verdict in self.verdicts)
 
 
-def sample_and_verify(
-    sampler: Sampler,
-    items: Sequence[Item],
-    sampling: SamplingConfig,
-    *,
-    seed: int,
-    progress: Progress | None = None,
-) -> list[ItemOutcomes]:
-    """Draw `sampling.num_samples` responses to every item and verify them; one ItemOutcomes per item, in order.
-
-    Up to the device's arithmetic, the same sampler, weights, items, sampling and seed give the same responses. Two
-    policies that see the same items are given the same random numbers, which makes their paired difference less noisy.
-    `progress` is called with (responses done, all responses).
-    """
-    total, done = len(items) * sampling.num_samples, 0
-    outcomes: list[ItemOutcomes] = []
-    for block in blocks(items, sampling):
-        outcomes += sample_block(sampler, block, sampling, seed=seed)
-        done += len(block) * sampling.num_samples
-        if progress is not None:
-            progress(done, total)
-    return outcomes
-
-
-def blocks(items: Sequence[Item], sampling: SamplingConfig) -> Iterator[list[Item]]:
-    """Cut items into blocks that are sampled at once; cuts depend only on `sampling`.
-
-    A block's responses fill `max_batch_tokens` at full length, as generation itself is bounded.
-    """
-    size = max(1, sampling.max_batch_tokens // (sampling.num_samples * sampling.max_new_tokens))
-    return (list(items[start : start + size]) for start in range(0, len(items), size))
-
-
-def sample_block(sampler: Sampler, items: Sequence[Item], sampling: SamplingConfig, *, seed: int) -> list[ItemOutcomes]:
-    """Sample and verify one block; its random numbers depend on `seed` and the items' ids only."""
-    from components.modeling.generation.conversation import converse, whole_rows
-    from components.modeling.text.turns import scripts
-
-    policy, size = sampler.policy, sampling.num_samples
-    tasks = scripts(policy.tokenizer, [item.task for item in items], policy.ends, names=[item.id for item in items])
-    drawn = converse(sampler, tasks, sampling, generator=_generator(seed, items))
-    texts: list[list[str]] = [[] for _ in range(len(items) * size)]
-    for turn in drawn:
-        for row, text in zip(turn.rows, _decode(policy, turn, items, size), strict=True):
-            texts[row].append(text)
-    responses = [written[-1] for written in texts]
-    verdicts = _verify_distinct(items, responses, size)
-    columns = (responses, verdicts, *whole_rows(drawn))
-    return [
-        ItemOutcomes(
-            item,
-            *(tuple(column[i * size : (i + 1) * size]) for column in columns),
-            turns=tuple(tuple(written[:-1]) for written in texts[i * size : (i + 1) * size]) if task.gaps else (),
-        )
-        for i, (item, task) in enumerate(zip(items, tasks, strict=True))
-    ]
-
-
 def outcomes_to_row(outcomes: ItemOutcomes) -> dict[str, Any]:
     """Return plain JSON that `outcomes_from_row` inverts exactly; the item is stored by id only."""
     turns = {"turns": [list(written) for written in outcomes.turns]} if outcomes.turns else {}
@@ -199,27 +128,3 @@ def by_domain(outcomes: Iterable[ItemOutcomes]) -> dict[str, list[ItemOutcomes]]
     for outcome in outcomes:
         groups.setdefault(outcome.item.domain, []).append(outcome)
     return dict(sorted(groups.items()))
-
-
-def _decode(policy: Policy, turn: Turn, items: Sequence[Item], size: int) -> list[str]:
-    """Return the text of each response of a turn; `size` conversations are of one item."""
-    from components.modeling.text.prompting import decode_responses
-
-    of_item = [item_wording(item) for item in items]
-    wordings = [of_item[row // size] for row in turn.rows]
-    return decode_responses(policy.tokenizer, turn.samples.responses(), policy.ends, wordings=wordings)
-
-
-def _verify_distinct(items: Sequence[Item], responses: Sequence[str], num_samples: int) -> list[Verdict]:
-    """Verify each distinct response of an item once: a verifier may be slow, and a sharp policy repeats itself."""
-    keys = [(row // num_samples, response) for row, response in enumerate(responses)]
-    distinct = list(dict.fromkeys(keys))
-    judged = verify_all((items[index], response) for index, response in distinct)
-    verdicts = dict(zip(distinct, judged, strict=True))
-    return [verdicts[key] for key in keys]
-
-
-def _generator(seed: int, items: Sequence[Item]) -> torch.Generator:
-    import torch
-
-    return torch.Generator().manual_seed(derive_seed(seed, "sample_and_verify", *(item.id for item in items)))

@@ -14,7 +14,7 @@ from typing import Any
 from components.contract.context import Input
 from components.contract.errors import InputError
 from components.contract.messages import num_turns, written
-from components.measure.outcomes import sample_and_verify
+from components.measure.sampling import sample_and_verify
 from components.modeling.generation.sampler import Sampler
 from components.replay.params import OwnSamples
 from components.tasks.item import Item, item_from_row

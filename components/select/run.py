@@ -14,7 +14,8 @@ from components.measure.dataset import read_prompts
 from components.measure.journal import Journal
 from components.measure.ledger import read_ledger
 from components.measure.measure_params import require_domain
-from components.measure.outcomes import ItemOutcomes, sample_and_verify
+from components.measure.outcomes import ItemOutcomes
+from components.measure.sampling import sample_and_verify
 from components.modeling.generation.choose import open_sampler
 from components.modeling.generation.sampler import Sampler
 from components.modeling.loading.load import load_policy

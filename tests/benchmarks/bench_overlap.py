@@ -29,7 +29,7 @@ import pytest
 import torch
 
 from components.contract.job import Resources
-from components.measure.outcomes import sample_and_verify
+from components.measure.sampling import sample_and_verify
 from components.modeling.generation.choose import PYTHON, open_sampler
 from components.modeling.generation.engine.engine_sampler import EngineSampler
 from components.modeling.generation.engine.frames import Arrays, Header

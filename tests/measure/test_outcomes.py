@@ -15,12 +15,11 @@ from components.measure.intervals import Bootstrap
 from components.measure.ledger import pass_rate_row
 from components.measure.outcomes import (
     ItemOutcomes,
-    blocks,
     by_domain,
     outcomes_from_row,
     outcomes_to_row,
-    sample_and_verify,
 )
+from components.measure.sampling import blocks, sample_and_verify
 from components.measure.summary import calibrations, metric_values, over_domains, prompt_table
 from components.modeling.generation.sampler import NativeSampler
 from components.modeling.generation.sampling_config import SamplingConfig

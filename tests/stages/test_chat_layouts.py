@@ -12,7 +12,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from components.evaluate.component import COMPONENT as EVALUATE
-from components.measure.outcomes import sample_and_verify
+from components.measure.sampling import sample_and_verify
 from components.modeling.generation.sampler import NativeSampler
 from components.modeling.generation.sampling_config import SamplingConfig
 from components.modeling.loading.load import load_policy

@@ -117,7 +117,7 @@ class Difficulty:
         return counts
 
     def _sample(self, drafts: Sequence[Candidate]) -> list[PassCount]:
-        from components.measure.outcomes import sample_and_verify
+        from components.measure.sampling import sample_and_verify
         from components.modeling.generation.choose import open_sampler
         from components.modeling.generation.sampling_config import SamplingConfig
         from components.modeling.loading.load import load_policy

@@ -5,8 +5,9 @@ Shapes: S conversations (rows); row r belongs to script r // num_samples.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
@@ -48,9 +49,34 @@ def converse(
     state give equal conversations. `progress` is called with (rows done, all rows) of the current turn. Raises
     InputError when a conversation might not fit the model.
     """
-    check_fit(scripts, config, sampler.policy.max_positions)
+    steps = conversing(scripts, config, sampler.policy.max_positions, max_tokens)
+    asked = next(steps)
+    while True:
+        samples = sampler.sample(asked.contexts, asked.config, generator=generator, progress=progress)
+        try:
+            asked = steps.send(samples)
+        except StopIteration as end:
+            turns: list[Turn] = end.value
+            return turns
+
+
+class Asked(NamedTuple):
+    """What a turn needs drawn."""
+
+    contexts: list[list[int]]
+    config: SamplingConfig
+
+
+def conversing(
+    scripts: Sequence[Script], config: SamplingConfig, max_positions: int, max_tokens: int | None = None
+) -> Generator[Asked, Samples, list[Turn]]:
+    """Yield what each turn needs drawn, take its samples, and return all turns; arguments and errors as in `converse`.
+
+    Whoever draws may begin a turn and come back for it later.
+    """
+    check_fit(scripts, config, max_positions)
     contexts = [script.opening for script in scripts]
-    samples = sampler.sample(contexts, config, generator=generator, progress=progress)
+    samples = yield Asked(contexts, config)
     rows = list(range(len(scripts) * config.num_samples))
     turns = [Turn(contexts, samples, rows)]
     written = torch.zeros(len(rows), dtype=torch.long)
@@ -73,7 +99,7 @@ def converse(
             ]
             for at, row in zip(open_rows, rows, strict=True)
         ]
-        samples = sampler.sample(contexts, single, generator=generator, progress=progress)
+        samples = yield Asked(contexts, single)
         turns.append(Turn(contexts, samples, rows))
 
 

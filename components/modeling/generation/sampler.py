@@ -70,6 +70,11 @@ class Sampler(ABC):
         do.
         """
 
+    @property
+    def rows_ahead(self) -> int:
+        """Responses that are worth beginning beyond those waited for; 0 where all is drawn at once anyway."""
+        return 0
+
     def begin(
         self,
         prompts: Sequence[Sequence[int]],
@@ -77,8 +82,12 @@ class Sampler(ABC):
         *,
         generator: torch.Generator,
         prefixes: Sequence[Sequence[int]] | None = None,
+        steady: bool = False,
     ) -> Drawing:
-        """Start to draw from the current weights. An engine draws in the background."""
+        """Start to draw from the current weights. An engine draws in the background, and takes several draws in turn.
+
+        `steady`: the policy keeps these weights until the samples are there, so that another engine may draw them.
+        """
         found = self.sample(prompts, config, generator=generator, prefixes=prefixes)
         return Drawing(lambda: found)
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from components.modeling.generation.engine.engine import InTurn
 from components.modeling.generation.engine.frames import Header
 
 
-class BucketEngine:
+class BucketEngine(InTurn):
     """Collects weights by name; knows the host's memory only, and refuses any other way."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.weights: dict[str, Tensor] = {}
         self.buckets: list[list[str]] = []
         """Names of what came together."""

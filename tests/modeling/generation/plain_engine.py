@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from components.modeling.generation.engine.engine import InTurn
 from components.modeling.generation.engine.frames import Arrays, Header
 
 TOKEN = 5
 
 
-class PlainEngine:
+class PlainEngine(InTurn):
     """Draws one token, TOKEN, for every row; fails as it is told to by the number of prompts."""
 
     def start(self, folder: str, options: dict[str, Any]) -> Header:

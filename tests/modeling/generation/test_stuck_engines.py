@@ -107,6 +107,7 @@ def test_cpu_time_alone_is_no_work_for_ever(monkeypatch: pytest.MonkeyPatch) -> 
     engine.call("start", "while it started", folder="", options={})
     with pytest.raises(EngineStuck, match="was busy for 3 s without getting anything done while it drew"):
         engine.call("sample", "while it drew")
+        engine.call("collect", "while it drew")
     engine.close()
 
 

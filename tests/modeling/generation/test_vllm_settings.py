@@ -28,9 +28,19 @@ class RecordedLLM:
     five: list[int]
     seen: list[Any] = field(default_factory=list)
 
-    def generate(self, prompts: list[Any], settings: list[Any], **_: Any) -> list[Any]:
+    def enqueue(self, prompts: list[Any], settings: list[Any], **_: Any) -> list[str]:
+        first = len(self.seen)
         self.seen += settings
-        return [SimpleNamespace(outputs=[self._output(one, n) for n in range(one.n)]) for one in settings]
+        return [f"{number}-internal" for number in range(first, len(self.seen))]
+
+    @property
+    def llm_engine(self) -> Any:
+        """Every step finishes all requests, the last one first."""
+        found = [
+            SimpleNamespace(request_id=str(number), finished=True, outputs=[self._output(one, n) for n in range(one.n)])
+            for number, one in enumerate(self.seen)
+        ]
+        return SimpleNamespace(step=lambda: found[::-1])
 
     def _output(self, settings: Any, index: int) -> Any:
         tokens = [*self.five, settings.stop_token_ids[index]]
@@ -45,7 +55,11 @@ class InProcess(EngineProcess):
         self._engine = engine
 
     def send(self, method: str, doing: str, arrays: Arrays | None = None, **settings: Any) -> None:
-        self._reply: tuple[Header, Arrays] = ({}, self._engine.sample(settings, arrays or {}))
+        self._reply: tuple[Header, Arrays] = ({}, {})
+        if method == "sample":
+            self._engine.submit(settings, arrays or {})
+        else:
+            self._reply = ({}, self._engine.advance() or {})
 
     def reply(self, doing: str) -> tuple[Header, Arrays]:
         return self._reply

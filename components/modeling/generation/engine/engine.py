@@ -10,10 +10,13 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+import select
 import signal
 import socket
 import sys
 import traceback
+from abc import ABC, abstractmethod
+from collections import deque
 from typing import Any, Protocol
 
 from components.modeling.generation.engine import frames
@@ -51,8 +54,12 @@ class Engine(Protocol):
         """Draw with the weights that came since `begin`, and drop what was cached with earlier ones."""
         ...
 
-    def sample(self, settings: Header, arrays: Arrays) -> Arrays:
-        """Draw responses; requests and replies as in components/modeling/generation/engine/requests.py.
+    def submit(self, settings: Header, arrays: Arrays) -> None:
+        """Begin a draw; requests and replies as in components/modeling/generation/engine/requests.py."""
+        ...
+
+    def advance(self) -> Arrays | None:
+        """Do a piece of what was submitted; return the responses of the oldest draw when it is done.
 
         Call `pulse.beat` whenever some of it is done: an engine that gets nothing done is killed.
         """
@@ -63,15 +70,75 @@ class Engine(Protocol):
         ...
 
 
+class InTurn(ABC):
+    """The drawing of an engine that does one draw after the other."""
+
+    def __init__(self) -> None:
+        self._submitted: deque[tuple[Header, Arrays]] = deque()
+
+    @abstractmethod
+    def sample(self, settings: Header, arrays: Arrays) -> Arrays:
+        """Draw all responses."""
+
+    def submit(self, settings: Header, arrays: Arrays) -> None:
+        """Put a draw behind the others."""
+        self._submitted.append((settings, arrays))
+
+    def advance(self) -> Arrays | None:
+        """Do the oldest draw."""
+        return self.sample(*self._submitted.popleft())
+
+
+class _Draws:
+    """Draws in progress, and what became of those that are done."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine, self.open = engine, 0
+        self._done: deque[Arrays | Exception] = deque()
+
+    def begin(self, settings: Header, arrays: Arrays) -> None:
+        self._engine.submit(settings, arrays)
+        self.open += 1
+
+    def advance(self) -> None:
+        """Do a piece; an error belongs to the oldest draw, and is told when that is asked for."""
+        try:
+            found = self._engine.advance()
+        except Exception as error:
+            self._done.append(error)
+        else:
+            if found is None:
+                return
+            self._done.append(found)
+        self.open -= 1
+
+    def collect(self) -> Arrays:
+        while not self._done:
+            if not self.open:
+                raise ValueError("nothing is being drawn")
+            self.advance()
+        found = self._done.popleft()
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
 def serve(channel: socket.socket, engine: Engine) -> None:
-    """Answer requests until the channel closes. An error is reported, its traceback printed, and serving goes on."""
+    """Answer requests until the channel closes, and draw while there are none.
+
+    An error is reported, its traceback printed, and serving goes on.
+    """
+    draws = _Draws(engine)
     while True:
+        if draws.open and not select.select([channel], [], [], 0)[0]:
+            draws.advance()
+            continue
         try:
             header, arrays = frames.receive(channel)
         except frames.ChannelClosed:
             return
         try:
-            reply, found = _answer(engine, header, arrays)
+            reply, found = _answer(engine, draws, header, arrays)
         except ModuleNotFoundError as error:
             reply, found = {"error": str(error), "missing": error.name}, {}
         except Exception as error:  # process boundary: every error is reported to the stage
@@ -80,16 +147,18 @@ def serve(channel: socket.socket, engine: Engine) -> None:
         frames.send(channel, reply, found)
 
 
-def _answer(engine: Engine, header: Header, arrays: Arrays) -> tuple[Header, Arrays]:
+def _answer(engine: Engine, draws: _Draws, header: Header, arrays: Arrays) -> tuple[Header, Arrays]:
     call = header["call"]
+    settings = {name: value for name, value in header.items() if name != "call"}
     if call == "start":
         return engine.start(header["folder"], header["options"]), {}
-    if call == "sample":
-        return {}, engine.sample(header, arrays)
+    if call == "collect":
+        return {}, draws.collect()
     if call == "rest":
         return engine.rest(), {}
-    settings = {name: value for name, value in header.items() if name != "call"}
-    if call == "connect":
+    if call == "sample":
+        draws.begin(settings, arrays)
+    elif call == "connect":
         engine.connect(settings)
     elif call == "begin":
         engine.begin()

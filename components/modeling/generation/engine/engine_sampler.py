@@ -14,6 +14,7 @@ from components.contract.errors import InputError
 from components.contract.terminal import print_error
 from components.modeling.generation.engine.engine_process import EngineFailed, EngineProcess, EngineStuck
 from components.modeling.generation.engine.frames import Arrays
+from components.modeling.generation.engine.orders import Order, Orders
 from components.modeling.generation.engine.requests import NOTHING, Request, plan_requests, to_arrays, to_samples
 from components.modeling.generation.engine.transfer.handover import Handover, timings
 from components.modeling.generation.generate import DrawOptions, Samples, check_request
@@ -47,7 +48,7 @@ class EngineSampler(Sampler):
         self._handover = Handover()
         self._weightless = False
         """Whether the engine has let go of its weights."""
-        self._under_way: Drawing | None = None
+        self._orders = Orders()
 
     @property
     def pid(self) -> int | None:
@@ -55,57 +56,68 @@ class EngineSampler(Sampler):
         return None if self._engine is None else self._engine.pid
 
     def load_weights(self, policy: Policy | None = None, *, gather: Gather = held) -> None:
-        """Give the engine new weights in place; restart an engine that runs another architecture."""
-        self._finish()
+        """Give the engine new weights in place, after what is being drawn; restart it for another architecture."""
+        if self._engine is not None:
+            self._or_another(self._orders.finish)
         self.policy = policy or self.policy
+        if gather is not held:  # the other ranks would wait for this one while it tries again
+            self._give_weights(gather)
+        elif self._engine is not None:
+            self._or_another(lambda _: self._give_weights())
+        else:  # one that has started has them
+            self._or_another(lambda engine: engine)
+
+    def _give_weights(self, gather: Gather = held) -> EngineProcess:
         if gather is held and self.policy.is_sharded:  # the other ranks are elsewhere
             raise EngineFailed("the engine has lost its weights, and those of the policy are sharded; try again")
-        if gather is held:
-            self._again_if_stuck(self._give_weights)
-        else:  # the other ranks would wait for this one while it tries again
-            self._give_weights(gather)
-
-    def _give_weights(self, gather: Gather = held) -> None:
         _free_cached_memory()
         with tempfile.TemporaryDirectory(prefix="posttrain-model-") as folder:
             self.policy.export_config(Path(folder))
             config = json.loads((Path(folder) / "config.json").read_text())
             if self._engine is not None and config != self._config:
-                self.close()
-            if self._engine is None:
-                self._start_engine(folder)
-                self._config = config
-        assert self._engine is not None
-        self._handover.give(self._engine, self.policy, gather)
+                self._end_engine()
+            engine = self._engine or self._start_engine(folder)
+            self._config = config
+        self._handover.give(engine, self.policy, gather)
         self._weightless = False
+        return engine
 
-    def _again_if_stuck(self, attempt: Callable[[], T]) -> T:
-        """Return what `attempt` returns; if the engine gets stuck in it, try once more with a new engine."""
+    def _or_another(self, attempt: Callable[[EngineProcess], T]) -> T:
+        """Return what `attempt` returns; if the engine gets stuck in it, try once more with another one.
+
+        That has the same weights and draws what the first one left open, unless weights have changed meanwhile.
+        """
         try:
-            return attempt()
+            return attempt(self._engine or self._give_weights())
         except EngineStuck as stuck:
-            self.close()
+            self._end_engine()
+            if not self._orders.steady:
+                self._orders.clear()
+                raise
             print_error(f"{stuck}\nanother engine takes its place")
         try:
-            return attempt()
+            engine = self._give_weights()
+            self._orders.again(engine)
+            return attempt(engine)
         except EngineStuck as stuck:
             self.close()
             raise EngineFailed(
                 f"a second engine got stuck, too; try `backend: {{sampler: native}}`: {stuck}"
             ) from stuck
 
-    def _start_engine(self, folder: str) -> None:
-        self._engine = self._start()
+    def _start_engine(self, folder: str) -> EngineProcess:
+        self._engine = engine = self._start()
         dtype = str(self.policy.pass_dtype).removeprefix("torch.")
         try:
-            facts, _ = self._engine.call(
+            facts, _ = engine.call(
                 "start", "while it started", folder=folder, options={**self._options, "dtype": dtype}
             )
-            self._handover.connect(self._engine, self.policy.device, facts.get("gpus", ()))
+            self._handover.connect(engine, self.policy.device, facts.get("gpus", ()))
         except BaseException:
-            self.close()
+            self._end_engine()
             raise
         self._max_positions = int(facts["max_positions"])
+        return engine
 
     def timings(self) -> dict[str, float]:
         """Return the mean seconds in which the engine got new weights, and how often by which way."""
@@ -125,16 +137,16 @@ class EngineSampler(Sampler):
         """
         if options.get("processor") is not None:
             raise InputError("logits cannot be changed on the way in another process; set `sampler: native`")
-        state = generator.get_state()
-
-        def draw() -> Samples:
-            generator.set_state(state)
-            return self._begin_draw(prompts, config, generator, options.get("prefixes")).samples()
-
-        samples = scored(self.policy, prompts, self._again_if_stuck(draw), temperature=config.temperature)
+        drawing = self._begin_draw(prompts, config, generator, options.get("prefixes"), steady=True)
+        samples = scored(self.policy, prompts, drawing.samples(), temperature=config.temperature)
         if (progress := options.get("progress")) is not None:
             progress(len(samples.lengths), len(samples.lengths))
         return samples
+
+    @property
+    def rows_ahead(self) -> int:
+        """Return twice what the engine draws at a time, so that it is full as one draw ends."""
+        return 2 * int(self._options.get("max_rows", 0))
 
     def begin(
         self,
@@ -143,12 +155,13 @@ class EngineSampler(Sampler):
         *,
         generator: torch.Generator,
         prefixes: Sequence[Sequence[int]] | None = None,
+        steady: bool = False,
     ) -> Drawing:
-        """Send the request; the engine draws in the background until its next call.
+        """Order a draw, which the engine does in the background, beside others.
 
-        One that gets stuck is not replaced: the weights that it drew with may be gone.
+        Unless it is `steady`, an engine that gets stuck is not replaced: the weights that it drew with may be gone.
         """
-        return self._begin_draw(prompts, config, generator, prefixes)
+        return self._begin_draw(prompts, config, generator, prefixes, steady=steady)
 
     def _begin_draw(
         self,
@@ -156,6 +169,8 @@ class EngineSampler(Sampler):
         config: SamplingConfig,
         generator: torch.Generator,
         prefixes: Sequence[Sequence[int]] | None,
+        *,
+        steady: bool,
     ) -> Drawing:
         check_request(self.policy, prompts, config, prefixes)
         if 0 < config.temperature < MIN_TEMPERATURE:
@@ -165,43 +180,17 @@ class EngineSampler(Sampler):
             )
         if self._engine is None or self._weightless:
             self.load_weights()
-        self._finish()
         self._check_positions(prompts, config)
         ends = frozenset({*self.policy.eos_ids, *config.stop_token_ids})
         requests = plan_requests(prompts, config, prefixes, ends)
         if not any(request.limit for request in requests):
             return Drawing(lambda: self._samples(requests, NOTHING, config))
-        reply = self._order(requests, config, ends, generator)
-
-        def collect() -> Samples:
-            self._under_way = None
-            return self._samples(requests, reply(), config)
-
-        self._under_way = Drawing(collect)
-        return self._under_way
-
-    def _order(
-        self, requests: list[Request], config: SamplingConfig, ends: frozenset[int], generator: torch.Generator
-    ) -> Callable[[], Arrays]:
-        """Send what has to be drawn; return a function that waits for the reply."""
-        drawing = [request for request in requests if request.limit]
-        seeds = torch.zeros(len(drawing), dtype=torch.int64)
-        if not config.greedy:
-            seeds = torch.randint(2**62, (len(drawing),), generator=generator)
-        doing = f"while it drew {sum(len(request.rows) for request in requests)} responses"
-        engine = self._engine
-        assert engine is not None
+        order = _order(requests, config, ends, generator, steady=steady)
         _free_cached_memory()
-        engine.send(
-            "sample",
-            doing,
-            to_arrays(drawing, seeds, greedy=config.greedy),
-            temperature=config.temperature,
-            top_p=config.top_p,
-            top_k=config.top_k,
-            stop=sorted(ends),
+        self._or_another(lambda engine: self._orders.place(engine, order))
+        return Drawing(
+            lambda: self._samples(requests, self._or_another(lambda engine: self._orders.answer(engine, order)), config)
         )
-        return lambda: engine.reply(doing)[1]
 
     def _samples(self, requests: list[Request], reply: Arrays, config: SamplingConfig) -> Samples:
         facts = {"pad_id": self.policy.pad_id, "vocab_size": self.policy.vocab_size}
@@ -210,11 +199,6 @@ class EngineSampler(Sampler):
             return to_samples(requests, reply, config, num_rows=num_rows, **facts)
         except (KeyError, ValueError) as error:
             raise EngineFailed(f"the engine's reply does not fit the request: {error}") from error
-
-    def _finish(self) -> None:
-        """Wait for a draw in progress: the engine serves one call at a time."""
-        if self._under_way is not None:
-            self._under_way.samples()
 
     def _check_positions(self, prompts: Sequence[Sequence[int]], config: SamplingConfig) -> None:
         wanted = max(map(len, prompts)) + config.max_new_tokens
@@ -227,21 +211,43 @@ class EngineSampler(Sampler):
 
     def rest(self) -> None:
         """Let the engine release memory, unless it is drawing ahead."""
-        if self._engine is None or self._under_way is not None:
+        if self._engine is None or self._orders:
             return
         try:
             facts, _ = self._engine.call("rest", "while it gave memory back")
             self._weightless = bool(facts.get("weightless"))
         except EngineStuck as stuck:
-            self.close()  # the next weights start another
+            self._end_engine()  # the next weights start another
             print_error(f"{stuck}\nanother engine takes its place")
 
     def close(self) -> None:
         """End the engine."""
+        self._orders.clear()
+        self._end_engine()
+
+    def _end_engine(self) -> None:
         if self._engine is not None:
             self._handover.close()
             self._engine.close()
-            self._engine = self._under_way = None
+            self._engine = None
+
+
+def _order(
+    requests: list[Request],
+    config: SamplingConfig,
+    ends: frozenset[int],
+    generator: torch.Generator,
+    *,
+    steady: bool,
+) -> Order:
+    """Return the order of what has to be drawn, with one seed for each request."""
+    drawing = [request for request in requests if request.limit]
+    seeds = torch.zeros(len(drawing), dtype=torch.int64)
+    if not config.greedy:
+        seeds = torch.randint(2**62, (len(drawing),), generator=generator)
+    doing = f"while it drew {sum(len(request.rows) for request in requests)} responses"
+    settings = {"temperature": config.temperature, "top_p": config.top_p, "top_k": config.top_k, "stop": sorted(ends)}
+    return Order(doing, to_arrays(drawing, seeds, greedy=config.greedy), settings, steady)
 
 
 def _free_cached_memory() -> None:

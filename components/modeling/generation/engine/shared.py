@@ -81,6 +81,11 @@ class SharedSampler(Sampler):
             _skip((len(prompts) - end) * n, config, generator)
         return self._gathered(own, start)
 
+    @property
+    def rows_ahead(self) -> int:
+        """Return those of all ranks; 0 where not every rank has an engine that knows."""
+        return self._ranks.count * self._inner.rows_ahead if self._per_engine == 1 else 0
+
     def begin(
         self,
         prompts: Sequence[Sequence[int]],
@@ -88,10 +93,11 @@ class SharedSampler(Sampler):
         *,
         generator: torch.Generator,
         prefixes: Sequence[Sequence[int]] | None = None,
+        steady: bool = False,
     ) -> Drawing:
         """Start to draw on every rank that has an engine; all ranks must wait for the samples together."""
         if self.is_policy:
-            return super().begin(prompts, config, generator=generator, prefixes=prefixes)
+            return super().begin(prompts, config, generator=generator, prefixes=prefixes, steady=steady)
         check_request(self.policy, prompts, config, prefixes)
         start, end = self._own_run(len(prompts), self._per_engine)
         own_generator, n = self._generator(generator), config.num_samples
@@ -99,7 +105,7 @@ class SharedSampler(Sampler):
         own = None
         if end > start:
             forced = None if prefixes is None else prefixes[start * n : end * n]
-            own = self._inner.begin(prompts[start:end], config, generator=own_generator, prefixes=forced)
+            own = self._inner.begin(prompts[start:end], config, generator=own_generator, prefixes=forced, steady=steady)
         return Drawing(lambda: self._gathered(None if own is None else own.samples(), start))
 
     def _drawn_then_scored(

@@ -7,6 +7,7 @@ CPU build cannot. It wakes for new weights, which are replaced in place (vllm_wo
 from __future__ import annotations
 
 import json
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,9 @@ class VllmEngine:
         self._llm: Any = None
         self._can_sleep = False
         self._asleep: set[str] = set()
+        self._draws: deque[list[str]] = deque()
+        """Names of the requests of each draw, oldest first."""
+        self._finished: dict[str, Any] = {}
 
     def start(self, folder: str, options: dict[str, Any]) -> Header:
         """Make the model of a folder's config, without weights. Options: dtype, gpus, gpu_memory_share, max_rows."""
@@ -77,13 +81,13 @@ class VllmEngine:
         if not self._llm.reset_prefix_cache():
             raise RuntimeError("vLLM kept its prefix cache, which belongs to the old weights")
 
-    def sample(self, settings: Header, arrays: Arrays) -> Arrays:
-        """Draw responses; see requests.py."""
+    def submit(self, settings: Header, arrays: Arrays) -> None:
+        """Begin a draw among those that are in progress; see requests.py."""
         from vllm import SamplingParams
 
         prompts = np.split(arrays["tokens"], np.cumsum(arrays["lengths"])[:-1])
         columns = (arrays[name].tolist() for name in ("counts", "limits", "seeds"))
-        outputs = self._llm.generate(
+        names = self._llm.enqueue(
             [{"prompt_token_ids": prompt.tolist()} for prompt in prompts],
             [
                 SamplingParams(
@@ -103,6 +107,17 @@ class VllmEngine:
             ],
             use_tqdm=False,
         )
+        self._draws.append([name.partition("-")[0] for name in names])  # without what vLLM adds to its own use
+
+    def advance(self) -> Arrays | None:
+        """Do one step of all draws; return the responses of the oldest when all of them are there."""
+        for output in self._llm.llm_engine.step():
+            if output.finished:
+                self._finished[output.request_id] = output
+        names = self._draws[0]
+        if not all(name in self._finished for name in names):
+            return None
+        outputs = [self._finished.pop(name) for name in self._draws.popleft()]
         return _to_arrays([found for output in outputs for found in sorted(output.outputs, key=lambda o: o.index)])
 
     def rest(self) -> Header:
