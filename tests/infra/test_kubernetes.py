@@ -75,7 +75,7 @@ def test_every_pod_is_locked_down_and_bounded(manifests: list[Manifest]) -> None
     pods = _pods(manifests)
     assert {"mlflow", "gc", "lineage"} <= pods.keys()
     for pod in pods.values():
-        assert pod["automountServiceAccountToken"] is False
+        assert pod["automountServiceAccountToken"] is (pod.get("serviceAccountName") == "engine")
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert not pod.keys() & {"hostNetwork", "hostPID", "hostIPC"}
@@ -222,7 +222,7 @@ def test_the_tracking_server_answers_to_the_names_by_which_it_is_called(manifest
 
 
 def test_gc_is_an_account_of_its_own_that_waits_to_be_wanted(manifests: list[Manifest]) -> None:
-    (job,) = _of(manifests, "CronJob")
+    job = next(one for one in _of(manifests, "CronJob") if one["metadata"]["name"] == "gc")
     assert job["spec"]["suspend"] is True
     assert job["spec"]["concurrencyPolicy"] == "Forbid"
     pods = _pods(manifests)

@@ -10,7 +10,7 @@ import yaml
 
 from components.contract.errors import InputError
 from tests.pipelines.engines.kubeflow.conftest import CPU
-from tests.pipelines.engines.kubeflow.examples import compiled, parsed
+from tests.pipelines.engines.kubeflow.examples import compiled, executor_of, parsed
 from tests.pipelines.open_pool import OPEN
 
 SMALL = {"cpus": 2, "memory_gib": 4}
@@ -28,7 +28,8 @@ def on(pool: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     (tmp_path / "plain.yaml").write_text(RECIPE)
     monkeypatch.setenv("POSTTRAIN_POOLS", str(tmp_path / "pools.yaml"))
     pipeline, platform = parsed(compiled(tmp_path / "plain.yaml"))
-    return pipeline["deploymentSpec"]["executors"]["exec-base"]["container"], platform["exec-base"]
+    executor = executor_of(pipeline, "base")
+    return pipeline["deploymentSpec"]["executors"][executor]["container"], platform[executor]
 
 
 @TOYS
@@ -90,5 +91,4 @@ def test_a_pool_without_gpus_takes_the_small_image(tmp_path: Path, monkeypatch: 
 def test_nothing_of_quickstart_asks_for_the_gpu_image() -> None:
     pipeline, _ = parsed(compiled("quickstart", store="s3://bucket/store"))
     images = [one["container"]["image"] for one in pipeline["deploymentSpec"]["executors"].values()]
-    assert len(images) == 16
-    assert set(images) == {CPU}
+    assert images and set(images) == {CPU}
