@@ -66,7 +66,7 @@ def check(folder: Path, found: dict[str, Any], rows: list[list[float]], name: st
     assert found["rows"] == [pytest.approx(row, rel=CLOSE[dtype]) for row in rows]
     one, other = (load_policy(folder / path) for path in (f"alone-{dtype}", f"{name}-end"))
     pairs = zip(one.module.parameters(), other.module.parameters(), strict=True)
-    assert max(float((a - b).abs().max()) for a, b in pairs) < (2e-3 if dtype == "float32" else 5e-2)
+    assert max(float((a - b).detach().abs().max()) for a, b in pairs) < (2e-3 if dtype == "float32" else 5e-2)
     assert len(found["drawn"]) == 6 and all(found["drawn"])
 
 
