@@ -9,19 +9,14 @@ from __future__ import annotations
 
 from airflow.sdk import Asset, AssetAlias
 
-from components.contract.artifacts import ArtifactType
+from pipelines.engines.airflow.graphs.drawing import StageDrawing
 from pipelines.engines.airflow.names import TAG, model_asset, output_asset
-from pipelines.recipe.stage import Stage
-
-TRACKED = (ArtifactType.MODEL, ArtifactType.DATASET)
-"""Output types that are Airflow assets."""
 
 
-def stage_outlets(stage: Stage, recipe: str) -> list[Asset | AssetAlias]:
+def stage_outlets(stage: StageDrawing, recipe: str) -> list[Asset | AssetAlias]:
     """Return what a stage's task declares: the recipe's alias if it has tracked outputs, and what it registers."""
-    tracked = any(info.type in TRACKED for info in stage.component.outputs.values())
-    registered = [registered_model(stage.register_as, alias) for alias in stage.register_aliases if stage.register_as]
-    return [*([outputs_alias(recipe)] if tracked else []), *registered]
+    registered = [registered_model(name, alias) for name, alias in stage.registered]
+    return [*([outputs_alias(recipe)] if stage.tracked else []), *registered]
 
 
 def outputs_alias(recipe: str) -> AssetAlias:

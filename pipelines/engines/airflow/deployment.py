@@ -28,6 +28,8 @@ AIRFLOW_PYTHON = "POSTTRAIN_AIRFLOW_PYTHON"
 """Interpreter of Airflow's own environment; .venv-airflow beside the code unless set."""
 PRIVATE = 0o600
 PARSE_SECONDS = 300
+REPARSE_SECONDS = 60
+"""How soon an edited recipe is seen: reading all of them takes a second or two, and Airflow's 30 s are short for it."""
 RECOVERY_SECONDS = 20
 """Silence after which a scheduler counts as dead: on one machine Airflow's 30 s or more is not needed."""
 
@@ -76,6 +78,7 @@ class Deployment:
             # Airflow gives up on a file, and so on all recipes, after 30 s if other work uses the cores
             "CORE__DAGBAG_IMPORT_TIMEOUT": PARSE_SECONDS,
             "DAG_PROCESSOR__DAG_FILE_PROCESSOR_TIMEOUT": 2 * PARSE_SECONDS,
+            "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": REPARSE_SECONDS,
             "CORE__DAGS_ARE_PAUSED_AT_CREATION": False,
             "CORE__EXECUTOR": "LocalExecutor",
             "CORE__PARALLELISM": max(4, 2 * (os.cpu_count() or 1)),

@@ -1,12 +1,13 @@
-"""The trigger form: a recipe's parameters as Airflow's typed ones, with titles, bounds and a section for the rest."""
+"""The trigger form: a recipe's parameters as Airflow's typed ones, with titles, bounds and a section for the rest.
+
+Imports no Airflow.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
-
-from airflow.sdk import Param
 
 from pipelines.engines.shared.request import SEED, SET
 from pipelines.recipe.choices import Choices, parameter_choices
@@ -20,29 +21,29 @@ MORE = "More"
 _TYPES = {"int": "integer", "float": "number", "bool": "boolean", "str": "string", "list": "array"}
 
 
-def form_of(recipe: Recipe) -> dict[str, Param]:
-    """Return name -> Airflow parameter, the recipe's own first."""
+def fields_of(recipe: Recipe) -> dict[str, dict[str, Any]]:
+    """Return name -> the arguments of Airflow's Param, the recipe's own parameters first."""
     choices = {
         name: _offered(found, recipe.params[name], recipe.pools) for name, found in parameter_choices(recipe).items()
     }
     fields = {parameter.name: _field(parameter, choices.get(parameter.name)) for parameter in recipe.parameters}
-    fields[SEED] = Param(
-        recipe.seed,
-        type="integer",
-        minimum=0,
-        maximum=MAX_SEED,
-        title="Seed",
-        description="Of every stage that sets none of its own.",
-        section=MORE,
-    )
-    fields[SET] = Param(
-        [],
-        type=["null", "array"],
-        items={"type": "string", "pattern": "="},
-        title="Other changes",
-        description="One per line, as for posttrain run --set: stages.rl.with.group_size=16",
-        section=MORE,
-    )
+    fields[SEED] = {
+        "default": recipe.seed,
+        "type": "integer",
+        "minimum": 0,
+        "maximum": MAX_SEED,
+        "title": "Seed",
+        "description": "Of every stage that sets none of its own.",
+        "section": MORE,
+    }
+    fields[SET] = {
+        "default": [],
+        "type": ["null", "array"],
+        "items": {"type": "string", "pattern": "="},
+        "title": "Other changes",
+        "description": "One per line, as for posttrain run --set: stages.rl.with.group_size=16",
+        "section": MORE,
+    }
     return fields
 
 
@@ -54,7 +55,7 @@ def _offered(choices: Choices, drawn: Any, pools: Mapping[str, Pool]) -> Choices
     return replace(choices, values=pods if drawn in pods else (drawn,))
 
 
-def _field(parameter: Parameter, choices: Choices | None) -> Param:
+def _field(parameter: Parameter, choices: Choices | None) -> dict[str, Any]:
     words, value = parameter.words, parameter.value
     schema: dict[str, Any] = {
         "title": words.title or parameter.name,
@@ -70,7 +71,7 @@ def _field(parameter: Parameter, choices: Choices | None) -> Param:
     texts = all(isinstance(item, str) for item in schema.get("enum", ()))
     if kind is not None and (texts or "enum" not in schema):
         schema["type"] = kind  # without one, Airflow takes a list's field for optional
-    return Param(value, **schema)
+    return {"default": value, **schema}
 
 
 def _hint(words: ParameterWords) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from airflow.sdk import Asset, AssetAny, AssetOrTimeSchedule, AssetWatcher, CronTriggerTimetable
@@ -12,19 +12,21 @@ from airflow.sdk.definitions.asset import BaseAsset
 
 from pipelines.engines.airflow.assets import registered_model
 from pipelines.engines.airflow.names import TAG
-from pipelines.engines.airflow.trigger import ChangeTrigger
-from pipelines.recipe.schedule.section import Schedule, Watched
-from pipelines.triggers.record import Trigger, by_assets, by_time
+
+if TYPE_CHECKING:
+    from pipelines.engines.airflow.graphs.drawing import Times
+    from pipelines.recipe.schedule.section import Schedule
+    from pipelines.triggers.record import Trigger
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
-def dag_schedule(schedule: Schedule | None) -> Any:
+def dag_schedule(wanted: Times | None) -> Any:
     """Return the `schedule` of a DAG: None for a recipe that a person starts."""
-    if schedule is None:
+    if wanted is None:
         return None
-    times = CronTriggerTimetable(schedule.cron.text, timezone=schedule.cron.timezone) if schedule.cron else None
-    assets = AssetAny(*(_asset(item, schedule.poll_seconds) for item in schedule.on)) if schedule.on else None
+    times = CronTriggerTimetable(wanted.cron[0], timezone=wanted.cron[1]) if wanted.cron else None
+    assets = AssetAny(*(_asset(kind, text, wanted.poll_seconds) for kind, text in wanted.on)) if wanted.on else None
     if times is not None and assets is not None:
         return AssetOrTimeSchedule(timetable=times, assets=assets)
     return times if assets is None else assets
@@ -32,6 +34,8 @@ def dag_schedule(schedule: Schedule | None) -> Any:
 
 def trigger_of(context: Mapping[str, Any], schedule: Schedule | None) -> Trigger | None:
     """Return what started a DAG run, by its task's context; None for a person."""
+    from pipelines.triggers.record import by_assets, by_time
+
     dag_run = context["dag_run"]
     kind = str(getattr(dag_run.run_type, "value", dag_run.run_type))
     if kind == "scheduled" and schedule is not None and schedule.cron:
@@ -43,13 +47,15 @@ def trigger_of(context: Mapping[str, Any], schedule: Schedule | None) -> Trigger
     return None
 
 
-def _asset(item: Watched, poll_seconds: float) -> BaseAsset:
-    if item.kind == "model":
-        return registered_model(*item.text.removeprefix("models:/").split("@"))
-    if item.kind == "asset":
-        return Asset.ref(uri=item.text) if _URI.match(item.text) else Asset.ref(name=item.text)
-    uri = quote(item.text if item.kind == "s3" else f"file://{item.text}", safe=":/")
-    watcher = AssetWatcher(name=uri, trigger=ChangeTrigger(item.kind, item.text, poll_seconds))
+def _asset(kind: str, text: str, poll_seconds: float) -> BaseAsset:
+    if kind == "model":
+        return registered_model(*text.removeprefix("models:/").split("@"))
+    if kind == "asset":
+        return Asset.ref(uri=text) if _URI.match(text) else Asset.ref(name=text)
+    from pipelines.engines.airflow.trigger import ChangeTrigger
+
+    uri = quote(text if kind == "s3" else f"file://{text}", safe=":/")
+    watcher = AssetWatcher(name=uri, trigger=ChangeTrigger(kind, text, poll_seconds))
     whole = uri.rstrip("/")  # as Airflow stores a URI: with and without a slash it is one asset
     return Asset(name=whole, uri=whole, group=TAG, watchers=[watcher])
 

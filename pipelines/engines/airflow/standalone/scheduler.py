@@ -14,10 +14,12 @@ import sys
 
 def preload() -> None:
     """Import Airflow's task runner and the modules of our DAGs and tasks; none of them starts a thread."""
-    import airflow.sdk.execution_time.supervisor
-    import airflow.sdk.execution_time.task_runner  # noqa: F401
 
-    import pipelines.engines.airflow.dag  # noqa: F401
+    import pipelines.engines.airflow.dag
+    import pipelines.engines.airflow.graphs.draw
+    import pipelines.engines.airflow.tasks.run_start
+    import pipelines.engines.shared.stage_process
+    import pipelines.recipe.recipe  # noqa: F401
     from components.contract.registry import component_targets, components
 
     for name in component_targets():

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.exceptions import AirflowFailException
 
-from components.contract.job import Approval
-from pipelines.engines.airflow.tasks.stage_run import StageRun
-from pipelines.engines.shared.approvals import REJECTED, Decision, decide, record_decision
+from pipelines.engines.airflow.graphs.drawing import Question
+
+if TYPE_CHECKING:
+    from pipelines.engines.airflow.tasks.stage_run import StageRun
 
 TIME_LIMIT = "time limit"
 
@@ -18,11 +19,11 @@ TIME_LIMIT = "time limit"
 class ApprovalTask(ApprovalOperator):
     """Asks before a stage, unless it is cached or skipped; the answer is also recorded in the store, and stands."""
 
-    def __init__(self, *, recipe: str, stage: str, approval: Approval, **operator: Any) -> None:
-        limit = approval.timeout_seconds
-        default = self.APPROVE if approval.on_timeout == "approve" else self.REJECT
+    def __init__(self, *, recipe: str, stage: str, question: Question, **operator: Any) -> None:
+        limit = question.timeout_seconds
+        default = self.APPROVE if question.on_timeout == "approve" else self.REJECT
         super().__init__(
-            subject=approval.message,
+            subject=question.message,
             body=f"Stage `{stage}` of recipe `{{{{ dag.dag_id }}}}`, run `{{{{ dag_run.run_id }}}}`.",
             defaults=default if limit is not None else None,
             response_timeout=timedelta(seconds=limit) if limit is not None else None,
@@ -33,6 +34,9 @@ class ApprovalTask(ApprovalOperator):
 
     def execute(self, context: Any) -> Any:
         """Continue if no answer is needed or one is recorded; else wait for an answer in Airflow."""
+        from pipelines.engines.airflow.tasks.stage_run import StageRun
+        from pipelines.engines.shared.approvals import Decision, decide
+
         run = StageRun(context, self.recipe, self.stage, self.log)
         if run.settled():
             self.log.info("no approval is needed: the stage does not run")
@@ -44,6 +48,9 @@ class ApprovalTask(ApprovalOperator):
 
     def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
         """Record the answer; the first one stands."""
+        from pipelines.engines.airflow.tasks.stage_run import StageRun
+        from pipelines.engines.shared.approvals import Decision, decide, record_decision
+
         if "error" in event:
             self.process_trigger_event_error(event)
         run = StageRun(context, self.recipe, self.stage, self.log)
@@ -53,6 +60,8 @@ class ApprovalTask(ApprovalOperator):
         return self._follow(run, approved=decide(run.job, run.store, lambda job: None) is Decision.APPROVED)
 
     def _follow(self, run: StageRun, *, approved: bool) -> None:
+        from pipelines.engines.shared.approvals import REJECTED
+
         if not approved:
             run.record_death(REJECTED)
             raise AirflowFailException(f"stage {self.stage!r}: {REJECTED}")

@@ -8,8 +8,6 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowException
 
 from components.contract.errors import PosttrainError
-from components.runtime.ledger.records import failure_key
-from pipelines.engines.airflow.tasks.stage_run import StageRun
 
 log = logging.getLogger(__name__)
 KILLED = "its task was killed before the stage was done"
@@ -20,6 +18,9 @@ def stage_failed(context: Any) -> None:
 
     Airflow calls it in the task, or in the DAG processor if the task is gone.
     """
+    from components.runtime.ledger.records import failure_key
+    from pipelines.engines.airflow.tasks.stage_run import StageRun
+
     task = context["task"]
     try:
         run = StageRun(context, task.recipe, task.stage, log)

@@ -8,9 +8,7 @@ from typing import Any
 import attrs
 from airflow.sdk import BaseOperatorLink
 
-from components.runtime.store import open_store
 from pipelines.engines.airflow.names import STORE, run_id_of
-from pipelines.engines.shared.mlflow_page import mlflow_address, run_address
 
 
 @attrs.define
@@ -24,6 +22,9 @@ class MlflowRun(BaseOperatorLink):
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """Return the address, or "" if MLflow has no page."""
+        from components.runtime.store import open_store
+        from pipelines.engines.shared.mlflow_page import mlflow_address, run_address
+
         store = open_store(os.environ[STORE]) if os.environ.get(STORE) else None
         base = mlflow_address(store)
         if base is None or store is None:

@@ -10,10 +10,7 @@ from typing import Any
 
 from airflow.sdk import BaseOperator
 
-from components.contract.job import Job
 from pipelines.engines.airflow.tasks.links import MlflowRun
-from pipelines.engines.shared.pod import PodSettings
-from pipelines.recipe.pools import Pool
 
 
 class StagePod(BaseOperator):
@@ -22,10 +19,10 @@ class StagePod(BaseOperator):
     ui_color = "#e8f4ea"
     operator_extra_links = (MlflowRun(),)
 
-    def __init__(self, *, job: Job, node_pool: Pool, settings: PodSettings, **operator: Any) -> None:
+    def __init__(self, *, recipe: str, stage: str, path: str, **operator: Any) -> None:
         super().__init__(**operator)
-        self.recipe, self.stage = job.recipe, job.stage  # identifies the stage for the MLflow link
-        self._made_of = {"job": job, "node_pool": node_pool, "settings": settings, **_own(operator)}
+        self.recipe, self.stage = recipe, stage  # identifies the stage for the MLflow link
+        self._path, self._operator = path, _own(operator)
 
     def execute(self, context: Any) -> Any:
         """Do the work, where the process that parsed all DAGs also runs them, as `airflow dags test` does."""
@@ -36,9 +33,12 @@ class StagePod(BaseOperator):
         return self._working().trigger_reentry(context, event)
 
     def _working(self) -> Any:
-        from pipelines.engines.airflow.tasks.pod_task import StagePod as WorkingPod
+        from pipelines.engines.airflow.tasks.pod_task import stage_pod
+        from pipelines.recipe.recipe import load_recipe
 
-        return WorkingPod(**self._made_of)
+        recipe = load_recipe(self._path, whole=True)
+        stage = next(stage for stage in recipe.stages if stage.name == self.stage)
+        return stage_pod(stage, recipe, **self._operator)
 
 
 def _own(operator: dict[str, Any]) -> dict[str, Any]:

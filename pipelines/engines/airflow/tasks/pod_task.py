@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,6 +20,7 @@ from kubernetes.client import models as k8s
 
 from components.contract.job import Job
 from components.runtime.job.process import FAILED
+from pipelines.engines.airflow.names import RUN_MACRO, STORE
 from pipelines.engines.airflow.tasks.links import MlflowRun
 from pipelines.engines.airflow.tasks.stage_run import StageRun
 from pipelines.engines.shared.attempt import STARTUP_SECONDS, Ended, ended
@@ -29,7 +31,10 @@ from pipelines.engines.shared.pod import (
     pod_manifest,
     refusals,
 )
+from pipelines.plan.plan import stage_job
 from pipelines.recipe.pools import Pool, load_pools
+from pipelines.recipe.recipe import Recipe
+from pipelines.recipe.stage import Stage
 
 LOG_SECONDS = 10
 """How often the log of a running pod is fetched into the task's log."""
@@ -118,6 +123,13 @@ class StagePod(KubernetesPodOperator):
             end = pod_ended(remote_pod)
             said = self._run(context).record_death(end.error or "") if end.silent else end.error
             raise (AirflowException if end.retryable else AirflowFailException)(said) from None
+
+
+def stage_pod(stage: Stage, recipe: Recipe, **operator: Any) -> StagePod:
+    """Return the task of a stage; its run's id is a template, since its pod is drawn before a run exists."""
+    run_id = f"{{{{ {RUN_MACRO}({recipe.name!r}, dag_run) }}}}"
+    job = stage_job(stage, recipe, os.environ.get(STORE, ""), run_id)
+    return StagePod(job=job, node_pool=recipe.pools[stage.pool], settings=PodSettings.read(), **operator)
 
 
 @contextmanager

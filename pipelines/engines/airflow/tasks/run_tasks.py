@@ -10,21 +10,8 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from components.contract.errors import InputError
-from components.runtime.store import open_store
-from components.runtime.system.code import ROOT
-from pipelines.engines.airflow.engine import AirflowEngine
 from pipelines.engines.airflow.names import REFUSED, run_id_of
-from pipelines.engines.airflow.tasks.environment import stage_environment
 from pipelines.engines.airflow.tasks.links import MlflowRun
-from pipelines.engines.airflow.tasks.stage_run import store_uri
-from pipelines.engines.airflow.timing import trigger_of
-from pipelines.engines.engine import RunOptions
-from pipelines.engines.refusals import refuse
-from pipelines.engines.shared.launcher import stage_python
-from pipelines.engines.shared.pod import PodSettings, refuse_pods
-from pipelines.engines.shared.request import requested_recipe
-from pipelines.plan.plan import build_plan
-from pipelines.runs.runs import begin_run
 
 
 class PlanTask(BaseOperator):
@@ -38,23 +25,13 @@ class PlanTask(BaseOperator):
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Begin or resume the run; raise AirflowFailException, which prevents a retry, for an invalid request."""
-        dag_run = context["dag_run"]
+        from pipelines.engines.airflow.tasks.run_start import start_run
+
         try:
-            recipe = requested_recipe(self.path, dag_run.conf, pods_move=True)
-            store = open_store(store_uri())
-            plan = build_plan(recipe, store.uri, run_id_of(recipe.name, dag_run))
-            refuse(AirflowEngine(), plan, store, RunOptions())
-            refuse_pods(plan.jobs, recipe.pools, PodSettings.read())
-            trigger = trigger_of(context, recipe.schedule)
-            where = {"dag_id": dag_run.dag_id, "run_id": dag_run.run_id}
-            begin_run(store, plan, engine="airflow", trigger=trigger, airflow=where)
+            return start_run(self.path, context, self.log)
         except InputError as error:
             context["ti"].xcom_push(REFUSED, str(error))
             raise AirflowFailException(str(error)) from None
-        self.log.info("run %s: %d stages in %s", plan.run_id, len(plan.jobs), store.uri)
-        for left in recipe.left_out:
-            self.log.info("left out: %s (%s)", left.name, left.reason)
-        return {"run_id": plan.run_id, "store": store.uri, "plan_digest": plan.digest}
 
 
 class ReportTask(BaseOperator):
@@ -69,6 +46,11 @@ class ReportTask(BaseOperator):
 
     def execute(self, context: Any) -> None:
         """Run in the components' environment, which has the libraries that a report and MLflow need."""
+        from components.runtime.system.code import ROOT
+        from pipelines.engines.airflow.tasks.environment import stage_environment
+        from pipelines.engines.airflow.tasks.stage_run import store_uri
+        from pipelines.engines.shared.launcher import stage_python
+
         dag_run = context["dag_run"]
         command = [stage_python(), "-m", "pipelines.engines.shared.ending", "--store", store_uri()]
         command += ["--run", run_id_of(self.recipe, dag_run)]

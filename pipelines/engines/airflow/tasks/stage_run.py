@@ -16,8 +16,8 @@ from components.runtime.alarms.words import alarm_line, event_lines
 from components.runtime.job.giving_up import give_up
 from components.runtime.ledger.records import alarms_key, stage_key
 from components.runtime.store import Store, open_store
-from pipelines.engines.airflow.assets import TRACKED, stage_output
-from pipelines.engines.airflow.names import STORE, model_asset, run_id_of
+from pipelines.engines.airflow.assets import stage_output
+from pipelines.engines.airflow.names import STORE, TRACKED, model_asset, run_id_of
 from pipelines.engines.shared.stage_job import find_job, is_settled, record_death, tries_of
 from pipelines.runs.view import PlainView
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import (
@@ -15,13 +15,11 @@ from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import CommsDecoder
 from airflow.sdk.timezone import utcnow
 
-from components.runtime.system.parent import die_with_parent
-from pipelines.engines.airflow.tasks.environment import stage_environment
 from pipelines.engines.airflow.tasks.links import MlflowRun
-from pipelines.engines.airflow.tasks.stage_run import StageRun
-from pipelines.engines.shared.attempt import timed_out
-from pipelines.engines.shared.launcher import launcher_command, stage_python, tied_to_this_process
-from pipelines.engines.shared.stage_process import StageProcess
+
+if TYPE_CHECKING:
+    from pipelines.engines.airflow.tasks.stage_run import StageRun
+    from pipelines.engines.shared.stage_process import StageProcess
 
 
 class StageTask(BaseOperator):
@@ -38,6 +36,8 @@ class StageTask(BaseOperator):
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Run the stage; a refused one fails at once, any other failure is retried as set in the recipe."""
+        from pipelines.engines.airflow.tasks.stage_run import StageRun
+
         run = StageRun(context, self.recipe, self.stage, self.log)
         if not run.settled() and not run.lost():
             self._work(run)
@@ -50,6 +50,12 @@ class StageTask(BaseOperator):
             self._process.kill()
 
     def _work(self, run: StageRun) -> None:
+        from components.runtime.system.parent import die_with_parent
+        from pipelines.engines.airflow.tasks.environment import stage_environment
+        from pipelines.engines.shared.attempt import timed_out
+        from pipelines.engines.shared.launcher import launcher_command, stage_python, tied_to_this_process
+        from pipelines.engines.shared.stage_process import StageProcess
+
         if isinstance(getattr(task_runner, "SUPERVISOR_COMMS", None), CommsDecoder):
             die_with_parent()  # the supervisor: without it this task can no longer report
         job = run.job

@@ -11,4 +11,5 @@ if find_spec("airflow") is None:
 else:  # read when Airflow is imported, which the tests' modules do
     os.environ["AIRFLOW_HOME"] = tempfile.mkdtemp(prefix="posttrain-airflow-")
     os.environ["AIRFLOW__CORE__LOAD_EXAMPLES"] = "False"
+    os.environ["POSTTRAIN_AIRFLOW_GRAPHS"] = tempfile.mkdtemp(prefix="posttrain-graphs-")
     os.environ["AIRFLOW__CORE__DAGBAG_IMPORT_TIMEOUT"] = "300"  # of wall time: a busy machine is no broken recipe

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
+import pytest
 import yaml
 
 from pipelines.engines.airflow.tasks.stage_run import STORE
@@ -83,7 +84,28 @@ def test_airflow_may_do_with_pods_what_it_needs_and_no_more() -> None:
     assert all(verbs <= granted[resource] for resource, verbs in NEEDED.items())
     assert VALUES["allowPodLaunching"] is False
     started = {subject["name"] for subject in binding["subjects"]}
-    assert started == {"airflow-scheduler", "airflow-triggerer"}  # a deferred pod is watched by the triggerer
+    # a deferred pod is watched by the triggerer; other executors run tasks as a worker's account
+    assert started == {"airflow-scheduler", "airflow-triggerer", "airflow-worker"}
+
+
+@pytest.mark.parametrize("name", ["kubernetes-executor", "celery"])
+def test_other_executors_run_tasks_as_the_account_that_may_start_pods(name: str) -> None:
+    own = yaml.safe_load((INFRA / "airflow" / f"values-{name}.yaml").read_text())
+    binding = yaml.safe_load((INFRA / "airflow" / "rbac.yaml").read_text())
+    assert own["executor"] != VALUES["executor"] == "LocalExecutor"
+    assert own["workers"]["serviceAccount"]["name"] in {one["name"] for one in binding["subjects"]}
+    role = VALUES["scheduler"]["serviceAccount"]["annotations"]
+    assert own["workers"]["serviceAccount"]["annotations"] == role, "tasks read and write the store"
+    capabilities = own["workers"]["securityContexts"]["container"]
+    assert capabilities == VALUES["scheduler"]["securityContexts"]["container"]
+    assert "env" not in own and "images" not in own, "the first file has them"
+    assert own["config"]["scheduler"]["task_queued_timeout"] >= 600, "a trigger that fired waits for a worker"
+
+
+def test_recipes_are_read_again_more_seldom_than_it_takes() -> None:
+    config = VALUES["config"]
+    assert config["dag_processor"]["min_file_process_interval"] >= 300
+    assert config["dag_processor"]["dag_file_processor_timeout"] > config["core"]["dagbag_import_timeout"]
 
 
 def test_the_values_hold_no_secret_and_no_default_user() -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from airflow.sdk import Param
 from airflow.sdk.definitions.param import ParamsDict
 
 from components.rl.presets import preset_names
-from pipelines.engines.airflow.form import form_of
+from pipelines.engines.airflow.form import fields_of
 from pipelines.recipe.pools import load_pools
 from pipelines.recipe.recipe import load_recipe
 
@@ -36,7 +37,7 @@ stages:
 
 def schemas(path: str) -> dict[str, Any]:
     """Return the JSON schema of every field of a recipe's form, as Airflow's page gets it."""
-    params = ParamsDict(form_of(load_recipe(path, whole=True)))
+    params = ParamsDict({name: Param(**field) for name, field in fields_of(load_recipe(path, whole=True)).items()})
     params.validate()
     return {name: {**params.get_param(name).schema, "default": params[name]} for name in params}
 

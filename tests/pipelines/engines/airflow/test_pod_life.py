@@ -6,12 +6,15 @@ import asyncio
 import json
 import os
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow._shared.module_loading import import_string
+from airflow.models.trigger import Trigger as KeptTrigger
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException, TaskDeferred
 
 from components.contract.job import Job
@@ -137,6 +140,50 @@ def test_a_restart_finds_its_pod_again(api: KubernetesApi) -> None:
     assert trigger.pod_name == name
     api.end(name, 0)
     assert watch(trigger)["status"] == "success"
+
+
+def of_another_triggerer(trigger: Any, *, hours: float) -> Any:
+    """Return a trigger as a triggerer makes it that starts `hours` later, from what Airflow's database holds."""
+    path, arguments = trigger.serialize()
+    arguments["trigger_start_time"] -= timedelta(hours=hours)
+    kept = KeptTrigger.encrypt_kwargs(arguments)
+    return import_string(path)(**KeptTrigger._decrypt_kwargs(kept))
+
+
+def test_a_triggerer_that_restarts_finds_the_pod_of_thirty_hours_again(api: KubernetesApi) -> None:
+    attempt = Attempt({})
+    trigger = attempt.start()
+    (name,) = api.created
+    api.start(name)
+
+    async def until_the_triggerer_ends() -> None:
+        watching = asyncio.ensure_future(anext(trigger.run()))
+        await asyncio.wait({watching}, timeout=0.5)
+        assert not watching.done(), "a pod that works is waited for"
+        watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await watching
+
+    asyncio.run(until_the_triggerer_ends())
+    assert (api.created, api.deleted) == ([name], []), "the pod works on without a triggerer"
+    again = of_another_triggerer(trigger, hours=30)
+    api.end(name, 0)
+    attempt.work()
+    event = watch(again)
+    assert event["status"] == "success"
+    assert attempt.resume(event)["metrics"] == {"loss": 0.5}, "by a worker that has not seen the task yet"
+    assert (api.created, api.deleted) == ([name], [name])
+
+
+def test_a_pod_that_ended_while_no_triggerer_and_no_scheduler_ran(api: KubernetesApi) -> None:
+    kept: dict[str, Any] = {}
+    trigger = Attempt(kept).start()
+    (name,) = api.created
+    api.end(name, 1, message="posttrain: stage 'rl': ValueError: no rows\n")
+    event = watch(of_another_triggerer(trigger, hours=30))
+    with pytest.raises(AirflowException, match=r"^stage 'rl': ValueError: no rows$"):
+        Attempt(kept).resume(event)
+    assert (api.created, api.deleted) == ([name], [])
 
 
 def test_a_failed_pod_is_kept_and_its_retry_gets_a_new_one(api: KubernetesApi) -> None:

@@ -1,0 +1,34 @@
+"""The beginning of a run: what is asked for is checked, planned, and written to the store."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from components.runtime.store import open_store
+from pipelines.engines.airflow.engine import AirflowEngine
+from pipelines.engines.airflow.names import run_id_of
+from pipelines.engines.airflow.tasks.stage_run import store_uri
+from pipelines.engines.airflow.timing import trigger_of
+from pipelines.engines.engine import RunOptions
+from pipelines.engines.refusals import refuse
+from pipelines.engines.shared.pod import PodSettings, refuse_pods
+from pipelines.engines.shared.request import requested_recipe
+from pipelines.plan.plan import build_plan
+from pipelines.runs.runs import begin_run
+
+
+def start_run(path: str, context: Any, log: Any) -> dict[str, Any]:
+    """Begin or resume a DAG's run; raise InputError for an invalid request."""
+    dag_run = context["dag_run"]
+    recipe = requested_recipe(path, dag_run.conf, pods_move=True)
+    store = open_store(store_uri())
+    plan = build_plan(recipe, store.uri, run_id_of(recipe.name, dag_run))
+    refuse(AirflowEngine(), plan, store, RunOptions())
+    refuse_pods(plan.jobs, recipe.pools, PodSettings.read())
+    trigger = trigger_of(context, recipe.schedule)
+    where = {"dag_id": dag_run.dag_id, "run_id": dag_run.run_id}
+    begin_run(store, plan, engine="airflow", trigger=trigger, airflow=where)
+    log.info("run %s: %d stages in %s", plan.run_id, len(plan.jobs), store.uri)
+    for left in recipe.left_out:
+        log.info("left out: %s (%s)", left.name, left.reason)
+    return {"run_id": plan.run_id, "store": store.uri, "plan_digest": plan.digest}
