@@ -23,7 +23,7 @@ locals {
   accounts = {
     stage       = ["${var.namespace}:stage"]
     engine      = ["${var.namespace}:engine", "kubeflow:posttrain"]
-    airflow     = ["airflow:airflow-scheduler", "airflow:airflow-triggerer"]
+    airflow     = ["airflow:airflow-scheduler", "airflow:airflow-triggerer", "airflow:airflow-worker"]
     airflow-api = ["airflow:airflow-api-server"]
     lineage     = ["${var.namespace}:lineage"]
     gc          = ["${var.namespace}:gc"]

@@ -68,10 +68,12 @@ class Pool(Backends, PodFields):
     """Nodes of a job."""
     fabric: Fabric | None = None
     """What connects the nodes of a job on several of them."""
+    training_runtime: ObjectName | None = None
+    """ClusterTrainingRuntime of Kubeflow Trainer: a job on several nodes is then a TrainJob, and a JobSet without."""
     spot: bool = False
     """Whether nodes may be taken away at any time; stages resume from their last partial checkpoint."""
     runs_on: Literal["worker", "pod"] = "worker"
-    """Where Airflow runs a job: as a process on its own worker, or as a pod on one of the pool's nodes."""
+    """Where a job runs: on Airflow's worker or in Kubeflow's task itself, or as a pod on one of the pool's nodes."""
     image: Image | None = None
     """Image of the pool's pods, as name@sha256:...; POSTTRAIN_IMAGE_CPU or POSTTRAIN_IMAGE_GPU where there is none."""
     priority_class: ObjectName | None = None
@@ -95,6 +97,8 @@ class Pool(Backends, PodFields):
             raise ValueError("a pool with 'gpus' names its 'gpu_type', and only such a pool does")
         if self.fabric is not None and self.nodes == 1:
             raise ValueError("a pool with a 'fabric' has several 'nodes', which it connects")
+        if self.training_runtime is not None and self.nodes == 1:
+            raise ValueError("a pool with a 'training_runtime' has several 'nodes'; on one node a job needs none")
         if self.topology is not None and self.nodes == 1:
             raise ValueError("a pool with a 'topology' has several 'nodes', which it keeps together")
         if self.fabric is not None:

@@ -127,7 +127,7 @@ class PlainView:
             return
         state.take(event)
         last_state, last_time = self._printed.get(state.name, ("", 0.0))
-        changed = state.state != last_state or event["event"] in ("retry", "warning")
+        changed = state.state != last_state or event["event"] in ("retry", "warning", "waiting")
         if changed or (event["event"] == "progress" and time.monotonic() - last_time > PLAIN_SECONDS):
             self._printed[state.name] = (state.state, time.monotonic())
             print(plain_line(state, named=self._named), file=self._stream, flush=True)

@@ -19,11 +19,20 @@ from tests.infra.manifests import KUBERNETES, Manifest, of_kind, rendered, templ
 pytestmark = pytest.mark.infra
 TERRAFORM = INFRA / "terraform"
 VALUES: dict[str, Any] = yaml.safe_load((INFRA / "airflow" / "values.yaml").read_text())
+EXECUTORS: list[dict[str, Any]] = [
+    yaml.safe_load(path.read_text()) for path in sorted((INFRA / "airflow").glob("values-*.yaml"))
+]
+"""What is put behind the values for other executors."""
 ROLE = "eks.amazonaws.com/role-arn"
 NAMES = {"${var.namespace}": "posttrain", "${var.name}": "posttrain"}
 CLOUDS = ("aws", "local")
 PARTS = ("", "/kubeflow", "/airflow")
-AIRFLOW = {"scheduler": "airflow-scheduler", "triggerer": "airflow-triggerer", "apiServer": "airflow-api-server"}
+AIRFLOW = {
+    "scheduler": "airflow-scheduler",
+    "triggerer": "airflow-triggerer",
+    "apiServer": "airflow-api-server",
+    "workers": "airflow-worker",
+}
 """Parts of the chart -> their accounts, for a release named airflow."""
 
 
@@ -50,7 +59,7 @@ def annotated() -> dict[str, str]:
             name = f"{account['metadata']['namespace']}:{account['metadata']['name']}"
             if arn := account["metadata"].get("annotations", {}).get(ROLE):
                 found[name] = arn.rpartition("/")[2]
-    for part, settings in VALUES.items():
+    for part, settings in (item for values in (VALUES, *EXECUTORS) for item in values.items()):
         if isinstance(settings, dict) and "serviceAccount" in settings:
             found[f"airflow:{AIRFLOW[part]}"] = settings["serviceAccount"]["annotations"][ROLE].rpartition("/")[2]
     return found

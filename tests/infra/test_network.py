@@ -16,7 +16,8 @@ from tests.support.network import End, Network
 pytestmark = pytest.mark.infra
 JOBSET = "jobset.sigs.k8s.io/jobset-name"
 ROLE = "posttrain.dev/role"
-WORKERS = ("stage", "node-0", "node-1", "engine", "gc", "lineage")
+DRIVERS = ("engine", "reaper")
+WORKERS = ("stage", "node-0", "node-1", *DRIVERS, "gc", "lineage")
 FROM_KUBEFLOW = ("kubeflow-task", "kubeflow-driver")
 OTHERS = (*FROM_KUBEFLOW, "kubeflow-other", "airflow", "stranger", "person", "kube-proxy")
 PORTS = (22, 53, 80, 443, 5000, 5432, 6443, 9000, 10250, 29500)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Protocol
 
 from components.modeling.ranks import Ranks
@@ -22,6 +23,6 @@ def is_due(clock: Clock, ranks: Ranks, step: int, every: int | None, minutes: fl
     """
     if every and step % every == 0:
         return True
-    if every is not None and minutes is None:
-        return False
+    if every is not None and minutes is None:  # only a process that is told to end makes one in between
+        return every > 0 and ranks.count == 1 and clock.checkpoint_due(math.inf)
     return ranks.first_says(lambda: clock.checkpoint_due(minutes))

@@ -21,7 +21,7 @@ from components.contract.errors import StoreUnavailable
 from components.runtime.checkpoints.changes import Changes, link_or_copy
 from components.runtime.checkpoints.row_log import RowLog
 from components.runtime.checkpoints.shards import Shards
-from components.runtime.checkpoints.termination import end_after
+from components.runtime.checkpoints.termination import Termination
 from components.runtime.store.partials import Partials
 from components.runtime.store.quarantine import Tell
 
@@ -46,6 +46,7 @@ class Checkpoints:
         self.shards: Shards | None = None
         """How the ranks' parts come together, where there are several."""
         self._last_part: int | None = None
+        self._termination = Termination()
         self._began = time.monotonic()
         self.seconds = 0.0
         """What the last checkpoint took from the stage: its snapshot, and the writer's CPU time."""
@@ -107,6 +108,9 @@ class Checkpoints:
             done()
 
         self._start(step, draft, store)
+        if self._termination.asked:
+            self.wait()
+            self._termination.end()
 
     def begin_part(self, step: int, write: Callable[[Path], Finish | None]) -> None:
         """Take a snapshot on a rank other than the first, and begin to store it as a part of its checkpoint."""
@@ -127,6 +131,10 @@ class Checkpoints:
                 raise
 
         self._start(step, draft, store)
+        if self._termination.asked and self.shards is not None:
+            self.wait()
+            self.shards.wait_for(step)
+            self._termination.end()
 
     def _snapshot(self, step: int, write: Callable[[Path], Finish | None]) -> tuple[Path, Finish]:
         """Wait for the checkpoint before, and call `write`; return the folder and what fills it."""
@@ -152,16 +160,19 @@ class Checkpoints:
                 shutil.rmtree(draft, ignore_errors=True)
 
         self._writer = Thread(target=run, name=f"checkpoint of step {step}", daemon=True)
-        end_after(self._writer)
+        self._termination.end_after(self._writer)
         self._writer.start()
 
     def is_due(self, seconds: float | None) -> bool:
         """Return whether the last checkpoint began `seconds` ago, and none is being written; never waits.
 
-        None: so long ago that its cost is at most `SHARE` of that time, and at least `PACE_SECONDS`.
+        None: so long ago that its cost is at most `SHARE` of that time, and at least `PACE_SECONDS`. One is always due
+        in a process that was told to end.
         """
         if self._writer is not None and self._writer.is_alive():
             return False
+        if self._termination.asked:
+            return True
         wanted = max(PACE_SECONDS, self.seconds / SHARE) if seconds is None else seconds
         return time.monotonic() - self._began >= wanted
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class KubeflowEngine(Engine):
-    """A recipe is a pipeline; every stage is a pod of its pool, or a JobSet on several nodes."""
+    """A recipe is a pipeline; every stage is a Job on its pool, or a JobSet or a TrainJob on several nodes."""
 
     name = "kubeflow"
     summary = "as a pipeline: pods of the pools' nodes"

@@ -12,6 +12,7 @@ from components.contract.errors import InputError, PosttrainError
 from components.contract.job import Job
 from components.runtime.ledger.records import approval_key, asked_key, failure_key
 from components.runtime.store import Store
+from pipelines.engines.driver.record import read as driver_record
 from pipelines.engines.kubeflow.client import Client, RunState
 from pipelines.engines.kubeflow.ending import close
 from pipelines.engines.kubeflow.names import run_key, task_name
@@ -83,7 +84,7 @@ class KubeflowRun:
         if asked_key(run, stage) in asked and approval_key(run, stage) not in asked:
             return StageState(ASKING)
         if task_name(stage) in state.running:
-            return StageState(RUNNING)
+            return StageState(RUNNING, note=driver_record(self._store, run, stage).waits)
         return StageState(BLOCKED) if state.final else None
 
     def _failure(self, job: Job, state: RunState) -> StageState | None:
@@ -96,7 +97,8 @@ class KubeflowRun:
         new = record["time"] not in times
         if new:
             times.append(record["time"])
-        if state.final or len(times) > job.retry.retries:
+        tries = driver_record(self._store, self._run_id, job.stage)
+        if state.final or tries.final:
             return StageState(FAILED)
-        pause = job.retry.backoff_seconds * 2 ** (len(times) - 1)
+        pause = min(job.retry.backoff_seconds * 2 ** (len(times) - 1), job.retry.max_backoff_seconds)
         return StageState(RETRYING, len(times), pause) if new else None

@@ -1,4 +1,4 @@
-"""A stage's task: runs the launcher with the job that the store holds, and points to what it made.
+"""The task of a stage that runs in its own container: runs the launcher, and points to what the stage made.
 
 python -m pipelines.engines.kubeflow.stage --store URI --run RUN --stage STAGE --executor-input JSON --pointer PORT FILE
 """
@@ -8,15 +8,15 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from functools import partial
 
 from components.contract.errors import InputError, PosttrainError
 from components.contract.terminal import print_error
 from components.runtime.job.process import FAILED, REFUSED
-from components.runtime.ledger.records import stage_key
+from pipelines.engines.driver.here import drive_here
 from pipelines.engines.kubeflow.executor import ExecutorInput
-from pipelines.engines.kubeflow.jobsets.refusals import Refusals
+from pipelines.engines.kubeflow.retried import retried
 from pipelines.engines.kubeflow.stage_run import StageRun, add_outputs, stage_parser
-from pipelines.engines.kubeflow.tries import goes_on, used_up
 from pipelines.engines.shared.attempt import ended
 from pipelines.engines.shared.launcher import launcher_command, tied_to_this_process
 
@@ -27,10 +27,9 @@ def launch(run: StageRun) -> int:
     command = launcher_command(sys.executable, run.store.uri, run.run_id, run.stage, *flags)
     started = time.time()
     code = subprocess.call(command)
-    done = run.store.get(stage_key(run.run_id, run.stage)) is not None
     failure = run.failure()
     said = failure["error"] if failure and failure["time"] >= started else None
-    end = ended(code, finished=done, failure=said)
+    end = ended(code, finished=run.done(), failure=said)
     if end.silent and code != REFUSED:  # one that refuses its input has said so on stderr
         run.record_death(end.error or "its process died")
         print_error(f"stage {run.stage!r}: {end.error}")
@@ -45,15 +44,8 @@ def main() -> int:
     try:
         told = ExecutorInput.parse(arguments.executor_input)
         run = StageRun.find(arguments.store, arguments.run, arguments.stage)
-        if run.job is not None and not used_up(run):
-            refusals = Refusals(run)
-            if message := refusals.standing():
-                print_error(message)
-                return REFUSED
-            code = launch(run)
-            if code and not goes_on(run, code):
-                refusals.note(code)
-                return code
+        if run.job is not None and (code := drive_here(run, partial(launch, run), retried=retried())):
+            return code
         run.point(told, arguments.pointer)
     except PosttrainError as error:
         print_error(error)

@@ -11,17 +11,14 @@ from typing import Any
 
 from components.contract.artifacts import ArtifactType
 from components.contract.errors import PosttrainError, StageFailed
-from components.contract.job import Job
 from components.contract.terminal import visible
-from components.runtime.job.progress import text_lines
-from components.runtime.ledger.records import failure_key, stage_key
+from components.runtime.ledger.records import stage_key
 from components.runtime.lineage.delivery.deliver import deliver
 from components.runtime.lineage.delivery.target import tracking_uri
-from components.runtime.store import Store, open_store
+from pipelines.engines.driver.stage import DrivenStage
 from pipelines.engines.kubeflow.executor import ExecutorInput, write_file
 from pipelines.engines.kubeflow.names import identifier
 from pipelines.engines.shared.mlflow_page import mlflow_address, run_address
-from pipelines.engines.shared.stage_job import find_job, is_settled, record_death
 from pipelines.runs.delivering import LINEAGE
 
 DELIVERY_SECONDS = 20.0
@@ -29,34 +26,8 @@ DELIVERY_SECONDS = 20.0
 
 
 @dataclass(frozen=True)
-class StageRun:
-    """One stage of one run; `job` is None where the run's parameters leave the stage out."""
-
-    store: Store
-    run_id: str
-    stage: str
-    job: Job | None
-
-    @classmethod
-    def find(cls, store_uri: str, run_id: str, stage: str) -> StageRun:
-        """Return it; raise InputError if the store does not know the run."""
-        store = open_store(store_uri)
-        job = find_job(store, run_id, stage)
-        if job is None:
-            print(f"the parameters of run {run_id} leave {stage!r} out", flush=True)
-        return cls(store, run_id, stage, job)
-
-    def settled(self) -> bool:
-        """Return whether nothing has to run: the stage is left out, done, cached, or its `when` does not hold."""
-        return self.job is None or is_settled(self.job, self.store, text_lines())
-
-    def failure(self) -> dict[str, Any] | None:
-        """Return the ledger's record of the last failure."""
-        return self.store.get(failure_key(self.run_id, self.stage))
-
-    def record_death(self, message: str) -> None:
-        """Record a failure that the stage's process could not record itself."""
-        record_death(self.store, self.run_id, self.stage, message, text_lines())
+class StageRun(DrivenStage):
+    """One stage of one run, with what Kubeflow is told of it."""
 
     def point(self, told: ExecutorInput, pointers: Iterable[tuple[str, str]]) -> None:
         """Write a pointer for each output, and give Kubeflow the same as the artifact's metadata.

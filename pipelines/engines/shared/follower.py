@@ -42,6 +42,8 @@ class StageState:
     attempt: int = 0
     pause_seconds: float = 0.0
     """Until the next attempt."""
+    note: str = ""
+    """Why a stage that has begun does not run, such as for want of a node; empty while it does."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +168,9 @@ class Follower:
             if state is None or state == self._shown.get(job.stage):
                 continue
             self._shown[job.stage] = state
+            if state.note:
+                self._view.event({"event": "waiting", "stage": job.stage, "time": time.time(), "text": state.note})
+                continue
             facts = self._facts(run_id, job.stage, state)
             self._view.event({"event": EVENTS.get(state.word, "finished"), "stage": job.stage, **facts})
 

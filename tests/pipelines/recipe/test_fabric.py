@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from components.contract.job import Job
-from pipelines.engines.kubeflow.jobsets.manifest import jobset_manifest
+from pipelines.engines.driver.manifests.jobset import jobset_manifest
 from pipelines.engines.shared.pod import PodSettings, pod_manifest
 from pipelines.plan.plan import build_plan
 from pipelines.recipe.fabric import Fabric
@@ -33,8 +33,8 @@ def job() -> Job:
 
 def container(job: Job, fabric: dict[str, Any] | None) -> dict[str, Any]:
     pool = Pool.model_validate({**PAIR, "fabric": fabric})
-    pod = jobset_manifest(job, pool, PodSettings.read({}), "name")["spec"]["replicatedJobs"][0]["template"]["spec"]
-    (found,) = pod["template"]["spec"]["containers"]
+    (group,) = jobset_manifest(job, pool, PodSettings.read({}), "name", "key", {})["spec"]["replicatedJobs"]
+    (found,) = group["template"]["spec"]["template"]["spec"]["containers"]
     return found
 
 

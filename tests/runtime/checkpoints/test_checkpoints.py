@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import resource
@@ -234,6 +235,39 @@ def test_sigterm_waits_for_the_writer(tmp_path: Path) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM
     assert checkpoints_of(store, tmp_path / "b").restore(pytest.fail) is not None
     assert (tmp_path / "b" / "resume" / "stage" / "weights").read_text() == "whole"
+
+
+def pod_stage(store: Store, folder: Path, *, checkpoints_made: bool) -> int:
+    """Return the process of a stage in a pod that works, and makes a checkpoint when one is due."""
+    ready, told = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.environ["POSTTRAIN_GRACE_SECONDS"] = "30" if checkpoints_made else "1"
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            checkpoints = checkpoints_of(store, folder)
+            os.write(told, b"!")
+            for step in range(1, 10_000):
+                if checkpoints_made and checkpoints.is_due(math.inf):
+                    checkpoints.begin(step, lambda folder: (folder / "weights").write_text("last") and None, {}, bool)
+                time.sleep(0.005)
+        finally:
+            os._exit(0)
+    assert os.read(ready, 1) == b"!"
+    return child
+
+
+@pytest.mark.parametrize("checkpoints_made", [True, False])
+def test_sigterm_in_a_pod_asks_for_a_last_checkpoint(tmp_path: Path, checkpoints_made: bool) -> None:
+    store = open_store(str(tmp_path / "store"))
+    child = pod_stage(store, tmp_path / "a", checkpoints_made=checkpoints_made)
+    os.kill(child, signal.SIGTERM)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code == (-signal.SIGTERM if checkpoints_made else 128 + signal.SIGTERM)
+    found = checkpoints_of(store, tmp_path / "b").restore(pytest.fail)
+    assert (found is not None) == checkpoints_made
+    if checkpoints_made:
+        assert (tmp_path / "b" / "resume" / "stage" / "weights").read_text() == "last"
 
 
 def test_a_server_that_dies_in_an_upload_is_told_and_the_checkpoint_before_is_whole(

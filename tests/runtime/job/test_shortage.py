@@ -21,7 +21,7 @@ from components.runtime.job.shortage import is_out_of_memory
 from components.runtime.ledger.records import failure_key
 from components.runtime.store import open_store
 from components.runtime.system.ends import cause_of_end
-from pipelines.engines.kubeflow.jobsets.pods import why_failed
+from pipelines.engines.driver.causes import why_failed
 from pipelines.engines.shared.pod import CONTAINER
 
 ADVICE = "turn petabytes: 1, or take a larger pool; it was estimated to need, in GiB: cake 4.2e+06, crumbs 1"
@@ -76,7 +76,9 @@ def test_so_does_a_process_that_was_killed(launch: Launch) -> None:
 
 def test_so_do_pods_that_kubernetes_killed(launch: Launch) -> None:
     status = {"containerStatuses": [{"name": CONTAINER, "state": {"terminated": OOM}}]}
-    said = why_failed([{"metadata": {"name": "eat-0"}, "status": status}])
+    death = why_failed([{"metadata": {"name": "eat-0"}, "status": status}])
+    assert death is not None
+    said = death.text
     assert said == "pod eat-0 needed more memory than its pool gives (OOMKilled)"
     launch.record_death(said)
     assert recorded(launch) == f"{said}; {ADVICE}"

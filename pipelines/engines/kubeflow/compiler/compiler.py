@@ -7,7 +7,6 @@ cache has parameters, inputs, seed and code, and a stage that it knows ends in s
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
@@ -18,7 +17,8 @@ from kfp import dsl
 from components.contract.artifacts import ArtifactType
 from components.contract.errors import InputError
 from components.contract.job import FirstOf, StageRef, alternatives
-from components.runtime.job.ranks import ranks_of
+from pipelines.engines.driver.command import driver_arguments
+from pipelines.engines.driver.manifests.work import nodes_of
 from pipelines.engines.kubeflow.compiler.bundle import Bundle
 from pipelines.engines.kubeflow.compiler.checks import check
 from pipelines.engines.kubeflow.compiler.form import REQUIRED, Form, form_of
@@ -147,12 +147,12 @@ class _Drawing:
         question = self._approval(stage, before) if stage.approve else None
         pool = self._recipe.pools[stage.pool]
         wired = self._wired(stage)
-        several = on_several_nodes(stage, self._recipe)
+        remote = runs_remotely(stage, self._recipe)
         container = stage_container(stage, self._settings.image(stage.component, pool), list(wired))
-        if several:
+        if remote:
             container = driver_container(stage, self._recipe, self._settings, list(wired))
         task = container.component()(run_id=self._run_id, store=self._store, stage=stage.name, **wired)
-        place = place_driver if several else place_stage
+        place = place_driver if remote else place_stage
         place(task, stage, self._recipe, self._settings)
         task.set_display_name(stage.title)
         task.after(*([question] if question else before))
@@ -189,10 +189,9 @@ def _pointed(outputs: Iterable[str]) -> list[Argument]:
     return [word for name in outputs for word in (f"--{name}", path_of(name))]
 
 
-def on_several_nodes(stage: Stage, recipe: Recipe) -> bool:
-    """Return whether a stage trains on all nodes of its pool; what does not train in parallel needs but one of them."""
-    pool = recipe.pools[stage.pool]
-    return pool.nodes > 1 and ranks_of(stage_job(stage, recipe, "", ""), stage.component) > 1
+def runs_remotely(stage: Stage, recipe: Recipe) -> bool:
+    """Return whether a stage runs on nodes of its pool, driven by its task; the others run in the task's container."""
+    return recipe.pools[stage.pool].runs_on == "pod" or nodes_of(stage_job(stage, recipe, "", "")) > 1
 
 
 def stage_container(stage: Stage, image: str, wired: list[str]) -> Container:
@@ -201,17 +200,10 @@ def stage_container(stage: Stage, image: str, wired: list[str]) -> Container:
 
 
 def driver_container(stage: Stage, recipe: Recipe, settings: Settings, wired: list[str]) -> Container:
-    """Return the container that starts a stage on several nodes and watches it there."""
+    """Return the container that drives a stage on nodes of its pool."""
     pool = recipe.pools[stage.pool]
-    cluster = {
-        "image": settings.image(stage.component, pool),
-        "namespace": settings.pods.namespace,
-        "service_account": settings.pods.service_account,
-        "secrets": list(settings.pods.secrets),
-        "config_maps": list(settings.pods.config_maps),
-    }
-    described = ["--pool", pool.model_dump_json(exclude_defaults=True), "--cluster", json.dumps(cluster)]
-    return _container(stage, settings.images["cpu"], "jobsets.jobset", described, wired)
+    described = driver_arguments(pool, settings.pods, settings.image(stage.component, pool))
+    return _container(stage, settings.images["cpu"], "remote", [*described], wired)
 
 
 def _container(stage: Stage, image: str, module: str, more: list[Argument], wired: list[str]) -> Container:

@@ -8,13 +8,12 @@ from kfp import kubernetes
 from kfp.dsl import PipelineTask
 
 from components.contract.job import Retry
-from pipelines.engines.kubeflow.compiler.lifetime import LONGEST_SECONDS, attempts_seconds
+from pipelines.engines.kubeflow.compiler.lifetime import LONGEST_SECONDS
 from pipelines.engines.kubeflow.compiler.pool_fields import merge_fields
 from pipelines.engines.kubeflow.compiler.settings import Settings
 from pipelines.engines.kubeflow.names import COMPONENT, LABEL
 from pipelines.engines.shared.attempt import STARTUP_SECONDS
 from pipelines.engines.shared.container import USER, gib
-from pipelines.engines.shared.stage_job import tries_of
 from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.stage import Stage
 
@@ -22,7 +21,7 @@ GPU = "nvidia.com/gpu"
 SMALL = {"cpu": "1", "memory": "2Gi"}
 """Of tasks that only begin, watch or end."""
 OWN_RETRY = Retry(retries=3, backoff_seconds=5)
-"""Of tasks that are no stages, for what befalls the cluster; asking again does no harm."""
+"""For what befalls a task's own pod; asking again does no harm. A stage is tried again by its task."""
 
 
 def place_stage(task: PipelineTask, stage: Stage, recipe: Recipe, settings: Settings) -> None:
@@ -38,20 +37,26 @@ def place_stage(task: PipelineTask, stage: Stage, recipe: Recipe, settings: Sett
     if pool.shared_memory_gib:
         size = gib(pool.shared_memory_gib)
         kubernetes.empty_dir_mount(task, "shared-memory", "/dev/shm", medium="Memory", size_limit=size)
-    if stage.timeout_seconds:  # the container enforces it by itself; this is for one that cannot
-        kubernetes.set_timeout(task, math.ceil(stage.timeout_seconds) + STARTUP_SECONDS)
+    if stage.timeout_seconds:  # each try enforces it by itself; this is for a pod that cannot
+        kubernetes.set_timeout(task, pod_seconds(stage.timeout_seconds, stage.retry))
     merge_fields(task, pool)
     _every(task, recipe, settings, role="stage")
     _stage_labels(task, stage)
-    _stage_retry(task, stage)
+    retry(task, OWN_RETRY)
+
+
+def pod_seconds(timeout: float, wanted: Retry) -> int:
+    """Return how long a pod may take in which a stage is tried as often as its recipe says."""
+    pauses = (min(wanted.backoff_seconds * 2.0**number, wanted.max_backoff_seconds) for number in range(wanted.retries))
+    return math.ceil((wanted.retries + 1) * timeout + sum(pauses)) + STARTUP_SECONDS
 
 
 def place_driver(task: PipelineTask, stage: Stage, recipe: Recipe, settings: Settings) -> None:
-    """Put the driver of a multi-node stage onto any node."""
+    """Put the driver of a stage that runs elsewhere onto any node."""
     _resources(task, **SMALL)
     _every(task, recipe, settings, role="engine")
     _stage_labels(task, stage)
-    _stage_retry(task, stage)
+    retry(task, OWN_RETRY)
 
 
 def place_small(task: PipelineTask, recipe: Recipe, settings: Settings) -> None:
@@ -60,25 +65,13 @@ def place_small(task: PipelineTask, recipe: Recipe, settings: Settings) -> None:
     _every(task, recipe, settings, role="stage")  # it may reach what a stage may: the store and MLflow
 
 
-def retry(task: PipelineTask, wanted: Retry, *, attempt_seconds: float | None = None) -> None:
-    """Set a task's retries, with pauses that double.
+def retry(task: PipelineTask, wanted: Retry) -> None:
+    """Set a task's retries, with pauses that double; those of stages are the business of their tasks themselves.
 
     What Kubeflow calls the longest backoff is, in Argo, the time from the first attempt's start after which nothing is
-    tried or even goes on: so it is set to what all attempts may take. A single pause has no bound there.
+    tried or even goes on. A single pause has no bound there.
     """
-    first = math.ceil(wanted.backoff_seconds)
-    longest = LONGEST_SECONDS
-    if attempt_seconds is not None:
-        longest = attempts_seconds(wanted, attempt_seconds)
-    if not wanted.retries:
-        return
-    task.set_retry(wanted.retries, f"{first}s", 2.0, f"{min(longest, LONGEST_SECONDS)}s")
-
-
-def _stage_retry(task: PipelineTask, stage: Stage) -> None:
-    retries = tries_of(stage.retry.retries, stage.on_failure) - 1
-    wanted = stage.retry.model_copy(update={"retries": retries})
-    retry(task, wanted, attempt_seconds=stage.timeout_seconds)
+    task.set_retry(wanted.retries, f"{math.ceil(wanted.backoff_seconds)}s", 2.0, f"{LONGEST_SECONDS}s")
 
 
 def _resources(task: PipelineTask, cpu: str, memory: str) -> None:

@@ -1,12 +1,13 @@
-"""The stage on two nodes of recipes/nodes.yaml: its job, what its driver is told, and its JobSet."""
+"""The stage on two nodes of recipes/nodes.yaml: its job, what its driver is told, and its work."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from components.contract.job import Job
-from pipelines.engines.kubeflow.jobsets.jobset import settings_of
-from pipelines.engines.kubeflow.jobsets.manifest import jobset_manifest, jobset_name
+from pipelines.engines.driver.command import settings_of
+from pipelines.engines.driver.kinds import JOBSET, Kind
+from pipelines.engines.driver.manifests.work import work_manifest, work_name
 from pipelines.plan.plan import build_plan
 from pipelines.recipe.pools import Pool
 from pipelines.recipe.recipe import load_recipe
@@ -33,7 +34,11 @@ def pool() -> Pool:
     return Pool.model_validate_json(driver_arguments()["--pool"])
 
 
-def manifest(store: str = "s3://bucket/store") -> dict[str, Any]:
-    """Return the manifest of the stage's first attempt."""
+OWNER = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "name": "posttrain-x", "uid": "1-2-3"}
+
+
+def manifest(kind: Kind = JOBSET, **pool_fields: Any) -> dict[str, Any]:
+    """Return the manifest of the stage's first try, on a pool with other fields if so wanted."""
     settings = settings_of(driver_arguments()["--cluster"])
-    return jobset_manifest(job(store), pool(), settings, jobset_name(job(store), 0))
+    one = job("s3://bucket/store")
+    return work_manifest(kind, one, pool().model_copy(update=pool_fields), settings, work_name(one, 0), OWNER)

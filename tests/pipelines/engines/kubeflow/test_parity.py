@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from components.runtime.ledger.records import load_job
 from components.runtime.store import open_store
 from pipelines.engines.kubeflow.begin import begin
 from pipelines.engines.kubeflow.compiler.bundle import Bundle
-from pipelines.engines.kubeflow.compiler.compiler import on_several_nodes
+from pipelines.engines.kubeflow.compiler.compiler import runs_remotely
 from pipelines.engines.kubeflow.names import PLAN, STORE, approval_task, task_name
 from pipelines.engines.shared.pod import STARTUP_SECONDS
 from pipelines.plan.plan import build_plan
@@ -24,6 +25,8 @@ from tests.pipelines.engines.kubeflow.examples import FOLDER, POOLS, compiled, e
 from tests.pipelines.engines.shape import StageShape, job_shape, plan_shape
 
 RECIPES = [*grammar.RECIPES, *sorted((FOLDER / "recipes").glob("*.yaml"))]
+OWN = {"backoffDuration": "5s", "backoffFactor": 2.0, "backoffMaxDuration": f"{366 * 86400}s", "maxRetryCount": 3}
+"""Of every task, for a pod of it that is lost."""
 
 
 @pytest.fixture(autouse=True)
@@ -69,16 +72,14 @@ def pipeline_shape(text: str, jobs: dict[str, Job]) -> dict[str, StageShape]:
         question = approval_task(name)
         before = set(tasks[key]["dependentTasks"]) | set(tasks.get(question, {}).get("dependentTasks", []))
         labels = platform[executor_of(pipeline, key)]["podMetadata"]["labels"]
-        retry = tasks[key].get("retryPolicy", {"maxRetryCount": 0, "backoffDuration": None})
-        pause = retry["backoffDuration"]
-        assert pause is None or retry["backoffFactor"] == 2.0
+        assert tasks[key]["retryPolicy"] == OWN  # a stage is tried again by its task, not by Kubeflow
         assert (question in tasks) == (jobs[name].approve is not None)
         job = jobs[name]
         found[name] = StageShape(
             after=frozenset(names[other] for other in before - {PLAN, question}),
-            retries=retry["maxRetryCount"] - (jobs[name].on_failure == "skip"),
-            pause_seconds=job.retry.backoff_seconds if pause is None else float(pause[:-1]),
-            longest_pause_seconds=job.retry.max_backoff_seconds,  # Kubeflow knows none: see the test of retries
+            retries=job.retry.retries,
+            pause_seconds=job.retry.backoff_seconds,
+            longest_pause_seconds=job.retry.max_backoff_seconds,
             timeout_seconds=timeout_of(pipeline, platform, key, job),
             pool=labels["posttrain.dev/pool"],
             approve=job.approve,
@@ -88,11 +89,15 @@ def pipeline_shape(text: str, jobs: dict[str, Job]) -> dict[str, StageShape]:
 
 
 def timeout_of(pipeline: dict[str, Any], platform: dict[str, Any], task: str, job: Job) -> float | None:
-    """Return a stage's time limit: the pod's without what it has for starting; a driver of several nodes has none."""
-    if module_of(pipeline, task).endswith(".jobset"):
-        return job.timeout_seconds
+    """Return a stage's time limit; the pod in which it is tried has that of all tries, and a driver's pod has none."""
     deadline = platform[executor_of(pipeline, task)].get("activeDeadlineSeconds")
-    return deadline and float(deadline) - STARTUP_SECONDS
+    if module_of(pipeline, task).endswith(".remote") or job.timeout_seconds is None:
+        assert deadline is None
+    else:
+        tries = job.retry.retries + 1
+        pauses = sum(min(job.retry.backoff_seconds * 2**n, job.retry.max_backoff_seconds) for n in range(tries - 1))
+        assert int(deadline) == math.ceil(tries * job.timeout_seconds + pauses) + STARTUP_SECONDS
+    return job.timeout_seconds
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: f"{path.parent.name}-{path.stem}")
@@ -115,7 +120,7 @@ def test_every_executor_gets_what_its_pool_has(path: Path) -> None:
         label = executor_of(pipeline, task_name(stage.name))
         executor = pipeline["deploymentSpec"]["executors"][label]["container"]
         asked, placed = executor["resources"], platform[label]
-        if on_several_nodes(stage, recipe):  # its nodes are the business of the JobSet that this task starts
+        if runs_remotely(stage, recipe):  # its nodes are the business of the work that this task drives
             assert "accelerator" not in asked and "nodeSelector" not in placed
             continue
         assert float(asked["cpuLimit"]) == float(asked["cpuRequest"]) == pool.cpus
@@ -125,11 +130,3 @@ def test_every_executor_gets_what_its_pool_has(path: Path) -> None:
         assert len(placed.get("tolerations", [])) == len(pool.tolerations)
         mounts = {mount["mountPath"] for mount in placed["emptyDirMounts"]}
         assert mounts == {"/tmp", *(["/dev/shm"] if pool.shared_memory_gib else [])}
-
-
-def test_retries_may_take_as_long_as_all_attempts_do(tmp_path: Path) -> None:
-    pipeline, _ = parsed(compiled(FOLDER / "recipes" / "placement.yaml"))
-    longest = {name: task["retryPolicy"]["backoffMaxDuration"] for name, task in tasks_of(pipeline).items()}
-    # four attempts of two hours, each with half an hour to start and six to find a node, and pauses of 1, 2 and 4 min
-    assert longest["base"] == f"{4 * (7200 + 1800 + 21600) + 7 * 60}s"
-    assert longest["data"] == f"{366 * 86400}s"  # without a timeout: as good as never

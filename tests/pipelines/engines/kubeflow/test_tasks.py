@@ -7,22 +7,22 @@ import os
 import subprocess
 import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
 import pytest
 
-from components.runtime.costs.attempts import Attempt, new_name, put_attempt
 from components.runtime.ledger.ledger import load_run
-from components.runtime.ledger.records import approval_key, run_key, save_job
+from components.runtime.ledger.records import approval_key
 from components.runtime.ledger.shown import show_json
 from components.runtime.store import open_store
+from pipelines.engines.driver.attempt import Clock
+from pipelines.engines.driver.here import drive_here
+from pipelines.engines.driver.record import read
 from pipelines.engines.kubeflow.ending import close
-from pipelines.engines.kubeflow.jobsets.refusals import Refusals
+from pipelines.engines.kubeflow.retried import retried
 from pipelines.engines.kubeflow.stage_run import StageRun
-from pipelines.engines.kubeflow.tries import used_up
 from pipelines.engines.shared.approvals import record_decision
 from pipelines.engines.shared.launcher import stage_python
 from pipelines.plan.plan import build_plan
@@ -126,7 +126,6 @@ def test_an_operator_in_a_file_travels_in_the_pipeline(project: dict[str, str], 
 
 def test_a_refused_stage_is_worked_for_once_and_the_run_ends_as_failed(project: dict[str, str]) -> None:
     run = pipeline_run(project, "numbers", "k-gate", factor=1, posttrain_set=["stages.train.gate=number >= 99"])
-    run.pipeline["components"]["comp-exit-handler-1"]["dag"]["tasks"]["train"]["retryPolicy"] = {"maxRetryCount": 0}
     assert run.run() == "FAILED"
     found = shown(project, "k-gate")
     assert found["status"] == "failed"
@@ -137,7 +136,6 @@ def test_a_refused_stage_is_worked_for_once_and_the_run_ends_as_failed(project: 
 def test_an_alarm_is_in_the_log_and_stops_the_run_if_the_recipe_says_so(project: dict[str, str]) -> None:
     change = ["stages.train.with.explode=true", "stages.train.on_alarm=stop"]
     run = pipeline_run(project, "numbers", "k-alarm", posttrain_set=change)
-    run.pipeline["components"]["comp-exit-handler-1"]["dag"]["tasks"]["train"]["retryPolicy"] = {"maxRetryCount": 0}
     assert run.run() == "FAILED"
     lines = run.tasks["train"].log.splitlines()
     assert "alarm exploded since step 1: the number is 1e+06" in lines
@@ -160,24 +158,26 @@ def test_a_run_goes_on_without_the_arms_that_fail(project: dict[str, str]) -> No
     assert counts == {"train-arm-dying": 2, "train-arm-raising": 2, "train-arm-refused": 1}, "retries come first"
 
 
-def test_a_stage_whose_last_pod_was_lost_is_given_up_by_the_try_beyond_it(
+def test_a_stage_whose_last_try_was_lost_with_its_pod_goes_on(
     project: dict[str, str], cluster: None, toy_catalog: None, tmp_path: Path
 ) -> None:
     text = "name: lost\nstages:\n  base: {uses: pretrain, with: {layers: 1}, on_failure: skip, retries: 1}\n"
     (tmp_path / "lost.yaml").write_text(text)
     store = open_store(str(tmp_path / "store"))
-    plan = build_plan(load_recipe(str(tmp_path / "lost.yaml")), store.uri, "lost-1")
-    begin_run(store, plan, engine="kubeflow")
+    begin_run(store, build_plan(load_recipe(str(tmp_path / "lost.yaml")), store.uri, "lost-1"), engine="kubeflow")
     run = StageRun.find(store.uri, "lost-1", "base")
-    assert not used_up(run), "no try was lost yet"
-    size = {"pool": "cpu", "nodes": 1, "processes": 1, "gpus": 0, "cpus": 1, "seconds": 4.0, "cpu_seconds": 4.0}
-    for number, lost in enumerate((False, True)):
-        began = datetime(2026, 1, 1, number, tzinfo=UTC)
-        attempt = Attempt(run_id="lost-1", stage="base", attempt=new_name(began), started=began, **size)
-        put_attempt(store, attempt)  # its last sign of life
-        assert used_up(run) is lost
+    clock = Clock(sleep=lambda seconds: None)
+
+    def lost() -> int:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        drive_here(run, lost, clock=clock)
+    codes = [1, 1]
+    assert drive_here(run, lambda: codes.pop(), retried=True, clock=clock) == 0
+    assert [str(one.cause) for one in read(store, "lost-1", "base").tries] == ["node lost", "failed", "failed"]
     [stage] = show_json(load_run(store, "lost-1"))["stages"]
-    assert (stage["status"], stage["error"]) == ("failed", "its last try was lost with its pod")
+    assert stage["status"] == "failed" and not codes, "its own failures are counted apart"
 
 
 def test_what_would_be_another_graph_is_refused_before_any_stage(project: dict[str, str]) -> None:
@@ -207,24 +207,18 @@ def test_a_person_is_waited_for(project: dict[str, str]) -> None:
     assert f"posttrain approve {known['run_id']} asked" in run.tasks["asked-approve"].log
 
 
-def test_retries_of_a_refused_attempt_end_at_once_and_a_later_retry_works(
-    project: dict[str, str], cluster: None
+def test_retries_of_kubeflow_end_at_once_and_a_persons_retry_works(
+    project: dict[str, str], cluster: None, toy_catalog: None, tmp_path: Path
 ) -> None:
-    store = open_store(project["POSTTRAIN_STORE"])
-    recipe = load_recipe("quickstart")
-    plan = build_plan(recipe, store.uri, "refusals")
-    store.put(run_key("refusals"), {"run_id": "refusals"})
-    job = plan.jobs[0]
-    save_job(store, job)
-    refusals = Refusals(StageRun.find(store.uri, "refusals", job.stage))
-    seen = []
-    for _ in range(2 * (job.retry.retries + 1)):
-        seen.append(refusals.standing() is None)
-        if seen[-1]:
-            refusals.note(2)
-    assert seen == 2 * [True, *job.retry.retries * [False]]
-    refusals.note(1)
-    assert refusals.standing() is None, "a failure of another kind is tried again"
+    (tmp_path / "one.yaml").write_text("name: one\nstages:\n  base: {uses: pretrain, with: {layers: 1}}\n")
+    store = open_store(str(tmp_path / "store"))
+    begin_run(store, build_plan(load_recipe(str(tmp_path / "one.yaml")), store.uri, "one-1"), engine="kubeflow")
+    run = StageRun.find(store.uri, "one-1", "base")
+    seen: list[int] = []
+    for again in (False, True, True, False):
+        assert drive_here(run, lambda: seen.append(1) or 2, retried=again) == 2
+    assert len(seen) == 2
+    assert retried({"KFP_RETRY_INDEX": "1"}) and not retried({"KFP_RETRY_INDEX": "0"}) and not retried({})
 
 
 def test_a_pod_that_died_without_a_word_is_recorded_for_the_stage_that_was_next(

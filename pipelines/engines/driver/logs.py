@@ -1,4 +1,4 @@
-"""The logs of a JobSet's pods, interleaved as they arrive, each line with its node's number."""
+"""The logs of a work's pods, interleaved as they arrive, each line with its node's number."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import time
 from threading import Event, Lock, Thread
 from typing import Any
 
-from pipelines.engines.kubeflow.cluster import Cluster, ClusterUnavailable
-from pipelines.engines.shared.pod import CONTAINER
+from components.contract.terminal import visible
+from pipelines.engines.driver.api import Cluster, ClusterUnavailable, Missing
+from pipelines.engines.driver.causes import main_container
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 """Label by which Kubernetes numbers the pods of an Indexed Job."""
 AGAIN_SECONDS = 2.0
 REST_SECONDS = 20.0
-"""How long the last lines may take to come after the JobSet has ended."""
+"""How long the last lines may take to come after the work has ended."""
 _REFUSED = re.compile(r"exitcode\s*:\s*2 \(pid")
 """torchrun's message that a rank refused its input; its own exit code is 1, whatever a rank's was."""
 
@@ -37,8 +38,9 @@ class Logs:
         """Follow a pod's log from its beginning, once its container has one."""
         name, started = pod["metadata"]["name"], pod.get("status", {}).get("phase") not in (None, "Pending")
         if started and name not in self._threads:
-            node = pod["metadata"].get("labels", {}).get(INDEX, "?")
-            self._threads[name] = Thread(target=self._relay, args=(name, node), daemon=True)
+            node = pod["metadata"].get("labels", {}).get(INDEX)
+            mark = f"[node {node}] " if node is not None else ""
+            self._threads[name] = Thread(target=self._relay, args=(name, main_container(pod), mark), daemon=True)
             self._threads[name].start()
 
     def finish(self) -> None:
@@ -51,25 +53,27 @@ class Logs:
         """Show no more."""
         self._closed.set()
 
-    def _relay(self, pod: str, node: str) -> None:
+    def _relay(self, pod: str, container: str, mark: str) -> None:
         since: str | None = None
         seen: set[tuple[str, str]] = set()
         while not self._closed.is_set():
             try:
-                for moment, line in self._cluster.log(self._namespace, pod, CONTAINER, since):
+                for moment, line in self._cluster.log(self._namespace, pod, container, since):
                     if self._closed.is_set():
                         return
                     if (moment, line) in seen:  # told again: a log goes on from a whole second
                         continue
                     seen = {item for item in seen if item[0][:19] == moment[:19]} | {(moment, line)}
                     since = moment
-                    self._show(node, line)
+                    self._show(mark, line)
                 return
             except ClusterUnavailable:
                 self._closed.wait(AGAIN_SECONDS)
+            except Missing:  # its pod is gone
+                return
 
-    def _show(self, node: str, line: str) -> None:
+    def _show(self, mark: str, line: str) -> None:
         with self._print:
-            print(f"[node {node}] {line}", flush=True, file=sys.stdout)
+            print(visible(f"{mark}{line}"), flush=True, file=sys.stdout)
             self.last = line if line.strip() else self.last
             self.refused = self.refused or _REFUSED.search(line) is not None

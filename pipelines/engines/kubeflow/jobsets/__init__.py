@@ -1,1 +1,0 @@
-"""Stages on several nodes: a JobSet, made, followed and removed."""
