@@ -43,7 +43,7 @@ def test_seven_billion_weights_on_eight_gpus_by_hand() -> None:
     assert found[Moment.PASS] == pytest.approx(resident + gradients + bucket + activations + logits, rel=0.01)
     scoring = 88_704 * 2 * 16384 / GIB  # one layer of a pass without gradients
     assert found[Moment.BETWEEN] == pytest.approx(resident + 0.5 * 80 + scoring + logits, rel=0.01)
-    assert (round(found[Moment.PASS]), round(found[Moment.BETWEEN])) == (87, 87)
+    assert (round(found[Moment.PASS]), round(found[Moment.BETWEEN])) == (86, 87)
     assert estimate.when(MemoryKind.GPU) == " between training passes"
 
 

@@ -84,7 +84,7 @@ def test_an_engine_that_draws_ahead_by_default_is_said_and_can_be_made_to_wait(r
 
 def test_some_of_a_pools_memory_stays_free(recipe: Path) -> None:
     (fit,) = (fit for fit in memory_fits(load_recipe(str(recipe)))["sft"] if fit.where is MemoryKind.GPU)
-    assert fit.fits and fit.need_gib == pytest.approx(49, abs=1)
+    assert fit.fits and fit.need_gib == pytest.approx(52, abs=1)
     tight = replace(fit, limit_gib=fit.need_gib / 0.96)
     assert not tight.fits and ", of which 5% should stay free (" in tight.warning
     assert replace(fit, limit_gib=fit.need_gib / 0.94).fits
