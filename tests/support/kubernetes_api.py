@@ -1,4 +1,4 @@
-"""The part of the Kubernetes API that pods and JobSets need, over real HTTP: a test says how they end."""
+"""The part of the Kubernetes API that pods need, over real HTTP: a test says how they end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from urllib.parse import parse_qs, urlsplit
 import yaml
 
 Pod = dict[str, Any]
-_JOBSETS = re.compile(r"/apis/jobset.x-k8s.io/v1alpha2/namespaces/(?P<namespace>[^/]+)/jobsets(?:/(?P<name>[^/]+))?")
 _PODS = re.compile(r"/api/v1/namespaces/(?P<namespace>[^/]+)/pods(?:/(?P<name>[^/]+))?(?P<log>/log)?")
 
 
@@ -28,7 +27,6 @@ class KubernetesApi:
     logs: dict[str, str] = field(default_factory=dict)
     created: list[str] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
-    jobsets: dict[str, dict[str, Any]] = field(default_factory=dict)
     broken: list[int] = field(default_factory=list)
     """Status codes with which the next requests are refused, first one first."""
     changed: Condition = field(default_factory=Condition)
@@ -50,11 +48,6 @@ class KubernetesApi:
         """Let a pod wait for what never comes, such as an image."""
         self._status(name, "Pending", {"waiting": {"reason": reason, "message": "as the test wants it"}})
 
-    def finish(self, name: str, condition: str, message: str = "") -> None:
-        """End a JobSet: Completed or Failed."""
-        told = {"type": condition, "status": "True", "message": message}
-        self.jobsets[name]["status"] = {"conditions": [{"type": "Suspended", "status": "False"}, told]}
-
     def _status(self, name: str, phase: str, state: dict[str, Any]) -> None:
         container = self.pods[name]["spec"]["containers"][0]
         seen = {"name": container["name"], "image": container["image"], "imageID": "", "restartCount": 0}
@@ -69,8 +62,6 @@ class KubernetesApi:
         """Return status and body of one request."""
         if self.broken:
             return self.broken.pop(0), {"kind": "Status", "status": "Failure", "reason": "AsTheTestWantsIt"}
-        if found := _JOBSETS.fullmatch(path):
-            return self._jobset(method, found["name"], body)
         found = _PODS.fullmatch(path)
         if found is None:
             return 200, {"kind": "EventList", "apiVersion": "v1", "metadata": {}, "items": []}
@@ -103,40 +94,8 @@ class KubernetesApi:
         timed = query.get("timestamps") == ["true"]
         return "".join(f"2026-11-21T12:00:{i:02}.5Z {line}" if timed else line for i, line in enumerate(lines))
 
-    def _jobset(self, method: str, name: str | None, body: Any) -> tuple[int, Any]:
-        """Answer for a JobSet; its pods come and go with it, as its controller makes them."""
-        if method == "POST":
-            name = body["metadata"]["name"]
-            if name in self.jobsets:
-                return 409, {"kind": "Status", "status": "Failure", "reason": "AlreadyExists", "code": 409}
-            self.jobsets[name] = body
-            self.created.append(name)
-            self.pods |= {pod["metadata"]["name"]: pod for pod in _pods_of(body)}
-            return 201, body
-        if name not in self.jobsets:
-            return 404, {"kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404}
-        if method == "DELETE":
-            self.deleted.append(name)
-            self.pods = {pod: item for pod, item in self.pods.items() if not pod.startswith(f"{name}-")}
-            return 200, self.jobsets.pop(name)
-        return 200, self.jobsets[name]
-
 
 _OVER = (None, "Succeeded", "Failed")
-
-
-def _pods_of(jobset: dict[str, Any]) -> Iterator[Pod]:
-    """Yield the pods of a JobSet of one Indexed Job."""
-    (group,) = jobset["spec"]["replicatedJobs"]
-    job, name = group["template"]["spec"], jobset["metadata"]["name"]
-    for index in range(job["completions"]):
-        labels = {
-            **job["template"]["metadata"]["labels"],
-            "jobset.sigs.k8s.io/jobset-name": name,
-            "batch.kubernetes.io/job-completion-index": str(index),
-        }
-        metadata = {"name": f"{name}-{group['name']}-0-{index}-x{index}", "labels": labels}
-        yield {"metadata": metadata, "spec": job["template"]["spec"], "status": {"phase": "Pending"}}
 
 
 def _selected(pod: Pod, selector: str) -> bool:

@@ -148,7 +148,7 @@ class _Drawing:
         pool = self._recipe.pools[stage.pool]
         wired = self._wired(stage)
         remote = runs_remotely(stage, self._recipe)
-        container = stage_container(stage, self._settings.image(stage.component, pool), list(wired))
+        container = stage_container(stage, self._settings.image(pool), list(wired))
         if remote:
             container = driver_container(stage, self._recipe, self._settings, list(wired))
         task = container.component()(run_id=self._run_id, store=self._store, stage=stage.name, **wired)
@@ -202,7 +202,7 @@ def stage_container(stage: Stage, image: str, wired: list[str]) -> Container:
 def driver_container(stage: Stage, recipe: Recipe, settings: Settings, wired: list[str]) -> Container:
     """Return the container that drives a stage on nodes of its pool."""
     pool = recipe.pools[stage.pool]
-    described = driver_arguments(pool, settings.pods, settings.image(stage.component, pool))
+    described = driver_arguments(pool, settings.pods, settings.image(pool))
     return _container(stage, settings.images["cpu"], "remote", [*described], wired)
 
 

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from components.contract.component import Component
 from components.contract.errors import InputError
 from components.contract.job import UriRef, alternatives
 from pipelines.engines.kubeflow.compiler.refused_fields import task_refusals
@@ -58,7 +57,7 @@ class Settings:
             _check(variable, name)
         return cls(pods.images, secrets, config_maps, pods)
 
-    def image(self, component: Component, pool: Pool) -> str:
+    def image(self, pool: Pool) -> str:
         """Return the pool's own image, or the GPU image where it has GPUs, and the CPU image where it has none."""
         return pool.image or self.images.get(image_kind(pool.gpus), "")
 
