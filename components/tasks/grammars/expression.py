@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from keyword import iskeyword
 
 MAX_CHARS = 4_000
 MAX_DEPTH = 50
@@ -73,7 +74,7 @@ class Grammar:
                 opened.append("group")
             elif kind == "name" and after == "(" and text in self.functions:
                 opened.append("function")  # its bracket follows at once and replaces it
-            elif kind == "number" or (kind == "name" and self.names and after != "("):
+            elif kind == "number" or (kind == "name" and self.names and after != "(" and not iskeyword(text)):
                 signs, wants_operand = 0, False
             else:
                 return False

@@ -14,6 +14,7 @@ from typing import Any
 
 from components.contract.errors import InputError
 from components.contract.job import Job
+from components.runtime.checkpoints.termination import GRACE, SPARE_SECONDS
 from pipelines.engines.shared import pool_parts
 from pipelines.engines.shared.attempt import STARTUP_SECONDS
 from pipelines.engines.shared.container import IMAGES, USER, image_kind, label_value
@@ -24,6 +25,8 @@ from pipelines.recipe.pools import Pool
 CONTAINER = "stage"
 SCHEDULE_SECONDS = 6 * 3600
 """How long a pod may wait for a node: the autoscaler brings one up, or another job's GPUs become free."""
+GRACE_SECONDS = 120
+"""Between SIGTERM and SIGKILL, for a last checkpoint; what takes a node back on AWS gives that long."""
 NAMESPACE = "POSTTRAIN_POD_NAMESPACE"
 SERVICE_ACCOUNT = "POSTTRAIN_POD_SERVICE_ACCOUNT"
 SECRETS = "POSTTRAIN_POD_SECRETS"
@@ -133,17 +136,19 @@ def pod_spec(job: Job, pool: Pool, settings: PodSettings) -> Manifest:
             "fsGroup": USER,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "containers": [_container(job, pool, settings)],
+        "terminationGracePeriodSeconds": GRACE_SECONDS,
         "volumes": pool_parts.volumes(job, pool),
         **pool_parts.placement(job, pool),
     }
+    spec["containers"] = [_container(job, pool, settings, spec["terminationGracePeriodSeconds"])]
     if job.timeout_seconds:
         # the container enforces it by itself; this is for one that cannot, and includes the image's pull
         spec["activeDeadlineSeconds"] = math.ceil(job.timeout_seconds) + STARTUP_SECONDS
     return spec
 
 
-def _container(job: Job, pool: Pool, settings: PodSettings) -> Manifest:
+def _container(job: Job, pool: Pool, settings: PodSettings, grace_seconds: int) -> Manifest:
+    told = {GRACE: str(max(1, grace_seconds - SPARE_SECONDS))}
     locks_memory = pool.fabric is not None and pool.fabric.lock_memory
     return {
         "name": CONTAINER,
@@ -151,7 +156,7 @@ def _container(job: Job, pool: Pool, settings: PodSettings) -> Manifest:
         "imagePullPolicy": "IfNotPresent",
         "command": ["python", "-m", LAUNCHER],
         "args": launcher_arguments(job.store, job.run_id, job.stage, "--alone"),
-        "env": as_list(pool_parts.environment(pool)),
+        "env": as_list({**told, **pool_parts.environment(pool)}),
         "envFrom": [
             *({"secretRef": {"name": name}} for name in settings.secrets),
             *({"configMapRef": {"name": name}} for name in settings.config_maps),

@@ -1,7 +1,8 @@
 """Static samplers: trials that are drawn when the recipe is read, so that a plan shows them and every engine can.
 
 Each value depends on the seed, the parameter's name and the trial's number alone: more trials, or another parameter,
-leave those there were as they are, and so cached. Values have four significant digits, the same on every CPU.
+leave those there were as they are, and so cached. Values have four significant digits, more in a range that is narrow
+beside them, the same on every CPU.
 """
 
 from __future__ import annotations
@@ -111,7 +112,9 @@ def _steps(dimension: RangeWords) -> list[Any]:
 
 
 def _rounded(dimension: RangeWords, value: float) -> float:
-    return min(max(float(f"{value:.{DIGITS}g}"), float(dimension.low)), float(dimension.high))
+    low, high = float(dimension.low), float(dimension.high)
+    narrow = max(0, math.floor(math.log10(max(abs(low), abs(high)) / (high - low))))
+    return min(max(float(f"{value:.{DIGITS + narrow}g}"), low), high)
 
 
 def _primes() -> Iterator[int]:

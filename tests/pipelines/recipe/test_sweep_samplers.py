@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pipelines.recipe.sweep.samplers import draw_grid, draw_halton, draw_random, num_values, radical_inverse, value_at
@@ -25,6 +25,7 @@ def test_the_radical_inverse_is_scipy_s_halton_sequence() -> None:
 def test_values_by_hand() -> None:
     assert value_at(LOG, 0.5) == 1e-3 and value_at(LOG, 0.0) == 1e-4
     assert value_at(RangeWords(low=0.0, high=1.0), 0.123456) == 0.1235
+    assert value_at(RangeWords(low=1000.0, high=1001.0), 0.123456) == 1000.123
     assert [value_at(RangeWords(low=2, high=6, step=2), unit) for unit in (0.0, 0.34, 0.99)] == [2, 4, 6]
     assert [value_at(RangeWords(low=1, high=100, log=True), unit) for unit in (0.0, 0.5, 0.999)] == [1, 10, 100]
     assert [value_at(["a", "b", "c"], unit) for unit in (0.0, 0.5, 0.99)] == ["a", "b", "c"]
@@ -58,6 +59,7 @@ def test_a_halton_sequence_covers_each_parameter_evenly() -> None:
     seed=st.integers(0, 99),
     count=st.integers(1, 9),
 )
+@example(low=1000.0, width=1e-3, log=False, seed=0, count=9)
 def test_draws_lie_in_their_range(low: float, width: float, log: bool, seed: int, count: int) -> None:
     real = RangeWords(low=low, high=low * (1 + width), log=log)
     whole = RangeWords(low=int(low) + 1, high=int(low + width) + 2, log=log)

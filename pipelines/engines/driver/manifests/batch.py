@@ -6,15 +6,12 @@ import math
 from typing import Any
 
 from components.contract.job import Job
-from components.runtime.checkpoints.termination import GRACE, SPARE_SECONDS
 from pipelines.engines.driver.causes import DISRUPTED
 from pipelines.engines.shared.attempt import STARTUP_SECONDS
 from pipelines.engines.shared.pod import SCHEDULE_SECONDS, PodSettings, pod_template
 from pipelines.engines.shared.pool_parts import queue_labels
 from pipelines.recipe.pools import Pool
 
-GRACE_SECONDS = 120
-"""Between SIGTERM and SIGKILL, for a last checkpoint; what takes a node back on AWS gives that long."""
 KEPT_SECONDS = 3 * 86_400
 """How long a work that has ended is kept for inspection."""
 LONGEST_SECONDS = 14 * 86_400
@@ -29,13 +26,9 @@ def work_seconds(job: Job) -> int:
 
 
 def work_pod(job: Job, pool: Pool, settings: PodSettings, key: str) -> dict[str, Any]:
-    """Return the pods of a work, with time to write a checkpoint when they are ended."""
+    """Return the pods of a work."""
     pod = pod_template(job, pool, settings)
     pod["metadata"]["labels"][STAGE_KEY] = key
-    seconds = pod["spec"].setdefault("terminationGracePeriodSeconds", GRACE_SECONDS)
-    (container,) = pod["spec"]["containers"]
-    if GRACE not in pool.env:
-        container["env"].append({"name": GRACE, "value": str(max(1, seconds - SPARE_SECONDS))})
     return pod
 
 

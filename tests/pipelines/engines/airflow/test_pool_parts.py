@@ -81,8 +81,6 @@ def test_volumes_are_mounted_once_and_tmp_is_the_pools_own(stage: Job) -> None:
 def test_all_kinds_of_work_have_the_same_pods(stage: Job) -> None:
     jobset = jobset_manifest(stage, POOL, SETTINGS, "train-1", "key", {})
     template = jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
-    own = [item for item in template["spec"]["containers"][0]["env"] if item["name"] == "POSTTRAIN_GRACE_SECONDS"]
-    template["spec"]["containers"][0]["env"].remove(*own)  # what a driver adds: the time for a last checkpoint
     alone = pod_manifest(stage, POOL, SETTINGS)
     drawn = spec(operator(stage, POOL, SETTINGS))
     for name in ("affinity", "volumes", "terminationGracePeriodSeconds", "nodeSelector", "securityContext"):
@@ -108,7 +106,8 @@ def test_every_field_is_valid_to_the_letter(stage: Job, version: str) -> None:
 
 def test_a_pool_without_such_fields_adds_nothing(stage: Job) -> None:
     pod = pod_template(stage, PLAIN, SETTINGS)["spec"]
-    assert not pod.keys() & {"affinity", "terminationGracePeriodSeconds", "priorityClassName"}
+    assert not pod.keys() & {"affinity", "priorityClassName"}
+    assert pod["terminationGracePeriodSeconds"] == 120
     assert pod["volumes"] == [{"name": "tmp", "emptyDir": {}}]
     assert QUEUE not in pod_manifest(stage, PLAIN, SETTINGS)["metadata"]["labels"]
 
