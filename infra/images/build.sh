@@ -6,9 +6,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 kind=${1:-}
-lock=stages.lock index= packages= file=infra/images/Dockerfile
+lock=stages.lock index= packages= trim= file=infra/images/Dockerfile
 case $kind in
-  cpu) index=${EXTRA_INDEX_URL-https://download.pytorch.org/whl/cpu} ;;
+  cpu) index=${EXTRA_INDEX_URL-https://download.pytorch.org/whl/cpu} trim=yes ;;
   gpu) lock=gpu.lock index=${EXTRA_INDEX_URL-} packages="gcc libc6-dev" PIP_FIND_LINKS= ;; # the default index is CUDA's
   airflow) lock=airflow-cluster.lock file=infra/airflow/Dockerfile ;;
   *) echo "usage: infra/images/build.sh cpu|gpu|airflow" >&2; exit 2 ;;
@@ -26,6 +26,7 @@ arguments=(
 )
 [ "$kind" = airflow ] || arguments+=(
   --build-arg "TITLE=posttrain-$kind" --build-arg "REQUIREMENTS=$lock" --build-arg "RUN_PACKAGES=$packages"
+  --build-arg "TRIM=$trim"
   --build-arg "BUILT=$(date +%s%N)"
 )
 [ -z "$index" ] || arguments+=(--build-arg "EXTRA_INDEX_URL=$index")
