@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from components.measure.outcomes import sample_and_verify
+from components.measure.sampling import sample_and_verify
 from components.modeling.generation.sampler import NativeSampler
 from components.modeling.generation.sampling_config import SamplingConfig
 from components.modeling.loading.load import load_policy

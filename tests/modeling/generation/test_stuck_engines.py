@@ -39,7 +39,7 @@ def seeded() -> torch.Generator:
 def test_a_stopped_engine_is_replaced_and_draws_the_same(
     policy: Policy, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("POSTTRAIN_ENGINE_SECONDS", "8")
+    monkeypatch.setenv("POSTTRAIN_ENGINE_SECONDS", "12")
     with engine_sampler(policy, NATIVE) as sampler:
         wanted = sampler.sample(PROMPTS, SAMPLING, generator=seeded())
         stopped = sampler.pid
@@ -54,7 +54,7 @@ def test_a_stopped_engine_is_replaced_and_draws_the_same(
         torch.randint(2**62, (len(PROMPTS),), generator=expected)
         assert torch.equal(generator.get_state(), expected.get_state())  # drawn from once, so a resumed run agrees
     said = capfd.readouterr().err
-    assert "showed no sign of life for 8 s while it drew 12 responses, and was killed (POSTTRAIN_ENGINE_SECONDS" in said
+    assert "showed no sign of life for 12 s while it drew 12 responses, and was killed (POSTTRAIN_ENGINE_SECONDS" in said
     assert "another engine takes its place" in said
 
 
