@@ -54,9 +54,7 @@ def test_a_stopped_engine_is_replaced_and_draws_the_same(
         torch.randint(2**62, (len(PROMPTS),), generator=expected)
         assert torch.equal(generator.get_state(), expected.get_state())  # drawn from once, so a resumed run agrees
     said = capfd.readouterr().err
-    assert (
-        "showed no sign of life for 12 s while it drew 12 responses, and was killed (" in said
-    )
+    assert "showed no sign of life for 12 s while it drew 12 responses, and was killed (" in said
     assert "another engine takes its place" in said
 
 
