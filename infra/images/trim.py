@@ -2,7 +2,8 @@
 
     python infra/images/trim.py packages SITE_PACKAGES [STRIP]      remove libraries' tests and headers, and symbols
     python infra/images/trim.py imports CODE                        print the modules of others that the code imports
-    python infra/images/trim.py bytecode SITE_PACKAGES IMPORTS      compile what these load, bound to no file time
+    python infra/images/trim.py bytecode SITE_PACKAGES IMPORTS      compile what these load, bound to no file time;
+                                                                exits 1 if one of them is there and cannot be imported
 
 What is left keeps its content; shared libraries lose only the symbols that no program resolves, by binutils' strip.
 """
@@ -30,13 +31,12 @@ UNUSED = (
     "torch/bin/protoc*",
     "torch/bin/*.pt*",
     "torch/lib/*_test.so",
-    # Arrow's RPC and query plans, which load only when asked for
+    # Arrow's RPC, which loads only when asked for and which no other library links to
     "pyarrow/*flight*",
-    "pyarrow/*substrait*",
     "pyarrow/_pyarrow_cpp_tests*",
 )
 """Patterns below site-packages. Packages named `testing` stay: numpy, pandas, sympy and torch import their own."""
-WORTH = 2**20
+WORTH = 2**16
 """Bytes from which on a library may hold symbols worth cutting out."""
 
 
@@ -54,8 +54,9 @@ def remove_unused(site: Path) -> int:
 
 
 def strip(site: Path, tool: str) -> int:
-    """Cut symbols that no program resolves out of large libraries; return how many bytes that were.
+    """Cut symbols that no program resolves out of libraries; return how many bytes that were.
 
+    A library without such symbols is not written: it may be of a lower layer, and would be in this one, too.
     Raises subprocess.CalledProcessError when `tool` refuses a library.
     """
     freed = 0
@@ -63,8 +64,13 @@ def strip(site: Path, tool: str) -> int:
         before = path.stat().st_size
         # what lies in NAME.libs was changed by auditwheel in a way that strip may break
         if before > WORTH and path.is_file() and not path.is_symlink() and path.parent.suffix != ".libs":
-            subprocess.run([tool, "--strip-unneeded", path], check=True)
-            freed += before - path.stat().st_size
+            stripped = path.with_name(f"{path.name}.stripped")
+            subprocess.run([tool, "--strip-unneeded", "-o", stripped, path], check=True)
+            if stripped.stat().st_size < before:
+                freed += before - stripped.stat().st_size
+                stripped.replace(path)
+            else:
+                stripped.unlink()
     return freed
 
 
@@ -81,12 +87,26 @@ def imports(code: Path) -> set[str]:
     return {name for name in found if name.partition(".")[0] not in own}
 
 
-def loaded(names: Iterable[str], site: Path) -> Iterator[Path]:
-    """Import modules and yield each source file below `site` that is then loaded; one that cannot be is passed over."""
+def broken(names: Iterable[str]) -> dict[str, str]:
+    """Import modules; return module -> what is wrong with each that is there and cannot be imported.
+
+    What is not there is passed over: an optional package, or a name that was imported from a module and is none.
+    """
+    wrong: dict[str, str] = {}
     for name in sorted(names):
-        with suppress(Exception), warnings.catch_warnings(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+        with warnings.catch_warnings(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
             warnings.simplefilter("ignore")
-            importlib.import_module(name)
+            try:
+                importlib.import_module(name)
+            except ModuleNotFoundError:
+                continue
+            except Exception as error:
+                wrong[name] = f"{type(error).__name__}: {error}"
+    return wrong
+
+
+def sources(site: Path) -> Iterator[Path]:
+    """Yield the source file below `site` of each module that is loaded."""
     for module in list(sys.modules.values()):
         path = Path(getattr(module, "__file__", None) or "")
         if path.suffix == ".py" and path.is_relative_to(site):
@@ -102,7 +122,10 @@ def main(arguments: list[str]) -> int:
         case ["imports", code]:
             print("\n".join(sorted(imports(Path(code)))))
         case ["bytecode", site, names]:
-            paths = set(loaded(Path(names).read_text().split(), Path(site)))
+            if wrong := broken(Path(names).read_text().split()):
+                print(*(f"{name}: {text}" for name, text in wrong.items()), sep="\n", file=sys.stderr)
+                return 1
+            paths = set(sources(Path(site)))
             for path in paths:
                 with suppress(PyCompileError):
                     compile(str(path), doraise=True, invalidation_mode=PycInvalidationMode.UNCHECKED_HASH)

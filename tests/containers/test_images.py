@@ -30,6 +30,7 @@ SMALL = (
 )
 LIBRARIES = {"cpu": "torch, transformers, datasets, mlflow", "gpu": "torch, transformers, datasets, deepspeed, vllm"}
 COMPILER = {"cpu": "None", "gpu": "/usr/bin/gcc"}
+CPU_IMAGE_BYTES, CODE_LAYER_BYTES = 1_500_000_000, 20_000_000
 MACHINE = ("PIP_FIND_LINKS", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL")
 """Variables whose values, where they are set, are this machine's own business."""
 
@@ -113,6 +114,18 @@ def test_an_image_of_stages_is_as_it_should_be(built: tuple[str, str]) -> None:
     }
     machine = {value for name in MACHINE if (value := os.environ.get(name)) and "pypi.org" not in value}
     assert found_in(image, {code["version"], *machine}) == {code["version"]}
+
+
+def test_an_image_is_small_and_a_change_of_the_code_is_a_small_layer(built: tuple[str, str]) -> None:
+    kind, image = built
+    if kind == "cpu":
+        (told,) = json.loads(podman("inspect", image))
+        assert told["Size"] < CPU_IMAGE_BYTES
+    history = json.loads(podman("history", "--format", "json", image))
+    # newest first: above the code lie settings only
+    last = next(layer for layer in history if layer["size"])
+    assert "COPY" in last["CreatedBy"] and "/opt/posttrain" in last["CreatedBy"]
+    assert last["size"] < CODE_LAYER_BYTES
 
 
 def test_nothing_in_an_image_installs_or_is_secret(built: tuple[str, str]) -> None:

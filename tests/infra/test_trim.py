@@ -18,14 +18,14 @@ UNCHECKED = b"\x01\x00\x00\x00"
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """A package with tests, a module that fails, headers of another, and a folder `testing` that it imports."""
+    """A package with tests, a module that lacks a library, and `testing` that it imports; headers of another."""
     folder = tmp_path / "site-packages"
     files = {
         "library/__init__.py": "from library.testing import check",
         "library/testing/__init__.py": "def check(): ...",
         "library/later.py": "",
         "library/never.py": "",
-        "library/broken.py": "raise SystemError('no display')",
+        "library/broken.py": "raise ImportError('liblost.so: cannot open shared object file')",
         "library/tests/test_it.py": "x" * 1000,
         "torch/__init__.py": "",
         "torch/include/ATen/core.h": "y" * 500,
@@ -57,17 +57,25 @@ def test_bytecode_is_of_what_the_code_loads(site: Path, tmp_path: Path) -> None:
     code = tmp_path / "code"
     (code / "ours").mkdir(parents=True)
     (code / "ours" / "__init__.py").write_text("from ours import part\nfrom . import part\n")
-    (code / "ours" / "part.py").write_text(
-        "def f():\n    import library.broken\n    from library import later, check\n"
-    )
+    (code / "ours" / "part.py").write_text("def f():\n    import absent.part\n    from library import later, check\n")
     names = run("imports", code, path=site).split()
-    assert names == ["library", "library.broken", "library.check", "library.later"]
+    assert names == ["absent.part", "library", "library.check", "library.later"]
     (tmp_path / "imports.txt").write_text("\n".join(names))
     assert run("bytecode", site, tmp_path / "imports.txt", path=site) == "3 modules compiled\n"
     compiled = {path.name.partition(".")[0]: path.read_bytes() for path in site.rglob("*.pyc")}
     assert {str(path.parent.parent.relative_to(site)) for path in site.rglob("*.pyc")} == {"library", "library/testing"}
     assert compiled.keys() == {"__init__", "later"}
     assert {content[4:8] for content in compiled.values()} == {UNCHECKED}
+
+
+def test_a_package_that_cannot_be_imported_any_more_ends_the_build(site: Path, tmp_path: Path) -> None:
+    (tmp_path / "imports.txt").write_text("library\nlibrary.broken\n")
+    command = [sys.executable, TRIM, "bytecode", site, tmp_path / "imports.txt"]
+    environment = {"PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "library.broken: ImportError: liblost.so: cannot open shared object file\n"
+    assert not list(site.rglob("*.pyc"))
 
 
 @pytest.mark.skipif(not shutil.which("strip"), reason="binutils are not installed")
@@ -81,6 +89,11 @@ def test_a_library_without_its_symbols_still_loads(site: Path) -> None:
     run("packages", site, shutil.which("strip"), path=site)
     assert (site / "tokenizers.abi3.so").stat().st_size < source.stat().st_size
     assert (site / "patched.libs/libpatched.so").read_bytes() == source.read_bytes()
+    assert not list(site.rglob("*.stripped"))
+    before = (site / "tokenizers.abi3.so").stat()
+    run("packages", site, shutil.which("strip"), path=site)
+    after = (site / "tokenizers.abi3.so").stat()
+    assert (before.st_ino, before.st_ctime_ns) == (after.st_ino, after.st_ctime_ns), "written again, to a further layer"
     subprocess.run([sys.executable, "-c", "import tokenizers"], env={"PYTHONPATH": str(site)}, check=True)
 
 
