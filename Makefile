@@ -15,7 +15,7 @@ ARGS ?=
 # Tests start hundreds of processes: none of them compiles the code again, whatever the shell's settings are.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help bubblewrap demo docs-site airflow test test-slow test-airflow test-airflow-ui test-infra test-containers test-vllm test-deepspeed test-gpu bench-gpu first-node gpu-packages test-learning bench base-image images sbom scan pin-images lint docs lock lock-gpu clean
+.PHONY: help bubblewrap demo docs-site airflow test test-slow test-airflow test-airflow-ui test-infra test-cluster test-containers test-vllm test-deepspeed test-gpu bench-gpu first-node gpu-packages test-learning bench base-image images sbom scan pin-images lint docs lock lock-gpu clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -97,6 +97,11 @@ test-airflow: $(VENV)/.test $(AIRFLOW)/.installed ## a whole Airflow: answers, a
 test-infra: $(KUBEFLOW)/.installed ## terraform and manifests (needs terraform and kubectl; ARGS="-m infra" adds an apply to a local server)
 	@for tool in terraform kubectl; do command -v $$tool >/dev/null || { echo "$$tool is not installed" >&2; exit 1; }; done
 	@$(KUBEFLOW)/bin/python -m pytest -m "infra and not slow" tests/infra $(ARGS)
+
+test-cluster: $(KUBEFLOW)/.installed ## on a first real cluster: install, run quickstart, break things, build/cluster/NAME/report.md (CONTEXT=name is required; STEP="drain quota", OVERLAY=local, INSTALL=kubeflow)
+	@command -v kubectl >/dev/null || { echo "kubectl is not installed" >&2; exit 1; }
+	@PYTHONPATH=$(CURDIR)$${PYTHONPATH:+:$$PYTHONPATH} OVERLAY=$(or $(OVERLAY),local) INSTALL=$(INSTALL) \
+	  $(KUBEFLOW)/bin/python -m tests.cluster --context '$(CONTEXT)' $(STEP) $(ARGS)
 
 test-containers: $(VENV)/.test $(KUBEFLOW)/.installed ## stages, the sandbox, images, MLflow and pipelines in containers (needs podman, buildah, PostgreSQL, root and the image posttrain-cpu of this tree; checks posttrain-gpu too where it is built)
 	@command -v podman >/dev/null || { echo "podman is not installed" >&2; exit 1; }

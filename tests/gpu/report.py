@@ -55,7 +55,7 @@ def write_report(
     parts = [f"# {where['device']}", "" if where["is_gpu"] else "**A rehearsal on a CPU: no figure is one of a GPU.**"]
     parts += ["## Versions", "\n".join(f"- {name}: {value}" for name, value in where.items())]
     parts += ["## Node", *(_seen(name, text) for name, text in seen.items())]
-    parts += ["## Steps", "\n".join([TABLE, *(_row(kind, outcome) for kind, outcome in outcomes)])]
+    parts += ["## Steps", "\n".join([TABLE, *(row(kind, outcome) for kind, outcome in outcomes)])]
     for kind, outcome in outcomes:
         if rows := outcome.details.get("figures"):
             parts += [f"## {outcome.step.what} ({kind} {outcome.step.name})", _figures(rows)]
@@ -73,8 +73,10 @@ def _seen(name: str, text: str) -> str:
     return f"{name}:\n\n```\n{text}\n```" if "\n" in text else f"- {name}: {text}"
 
 
-def _row(kind: str, outcome: Outcome) -> str:
-    cells = (f"{kind} {outcome.step.name}", outcome.verdict, f"{outcome.seconds:.0f}", outcome.step.what, outcome.said)
+def row(kind: str, outcome: Outcome) -> str:
+    """Return the line of a step in the table; `kind` may be empty."""
+    named = f"{kind} {outcome.step.name}".strip()
+    cells = (named, outcome.verdict, f"{outcome.seconds:.0f}", outcome.step.what, outcome.said)
     return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
 
 

@@ -92,6 +92,8 @@ class SimulatedCluster:
     def delete(self, plural: str, namespace: str, name: str, options: Object | None) -> Object:
         """Delete an object; in the foreground it is there until its pods have ended."""
         found = self.objects.read(plural, namespace, name)
+        if plural == "pods":
+            return self._delete_pod(found, options)
         if plural in WORKS and (options or {}).get("propagationPolicy") == "Foreground":
             if found["metadata"]["uid"] != options["preconditions"]["uid"]:
                 raise Refused(409, "Conflict", "the uid in the precondition does not match")
@@ -100,6 +102,15 @@ class SimulatedCluster:
             self.leaving.append((plural, namespace, name))
             return found
         return self.objects.delete(plural, namespace, name, options)
+
+    def _delete_pod(self, pod: Object, options: Object | None) -> Object:
+        """Delete a pod; a work whose pod ran has failed then, since none tries twice."""
+        name, ran = pod["metadata"]["name"], pod["status"]["phase"] == "Running"
+        found = self.objects.delete("pods", NAMESPACE, name, options)
+        for plural, work in self.active():
+            if ran and work["metadata"]["name"] == pod["metadata"].get("annotations"):
+                self.finish(plural, work, "failed", "Job has reached the specified backoff limit")
+        return found
 
     def log(self, pod: str | None) -> str:
         """Return a pod's log with times."""
@@ -168,7 +179,8 @@ class SimulatedCluster:
     def _pod(self, plural: str, work: Object, number: int, count: int) -> Object:
         name = work["metadata"]["name"]
         label = "batch.kubernetes.io/job-name" if plural == "jobs" else "jobset.sigs.k8s.io/jobset-name"
-        labels = {label: name, **({"batch.kubernetes.io/job-completion-index": str(number)} if count > 1 else {})}
+        labels = {**template_labels(plural, work), label: name}
+        labels |= {"batch.kubernetes.io/job-completion-index": str(number)} if count > 1 else {}
         container = {"name": "node" if plural == "trainjobs" else "stage"}
         owner = {"uid": work["metadata"]["uid"], "kind": "Job", "name": name}
         metadata = {
@@ -187,6 +199,15 @@ def pods_wanted(plural: str, work: Object) -> int:
         return int(work["spec"]["trainer"]["numNodes"])
     spec = work["spec"] if plural == "jobs" else work["spec"]["replicatedJobs"][0]["template"]["spec"]
     return int(spec["completions"])
+
+
+def template_labels(plural: str, work: Object) -> Object:
+    """Return the labels that a work gives to its pods."""
+    if plural == "trainjobs":
+        return {}
+    spec = work["spec"] if plural == "jobs" else work["spec"]["replicatedJobs"][0]["template"]["spec"]
+    labels: Object = spec["template"].get("metadata", {}).get("labels", {})
+    return labels
 
 
 def ended(work: Object) -> bool:
