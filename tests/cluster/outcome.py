@@ -19,7 +19,7 @@ from tests.gpu.outcome import Outcome
 from tests.gpu.report import TABLE, row
 
 SHOWN = 2
-_SECRET = re.compile(r"(?i)(bearer\s+|token[=: ]+|password[=: ]+)\S+")
+_SECRET = re.compile(r"(?i)(bearer\s+|token[=:]\s*|password[=:]\s*)\S+")
 
 
 @dataclass

@@ -159,6 +159,10 @@ class StageRun:
         self.again = self.again and not self.deaf
         self.turns.strike(Killed() if self.deaf else Stopped("stopped by SIGTERM"))
 
+    def stop_soon(self) -> None:
+        """Let the driver be gone at its next request."""
+        self.turns.end = Killed()
+
     def leave(self) -> None:
         """Let the driver end, whatever it does."""
         self.again = False

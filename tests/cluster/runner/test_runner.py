@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from components.contract.errors import InputError
+from pipelines.engines.driver.api import PODS, Cluster
 from tests.cluster.__main__ import chosen_steps
 from tests.cluster.install import _with_image
 from tests.cluster.kubectl import Kubectl
@@ -23,6 +24,7 @@ from tests.cluster.runner.stage_run import session_of
 from tests.cluster.session import LeftOut
 from tests.cluster.steps import STEPS
 from tests.support.api_server.cluster import SimulatedCluster
+from tests.support.api_server.server import served
 
 ROOT = Path(__file__).parents[3]
 NOTE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "note", "namespace": "posttrain"}}
@@ -50,6 +52,26 @@ def test_no_cluster_is_touched_that_is_not_named_even_the_current_one(tmp_path: 
 def test_a_cluster_that_does_not_answer_is_one_line(tmp_path: Path) -> None:
     refused = command(tmp_path, "--context", "production", "look")
     assert refused.returncode != 0 and "Traceback" not in refused.stderr and "kubectl" in refused.stderr
+
+
+@needs_kubectl
+def test_the_api_server_is_reached_by_kubectls_own_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = SimulatedCluster(lambda: True)
+    pod = {"metadata": {"name": "p", "namespace": "posttrain", "labels": {}}, "status": {"phase": "Running"}}
+    world.objects.create("pods", pod)
+    with served(world) as url:
+        config = {"apiVersion": "v1", "kind": "Config", "clusters": [{"name": "x", "cluster": {"server": url}}]}
+        config |= {"contexts": [{"name": "kind-x", "context": {"cluster": "x", "user": "x"}}]}
+        config |= {"users": [{"name": "x", "user": {}}]}
+        (tmp_path / "config").write_text(json.dumps(config))
+        monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+        with Kubectl.of("kind-x").proxy() as address:
+            assert address != url
+            assert [item["metadata"]["name"] for item in Cluster(address).list(PODS, "posttrain")] == ["p"]
+            found = Cluster(address).get(PODS, "posttrain", "p")
+            assert found is not None
+            Cluster(address).delete(PODS, found)
+        assert world.objects.list("pods", "posttrain") == []
 
 
 def test_without_kubectl_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
