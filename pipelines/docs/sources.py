@@ -24,10 +24,14 @@ HEAD = '---\ntitle: "{title}"\nsearch:\n  exclude: true\nhide: [toc]\n---\n\n# `
 
 
 def place_of_source(path: str, *, folder: bool) -> str:
-    """Return where a file or a folder of the tree stands on the site; pictures keep their path."""
+    """Return where a file or a folder of the tree stands on the site; pictures keep their path.
+
+    MkDocs leaves out what begins with a dot, so that .github is told as github.
+    """
     if not folder and path.endswith(PICTURES):
         return path
-    return f"source/{path}/index.md" if folder else f"source/{path}.md"
+    shown = "/".join(part.removeprefix(".") for part in path.split("/"))
+    return f"source/{shown}/index.md" if folder else f"source/{shown}.md"
 
 
 def file_page(root: Path, path: str) -> str:
