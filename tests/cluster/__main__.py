@@ -38,6 +38,9 @@ def main() -> int:
     except PosttrainError as error:
         print_error(error)
         return error.exit_code
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on with the step", file=sys.stderr)
+        return 130
 
 
 def take_all(chosen: list[Step], kubectl: Kubectl, folder: Path, *, again: bool) -> int:

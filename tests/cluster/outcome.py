@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,10 +57,13 @@ def take(step: Step, session: Session, where: Mapping[str, Any]) -> Outcome:
         verdict, said = "left out", str(reason)
     except (Wrong, PosttrainError) as error:
         verdict, said, wrong = "fail", str(error), [str(error)]
+    except Exception as error:  # a step that breaks must not keep the others from being taken
+        said = f"{type(error).__name__}: {error}"
+        verdict, wrong, details = "fail", [said], {"traceback": clean(traceback.format_exc()).splitlines()}
     if wrong:
         said = "; ".join(wrong[:SHOWN]) + (f"; {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else "")
         session.forget(step.name)  # another try is another run: this one's work is done already
-    outcome = Outcome(step, verdict, time.monotonic() - began, clean(said), details)  # type: ignore[arg-type]
+    outcome = Outcome(step, verdict, time.monotonic() - began, clean(" ".join(said.split())), details)  # type: ignore[arg-type]
     content = {"step": step.name, "what": step.what, "must_hold": step.holds, **where, "verdict": verdict}
     content |= {"seconds": round(outcome.seconds, 1), "said": outcome.said, "wrong": [clean(text) for text in wrong]}
     session.folder.mkdir(parents=True, exist_ok=True)

@@ -15,13 +15,13 @@ import pytest
 from components.contract.errors import InputError
 from pipelines.engines.driver.api import PODS, Cluster
 from tests.cluster.__main__ import chosen_steps
-from tests.cluster.install import _with_image
+from tests.cluster.install import OVERLAYS, _with_image, built
 from tests.cluster.kubectl import Kubectl
 from tests.cluster.made import MARK, Made
 from tests.cluster.outcome import Result, Step, clean, passed, take, write_report
 from tests.cluster.runner.kubectl_double import KubectlDouble
 from tests.cluster.runner.stage_run import session_of
-from tests.cluster.session import LeftOut
+from tests.cluster.session import LeftOut, Session
 from tests.cluster.steps import STEPS
 from tests.support.api_server.cluster import SimulatedCluster
 from tests.support.api_server.server import served
@@ -109,12 +109,29 @@ def test_results_are_kept_by_step_and_told_in_one_report(tmp_path: Path) -> None
     assert (told["context"], told["must_hold"], len(told["wrong"])) == ("kind-x", "d holds", 2)
 
 
+def test_a_step_that_breaks_is_a_step_that_failed(tmp_path: Path) -> None:
+    with session_of(tmp_path) as (session, _):
+        outcome = take(Step("broken", "", "", lambda session: {}["no such key"]), session, {})
+    told = json.loads((tmp_path / "out" / "test-broken.json").read_text())
+    assert outcome.is_bad and told["said"] == "KeyError: 'no such key'" and "KeyError" in told["traceback"][-1]
+
+
 def leave_out() -> Result:
     raise LeftOut("one node")
 
 
 def test_tokens_stay_out_of_what_is_passed_on() -> None:
     assert clean("HTTP 401: Bearer abc.def.ghi is over") == "HTTP 401: Bearer *** is over"
+
+
+@needs_kubectl
+@pytest.mark.parametrize("folder", ["local", "local/kubeflow", "local/airflow"])
+def test_what_would_be_installed_needs_no_image_of_this_machine(tmp_path: Path, folder: str) -> None:
+    image = f"registry.example/cpu@sha256:{'1' * 64}"
+    session = Session(Kubectl("x"), Cluster("http://nobody"), tmp_path, {"POSTTRAIN_IMAGE_CPU": image})
+    objects = built(session, str(OVERLAYS / folder))
+    assert objects and "localhost/" not in str(objects)
+    assert (image in str(objects)) is (folder == "local")
 
 
 def made_in(tmp_path: Path) -> tuple[Made, KubectlDouble]:
