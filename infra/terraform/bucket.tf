@@ -1,5 +1,6 @@
 resource "aws_s3_bucket" "store" {
-  bucket = var.bucket
+  bucket        = var.bucket
+  force_destroy = !var.keep_data
 }
 
 resource "aws_s3_bucket_public_access_block" "store" {

@@ -26,6 +26,19 @@ resource "aws_eks_cluster" "this" {
   enabled_cluster_log_types = ["api", "audit", "authenticator"]
   depends_on                = [aws_iam_role_policy_attachment.cluster]
 
+  # addons.tf has them, with settings
+  bootstrap_self_managed_addons = false
+
+  access_config {
+    authentication_mode                         = "API"
+    bootstrap_cluster_creator_admin_permissions = true
+  }
+
+  # A version that is out of standard support costs six times as much an hour: AWS upgrades it instead.
+  upgrade_policy {
+    support_type = "STANDARD"
+  }
+
   vpc_config {
     subnet_ids              = [for subnet in aws_subnet.private : subnet.id]
     endpoint_private_access = true
@@ -38,6 +51,30 @@ resource "aws_eks_cluster" "this" {
     provider {
       key_arn = aws_kms_key.store.arn
     }
+  }
+}
+
+locals {
+  access = merge(
+    { for arn in var.admins : arn => "AmazonEKSClusterAdminPolicy" },
+    { for arn in setsubtract(var.viewers, var.admins) : arn => "AmazonEKSViewPolicy" },
+  )
+}
+
+resource "aws_eks_access_entry" "person" {
+  for_each      = local.access
+  cluster_name  = aws_eks_cluster.this.name
+  principal_arn = each.key
+}
+
+resource "aws_eks_access_policy_association" "person" {
+  for_each      = local.access
+  cluster_name  = aws_eks_cluster.this.name
+  principal_arn = aws_eks_access_entry.person[each.key].principal_arn
+  policy_arn    = "arn:aws:eks::aws:cluster-access-policy/${each.value}"
+
+  access_scope {
+    type = "cluster"
   }
 }
 

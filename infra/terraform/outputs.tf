@@ -23,3 +23,28 @@ output "node_pools" {
     }
   }
 }
+
+output "region" {
+  description = "Where everything is."
+  value       = var.region
+}
+
+output "registries" {
+  description = "Image -> address of its repository; pods name it with a digest."
+  value       = { for name, one in aws_ecr_repository.image : name => one.repository_url }
+}
+
+output "databases" {
+  description = "Database -> host, and the secret of Secrets Manager that holds user and password."
+  value = {
+    for name, one in aws_db_instance.this : name => {
+      host   = one.address
+      secret = one.master_user_secret[0].secret_arn
+    }
+  }
+}
+
+output "fabric" {
+  description = "Pool label -> EFA interfaces of a node, to be named in the pool's fabric.resources as vpc.amazonaws.com/efa."
+  value       = { for label, count in local.fabric : label => count }
+}

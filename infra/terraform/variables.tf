@@ -10,9 +10,9 @@ variable "name" {
 }
 
 variable "region" {
-  description = "AWS region."
+  description = "AWS region; a plan fails where its zones do not offer the instance types."
   type        = string
-  default     = "eu-west-1"
+  default     = "us-east-2"
 }
 
 variable "bucket" {
@@ -21,9 +21,9 @@ variable "bucket" {
 }
 
 variable "kubernetes_version" {
-  description = "Version of the EKS control plane."
+  description = "Version of the EKS control plane; 1.35 is in standard support until 2027-03-27."
   type        = string
-  default     = "1.32"
+  default     = "1.35"
 }
 
 variable "vpc_cidr" {
@@ -59,6 +59,18 @@ variable "operator_cidrs" {
   }
 }
 
+variable "admins" {
+  description = "ARNs of IAM roles and users that administer the cluster, beside whoever applies this."
+  type        = list(string)
+  default     = []
+}
+
+variable "viewers" {
+  description = "ARNs of IAM roles and users that may look at everything in the cluster but Secrets."
+  type        = list(string)
+  default     = []
+}
+
 variable "instance_types" {
   description = "Pool label -> instance types, for each kind of node that infra/pools.yaml asks for."
   type        = map(list(string))
@@ -73,6 +85,23 @@ variable "instance_types" {
   }
 }
 
+variable "machines" {
+  description = "Instance type -> local NVMe disks in GiB, all together, and EFA interfaces; types not named have none."
+  type        = map(object({ nvme_gib = optional(number, 0), efa_interfaces = optional(number, 0) }))
+  default = {
+    "g6.2xlarge"  = { nvme_gib = 419 }
+    "g6.4xlarge"  = { nvme_gib = 558 }
+    "p5.4xlarge"  = { nvme_gib = 3576 }
+    "p5.48xlarge" = { nvme_gib = 28610, efa_interfaces = 32 }
+  }
+}
+
+variable "capacity_blocks" {
+  description = "Pool label -> ID of a Capacity Block or targeted reservation of EC2 that its nodes come from, such as cr-0123456789abcdef0."
+  type        = map(object({ id = string, zone = string, block = optional(bool, true) }))
+  default     = {}
+}
+
 variable "max_nodes" {
   description = "Pool label -> most nodes at a time; what is not named gets as many as the pool's largest job needs."
   type        = map(number)
@@ -80,7 +109,7 @@ variable "max_nodes" {
 }
 
 variable "disk_gib" {
-  description = "Root disk of a pool's node: image layers and the copies of artifacts that a stage reads."
+  description = "Root disk of a pool's node; where there is no NVMe, image layers and the artifacts that a stage reads are on it."
   type        = number
   default     = 300
 }
@@ -89,6 +118,46 @@ variable "system_instance_type" {
   description = "Nodes of the system group: Kubeflow or Airflow, MLflow, and jobs of the pool 'cpu'."
   type        = string
   default     = "m7i.xlarge"
+}
+
+variable "databases" {
+  description = "PostgreSQL servers, each with one database of the same name."
+  type        = set(string)
+  default     = ["mlflow", "airflow"]
+}
+
+variable "database_instance_type" {
+  description = "Size of each PostgreSQL server."
+  type        = string
+  default     = "db.t4g.medium"
+}
+
+variable "database_standby" {
+  description = "Whether each PostgreSQL server has a standby in another zone."
+  type        = bool
+  default     = false
+}
+
+variable "keep_data" {
+  description = "Whether AWS refuses to delete databases, images, and a bucket with objects in it."
+  type        = bool
+  default     = true
+}
+
+variable "budget_usd" {
+  description = "What the account may cost in a month before budget_emails are told, at 50, 80 and 100 % and when a forecast exceeds it."
+  type        = number
+  default     = 1000
+}
+
+variable "budget_emails" {
+  description = "Who is told: GPU nodes that somebody forgot cost thousands a day."
+  type        = list(string)
+
+  validation {
+    condition     = length(var.budget_emails) > 0 && length(var.budget_emails) <= 10 && alltrue([for one in var.budget_emails : can(regex("^[^@ ]+@[^@ ]+$", one))])
+    error_message = "budget_emails: expected 1 to 10 addresses, such as [\"team@example.com\"]."
+  }
 }
 
 variable "partial_days" {

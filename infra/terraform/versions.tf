@@ -27,13 +27,17 @@ provider "aws" {
   dynamic "endpoints" {
     for_each = var.endpoint == null ? [] : [var.endpoint]
     content {
-      autoscaling = endpoints.value
-      ec2         = endpoints.value
-      eks         = endpoints.value
-      iam         = endpoints.value
-      kms         = endpoints.value
-      s3          = endpoints.value
-      sts         = endpoints.value
+      autoscaling    = endpoints.value
+      budgets        = endpoints.value
+      ec2            = endpoints.value
+      ecr            = endpoints.value
+      eks            = endpoints.value
+      iam            = endpoints.value
+      kms            = endpoints.value
+      rds            = endpoints.value
+      s3             = endpoints.value
+      secretsmanager = endpoints.value
+      sts            = endpoints.value
     }
   }
 }

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from pipelines.recipe.pools import Pool, load_pools
-from tests.infra.conftest import Terraform
+from tests.infra.conftest import INFRA, Terraform
+from tests.support.aws_server import Aws
 from tests.support.s3_rights import account_rights
 from tests.support.s3_server import local_s3
 
 pytestmark = pytest.mark.infra
 LABEL = "posttrain.dev/pool"
+RUNS = "".join(path.read_text() for path in (INFRA / "terraform" / "tests").glob("*.tftest.hcl"))
 BUCKET = "posttrain-infra-test"
+REGION = "us-east-2"  # variables.tf's own; moto has AWS's lists of what each zone offers
+REQUIRED = ("-var", f"bucket={BUCKET}", "-var", 'budget_emails=["team@example.com"]')
 MACHINES = {
     "m7i.4xlarge": (16, 64, 0),
     "g6.2xlarge": (8, 32, 1),
@@ -30,11 +36,11 @@ def test_it_is_formatted_valid_and_passes_its_own_tests(terraform: Terraform) ->
     terraform("fmt", "-check", "-recursive", "-diff")
     terraform("validate", "-no-color")
     printed = terraform("test", "-no-color").stdout
-    assert "6 passed, 0 failed" in printed
+    assert f"{len(re.findall('^run ', RUNS, re.MULTILINE))} passed, 0 failed" in printed
 
 
 def test_every_pool_fits_the_machines_that_terraform_gives_it(terraform: Terraform) -> None:
-    printed = terraform("console", "-var", "bucket=any", given="jsonencode(var.instance_types)").stdout
+    printed = terraform("console", *REQUIRED, given="jsonencode(var.instance_types)").stdout
     types: dict[str, list[str]] = json.loads(json.loads(printed))
     wanted = _by_label()
     assert types.keys() == wanted.keys()
@@ -49,11 +55,12 @@ def aws(terraform: Terraform) -> Iterator[Any]:
     """Apply everything to a local server, and return a maker of boto3 clients of it."""
     import boto3
 
-    with pytest.MonkeyPatch.context() as patch, local_s3() as endpoint:
+    with pytest.MonkeyPatch.context() as patch, local_s3(around=Aws) as endpoint:
         patch.setenv("MOTO_IAM_LOAD_MANAGED_POLICIES", "true")  # read by the server when its IAM is first asked
-        variables = ["-var", f"bucket={BUCKET}", "-var", f"endpoint={endpoint}", "-var", "region=us-east-1"]
+        admins = 'admins=["arn:aws:iam::123456789012:role/platform"]'
+        variables = [*REQUIRED, "-var", f"endpoint={endpoint}", "-var", admins]
         terraform("apply", "-auto-approve", "-input=false", "-no-color", *variables)
-        session = boto3.Session("testing", "testing", region_name="us-east-1")
+        session = boto3.Session("testing", "testing", region_name=REGION)
         yield lambda service: session.client(service, endpoint_url=endpoint)
 
 
@@ -118,6 +125,60 @@ def test_the_kubernetes_api_and_all_nodes_are_private(aws: Any) -> None:
         subnets = eks.describe_nodegroup(clusterName="posttrain", nodegroupName=name)["nodegroup"]["subnets"]
         assert subnets
         assert not internet & set(subnets)
+
+
+@pytest.mark.slow
+def test_policies_bind_people_are_named_and_costs_are_told(aws: Any) -> None:
+    eks = aws("eks")
+    settings = eks.describe_addon(clusterName="posttrain", addonName="vpc-cni")["addon"]["configurationValues"]
+    assert json.loads(settings)["enableNetworkPolicy"] == "true"
+    driver = eks.describe_addon(clusterName="posttrain", addonName="aws-ebs-csi-driver")["addon"]
+    assert driver["serviceAccountRoleArn"].endswith(":role/posttrain-volumes")
+    platform = "arn:aws:iam::123456789012:role/platform"
+    entries = eks.list_associated_access_policies(clusterName="posttrain", principalArn=platform)
+    (policy,) = entries["associatedAccessPolicies"]
+    assert policy["policyArn"].endswith("/AmazonEKSClusterAdminPolicy")
+    told = aws("budgets").describe_notifications_for_budget(AccountId="123456789012", BudgetName="posttrain")
+    assert {(one["NotificationType"], one["Threshold"]) for one in told["Notifications"]} == {
+        ("ACTUAL", 50.0), ("ACTUAL", 80.0), ("ACTUAL", 100.0), ("FORECASTED", 100.0)
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_databases_and_images_are_there_and_closed(aws: Any) -> None:
+    servers = {one["DBInstanceIdentifier"]: one for one in aws("rds").describe_db_instances()["DBInstances"]}
+    assert servers.keys() == {"posttrain-mlflow", "posttrain-airflow"}
+    for server in servers.values():
+        assert (server["PubliclyAccessible"], server["StorageEncrypted"], server["DeletionProtection"]) == (
+            False,
+            True,
+            True,
+        )
+        secret = aws("secretsmanager").get_secret_value(SecretId=server["MasterUserSecret"]["SecretArn"])
+        assert json.loads(secret["SecretString"]).keys() == {"username", "password"}
+    (group,) = aws("ec2").describe_security_groups(Filters=[{"Name": "group-name", "Values": ["posttrain-database"]}])[
+        "SecurityGroups"
+    ]
+    (allowed,) = group["IpPermissions"]
+    assert (allowed["FromPort"], allowed["IpRanges"]) == (5432, [])
+    cluster = aws("eks").describe_cluster(name="posttrain")["cluster"]["resourcesVpcConfig"]
+    assert [one["GroupId"] for one in allowed["UserIdGroupPairs"]] == [cluster["clusterSecurityGroupId"]]
+    images = {one["repositoryName"]: one for one in aws("ecr").describe_repositories()["repositories"]}
+    assert images.keys() == {"posttrain-cpu", "posttrain-gpu", "posttrain-airflow"}
+    assert {one["imageTagMutability"] for one in images.values()} == {"IMMUTABLE"}
+
+
+@pytest.mark.slow
+def test_nodes_of_one_job_share_a_place_and_a_fabric(aws: Any) -> None:
+    group = aws("eks").describe_nodegroup(clusterName="posttrain", nodegroupName="h100x8")["nodegroup"]
+    assert len(group["subnets"]) == 1
+    versions = aws("ec2").describe_launch_template_versions(LaunchTemplateId=group["launchTemplate"]["id"])
+    data = versions["LaunchTemplateVersions"][-1]["LaunchTemplateData"]
+    assert data["Placement"]["GroupName"] == "posttrain-h100x8"
+    cards = data["NetworkInterfaces"]
+    assert [one["NetworkCardIndex"] for one in cards] == list(range(32))
+    assert [one["InterfaceType"] for one in cards] == ["efa"] + 31 * ["efa-only"]
+    assert "strategy: RAID0" in base64.b64decode(data["UserData"]).decode()
 
 
 def _by_label() -> dict[str, list[Pool]]:

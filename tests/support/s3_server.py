@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.support.s3_rights import Rights, kept
+from tests.support.s3_rights import App, Rights, kept
 
 
 @contextmanager
-def local_s3(host: str = "127.0.0.1", rights: Rights | None = None) -> Iterator[str]:
+def local_s3(
+    host: str = "127.0.0.1", rights: Rights | None = None, around: Callable[[App], App] | None = None
+) -> Iterator[str]:
     """Serve S3 on a free port of this machine and yield its URL; it holds its objects in memory.
 
-    With `rights` what an account may not do is refused as AWS refuses it.
+    With `rights` what an account may not do is refused as AWS refuses it. `around` may answer before moto does.
 
     Requests are carried out one at a time: moto checks If-None-Match and writes in two steps, so that two racing
     writers could both win, which S3 rules out.
@@ -29,6 +31,7 @@ def local_s3(host: str = "127.0.0.1", rights: Rights | None = None) -> Iterator[
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     app = DomainDispatcherApplication(create_backend_app)
     app = kept(app, rights) if rights else app
+    app = around(app) if around else app
     turn = threading.Lock()
 
     def one_at_a_time(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:

@@ -4,7 +4,8 @@ mock_provider "aws" {
 }
 
 variables {
-  bucket = "posttrain-test"
+  bucket        = "posttrain-test"
+  budget_emails = ["team@example.com"]
 }
 
 run "node_groups_are_those_of_the_pools_file" {

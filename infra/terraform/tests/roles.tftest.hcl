@@ -4,7 +4,8 @@ mock_provider "aws" {
 }
 
 variables {
-  bucket = "posttrain-test"
+  bucket        = "posttrain-test"
+  budget_emails = ["team@example.com"]
 }
 
 run "only_gc_deletes_artifacts_and_records" {
