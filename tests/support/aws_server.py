@@ -44,6 +44,9 @@ class Aws:
             return [json.dumps(body).encode()]
         if CLUSTER.fullmatch(path):
             return self._with_group(environ, start)
+        if known := BUDGETS.get(environ.get("HTTP_X_AMZ_TARGET", "")):
+            start("200 OK", [("Content-Type", "application/x-amz-json-1.1")])
+            return [json.dumps(known(_body(environ))).encode()]
         form = _form(environ) if path == "/" else {}
         if form.get("Action", "").rstrip("s").endswith("PlacementGroup"):
             start("200 OK", [("Content-Type", "text/xml")])
@@ -121,6 +124,29 @@ def _name_server(identifier: str) -> None:
     from moto.backends import get_backend
 
     get_backend("rds")[ACCOUNT][REGION].databases[identifier].dbi_resource_id = f"db-{identifier.upper()}"
+
+
+def _subscribers(given: dict[str, Any]) -> dict[str, Any]:
+    from moto.backends import get_backend
+
+    budget = get_backend("budgets")[given["AccountId"]]["aws"].budgets[given["AccountId"]][given["BudgetName"]]
+    wanted = given["Notification"]
+    (found,) = (
+        one.subscribers
+        for one in budget.notifications
+        if all(one.details[key] == wanted[key] for key in ("NotificationType", "Threshold"))
+    )
+    return {"Subscribers": found}
+
+
+def _tags(given: dict[str, Any]) -> dict[str, Any]:
+    return {"ResourceTags": []}
+
+
+BUDGETS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "AWSBudgetServiceGateway.DescribeSubscribersForNotification": _subscribers,
+    "AWSBudgetServiceGateway.ListTagsForResource": _tags,
+}
 
 
 def _form(environ: dict[str, Any]) -> dict[str, str]:
