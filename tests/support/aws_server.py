@@ -6,6 +6,7 @@ Paths and bodies are those of AWS's API; everything is held in memory and is act
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import re
@@ -53,7 +54,8 @@ class Aws:
             return [self._placement_groups(form).encode()]
         answer = list(self.app(environ, start))
         if form.get("Action") == "CreateDBInstance":
-            _name_server(form["DBInstanceIdentifier"])
+            old, new = _name_server(form["DBInstanceIdentifier"])
+            return [part.replace(old.encode(), new.encode()) for part in answer]
         return answer
 
     def _placement_groups(self, form: dict[str, str]) -> str:
@@ -119,11 +121,15 @@ class Aws:
         return str((found or ec2.create_security_group(GROUP, "of the cluster", network)).id)
 
 
-def _name_server(identifier: str) -> None:
-    """Give a server of RDS an ID of its own, by which terraform finds it; moto's have all the same."""
+def _name_server(identifier: str) -> tuple[str, str]:
+    """Give a server of RDS an ID of its own, by which terraform finds it; return the one of all of moto's, and the new."""
     from moto.backends import get_backend
 
-    get_backend("rds")[ACCOUNT][REGION].databases[identifier].dbi_resource_id = f"db-{identifier.upper()}"
+    server = get_backend("rds")[ACCOUNT][REGION].databases[identifier]
+    old = server.dbi_resource_id
+    digest = hashlib.sha256(identifier.encode()).hexdigest().upper()
+    server.dbi_resource_id = f"db-{digest[: len(old) - 3]}"
+    return old, server.dbi_resource_id
 
 
 def _subscribers(given: dict[str, Any]) -> dict[str, Any]:
