@@ -122,7 +122,7 @@ class Aws:
 
 
 def _name_server(identifier: str) -> tuple[str, str]:
-    """Give a server of RDS an ID of its own, by which terraform finds it; return the one of all of moto's, and the new."""
+    """Give a server of RDS an ID of its own, by which terraform finds it; return the one that all have, and the new."""
     from moto.backends import get_backend
 
     server = get_backend("rds")[ACCOUNT][REGION].databases[identifier]
