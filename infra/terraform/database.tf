@@ -58,7 +58,7 @@ resource "aws_db_instance" "this" {
   final_snapshot_identifier = "${var.name}-${each.key}-final"
 }
 
-# RDS draws a new password each week unless told otherwise, and running pods would not know it. `make deploy` hands a new one on.
+# RDS draws a new password each week unless told otherwise, and running pods would not know it. Nothing hands a new one on yet.
 resource "aws_secretsmanager_secret_rotation" "database" {
   for_each           = var.databases
   secret_id          = aws_db_instance.this[each.key].master_user_secret[0].secret_arn
