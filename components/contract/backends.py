@@ -10,7 +10,9 @@ Backend = Literal["sampler", "trainer"]
 """Backend that a component may depend on: the one that generates or the one that trains."""
 
 DEEPSPEED_ONLY = ("zero_stage", "offload")
-FSDP_ONLY = ("gather",)
+GROUPS = ("tensor_parallel", "context_parallel")
+"""How many ranks compute one batch together, in two ways that multiply."""
+FSDP_ONLY = ("gather", *GROUPS)
 WHOLE_SHARE = 0.25
 """Most of a GPU's memory that a whole copy of the model to draw and score with takes by itself."""
 SEVERAL = ("deepspeed", "fsdp")
@@ -37,6 +39,11 @@ class Backends(BaseModel):
     """What FSDP's processes gather at a time to draw and score in RL: a whole copy of the model on each GPU, or one
     layer after the other for each token, which takes longer; auto: a whole copy where that takes at most a quarter of a
     GPU and an engine does not draw."""
+    tensor_parallel: int = Field(default=1, strict=True, ge=1)
+    """Neighbouring processes of FSDP that have a part of each matrix and compute one batch together, for models whose
+    layers or passes are too large for one GPU; it divides the processes of a node, the heads and the vocabulary."""
+    context_parallel: int = Field(default=1, strict=True, ge=1)
+    """Processes of FSDP that have a part of each sequence and compute one batch together."""
     recompute: bool = Field(default=False, strict=True)
     """Whether training keeps of a layer only what enters it, and computes the rest again for the backward pass
     (activation checkpointing): less memory for a third more work, and the same result."""
@@ -44,8 +51,8 @@ class Backends(BaseModel):
     """Whether the same job gives the same bytes on GPUs of one kind, too: slower kernels that repeat themselves, and a
     refusal of what has none. On a CPU with a fixed number of threads jobs repeat themselves without it."""
 
-    def refusal(self, gpus: int = 0) -> str | None:
-        """Return why these settings do not fit each other or a node's GPUs, as a readable sentence, or None."""
+    def refusal(self, gpus: int = 0, nodes: int = 1) -> str | None:
+        """Return why these settings do not fit each other or the GPUs of each node, as a readable sentence, or None."""
         for trainer, own in (("deepspeed", DEEPSPEED_ONLY), ("fsdp", FSDP_ONLY)):
             given = [name for name in own if getattr(self, name) != type(self).model_fields[name].default]
             if given and self.trainer != trainer:
@@ -53,7 +60,7 @@ class Backends(BaseModel):
         if self.trainer != "deepspeed":
             if self.trainer == "torch" and self.processes is not None:
                 return f"processes: only for trainers {' and '.join(SEVERAL)}, and the trainer is torch"
-            return self.processes_refusal(gpus)
+            return self.processes_refusal(gpus) or self.groups_refusal(gpus, nodes)
         if self.offload == "optimizer" and not self.zero_stage:
             return "offload optimizer: needs zero_stage 1, 2 or 3"
         if self.offload == "all" and self.zero_stage != 3:
@@ -70,6 +77,27 @@ class Backends(BaseModel):
         fitting = ", ".join(str(count) for count in range(1, gpus + 1) if gpus % count == 0)
         return f"processes {self.processes}: {gpus} GPUs on each node are not shared out evenly; take one of {fitting}"
 
+    def groups_refusal(self, gpus: int, nodes: int) -> str | None:
+        """Return why the processes cannot be divided into groups that compute one batch together, or None.
+
+        A tensor group stays on a node: its ranks wait for one another several times in each layer.
+        """
+        if self.context_parallel > 1:
+            return f"context_parallel {self.context_parallel}: not there yet; leave it out"
+        if self.tensor_parallel > 1:
+            return f"tensor_parallel {self.tensor_parallel}: not there yet; leave it out"
+        own = self.processes or gpus or 1
+        for name, count, total in (
+            ("tensor_parallel", self.tensor_parallel, own),
+            ("context_parallel", self.context_parallel, own * nodes // self.tensor_parallel),
+        ):
+            if total % count:
+                fitting = ", ".join(str(count) for count in range(1, total + 1) if total % count == 0)
+                who = f"{total} processes {'on each node' if name == GROUPS[0] else 'beside tensor_parallel'}"
+                more = "" if gpus else ", or other backend.processes"
+                return f"{name} {count}: {who} are not shared out evenly; take one of {fitting}{more}"
+        return None
+
     def gathers_layers(self, model_bytes: float, gpu_bytes: float | None) -> bool:
         """Return whether FSDP draws and scores layer by layer; `gpu_bytes` is a GPU's memory, None without any."""
         if self.gather != "auto":
@@ -82,6 +110,11 @@ class Backends(BaseModel):
         """Return why the trainer cannot use an optimiser, or None."""
         if optimizer == "adamw":
             return None
+        if self.tensor_parallel > 1:
+            return (
+                f"{optimizer} needs whole matrices, which tensor_parallel cuts up: take optimizer.name adamw, or leave "
+                "backend.tensor_parallel out"
+            )
         if self.trainer != "deepspeed" or not self.zero_stage:
             return None
         return (

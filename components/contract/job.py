@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from components.contract.alarms import OnAlarm
-from components.contract.backends import SEVERAL, Backend, Backends, given_backends
+from components.contract.backends import GROUPS, SEVERAL, Backend, Backends, given_backends
 from components.contract.endpoints import Endpoint
 from components.contract.operator_files.code import OperatorCode
 
@@ -87,7 +87,7 @@ class Resources(Backends):
 
     @model_validator(mode="after")
     def _gpus_are_shared_out(self) -> Resources:
-        if reason := self.processes_refusal(self.gpus):
+        if reason := self.processes_refusal(self.gpus) or self.groups_refusal(self.gpus, self.nodes):
             raise ValueError(reason)
         return self
 
@@ -100,6 +100,11 @@ class Resources(Backends):
     def world_size(self) -> int:
         """Return how many processes train together on all nodes."""
         return self.ranks_per_node * self.nodes if self.trainer in SEVERAL else 1
+
+    @property
+    def data_ranks(self) -> int:
+        """Return among how many ranks batches are divided: those of one tensor or context group are one."""
+        return self.world_size // (self.tensor_parallel * self.context_parallel)
 
     @property
     def sharded(self) -> bool:
@@ -119,6 +124,7 @@ class Resources(Backends):
             parts |= {"trainer": self.trainer, **stage, "processes": self.world_size}
             parts |= {"offload": self.offload} if self.offload != "none" else {}
             parts |= {"gather": self.gather} if self.gather != "auto" else {}
+            parts |= {name: count for name in GROUPS if (count := getattr(self, name)) != 1}
         if self.deterministic and used:  # what was made otherwise is no answer to those who ask for it
             parts["deterministic"] = True
         return parts

@@ -48,7 +48,7 @@ def _waiting(
 
 
 def _needs(model: ModelSizes, params: RLParams, resources: Resources, share: float) -> Iterator[Need]:
-    rows = -(-params.prompts_per_step * params.group_size // resources.world_size)
+    rows = -(-params.prompts_per_step * params.group_size // resources.data_ranks)
     longest = params.max_new_tokens + PROMPT_TOKENS
     step_tokens = rows * params.max_new_tokens
     yield from training_needs(
@@ -60,10 +60,11 @@ def _needs(model: ModelSizes, params: RLParams, resources: Resources, share: flo
         pass_tokens=max(longest, min(params.micro_batch_tokens, step_tokens)),
         longest=longest,
     )
-    held = {"size": BYTES[params.dtype], "adapters": model.adapters(params.lora) if params.lora else 0}
-    by_layers = drawing_by_layers(model, resources, **held)
+    part = model.part(resources.tensor_parallel)
+    held = {"size": BYTES[params.dtype], "adapters": part.adapters(params.lora) if params.lora else 0}
+    by_layers = drawing_by_layers(part, resources, **held)
     if resources.sharded:
-        yield gathered_to_draw(model, by_layers=by_layers, **held)
+        yield gathered_to_draw(part, by_layers=by_layers, **held)
     parts = [bind(params.slots(phase)) for phase in params.phases or (None,)]
     ahead = any(slots.users_of("draws_ahead") for slots in parts)
     engine = _engine_gpus(model, params, resources, share)
@@ -76,9 +77,10 @@ def _needs(model: ModelSizes, params: RLParams, resources: Resources, share: flo
         ranks=max(1, engine // max(1, resources.gpus // resources.ranks_per_node)),
         share=share,
         awake=None if ahead else Moment.BETWEEN,
+        part=part,
     )
     frozen = frozen_share(model, resources)
-    yield from _copies(model, params, parts, frozen, frozen if by_layers else 1.0)
+    yield from _copies(model, params, parts, frozen, frozen if by_layers else part.parameters / model.parameters)
 
 
 def _engine_gpus(model: ModelSizes, params: RLParams, resources: Resources, share: float) -> int:

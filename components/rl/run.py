@@ -159,7 +159,7 @@ def build_loop(
     phases = plan_phases(params, pool, seed=seed)
     _check_sampler(phases, sampler)
     slots = phases[0].slots
-    sharded = backends is not None and backends.trainer == "fsdp" and current_ranks().count > 1
+    sharded = backends is not None and backends.trainer == "fsdp" and current_ranks().all.count > 1
     if sharded and isinstance(slots.critic.config, CriticConfig):
         raise InputError("rl: trainer fsdp does not shard a value model: take a method without a critic, or deepspeed")
     critic = _critic(slots, policy, params)

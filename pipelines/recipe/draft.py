@@ -141,7 +141,7 @@ class StageReader:
 
     def _backend_refusal(self, words: StageWords) -> str | None:
         pool = self._pools[words.pool]
-        return pool.backends(words.backend).refusal(pool.gpus)
+        return pool.backends(words.backend).refusal(pool.gpus, pool.nodes)
 
     def _check_optimizer(self, draft: StageDraft, node: Node) -> None:
         """Note an optimiser that the trainer of the stage's pool does not support: it would fail on the paid node."""

@@ -119,7 +119,7 @@ class Pool(Backends, PodFields):
 
     @model_validator(mode="after")
     def _backends_fit(self) -> Pool:
-        if reason := self.refusal(self.gpus):
+        if reason := self.refusal(self.gpus, self.nodes):
             raise ValueError(reason)
         return self
 

@@ -20,13 +20,13 @@ MASTER = 4
 def fsdp_needs(
     sizes: ModelSizes, resources: Resources, *, size: int, trained: int, averages: int, whole_model: bool
 ) -> Iterator[Need]:
-    """Yield the memory of one rank's shards, and of what it gathers in a pass and to save.
+    """Yield the memory of one rank's shards, and of what it gathers in a pass.
 
-    `size` is the bytes of a weight in passes, `trained` how many weights are updated, with `averages` of the gradients
-    of each; `whole_model` says whether that is the whole model, whose weights are then the float32 ones that the
-    optimiser updates, and not adapters beside it.
+    `sizes` are those of its tensor rank's part of the model. `size` is the bytes of a weight in passes, `trained` how
+    many weights of the part are updated, with `averages` of the gradients of each; `whole_model` says whether that is
+    all of it, whose weights are then the float32 ones that the optimiser updates, and not adapters beside it.
     """
-    ranks = resources.world_size
+    ranks = resources.world_size // resources.tensor_parallel
     kept = MASTER * trained + (0 if whole_model else size * sizes.parameters)
     yield Need("weights", kept / ranks)
     yield Need("gradients", MASTER * trained / ranks, moment=Moment.PASS)
@@ -35,9 +35,6 @@ def fsdp_needs(
     yield Need("gathered weights", size * (GATHERED_LAYERS * layer + tables), moment=Moment.PASS)
     if whole_model:  # as passes compute them, and in float32 where they are summed over the ranks
         yield Need("gathered gradients", (size + MASTER) * max(layer, tables), moment=Moment.PASS)
-    # The first rank's host alone, twice while it is written.
-    saved = 2 * size * sizes.parameters / resources.ranks_per_node
-    yield Need("model being saved", saved, on_host=True, moment=Moment.BETWEEN)
 
 
 def drawing_by_layers(sizes: ModelSizes, resources: Resources, *, size: int, adapters: int) -> bool:
@@ -69,5 +66,6 @@ def frozen_share(sizes: ModelSizes, resources: Resources) -> float:
     """Return the share of a frozen model that a rank holds: its shard of the layers, and all tables."""
     if not resources.sharded:
         return 1.0
-    tables = table_parameters(sizes)
-    return (tables + (sizes.parameters - tables) / resources.world_size) / sizes.parameters
+    part, ranks = sizes.part(resources.tensor_parallel), resources.world_size // resources.tensor_parallel
+    tables = table_parameters(part)
+    return (tables + (part.parameters - tables) / ranks) / sizes.parameters

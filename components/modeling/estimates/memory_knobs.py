@@ -49,7 +49,8 @@ def _backends(params: Any, resources: Resources) -> Iterator[Change]:
             yield {"recompute": True}
         for change in _shares(resources):
             changed = resources.model_copy(update=change)
-            if changed.refusal(changed.gpus) is None and changed.optimizer_refusal(params.optimizer.name) is None:
+            refused = changed.refusal(changed.gpus, changed.nodes)
+            if refused is None and changed.optimizer_refusal(params.optimizer.name) is None:
                 yield change
     if resources.sampler == "vllm" and not resources.gpus:  # on GPUs it would be far slower
         yield {"sampler": "native"}

@@ -54,11 +54,15 @@ def training_needs(
 
     `longest` bounds the tokens of one sequence.
     """
-    size = BYTES[dtype]
+    size, saved = BYTES[dtype], BYTES[dtype] * sizes.parameters
+    sizes = sizes.part(resources.tensor_parallel)
     trained = sizes.adapters(lora) if lora else sizes.parameters
     if resources.sharded:
-        averages = AVERAGES[optimizer]
-        yield from fsdp_needs(sizes, resources, size=size, trained=trained, averages=averages, whole_model=lora is None)
+        averages, whole = AVERAGES[optimizer], lora is None
+        yield from fsdp_needs(sizes, resources, size=size, trained=trained, averages=averages, whole_model=whole)
+        # The first rank's host alone, twice while it is written.
+        written = 2 * saved / resources.ranks_per_node
+        yield Need("model being saved", written, on_host=True, moment=Moment.BETWEEN)
     else:
         yield from _replica_or_zero_needs(sizes, resources, size=size, trained=trained, optimizer=optimizer, lora=lora)
     held = activations_per_token(sizes, longest, cpu=not resources.gpus, recompute=resources.recompute)

@@ -49,17 +49,20 @@ def drawing_needs(
     share: float,
     awake: Moment | None,
     ranks: int = 1,
+    part: ModelSizes | None = None,
 ) -> Iterator[Need]:
     """Yield the memory of one process that draws and scores: `cached` tokens of the native sampler's cache, or vLLM.
 
     vLLM uses up to `gpus` GPUs and takes `share` of each when it is `awake`; one engine may serve several `ranks`.
+    `part` is what this process has of the model, to draw or to score with it; None for all of it.
     """
+    part = part or sizes
     if resources.sampler == "native":
-        yield Need("key-value cache", 2 * BYTES[dtype] * sizes.cache_per_token() * cached, moment=Moment.BETWEEN)
+        yield Need("key-value cache", 2 * BYTES[dtype] * part.cache_per_token() * cached, moment=Moment.BETWEEN)
         return
-    layer = BYTES[dtype] * layer_per_token(sizes, cached, cpu=not resources.gpus)
+    layer = BYTES[dtype] * layer_per_token(part, cached, cpu=not resources.gpus)
     yield Need("passes that score", layer * min(cached, SCORED_TOKENS), moment=Moment.BETWEEN)
-    yield logits_need(sizes, min(cached, SCORED_TOKENS), Moment.BETWEEN, resources)
+    yield logits_need(part, min(cached, SCORED_TOKENS), Moment.BETWEEN, resources)
     yield Need("vLLM", ENGINE / ranks, on_host=True)
     weights = BYTES[dtype] * sizes.parameters
     yield Need("vLLM's weights", weights / ranks, on_host=True)  # where they are while a GPU engine sleeps

@@ -29,7 +29,7 @@ def supervised_memory(params: Any, model: ModelSizes | None, resources: Resource
 
 def _needs(sizes: ModelSizes, params: Any, resources: Resources, share: float = 0.0) -> Iterator[Need]:
     batch = params.batch_size * params.max_tokens
-    tokens = max(params.max_tokens, min(params.micro_batch_tokens, -(-batch // resources.world_size)))
+    tokens = max(params.max_tokens, min(params.micro_batch_tokens, -(-batch // resources.data_ranks)))
     yield from training_needs(
         sizes,
         resources,

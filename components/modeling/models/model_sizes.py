@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from components.modeling.models.families import with_defaults
@@ -75,6 +75,29 @@ class ModelSizes:
             mlp_width=config.mlp_width,
             tied=config.tie_embeddings,
         )
+
+    def part(self, tensor: int) -> ModelSizes:
+        """Return the sizes of one of `tensor` ranks' parts; ranks have copies of key heads where these are fewer."""
+        return replace(
+            self,
+            vocab=-(-self.vocab // tensor),
+            heads=-(-self.heads // tensor),
+            kv_heads=-(-self.kv_heads // tensor),
+            mlp_width=-(-self.mlp_width // tensor),
+        )
+
+    def why_not_parted(self, tensor: int) -> str | None:
+        """Return why `tensor` ranks cannot have a part of each matrix, and what to do, or None if they can."""
+        sizes = {"heads": self.heads, "MLP features": self.mlp_width, "tokens of the vocabulary": self.vocab}
+        uneven = [f"{size} {name}" for name, size in sizes.items() if size % tensor]
+        uneven += [f"{self.kv_heads} key heads"] if self.kv_heads % tensor and tensor % self.kv_heads else []
+        if self.experts:
+            return f"tensor_parallel {tensor}: a model with experts is not parted; leave tensor_parallel out"
+        if not uneven:
+            return None
+        fitting = ", ".join(str(count) for count in range(1, tensor) if self.why_not_parted(count) is None)
+        what = f"the model's {' and '.join(uneven)} are not parted evenly"
+        return f"tensor_parallel {tensor}: {what}; take one of {fitting}"
 
     @property
     def projections(self) -> int:

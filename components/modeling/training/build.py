@@ -32,7 +32,7 @@ def build_trainer(
         from components.modeling.training.zero import ZeroTrainer
 
         return ZeroTrainer(policy, config, total_steps=total_steps, backends=backends, ranks=ranks)
-    if backends.trainer == "fsdp" and ranks.count > 1:
+    if backends.trainer == "fsdp" and ranks.all.count > 1:
         from components.modeling.training.fsdp import FsdpTrainer
 
         return FsdpTrainer(policy, config, total_steps=total_steps, backends=backends, ranks=ranks)

@@ -18,7 +18,7 @@ from torch.distributed.tensor import DTensor
 from components.contract.backends import Backends
 from components.contract.errors import InputError
 from components.modeling.models.policy import Gather, Policy
-from components.modeling.ranks import Ranks
+from components.modeling.ranks import Ranks, ranks_along
 from components.modeling.training.fsdp_gather import gathered
 from components.modeling.training.fsdp_muon import ShardedMuon, Whole
 from components.modeling.training.fsdp_shards import own_rows, shard_trained
@@ -29,6 +29,7 @@ from components.modeling.training.optimizer import Optimizer, Update, is_for_muo
 from components.modeling.training.shards import AT
 from components.modeling.training.trainer import P, R, Trainer
 from components.modeling.training.training_config import OptimizerConfig
+from components.runtime.system.mesh import SHARDS
 
 AVERAGES = ("exp_avg", "exp_avg_sq", "momentum")
 
@@ -60,7 +61,7 @@ class _ShardedOptimizer(Optimizer):
     def total_norm(self, gradients: Sequence[Tensor]) -> Tensor:
         """Return the norm over the shards of all ranks."""
         squares = super().total_norm(gradients).square()
-        distributed.all_reduce(squares)
+        distributed.all_reduce(squares, group=ranks_along(SHARDS).group)
         return squares.sqrt()
 
 
@@ -72,7 +73,7 @@ class FsdpTrainer(Trainer):
     ) -> None:
         if not policy.trainable():
             raise InputError("no parameter of the model requires a gradient; nothing would be trained")
-        self.policy, self.ranks = policy, ranks
+        self.policy, self.ranks, self._sharers = policy, ranks, ranks_along(SHARDS)
         self._root: FSDPModule = shard_trained(policy)
         self._trained: dict[str, DTensor] = dict(policy.trainable())  # type: ignore[arg-type]
         self._shards = {name: nn.Parameter(p.to_local().detach()) for name, p in self._trained.items()}
@@ -147,7 +148,7 @@ class FsdpTrainer(Trainer):
     def _place(self, name: str) -> str:
         """Return the name of this rank's piece of a parameter, with its first element."""
         whole = self._trained[name]
-        rows = -(-whole.shape[0] // self.ranks.count) * self.ranks.index
+        rows = -(-whole.shape[0] // self._sharers.count) * self._sharers.index
         return f"{name}{AT}{rows * (whole.numel() // whole.shape[0])}"
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
@@ -188,7 +189,7 @@ class FsdpTrainer(Trainer):
         like = self._trained[name]
         if whole.shape != like.shape:
             raise InputError(f"{name} is {tuple(whole.shape)} in the checkpoint and {tuple(like.shape)} in the model")
-        return own_rows(whole, self.ranks).to(like.device)
+        return own_rows(whole, self._sharers).to(like.device)
 
     @contextmanager
     def whole(self) -> Iterator[None]:

@@ -9,9 +9,10 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from components.modeling.models.policy import Policy
-from components.modeling.ranks import current_ranks
+from components.modeling.ranks import current_ranks, ranks_along
 from components.modeling.training.fsdp_gather import sharded_weights, standing_in, whole_weight
 from components.modeling.training.fsdp_shards import own_rows, shard_layers
+from components.runtime.system.mesh import SHARDS
 
 
 def sharded_copy(policy: Policy) -> Policy:
@@ -70,4 +71,4 @@ def whole_on_first(weight: Tensor) -> Tensor:
 @torch.no_grad()
 def fill(weight: Tensor, whole: Tensor) -> None:
     """Give this rank's part of a weight its values from the whole one's."""
-    _local(weight).copy_(own_rows(whole, current_ranks()) if isinstance(weight, DTensor) else whole)
+    _local(weight).copy_(own_rows(whole, ranks_along(SHARDS)) if isinstance(weight, DTensor) else whole)

@@ -14,7 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor, distributed, nn
 
+from components.modeling.ranks import ranks_along
 from components.modeling.training.muon import Muon, Scale, iteration_dtype, orthogonalize, step_scale
+from components.runtime.system.mesh import SHARDS
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,8 @@ class ShardedMuon(Muon):
         """All ranks give the shards of the same matrices in the same order."""
         super().__init__(list(shards), lr=lr, momentum=momentum, weight_decay=weight_decay, scale=scale)
         self._wholes = dict(shards)
-        self._rank, self._ranks = distributed.get_rank(), distributed.get_world_size()
+        sharers = ranks_along(SHARDS)
+        self._rank, self._ranks, self._group = sharers.index, sharers.count, sharers.group
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:
@@ -75,10 +78,11 @@ class ShardedMuon(Muon):
         own = wholes[self._rank] if self._rank < len(wholes) else None
         to_owners = [update.numel() for update in updates] + [0] * (self._ranks - len(wholes))
         to_shards = [rows * own.columns for rows in own.shard_rows(self._ranks)] if own else [0] * self._ranks
-        mine = _exchange(torch.cat([update.flatten().to(dtype) for update in updates]), to_owners, to_shards)
+        flat = torch.cat([update.flatten().to(dtype) for update in updates])
+        mine = _exchange(flat, to_owners, to_shards, self._group)
         if own:
             mine = _orthogonal(mine.view(own.rows, own.columns), own.blocks, dtype).flatten()
-        back = _exchange(mine, to_shards, to_owners).to(updates[0].dtype).split(to_owners[: len(wholes)])
+        back = _exchange(mine, to_shards, to_owners, self._group).to(updates[0].dtype).split(to_owners[: len(wholes)])
         return [part.view_as(update) for part, update in zip(back, updates, strict=True)]
 
     def _row_scales(self, parameter: nn.Parameter) -> Tensor:
@@ -90,10 +94,12 @@ class ShardedMuon(Muon):
         return every[start : start + parameter.shape[0]].unsqueeze(1).to(parameter)
 
 
-def _exchange(sent: Tensor, sizes: Sequence[int], received: Sequence[int]) -> Tensor:
+def _exchange(
+    sent: Tensor, sizes: Sequence[int], received: Sequence[int], group: distributed.ProcessGroup | None
+) -> Tensor:
     """Send `sizes[r]` elements to each rank r and return what comes, `received[r]` from each."""
     found = sent.new_empty(sum(received))
-    distributed.all_to_all_single(found, sent, list(received), list(sizes))
+    distributed.all_to_all_single(found, sent, list(received), list(sizes), group=group)
     return found
 
 

@@ -13,6 +13,7 @@ from components.modeling.models.policy import Policy
 from components.modeling.packing.logprobs import LOW_PRECISION
 from components.modeling.ranks import Ranks
 from components.modeling.training.compute import Compute
+from components.runtime.system.mesh import SHARDS, mesh_along
 
 
 def shard_trained(policy: Policy) -> FSDPModule:
@@ -71,6 +72,9 @@ def mesh_device(mesh: DeviceMesh) -> torch.device:
 
 
 def _mesh() -> DeviceMesh:
+    """Return the ranks that shard a weight: all but those that have another part of it."""
+    if (found := mesh_along(SHARDS)) is not None:
+        return found
     kind = "cuda" if torch.cuda.is_available() else "cpu"
     return init_device_mesh(kind, (torch.distributed.get_world_size(),))
 

@@ -59,7 +59,7 @@ def save_training_state(
     its part of weights and optimiser; the first one also writes the rest. Generators of Python, NumPy and torch are
     equal on all ranks.
     """
-    ranks = trainer.ranks if trainer else Ranks()
+    ranks = trainer.ranks.all if trainer else Ranks()
     weights = trainer.weights() if trainer else policy.state()
     files = {f"{WEIGHTS}{ranks.index:05d}": _copied(weights)}
     if trainer is not None:

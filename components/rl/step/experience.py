@@ -32,10 +32,10 @@ class Experience:
 
 def check_agreement(got: Experience, ranks: Ranks, step: int) -> None:
     """Raise StageFailed if ranks are about to learn from different batches: they would hang or diverge."""
-    if ranks.count == 1:
+    if ranks.all.count == 1:
         return
     facts = [(b.num_responses, int(b.tokens.sum()), round(float(b.rewards.nansum()), 6)) for b in got.learned]
-    told = ranks.gather(facts)
+    told = ranks.all.gather(facts)
     other = next((facts for facts in told if facts != told[0]), None)
     if other is not None:
         raise StageFailed(

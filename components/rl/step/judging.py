@@ -23,7 +23,7 @@ class Judge:
         asked = {(item.id, text): item for item, text in zip(items, texts, strict=True)}
         new = [key for key in asked if key not in self._known]
         # A verifier may time out on one rank and not on another, so each text is verified by one rank only.
-        ranks = current_ranks()
+        ranks = current_ranks().all
         verdicts = verify_all((asked[key], key[1]) for key in ranks.share(new))
         found = [(CODES[verdict.outcome], verdict.score, verdict.detail, verdict.raised) for verdict in verdicts]
         self._known.update(zip(new, ranks.together(ranks.gather(found)), strict=True))

@@ -15,7 +15,8 @@ from components.runtime.store import Store
 ROOT = "partial/"
 SIZES = (*range(1, 17), 24, 32, 48, 64, 96, 128, 256)
 ZERO_STAGES = range(4)
-TRAINER = ("trainer", "zero_stage", "processes", "offload", "gather")
+TOGETHER = (1, 2, 4, 8, 16)
+TRAINER = ("trainer", "zero_stage", "processes", "offload", "gather", "tensor_parallel", "context_parallel")
 """Parts of a fingerprint that say how the training is shared out."""
 
 
@@ -59,11 +60,20 @@ def _ways() -> Iterator[dict[str, Any]]:
     yield {}
     for size in SIZES:
         for gather in ({}, {"gather": "model"}, {"gather": "layer"}):
-            yield {"trainer": "fsdp", "processes": size, **gather}
+            for groups in _groups(size):
+                yield {"trainer": "fsdp", "processes": size, **gather, **groups}
     for stage in ZERO_STAGES:
         for size in SIZES:
             for offload in ({}, {"offload": "optimizer"}, {"offload": "all"}):
                 yield {"trainer": "deepspeed", "zero_stage": stage, "processes": size, **offload}
+
+
+def _groups(size: int) -> Iterator[dict[str, int]]:
+    """Yield how `size` processes may compute batches together."""
+    for tensor in (count for count in TOGETHER if size % count == 0):
+        for context in (count for count in TOGETHER if size // tensor % count == 0):
+            given = {"tensor_parallel": tensor, "context_parallel": context}
+            yield {name: count for name, count in given.items() if count > 1}
 
 
 def _written(shared: Mapping[str, Any]) -> str:

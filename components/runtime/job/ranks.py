@@ -61,7 +61,7 @@ def leading(
     try:
         team.rendezvous.report_node_ready()
         team.rendezvous.publish(order)
-        team.rendezvous.gather(cuda=device() == "cuda")
+        team.rendezvous.gather(job.resources, cuda=device() == "cuda")
         yield team.rendezvous.shards()
         team.wait()
     except Exception as error:
@@ -149,7 +149,7 @@ def _take_part(job: Job, component: Component, order: dict[str, Any], rendezvous
         module, _, name = component.run.partition(":")
         function = getattr(importlib.import_module(module), name)
         with showing_life(rendezvous.another_connection(), rendezvous.place.rank):
-            rendezvous.gather(cuda=stage.device == "cuda")
+            rendezvous.gather(job.resources, cuda=stage.device == "cuda")
             stage.share_checkpoints(rendezvous.shards())
             with closing(stage), deterministic_torch(job.resources):
                 _work(function, stage)

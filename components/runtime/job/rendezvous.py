@@ -14,7 +14,9 @@ from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from components.contract.job import Resources
 from components.runtime.checkpoints.shards import Shards
+from components.runtime.system.mesh import arrange
 from components.runtime.system.waits import seconds_of
 
 if TYPE_CHECKING:
@@ -159,7 +161,7 @@ class Rendezvous:
         """Publish that the files that this machine's ranks read have been fetched."""
         self.store.set(f"posttrain/fetched/{self.place.node}", b"1")
 
-    def gather(self, *, cuda: bool) -> None:
+    def gather(self, resources: Resources, *, cuda: bool) -> None:
         """Initialise torch.distributed for the component; a collective call of all ranks."""
         import torch
         from torch.distributed import PrefixStore, init_process_group
@@ -173,6 +175,7 @@ class Rendezvous:
             world_size=self.place.world,
             timeout=collective_wait(),
         )
+        arrange(tensor=resources.tensor_parallel, context=resources.context_parallel)
 
 
 def collective_wait() -> timedelta:
