@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -82,6 +83,12 @@ MIXTURES = ("qwen3-moe", "mixtral", "gpt-oss")
 """Mixtures of four experts, of which two are asked."""
 
 _EXPERTS = {"num_key_value_heads": 2, "head_dim": 8, "num_experts_per_tok": 2}
+
+
+def oss_sizes(**sizes: int) -> dict[str, Any]:
+    """Return the arguments of a GptOssConfig, of other sizes if given."""
+    given = {"num_local_experts": 4, "sliding_window": 7, "rope_parameters": _ROPE_OF_OSS}
+    return {**_SIZES, **_EXPERTS, **given, **sizes}
 
 
 def build(kind: str, *, seed: int = 0) -> PreTrainedModel:
@@ -181,9 +188,7 @@ def build(kind: str, *, seed: int = 0) -> PreTrainedModel:
             Qwen3MoeConfig(**_SIZES, **_EXPERTS, num_experts=4, moe_intermediate_size=12, norm_topk_prob=True)
         ),
         "mixtral": lambda: MixtralForCausalLM(MixtralConfig(**_SIZES, **_EXPERTS, num_local_experts=4)),
-        "gpt-oss": lambda: GptOssForCausalLM(
-            GptOssConfig(**_SIZES, **_EXPERTS, num_local_experts=4, sliding_window=7, rope_parameters=_ROPE_OF_OSS)
-        ),
+        "gpt-oss": lambda: GptOssForCausalLM(GptOssConfig(**oss_sizes())),
         "gpt2": lambda: GPT2LMHeadModel(
             GPT2Config(
                 vocab_size=VOCAB,

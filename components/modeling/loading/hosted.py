@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from components.contract.errors import InputError
+from components.modeling.loading.quantised import save_unpacked, unpacking
 from components.modeling.loading.router_loss import router_loss
 from components.modeling.models.folder import read_config, read_generation_config
 from components.modeling.models.hosted_weights import layers_of, named_weights
@@ -73,8 +74,12 @@ class TransformersPolicy(Policy):
         from transformers.utils import logging
 
         logging.disable_progress_bar()
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, use_safetensors=True)
-        return cls(model.to(device), read_config(folder), load_tokenizer(folder), lora, read_generation_config(folder))
+        config = read_config(folder)
+        packed = unpacking(config)
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, use_safetensors=True, **packed)
+        if packed:
+            save_unpacked(model)
+        return cls(model.to(device), config, load_tokenizer(folder), lora, read_generation_config(folder))
 
     @property
     def model(self) -> PreTrainedModel:
