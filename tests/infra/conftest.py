@@ -19,11 +19,11 @@ Terraform = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="session")
 def terraform(tmp_path_factory: pytest.TempPathFactory) -> Terraform:
-    """Run terraform on what it is `given` in an initialised copy of its folder and the pools file; asserts success."""
+    """Run terraform on what it is `given` in a copy of the folder for AWS and the pools file; asserts success."""
     work = tmp_path_factory.mktemp("terraform")
     shutil.copy(INFRA / "pools.yaml", work)
-    folder = work / "terraform"
-    shutil.copytree(INFRA / "terraform", folder, ignore=shutil.ignore_patterns(".terraform*", "*.tfstate*"))
+    folder = work / "terraform" / "aws"
+    shutil.copytree(INFRA / "terraform" / "aws", folder, ignore=shutil.ignore_patterns(".terraform*", "*.tfstate*"))
     settings = work / "terraform.rc"
     mirror = os.environ.get(MIRROR)
     method = f'filesystem_mirror {{ path = "{mirror}" }}' if mirror else "direct {}"

@@ -17,7 +17,7 @@ from tests.infra.conftest import INFRA
 from tests.infra.manifests import KUBERNETES, Manifest, of_kind, rendered, templates
 
 pytestmark = pytest.mark.infra
-TERRAFORM = INFRA / "terraform"
+TERRAFORM = INFRA / "terraform" / "aws"
 VALUES: dict[str, Any] = yaml.safe_load((INFRA / "airflow" / "values.yaml").read_text())
 EXECUTORS: list[dict[str, Any]] = [
     yaml.safe_load(path.read_text()) for path in sorted((INFRA / "airflow").glob("values-*.yaml"))

@@ -30,7 +30,7 @@ def test_there_are_overlays() -> None:
     assert OVERLAYS == ["aws", "local"]
 
 
-@pytest.mark.parametrize("version", ["1.33", "1.34"])
+@pytest.mark.parametrize("version", ["1.33", "1.34", "1.35"])
 def test_every_manifest_is_valid_to_the_letter(manifests: list[Manifest], version: str) -> None:
     import kubernetes_validate
 
@@ -38,7 +38,7 @@ def test_every_manifest_is_valid_to_the_letter(manifests: list[Manifest], versio
         kubernetes_validate.validate(manifest, version, strict=True)
 
 
-@pytest.mark.parametrize("version", ["1.33", "1.34"])
+@pytest.mark.parametrize("version", ["1.33", "1.34", "1.35"])
 def test_manifests_that_are_applied_by_themselves_are_valid_too(version: str) -> None:
     import kubernetes_validate
 

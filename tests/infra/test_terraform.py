@@ -18,7 +18,7 @@ from tests.support.s3_server import local_s3
 
 pytestmark = pytest.mark.infra
 LABEL = "posttrain.dev/pool"
-RUNS = "".join(path.read_text() for path in (INFRA / "terraform" / "tests").glob("*.tftest.hcl"))
+RUNS = "".join(path.read_text() for path in (INFRA / "terraform" / "aws" / "tests").glob("*.tftest.hcl"))
 BUCKET = "posttrain-infra-test"
 REGION = "us-east-2"  # variables.tf's own; moto has AWS's lists of what each zone offers
 REQUIRED = ("-var", f"bucket={BUCKET}", "-var", 'budget_emails=["team@example.com"]')

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote
 
-IDENTITY = Path(__file__).parents[2] / "infra" / "terraform" / "identity.tf"
+IDENTITY = Path(__file__).parents[2] / "infra" / "terraform" / "aws" / "identity.tf"
 RIGHT = re.compile(r"^ +(\w+) += \{ prefix = \"(\w+)\", writes = \[(.*?)\], deletes = \[(.*?)\] \}$", re.MULTILINE)
 S3 = "http://s3.amazonaws.com/doc/2006-03-01/"
 DENIED = "<?xml version='1.0'?><Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
@@ -35,7 +35,7 @@ class Rights:
 
 
 def account_rights() -> Mapping[str, Rights]:
-    """Return service account -> rights, as infra/terraform gives them."""
+    """Return service account -> rights, as infra/terraform/aws gives them."""
     found = {}
     for account, prefix, writes, deletes in RIGHT.findall(IDENTITY.read_text()):
         parts = (tuple(f"{prefix}/{part}" for part in re.findall(r'"(.*?)"', text)) for text in (writes, deletes))

@@ -30,10 +30,12 @@ locals {
     mlflow      = ["${var.namespace}:mlflow"]
     autoscaler  = ["kube-system:cluster-autoscaler"]
   }
+  # Accounts of what EKS installs by itself (addons.tf): they are in no manifest of ours.
+  addon_accounts = { volumes = ["kube-system:ebs-csi-controller-sa"] }
 }
 
 data "aws_iam_policy_document" "federated" {
-  for_each = local.accounts
+  for_each = merge(local.accounts, local.addon_accounts)
   statement {
     actions = ["sts:AssumeRoleWithWebIdentity"]
     principals {

@@ -1,6 +1,6 @@
 # Node groups are read from the file that recipes, the planner and the engines use: there is no second list to keep.
 locals {
-  pools = yamldecode(file("${path.module}/../pools.yaml"))
+  pools = yamldecode(file("${path.module}/../../pools.yaml"))
   label = "posttrain.dev/pool"
 
   # Several pools may share nodes: a job of two nodes and a job of one select the same label.

@@ -52,6 +52,12 @@ run "only_gc_deletes_artifacts_and_records" {
     error_message = "every trusted service account is named in full"
   }
   assert {
+    condition = toset(flatten([for one in data.aws_iam_policy_document.federated["volumes"].statement[0].condition : one.values])) == toset([
+      "system:serviceaccount:kube-system:ebs-csi-controller-sa", "sts.amazonaws.com"
+    ])
+    error_message = "the driver of volumes is trusted, and it alone may attach them"
+  }
+  assert {
     condition = !anytrue(flatten([
       for one in data.aws_iam_policy_document.bucket["gc"].statement : [
         for resource in one.resources : strcontains(resource, "/store/objects") || strcontains(resource, "/store/*") || strcontains(resource, "/store/partial")

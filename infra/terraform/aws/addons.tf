@@ -31,29 +31,9 @@ resource "aws_eks_addon" "on_nodes" {
 }
 
 # Volumes are for Kubeflow's own database and object store; stages need none.
-data "aws_iam_policy_document" "volumes" {
-  statement {
-    actions = ["sts:AssumeRoleWithWebIdentity"]
-    principals {
-      type        = "Federated"
-      identifiers = [aws_iam_openid_connect_provider.cluster.arn]
-    }
-    condition {
-      test     = "StringEquals"
-      variable = "${local.issuer}:sub"
-      values   = ["system:serviceaccount:kube-system:ebs-csi-controller-sa"]
-    }
-    condition {
-      test     = "StringEquals"
-      variable = "${local.issuer}:aud"
-      values   = ["sts.amazonaws.com"]
-    }
-  }
-}
-
 resource "aws_iam_role" "volumes" {
   name               = "${var.name}-volumes"
-  assume_role_policy = data.aws_iam_policy_document.volumes.json
+  assume_role_policy = data.aws_iam_policy_document.federated["volumes"].json
 }
 
 resource "aws_iam_role_policy_attachment" "volumes" {
