@@ -145,6 +145,11 @@ class Retry(_Frozen):
     backoff_seconds: float = Field(default=2.0, ge=0)
     """Pause before the first retry; it doubles each time."""
     max_backoff_seconds: float = Field(default=300.0, ge=0)
+    """The longest pause."""
+
+    def pause_before(self, retry: int) -> float:
+        """Return the seconds to wait before a retry; the first one is 1."""
+        return min(self.backoff_seconds * 2.0 ** min(retry - 1, 64), self.max_backoff_seconds)
 
 
 class Expectation(_Frozen):

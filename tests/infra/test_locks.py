@@ -1,7 +1,8 @@
-"""The lock of the GPU image: the versions that everything is tested with, but for those that vLLM chooses."""
+"""The locks of images: the versions that everything is tested with, and what executors need."""
 
 from __future__ import annotations
 
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -24,3 +25,16 @@ def test_the_gpu_image_holds_the_versions_of_the_stages() -> None:
 def _pins(name: str) -> dict[str, str]:
     lines = (REQUIREMENTS / f"{name}.lock").read_text().splitlines()
     return dict(line.split("==") for line in lines if line[0] != "#")
+
+
+def test_the_image_of_airflow_holds_what_its_executors_need() -> None:
+    locked = _pins("airflow-cluster")
+    needed = {"KubernetesExecutor": {"apache-airflow-providers-cncf-kubernetes"}, "LocalExecutor": set()}
+    needed["CeleryExecutor"] = {"apache-airflow-providers-celery", "celery", "redis"}
+    named = [yaml.safe_load(path.read_text()).get("executor") for path in (INFRA / "airflow").glob("values*.yaml")]
+    executors = {name for name in named if name}
+    assert "CeleryExecutor" in executors
+    for name in executors:
+        assert needed[name] <= locked.keys()
+    # its provider imports what 5.7 has moved
+    assert locked["celery"] == "5.6.3" and locked["apache-airflow-providers-celery"] == "3.26.0"

@@ -27,4 +27,4 @@ def pause_after(causes: Sequence[Cause], retry: Retry, *, spot: bool) -> float |
     allowed = (SPOT_TRIES if spot else DISRUPTED_TRIES) if disruption else retry.retries
     if number > allowed:
         return None
-    return min(retry.backoff_seconds * 2.0 ** min(number - 1, 30), retry.max_backoff_seconds)
+    return retry.pause_before(number)

@@ -100,5 +100,4 @@ class KubeflowRun:
         tries = driver_record(self._store, self._run_id, job.stage)
         if state.final or tries.final:
             return StageState(FAILED)
-        pause = min(job.retry.backoff_seconds * 2 ** (len(times) - 1), job.retry.max_backoff_seconds)
-        return StageState(RETRYING, len(times), pause) if new else None
+        return StageState(RETRYING, len(times), job.retry.pause_before(len(times))) if new else None

@@ -193,7 +193,6 @@ class Scheduler:
 
     def _attempts(self, job: Job) -> Ended:
         """Run a job with its retries; the pause doubles each time."""
-        pause = job.retry.backoff_seconds
         waited = {WAITED: f"{time.monotonic() - self._queued[job.stage]:.3f}"}
         for attempt in range(job.retry.retries + 1):
             log, environment = self.logs / f"{job.stage}.log", self.environment | (waited if attempt == 0 else {})
@@ -204,6 +203,7 @@ class Scheduler:
                 self._record_death(job, result.error or "its process died")
             if result.code == 0 or not result.retryable or attempt == job.retry.retries:
                 return result
+            pause = job.retry.pause_before(attempt + 1)
             self.view.event(
                 {
                     "event": "retry",
@@ -216,7 +216,6 @@ class Scheduler:
             )
             if self.stop.wait(pause):
                 return Ended(130, "stopped")
-            pause = min(2 * pause, job.retry.max_backoff_seconds)
         raise AssertionError("unreachable: the last attempt returns")
 
     def _goes_on(self, job: Job, error: str) -> bool:

@@ -16,7 +16,6 @@ from components.contract.errors import InputError
 from components.contract.job import Retry
 from pipelines.engines.shared.attempt import STARTUP_SECONDS
 from pipelines.engines.shared.pod import SCHEDULE_SECONDS
-from pipelines.engines.shared.stage_job import tries_of
 from pipelines.recipe.grammar import Timeout
 from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.stage import Stage
@@ -54,8 +53,7 @@ class Lifetime:
 def attempts_seconds(retry: Retry, seconds: float) -> int:
     """Return what all attempts of at most `seconds` may take together: to get a node, to start, to work, to pause."""
     attempt = math.ceil(seconds) + STARTUP_SECONDS + SCHEDULE_SECONDS
-    pauses: int = 2**retry.retries - 1
-    return (retry.retries + 1) * attempt + math.ceil(retry.backoff_seconds) * pauses
+    return (retry.retries + 1) * attempt + math.ceil(sum(map(retry.pause_before, range(1, retry.retries + 1))))
 
 
 def longest_seconds(recipe: Recipe) -> float | None:
@@ -72,8 +70,7 @@ def _own_seconds(stage: Stage) -> float | None:
     asked = 0.0 if stage.approve is None else stage.approve.timeout_seconds
     if asked is None or stage.timeout_seconds is None:
         return None
-    tries = tries_of(stage.retry.retries, stage.on_failure) - 1
-    return asked + attempts_seconds(stage.retry.model_copy(update={"retries": tries}), stage.timeout_seconds)
+    return asked + attempts_seconds(stage.retry, stage.timeout_seconds)
 
 
 def _duration(variable: str, environ: Mapping[str, str]) -> int | None:

@@ -47,7 +47,7 @@ def place_stage(task: PipelineTask, stage: Stage, recipe: Recipe, settings: Sett
 
 def pod_seconds(timeout: float, wanted: Retry) -> int:
     """Return how long a pod may take in which a stage is tried as often as its recipe says."""
-    pauses = (min(wanted.backoff_seconds * 2.0**number, wanted.max_backoff_seconds) for number in range(wanted.retries))
+    pauses = map(wanted.pause_before, range(1, wanted.retries + 1))
     return math.ceil((wanted.retries + 1) * timeout + sum(pauses)) + STARTUP_SECONDS
 
 

@@ -77,7 +77,7 @@ def test_pods_find_their_namespace_account_priority_and_network() -> None:
 
 def test_airflow_may_do_with_pods_what_it_needs_and_no_more() -> None:
     binding = yaml.safe_load((INFRA / "airflow" / "rbac.yaml").read_text())
-    kubernetes_validate.validate(binding, "1.34", strict=True)
+    kubernetes_validate.validate(binding, "1.35", strict=True)
     role = next(one for one in kubernetes("accounts.yaml") if one["kind"] == "Role")
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
     granted = {resource: set(rule["verbs"]) for rule in role["rules"] for resource in rule["resources"]}

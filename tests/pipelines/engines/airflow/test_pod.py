@@ -38,7 +38,7 @@ ELSEWHERE = PodSettings.read(
         "POSTTRAIN_POD_CONFIG_MAPS": "store-endpoint",
     }
 )
-VERSIONS = ("1.33", "1.34")
+VERSIONS = ("1.33", "1.34", "1.35")
 EMPTY = {"affinity", "envFrom", "imagePullSecrets", "initContainers", "ports", "tolerations"}
 """Fields that Airflow writes without content; Kubernetes takes them as absent."""
 

@@ -95,7 +95,7 @@ def test_all_kinds_of_work_have_the_same_pods(stage: Job) -> None:
     assert drawn["metadata"]["labels"][QUEUE] == "stages"
 
 
-@pytest.mark.parametrize("version", ["1.33", "1.34"])
+@pytest.mark.parametrize("version", ["1.33", "1.34", "1.35"])
 def test_every_field_is_valid_to_the_letter(stage: Job, version: str) -> None:
     kubernetes_validate.validate(pod_manifest(stage, POOL, SETTINGS), version, strict=True)
     kubernetes_validate.validate(spec(operator(stage, POOL, SETTINGS)), version, strict=True)

@@ -17,7 +17,7 @@ from tests.pipelines.engines.kubeflow.conftest import GPU
 from tests.pipelines.engines.kubeflow.examples import POOLS, compiled, executor_of, parsed
 from tests.pipelines.engines.kubeflow.nodes import job, manifest, pool
 
-POD_SCHEMAS = ("1.33", "1.34")
+POD_SCHEMAS = ("1.33", "1.34", "1.35")
 FOLDER = Path(__file__).parent / "works"
 MOMENT = "2026-11-23T08:00:00.000000Z"
 
