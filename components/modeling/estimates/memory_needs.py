@@ -65,7 +65,8 @@ def training_needs(
         yield Need("model being saved", written, on_host=True, moment=Moment.BETWEEN)
     else:
         yield from _replica_or_zero_needs(sizes, resources, size=size, trained=trained, optimizer=optimizer, lora=lora)
-    held = activations_per_token(sizes, longest, cpu=not resources.gpus, recompute=resources.recompute)
+    recompute = resources.recompute or bool(sizes.experts and lora and lora.bits)  # packed experts always are
+    held = activations_per_token(sizes, longest, cpu=not resources.gpus, recompute=recompute)
     yield Need("activations", size * held * pass_tokens, moment=Moment.PASS)
     yield logits_need(sizes, pass_tokens, Moment.PASS, resources)
     yield from process_needs(resources)

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from components.contract.errors import InputError
+from components.modeling.loading.packed_tensor import pack_layers
 from components.modeling.loading.quantised import save_unpacked, unpacking
 from components.modeling.loading.router_loss import router_loss
 from components.modeling.models.folder import read_config, read_generation_config
@@ -63,6 +64,8 @@ class TransformersPolicy(Policy):
         self.pad_id = padding_id(self.config.to_dict(), tokenizer)
         self.module: nn.Module = model.eval() if lora is None else add_adapters(model, lora)
         self._recompute = False
+        if lora is not None and lora.bits is not None:
+            self.recompute_layers()  # or the graph of a pass would hold every layer's weights unpacked
         self._balance, self._balancing = router_loss(self.model), False
         self._router_loss: Tensor | None = None
         self._check_logits()
@@ -79,6 +82,8 @@ class TransformersPolicy(Policy):
         model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, use_safetensors=True, **packed)
         if packed:
             save_unpacked(model)
+        if lora is not None and lora.bits is not None:
+            pack_layers(layers_of(model), device)
         return cls(model.to(device), config, load_tokenizer(folder), lora, read_generation_config(folder))
 
     @property

@@ -48,18 +48,26 @@ def load_policy(
         from components.modeling.native.native_policy import NativePolicy
 
         return NativePolicy.load(folder, config, device=device, dtype=torch_dtype(dtype), lora=lora, sharded=sharded)
-    if lora is not None and lora.bits is not None:
-        why = obstacle or "backend 'transformers' is asked for"
-        raise InputError(f"lora.bits: 4 bits are for models on the native backend, and {why}")
     from components.modeling.loading.hosted import TransformersPolicy
 
+    if sharded and lora is not None and lora.bits is not None:
+        raise InputError(
+            "lora.bits: trainer fsdp shards packed weights of the native families alone; take trainer torch"
+        )
     return TransformersPolicy.load(folder, device="cpu" if sharded else device, dtype=torch_dtype(dtype), lora=lora)
 
 
 def load_to_train(ctx: StageContext[Any], *, lora: LoraConfig | None, dtype: str) -> Policy:
     """Load input `model` of a stage that trains it, on the stage's device, in shards where its trainer wants them."""
-    sharded = ctx.job.resources.sharded
-    return load_policy(ctx.input("model").path, device=ctx.device, dtype=dtype, lora=lora, sharded=sharded)
+    resources = ctx.job.resources
+    policy = load_policy(ctx.input("model").path, device=ctx.device, dtype=dtype, lora=lora, sharded=resources.sharded)
+    packed = policy.backend == "transformers" and lora is not None and lora.bits is not None
+    if packed and resources.trainer == "deepspeed" and resources.zero_stage:
+        raise InputError(
+            f"lora.bits: ZeRO {resources.zero_stage} cannot hold packed weights of a model that transformers runs; "
+            "set `backend: {zero_stage: 0}`: the adapters alone are trained"
+        )
+    return policy
 
 
 def new_policy(

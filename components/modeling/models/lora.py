@@ -45,8 +45,8 @@ class LoraConfig(Params):
     A family that has one layer for several of them gets one adapter there. In a mixture of experts, names that only its
     experts would have are left out, unless `experts` is named too: then each expert has adapters of its own."""
     bits: Literal[4] | None = None
-    """4 keeps the frozen matrices of the blocks in 4 bits (QLoRA's NormalFloat); null as they are. For the families of
-    the native decoder."""
+    """4 keeps the frozen matrices of the blocks in 4 bits (QLoRA's NormalFloat), experts too; null as they are. On
+    transformers training then computes layers again for the backward pass, as `backend: {recompute: true}` does."""
     seed: int = 0
     """Seed of the adapters' initial values."""
 
@@ -111,17 +111,17 @@ def merged_weights(model: PeftModel) -> dict[str, Tensor]:
     adapted = adapted_layers(base)
     moved: dict[int, Tensor] = {}
     weights: dict[str, Tensor] = {}
-    for name, tensor in base.state_dict().items():
+    for name, tensor in base.state_dict(keep_vars=True).items():
         if "lora_" in name:
             continue
         plain = name.replace("base_layer.", "")
         # Tied weights stay one tensor.
-        if tensor.data_ptr() not in moved:
-            whole = tensor
+        if id(tensor) not in moved:
+            whole = tensor.detach()
             for layer in adapted.get(plain, ()):
                 whole = whole + layer.get_delta_weight("default").to(whole.dtype)
-            moved[tensor.data_ptr()] = whole.detach().to("cpu", copy=True)
-        weights[plain] = moved[tensor.data_ptr()]
+            moved[id(tensor)] = whole.detach().to("cpu", copy=True)
+        weights[plain] = moved[id(tensor)]
     return weights
 
 

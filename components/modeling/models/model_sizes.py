@@ -114,9 +114,9 @@ class ModelSizes:
 
     @property
     def matrices(self) -> int:
-        """Return the number of weights in the matrices of a dense model's blocks."""
+        """Return the number of weights in the matrices of the blocks, of all experts, without routers."""
         inner = self.heads * self.head_width
-        return self.layers * self.width * (self.projections + inner + 3 * self.mlp_width)
+        return self.layers * self.width * (self.projections + inner + max(self.experts, 1) * 3 * self.mlp_width)
 
     def adapters(self, lora: LoraConfig) -> int:
         """Return the number of weights of LoRA adapters on all target modules."""

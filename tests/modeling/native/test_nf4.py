@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from components.contract.errors import InputError
 from components.modeling.generation.generate import generate
 from components.modeling.generation.sampling_config import SamplingConfig
 from components.modeling.loading.load import load_policy
@@ -76,9 +75,3 @@ def test_adapters_train_on_packed_weights(kind: str, tmp_path: Path) -> None:
     samples = generate(policy, PROMPTS, config, generator=torch.Generator().manual_seed(0))
     scores = policy.target_logprobs(Packed.from_groups(PROMPTS, samples.grouped())).logprobs
     torch.testing.assert_close(samples.flat(samples.logprobs), scores, atol=2e-5, rtol=1e-5)
-
-
-def test_a_family_that_transformers_runs_is_refused(tmp_path: Path) -> None:
-    models.save("gpt2", tmp_path)
-    with pytest.raises(InputError, match=r"lora\.bits: .* native backend, and model type 'gpt2'"):
-        load_policy(tmp_path, lora=LoraConfig(target_modules=("c_attn",), bits=4))
