@@ -11,6 +11,7 @@ from components.measure.alarms import verifier_raises
 from components.modeling.estimates.further_memory import further_needs
 from components.modeling.estimates.sampling_memory import sampling_memory
 from components.modeling.models.model_sizes import ModelSizes
+from components.modeling.models.preloads import MODEL_PRELOADS
 
 COMPONENT = Component(
     name="evaluate",
@@ -36,7 +37,7 @@ COMPONENT = Component(
     memory=sampling_memory,
     asks=lambda _: {SCORERS: ()},
     further_memory=further_needs,
-    preloads=("torch", "transformers.modeling_utils"),
+    preloads=MODEL_PRELOADS,
     metrics={
         "pass_at_1": "Chance that one sample is right; mean over domains",
         "pass_at_1_<domain>": "The same on one domain",

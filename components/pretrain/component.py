@@ -7,6 +7,7 @@ from components.contract.component import Component, Port
 from components.contract.display import Role
 from components.modeling.estimates.supervised_memory import supervised_memory
 from components.modeling.models.model_sizes import ModelSizes
+from components.modeling.models.preloads import MODEL_PRELOADS
 from components.modeling.supervised.alarms import SUPERVISED_ALARMS
 from components.modeling.supervised.curves import SUPERVISED_CURVES
 from components.pretrain.params import PretrainParams
@@ -33,7 +34,7 @@ COMPONENT = Component(
     backends=frozenset({"trainer"}),
     model_sizes=ModelSizes.from_config,
     memory=supervised_memory,
-    preloads=("torch", "transformers.modeling_utils"),
+    preloads=MODEL_PRELOADS,
     metrics={
         "loss": "Loss per token, mean of the last 10 logged steps",
         "validation_loss": "Loss per token on the validation input",

@@ -7,6 +7,7 @@ from components.contract.component import Component, Port
 from components.contract.display import Role
 from components.modeling.estimates.supervised_memory import supervised_memory
 from components.modeling.models.model_sizes import ModelSizes
+from components.modeling.models.preloads import MODEL_PRELOADS
 from components.modeling.supervised.alarms import SUPERVISED_ALARMS
 from components.modeling.supervised.curves import SUPERVISED_CURVES
 from components.replay.params import ReplayParams
@@ -39,7 +40,7 @@ COMPONENT = Component(
     backends=frozenset({"sampler", "trainer"}),
     model_sizes=ModelSizes.from_config,
     memory=supervised_memory,
-    preloads=("torch", "transformers.modeling_utils"),
+    preloads=MODEL_PRELOADS,
     metrics={
         "loss": "Loss per target token, mean of the last 10 logged steps",
         "num_rehearsed": "Examples in the rehearsal set",

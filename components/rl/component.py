@@ -11,6 +11,7 @@ from components.contract.further import FURTHER, asked_ports, further_ports
 from components.contract.operators import Bound
 from components.modeling.estimates.further_memory import further_needs
 from components.modeling.models.model_sizes import ModelSizes
+from components.modeling.models.preloads import MODEL_PRELOADS
 from components.rl.alarms import RL_ALARMS
 from components.rl.memory import rl_memory
 from components.rl.on_pool import on_pool
@@ -70,7 +71,7 @@ COMPONENT = Component(
     model_sizes=ModelSizes.from_config,
     memory=rl_memory,
     further_memory=further_needs,
-    preloads=("torch", "transformers.modeling_utils", "components.rl.run"),
+    preloads=(*MODEL_PRELOADS, "components.rl.run"),
     metrics={
         "pass_rate": "share of right responses among verified ones, mean of the last 10 steps",
         "reward_mean": "mean reward, mean of the last 10 steps",

@@ -7,6 +7,7 @@ from components.contract.component import Component, Port
 from components.contract.display import Column, Form, Role, Table
 from components.modeling.estimates.sampling_memory import choosing_memory
 from components.modeling.models.model_sizes import ModelSizes
+from components.modeling.models.preloads import MODEL_PRELOADS
 from components.select.params import SelectParams
 
 COMPONENT = Component(
@@ -37,7 +38,7 @@ COMPONENT = Component(
     backends=frozenset({"sampler"}),
     model_sizes=ModelSizes.from_config,
     memory=choosing_memory,
-    preloads=("torch", "transformers.modeling_utils"),
+    preloads=MODEL_PRELOADS,
     metrics={
         "objective": "The chosen model's objective on the development set (optimistic: it is the best of several)",
         "pass_at_1_<domain>": "The chosen model's pass@1 on one domain",

@@ -154,7 +154,8 @@ def own_modules(stages: Iterable[Stage]) -> set[str]:
     for stage in stages:
         used = stage.component
         sources = used.sources(stage.config) if used.sources else operators_of(stage.config, used.name)
-        found |= {used.run.partition(":")[0], used.params.__module__}
+        declared = components().entry(used.name).target
+        found |= {declared.partition(":")[0], used.run.partition(":")[0], used.params.__module__}
         for bound in with_used(source for source in sources if isinstance(source, Bound)):
             found.update(bound.modules)
         found |= {GATES_PREPARED} if needs_data_gates(used) else set()
