@@ -12,8 +12,7 @@ from pipelines.engines.driver.api import LEASES, PODS, Cluster
 from pipelines.engines.driver.causes import Cause
 from pipelines.engines.driver.kinds import KINDS
 from pipelines.engines.driver.lease import DURATION_SECONDS, ROLE
-from pipelines.engines.driver.manifests.batch import STAGE_KEY
-from pipelines.engines.driver.manifests.work import stage_key_of
+from pipelines.engines.driver.names import STAGE_KEY, stage_key_of
 from pipelines.engines.driver.record import read
 from pipelines.engines.shared.container import label_value
 from pipelines.engines.shared.pool_parts import RUN

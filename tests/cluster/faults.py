@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from components.contract.errors import PosttrainError
 from pipelines.engines.driver.api import PODS
 from pipelines.engines.driver.causes import DISRUPTIONS, Cause
-from pipelines.engines.driver.manifests.work import stage_key_of
+from pipelines.engines.driver.names import stage_key_of
 from pipelines.engines.driver.record import read
+from pipelines.engines.driver.waiting import waiting as driver_waits
 from pipelines.engines.shared.container import label_value
 from pipelines.engines.shared.pool_parts import RUN
 from tests.cluster.act import RUN_SECONDS, Act, Wrong
@@ -134,7 +135,7 @@ def quota(session: Session) -> Result:
 def waiting(act: Act, word: str) -> str | None:
     """Return why a stage waits, where the reason has a word in it, by the record that the live view shows."""
     run = record_of(act.session.store, act.run_id)
-    reasons = (read(act.session.store, act.run_id, stage).waits for stage in run.stage_names)
+    reasons = (driver_waits(act.session.store, act.run_id, stage).text for stage in run.stage_names)
     return next((reason for reason in reasons if word in reason), None)
 
 

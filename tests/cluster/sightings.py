@@ -12,7 +12,7 @@ from pipelines.engines.driver.api import LEASES, PODS, Cluster
 from pipelines.engines.driver.causes import main_state
 from pipelines.engines.driver.kinds import KINDS
 from pipelines.engines.driver.lease import ROLE
-from pipelines.engines.driver.manifests.batch import STAGE_KEY
+from pipelines.engines.driver.names import STAGE_KEY
 from pipelines.engines.shared.container import label_value
 from pipelines.engines.shared.pool_parts import RUN, STAGE
 

@@ -20,12 +20,18 @@ ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 TIMEOUT_SECONDS = 30.0
 ADDRESS = "POSTTRAIN_KUBERNETES_URL"
 """Replaces the address of the cluster, such as that of `kubectl proxy`, for a driver outside of a pod."""
+LOGIN = "POSTTRAIN_KUBERNETES_ACCOUNT"
+"""Folder with the files `token` and `ca.crt` for that address, where it needs them."""
 
 Resource = dict[str, Any]
 
 
 class ClusterUnavailable(PosttrainError):
     """Kubernetes does not answer properly."""
+
+
+class LoginRefused(ClusterUnavailable):
+    """Kubernetes does not accept this login (any more)."""
 
 
 class Conflict(PosttrainError):
@@ -70,12 +76,13 @@ class Cluster:
     def inside(cls, environ: Mapping[str, str] = os.environ) -> Cluster:
         """Return the cluster that this process is a pod of; raise InputError outside a pod."""
         if environ.get(ADDRESS):
-            return cls(environ[ADDRESS].rstrip("/"))
+            login = environ.get(LOGIN)
+            return cls(environ[ADDRESS].rstrip("/"), Path(login) if login else None)
         host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT", "443")
         if not host or not (ACCOUNT / "token").is_file():
             raise InputError(
                 "this is not a pod with a service account, and only such a pod can start a stage on the cluster; "
-                f"elsewhere set {ADDRESS}, such as to the address of `kubectl proxy`"
+                f"elsewhere set {ADDRESS} to the cluster's address, such as that of `kubectl proxy`"
             )
         return cls(f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}", ACCOUNT)
 
@@ -154,17 +161,18 @@ class Cluster:
             raise (Gone if said.get("code") == 410 else ClusterUnavailable)(str(said.get("message")))
         return event["type"], event["object"]
 
-    def log(self, namespace: str, pod: str, container: str, since: str | None = None) -> Iterator[tuple[str, str]]:
-        """Yield (time, line) of a container's log as they come, from `since` on; ends with the container.
+    def log(
+        self, namespace: str, pod: str, container: str, since: str | None = None, *, follow: bool = True
+    ) -> Iterator[tuple[str, str]]:
+        """Yield (time, line) of a container's log from `since` on: as they come, until it ends, or what is there now.
 
         Raises ClusterUnavailable when the connection breaks, and Missing if the pod is gone.
         """
-        query = {"container": container, "follow": "true", "timestamps": "true"} | (
-            {"sinceTime": since} if since else {}
-        )
+        query = {"container": container, "timestamps": "true"} | ({"sinceTime": since} if since else {})
+        query |= {"follow": "true"} if follow else {}
         path = f"{PODS.path(namespace, pod)}/log?{urlencode(query)}"
         try:
-            with self._open("GET", path, None, timeout=None) as answer:
+            with self._open("GET", path, None, timeout=None if follow else TIMEOUT_SECONDS) as answer:
                 for raw in answer:
                     time, _, line = raw.decode(errors="backslashreplace").rstrip("\n").partition(" ")
                     yield time, line
@@ -188,9 +196,15 @@ class Cluster:
         text = " ".join(error.read().decode(errors="replace").split())
         with suppress(ValueError, KeyError, TypeError):
             text = str(json.loads(text)["message"])
+        if error.code == 401:
+            return LoginRefused(f"Kubernetes does not accept this login (HTTP 401): {text[:300]}{self._whose}")
         kinds = {400: InputError, 403: InputError, 404: Missing, 409: Conflict, 410: Gone, 422: InputError}
         kind = kinds.get(error.code, ClusterUnavailable)
         return kind(f"Kubernetes: {method} {path.partition('?')[0]}: HTTP {error.code}: {text[:300]}")
+
+    @property
+    def _whose(self) -> str:
+        return f"; it is read again from {self.account / 'token'} each time" if self.account else ""
 
     def _open(self, method: str, path: str, body: Any, *, timeout: float | None) -> Any:
         request = urllib.request.Request(f"{self.url}/{path}", method=method)

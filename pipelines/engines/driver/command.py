@@ -15,8 +15,8 @@ from components.contract.errors import InputError, PosttrainError
 from components.contract.terminal import print_error
 from components.runtime.job.process import REFUSED
 from pipelines.engines.driver.api import Cluster
-from pipelines.engines.driver.attempt import Clock
 from pipelines.engines.driver.driver import Driver, Stopped
+from pipelines.engines.driver.patience import Clock
 from pipelines.engines.driver.stage import DrivenStage
 from pipelines.engines.shared.pod import PodSettings
 from pipelines.recipe.pools import Pool
@@ -39,10 +39,16 @@ def drive(
     return driver.drive(retried=retried)
 
 
-def add_cluster(parser: argparse.ArgumentParser) -> None:
-    """Add what a driver is told."""
+def stage_parser(description: str) -> argparse.ArgumentParser:
+    """Return a parser for what everything is told that works for one stage of a run."""
+    parser = argparse.ArgumentParser(description=description)
     for name in ("store", "run", "stage"):
         parser.add_argument(f"--{name}", required=True)
+    return parser
+
+
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """Add what a driver on the cluster is told beside."""
     parser.add_argument("--pool", required=True, help="the pool, JSON")
     parser.add_argument("--cluster", required=True, help="image, namespace, account and names of secrets, JSON")
 
@@ -81,7 +87,7 @@ def exit_code(error: PosttrainError) -> int:
 
 def main() -> int:
     """Drive one stage; the exit code is that of a stage."""
-    parser = argparse.ArgumentParser(description="Run a stage of a run on a cluster.")
+    parser = stage_parser("Run a stage of a run on a cluster.")
     add_cluster(parser)
     arguments = parser.parse_args()
     try:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from components.contract.terminal import print_error, visible_line
 from components.runtime.job.process import FAILED, REFUSED
-from pipelines.engines.driver.attempt import Clock
 from pipelines.engines.driver.causes import Cause
+from pipelines.engines.driver.patience import Clock
 from pipelines.engines.driver.record import Book
 from pipelines.engines.driver.rules import pause_after
 from pipelines.engines.driver.stage import DrivenStage

@@ -13,10 +13,13 @@ from typing import Any
 
 from components.contract.errors import PosttrainError
 from pipelines.engines.driver.api import LEASES, Cluster, Conflict
+from pipelines.engines.driver.names import STAGE_KEY, stage_key_of
 
 DURATION_SECONDS = 90
 """How long a driver may be silent before another one may take its place."""
 RENEW_SECONDS = 20.0
+HANDED_OVER = "handed over"
+"""Holder of a lease whose driver awaits another one; work goes on under it."""
 FORM = "%Y-%m-%dT%H:%M:%S.%fZ"
 ROLE = "posttrain.dev/role"
 
@@ -42,6 +45,13 @@ class Lease:
         self._labels, self._now = labels, now
         self._held: dict[str, Any] | None = None
         self._renewed = 0.0
+        self.looked: str | None = None
+        """When this driver, in an earlier process, showed for the last time that it lives."""
+
+    @property
+    def held(self) -> bool:
+        """Return whether this driver took the lease and has not given it back."""
+        return self._held is not None
 
     @property
     def owner(self) -> dict[str, Any]:
@@ -49,6 +59,13 @@ class Lease:
         assert self._held is not None
         uid = self._held["metadata"]["uid"]
         return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "name": self._name, "uid": uid}
+
+    def hold(self) -> bool:
+        """Take the lease, or renew it; return whether this driver holds it. Raises LeaseLost like `renew`."""
+        if self._held is None:
+            return self.take()
+        self.renew()
+        return True
 
     def take(self) -> bool:
         """Take the lease if nobody holds it; return whether this driver holds it now."""
@@ -59,6 +76,8 @@ class Lease:
             elif found["metadata"].get("deletionTimestamp") or is_held(found, self._now(), but=self._holder):
                 return False
             else:
+                spec = found["spec"]
+                self.looked = spec.get("renewTime") if spec.get("holderIdentity") == self._holder else None
                 self._held = self._cluster.replace(LEASES, {**found, "spec": self._spec()})
         except Conflict:
             return False
@@ -89,13 +108,19 @@ class Lease:
         if delete:
             self._cluster.delete(LEASES, self._held)
         else:
-            self._release()
+            self._release("")
         self._held = None
 
-    def _release(self) -> None:
+    def hand_over(self) -> None:
+        """Let the next driver take the lease, and what works under it, at once; without one, the reaper deletes it."""
+        if self._held is not None:
+            self._release(HANDED_OVER)
+            self._held = None
+
+    def _release(self, holder: str) -> None:
         assert self._held is not None
         try:
-            self._cluster.replace(LEASES, {**self._held, "spec": {**self._spec(), "holderIdentity": ""}})
+            self._cluster.replace(LEASES, {**self._held, "spec": {**self._spec(), "holderIdentity": holder}})
         except Conflict:
             return  # another driver has it
 
@@ -114,10 +139,18 @@ class Lease:
         return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": self._spec()}
 
 
+def stage_lease(
+    cluster: Cluster, namespace: str, stage: tuple[str, str], holder: str, now: Callable[[], float]
+) -> Lease:
+    """Return the lease of a stage, given as (run id, name)."""
+    key = stage_key_of(*stage)
+    return Lease(cluster, namespace, f"posttrain-{key}", holder, labels={STAGE_KEY: key}, now=now)
+
+
 def is_held(lease: dict[str, Any], now: float, *, but: str = "") -> bool:
     """Return whether a driver other than `but` holds a lease and is not overdue."""
     holder = lease["spec"].get("holderIdentity") or ""
-    return holder not in ("", but) and silent_seconds(lease, now) <= lease["spec"]["leaseDurationSeconds"]
+    return holder not in ("", HANDED_OVER, but) and silent_seconds(lease, now) <= lease["spec"]["leaseDurationSeconds"]
 
 
 def silent_seconds(lease: dict[str, Any], now: float) -> float:

@@ -1,4 +1,4 @@
-"""What a driver did for a stage, in the store: its tries, why it waits, and its end. A driver that comes later goes on.
+"""What a driver did for a stage, in the store: its tries and its end. A driver that comes later goes on.
 
 driver/<run>/<stage>.json
 """
@@ -22,6 +22,7 @@ class Try(BaseModel):
 
     name: str
     kind: str
+    pods: int = 1
     began: float
     seen: bool = False
     """Whether it was there: one that was, and is gone, was deleted; one that never was may yet have to be created."""
@@ -38,8 +39,8 @@ class Record(BaseModel):
     tries: list[Try] = []
     round_from: int = 0
     """Number of tries before this round."""
-    waits: str = ""
-    """Why nothing runs at the moment; empty while it runs."""
+    due: float = 0.0
+    """Before which moment no further try begins."""
     final: int | None = None
     """Exit code of the round's end; None while it lasts."""
 
@@ -58,12 +59,16 @@ class Book:
     """Keeps a stage's record."""
 
     def __init__(self, store: Store, run_id: str, stage: str, now: Callable[[], float] = time.time) -> None:
-        self._store, self._key, self._now = store, record_key(run_id, stage), now
+        self._store, self._place, self._now = store, (run_id, stage), now
         self.record = read(store, run_id, stage)
 
-    def begin(self, name: str, kind: str) -> Try:
+    def reload(self) -> None:
+        """Read what another driver may have written meanwhile."""
+        self.record = read(self._store, *self._place)
+
+    def begin(self, name: str, kind: str, pods: int = 1) -> Try:
         """Note a try before it is created."""
-        self.record.tries.append(Try(name=name, kind=kind, began=self._now()))
+        self.record.tries.append(Try(name=name, kind=kind, pods=pods, began=self._now()))
         self._write()
         return self.record.tries[-1]
 
@@ -79,20 +84,17 @@ class Book:
         last = self.record.open
         assert last is not None
         last.ended, last.cause, last.error = self._now(), cause, error
-        self.record.waits = ""
         self._write()
 
-    def waits(self, text: str) -> bool:
-        """Note why nothing runs, "" if it does; return whether that is news."""
-        if text == self.record.waits:
-            return False
-        self.record.waits = text
-        self._write()
-        return True
+    def postpone(self, due: float) -> None:
+        """Note when the next try may begin."""
+        if due != self.record.due:
+            self.record.due = due
+            self._write()
 
     def finish(self, code: int) -> None:
         """Note the end of the round."""
-        self.record.final, self.record.waits = code, ""
+        self.record.final = code
         self._write()
 
     def enter(self, *, retried: bool) -> int | None:
@@ -114,7 +116,7 @@ class Book:
         return self.record.tries[-1].error if self.record.tries else "it was refused"
 
     def _write(self) -> None:
-        self._store.put(self._key, self.record.model_dump(mode="json"), overwrite=True)
+        self._store.put(record_key(*self._place), self.record.model_dump(mode="json"), overwrite=True)
 
 
 def record_key(run_id: str, stage: str) -> str:

@@ -11,7 +11,8 @@ import time
 from components.contract.errors import InputError, PosttrainError
 from components.contract.terminal import print_error, visible
 from components.runtime.job.process import FAILED, REFUSED
-from pipelines.engines.kubeflow.stage_run import StageRun, stage_parser
+from pipelines.engines.driver.command import stage_parser
+from pipelines.engines.kubeflow.stage_run import StageRun
 from pipelines.engines.shared.approvals import REJECTED, Decision, decide
 
 POLL_SECONDS = 5.0

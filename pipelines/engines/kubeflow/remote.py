@@ -7,14 +7,13 @@ It runs on a small node, as the account of Kubeflow's tasks; the stage runs in t
 
 from __future__ import annotations
 
-import argparse
 import sys
 
 from components.contract.errors import PosttrainError
 from components.contract.terminal import print_error
 from pipelines.engines.driver.api import Cluster
-from pipelines.engines.driver.attempt import Clock
-from pipelines.engines.driver.command import add_cluster, drive, exit_code
+from pipelines.engines.driver.command import add_cluster, drive, exit_code, stage_parser
+from pipelines.engines.driver.patience import Clock
 from pipelines.engines.kubeflow.executor import ExecutorInput
 from pipelines.engines.kubeflow.retried import retried
 from pipelines.engines.kubeflow.stage_run import StageRun, add_outputs
@@ -22,7 +21,7 @@ from pipelines.engines.kubeflow.stage_run import StageRun, add_outputs
 
 def main(cluster: Cluster | None = None, clock: Clock | None = None) -> int:
     """Run one stage on the cluster; the exit code is that of a stage."""
-    parser = argparse.ArgumentParser(description="Run a stage of a run on the cluster.")
+    parser = stage_parser("Run a stage of a run on the cluster.")
     add_cluster(parser)
     add_outputs(parser)
     arguments = parser.parse_args()

@@ -13,6 +13,7 @@ from components.contract.job import Job
 from components.runtime.ledger.records import approval_key, asked_key, failure_key
 from components.runtime.store import Store
 from pipelines.engines.driver.record import read as driver_record
+from pipelines.engines.driver.waiting import waiting
 from pipelines.engines.kubeflow.client import Client, RunState
 from pipelines.engines.kubeflow.ending import close
 from pipelines.engines.kubeflow.names import run_key, task_name
@@ -84,7 +85,7 @@ class KubeflowRun:
         if asked_key(run, stage) in asked and approval_key(run, stage) not in asked:
             return StageState(ASKING)
         if task_name(stage) in state.running:
-            return StageState(RUNNING, note=driver_record(self._store, run, stage).waits)
+            return StageState(RUNNING, note=waiting(self._store, run, stage).text)
         return StageState(BLOCKED) if state.final else None
 
     def _failure(self, job: Job, state: RunState) -> StageState | None:

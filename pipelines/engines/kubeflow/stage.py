@@ -13,10 +13,11 @@ from functools import partial
 from components.contract.errors import InputError, PosttrainError
 from components.contract.terminal import print_error
 from components.runtime.job.process import FAILED, REFUSED
+from pipelines.engines.driver.command import stage_parser
 from pipelines.engines.driver.here import drive_here
 from pipelines.engines.kubeflow.executor import ExecutorInput
 from pipelines.engines.kubeflow.retried import retried
-from pipelines.engines.kubeflow.stage_run import StageRun, add_outputs, stage_parser
+from pipelines.engines.kubeflow.stage_run import StageRun, add_outputs
 from pipelines.engines.shared.attempt import ended
 from pipelines.engines.shared.launcher import launcher_command, tied_to_this_process
 

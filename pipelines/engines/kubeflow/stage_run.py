@@ -75,15 +75,6 @@ def _numbers(entry: Mapping[str, Any]) -> dict[str, float]:
     return {name: value for name, value in found if isinstance(value, int | float) and not isinstance(value, bool)}
 
 
-def stage_parser(description: str) -> argparse.ArgumentParser:
-    """Return a parser for what every task of a stage is told."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--store", required=True)
-    parser.add_argument("--run", required=True)
-    parser.add_argument("--stage", required=True)
-    return parser
-
-
 def add_outputs(parser: argparse.ArgumentParser) -> None:
     """Add what tasks with outputs are told."""
     parser.add_argument("--executor-input", default="{}", help="what Kubeflow reports about the task, JSON")

@@ -20,10 +20,10 @@ from components.runtime.lineage.delivery.cursor import Cursor
 from components.runtime.lineage.spool import Spool, spooled_keys
 from components.runtime.store import Store, open_store
 from pipelines.engines.driver.api import Cluster
-from pipelines.engines.driver.attempt import Clock
 from pipelines.engines.driver.driver import Driver, Stopped
-from pipelines.engines.driver.record import read
+from pipelines.engines.driver.patience import Clock
 from pipelines.engines.driver.stage import DrivenStage
+from pipelines.engines.driver.waiting import waiting
 from tests.cluster.runner.kubectl_double import KubectlDouble
 from tests.cluster.session import KUBEFLOW, Session
 from tests.pipelines.engines.driver.drives import POOLS, SETTINGS, Killed, entry_of
@@ -152,7 +152,7 @@ class StageRun:
 
     def said(self) -> str:
         """Return why the stage waits, as the live view does."""
-        return "" if self.silent else read(self.store, RUN, STAGE).waits
+        return "" if self.silent else waiting(self.store, RUN, STAGE).text
 
     def stop(self) -> None:
         """Stop the driver as Kubeflow does when a run is terminated."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from components.contract.job import Job
 from pipelines.engines.driver.causes import DISRUPTED
+from pipelines.engines.driver.names import STAGE_KEY
 from pipelines.engines.shared.attempt import STARTUP_SECONDS
 from pipelines.engines.shared.pod import SCHEDULE_SECONDS, PodSettings, pod_template
 from pipelines.engines.shared.pool_parts import queue_labels
@@ -16,8 +17,6 @@ KEPT_SECONDS = 3 * 86_400
 """How long a work that has ended is kept for inspection."""
 LONGEST_SECONDS = 14 * 86_400
 """How long a work without a timeout may take at most, so that nothing runs for ever if nobody looks."""
-STAGE_KEY = "posttrain.dev/stage-key"
-"""Label that all works, pods and leases of one stage of one run have, whatever the lengths of their names."""
 
 
 def work_seconds(job: Job) -> int:

@@ -13,10 +13,11 @@ from components.contract.job import Job, Retry
 from components.runtime.ledger.records import failure_key, run_key, save_job, stage_entry, stage_key
 from components.runtime.store import Store, open_store
 from pipelines.engines.driver.api import Cluster, ClusterUnavailable
-from pipelines.engines.driver.attempt import Clock
 from pipelines.engines.driver.driver import Driver, Stopped
+from pipelines.engines.driver.patience import Clock
 from pipelines.engines.driver.record import Record, read
 from pipelines.engines.driver.stage import DrivenStage
+from pipelines.engines.driver.waiting import waiting
 from pipelines.engines.shared.pod import PodSettings
 from pipelines.recipe.pools import Pool
 from tests.support.api_server.cluster import SimulatedCluster
@@ -80,6 +81,11 @@ class Drive:
     def record(self) -> Record:
         """Return what the drivers wrote down."""
         return read(self.store, RUN, STAGE)
+
+    @property
+    def waits(self) -> str:
+        """Return what the stage waits for, as the live view shows it."""
+        return waiting(self.store, RUN, STAGE).text
 
     @property
     def causes(self) -> list[str]:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.engines.driver.api import Cluster
+from pipelines.engines.driver.api import Cluster, LoginRefused
 from pipelines.engines.driver.driver import Stopped
 from pipelines.engines.driver.lease import LeaseLost
 from pipelines.engines.driver.reap import reap
 from tests.pipelines.engines.driver.drives import STAGE, Drive, Killed, drive_of, entry_of, kills
 from tests.support.api_server.cluster import NAMESPACE, SimulatedCluster, go_well
-from tests.support.api_server.events import DISRUPTING, OWN, WELL
+from tests.support.api_server.events import DISRUPTING, OWN, WELL, faults
 
 RUNS = WELL["runs"]
 EVENTS = {**WELL, **OWN, **DISRUPTING}
@@ -42,7 +42,7 @@ def check_end(drive: Drive, code: int) -> None:
     assert [name for name in tries if name in world.created] == world.created, "each work is a try"
     assert {one.name for one in record.tries if one.seen} <= set(world.created)
     assert all(one.cause is not None for one in record.tries)
-    assert record.final == code and record.waits == ""
+    assert record.final == code and drive.waits == ""
     assert (drive.entry() is not None) == (code == 0)
     assert world.commits == (1 if code == 0 else 0)
     if code:
@@ -135,7 +135,7 @@ def test_what_never_starts_is_told_and_ends_in_time(
         notes: list[str] = []
         drive.world.steps = [WELL["quota"]] if name == "quota" else []
         drive.world.quota = name == "quota"
-        drive.world.steps += [EVENTS[name], *[lambda world: notes.append(drive.record.waits)] * 3]
+        drive.world.steps += [EVENTS[name], *[lambda world: notes.append(drive.waits)] * 3]
         drive.world.steps += [lambda world: setattr(world, "seconds", world.seconds + 4000.0)] * 8
         drive.world.stuck = True
         assert drive.drive() == 2
@@ -152,7 +152,7 @@ def test_a_queue_takes_as_long_as_it_takes(tmp_path: Path) -> None:
 
         def later(world: SimulatedCluster) -> None:
             world.seconds += 86_400
-            day.append(drive.record.waits)
+            day.append(drive.waits)
 
         drive.world.steps = [WELL["suspended"], later, later, later]
         assert drive.drive() == 0 and drive.world.now() - began > 3 * 86_400
@@ -265,3 +265,40 @@ def test_what_kubernetes_refuses_is_told_and_not_tried_again(
         assert drive.drive() == 2
         assert drive.causes == ["rejected"] and said in drive.error
         assert STAGE in drive.record.tries[0].name
+
+
+def test_a_login_that_is_refused_is_told_in_one_line_and_waited_for(tmp_path: Path) -> None:
+    with drive_of(tmp_path) as drive:
+        told: list[str] = []
+        drive.world.steps = [RUNS, faults(*[401] * 3), *[lambda world: told.append(drive.waits)] * 3]
+        assert drive.drive() == 0
+        assert told[0] == "Kubernetes does not accept this login (HTTP 401): as the test wants it"
+        check_end(drive, 0)
+
+
+def test_a_driver_is_refused_for_good_after_an_hour(tmp_path: Path) -> None:
+    with drive_of(tmp_path) as drive:
+        drive.world.faults = [401] * 1000
+        with pytest.raises(LoginRefused):
+            drive.driver().drive()
+
+
+def test_limits_count_on_when_the_driver_is_another_one(tmp_path: Path) -> None:
+    with drive_of(tmp_path, retries=3) as drive:
+        hour = [kills(drive, Killed), lambda world: setattr(world, "seconds", world.seconds + 3600.0)]
+        drive.world.steps, drive.world.stuck = [EVENTS["no node"], *hour * 8], True
+        began = drive.world.now()
+        assert drive.drive() == 2 and drive.codes.count("Killed") > 4
+        assert drive.causes == ["no node"] and drive.world.now() - began < 9 * 3600
+        check_end(drive, 2)
+
+
+def test_a_driver_that_is_stopped_while_another_one_has_the_stage_leaves_it_alone(tmp_path: Path) -> None:
+    with drive_of(tmp_path) as drive:
+        drive.world.steps, drive.world.stuck = [RUNS, kills(drive, Killed)], True
+        with pytest.raises(Killed):
+            drive.driver().drive()
+        other = drive.driver()
+        assert other.act() is None and "another driver" in drive.waits
+        other._leave()
+        assert drive.world.active() and drive.causes == ["None"]

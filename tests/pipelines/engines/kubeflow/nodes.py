@@ -7,7 +7,8 @@ from typing import Any
 from components.contract.job import Job
 from pipelines.engines.driver.command import settings_of
 from pipelines.engines.driver.kinds import JOBSET, Kind
-from pipelines.engines.driver.manifests.work import work_manifest, work_name
+from pipelines.engines.driver.manifests.work import work_manifest
+from pipelines.engines.driver.names import work_name
 from pipelines.plan.plan import build_plan
 from pipelines.recipe.pools import Pool
 from pipelines.recipe.recipe import load_recipe

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from pipelines.engines.driver.kinds import JOB, JOBSET, TRAINJOB, Kind
-from pipelines.engines.driver.manifests.work import work_name
+from pipelines.engines.driver.names import work_name
 from tests.pipelines.engines.kubeflow.conftest import GPU
 from tests.pipelines.engines.kubeflow.examples import POOLS, compiled, executor_of, parsed
 from tests.pipelines.engines.kubeflow.nodes import job, manifest, pool

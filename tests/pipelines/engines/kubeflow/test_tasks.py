@@ -17,8 +17,8 @@ from components.runtime.ledger.ledger import load_run
 from components.runtime.ledger.records import approval_key
 from components.runtime.ledger.shown import show_json
 from components.runtime.store import open_store
-from pipelines.engines.driver.attempt import Clock
 from pipelines.engines.driver.here import drive_here
+from pipelines.engines.driver.patience import Clock
 from pipelines.engines.driver.record import read
 from pipelines.engines.kubeflow.ending import close
 from pipelines.engines.kubeflow.retried import retried
