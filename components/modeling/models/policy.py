@@ -13,11 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from components.contract.errors import InputError
+from components.modeling.models.cut import Cut
 from components.modeling.models.folder import generation_config, write_json
 from components.modeling.packing.head import Head
 from components.modeling.packing.logprobs import LOW_PRECISION, TokenScores, score_in_chunks
 from components.modeling.packing.packed import Packed
+from components.modeling.ranks import ranks_along
 from components.modeling.text.turn_ends import TurnEnds
+from components.runtime.system.mesh import TENSOR
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -172,6 +175,26 @@ class Policy(ABC):
     def is_sharded(self) -> bool:
         """Whether each layer gathers its weights from all ranks when it is called (fully_shard)."""
         return any(hasattr(part, "unshard") for part in self.module.modules())
+
+    def part(self) -> None:
+        """Keep this rank's part of each matrix, where a tensor group computes each batch together.
+
+        Raises InputError for a model that cannot be parted, and says what to do.
+        """
+        if (count := ranks_along(TENSOR).count) > 1:
+            raise InputError(
+                f"tensor_parallel {count}: the {self.backend} backend does not part a model; "
+                "leave tensor_parallel out, or use a model of the native decoder's families"
+            )
+
+    @property
+    def cuts(self) -> Mapping[str, Cut]:
+        """Return how each parameter is cut, by name; empty where every rank has the whole model."""
+        return {}
+
+    def whole_shape(self, name: str, shape: Sequence[int]) -> Sequence[int]:
+        """Return the shape of a whole parameter from that of this rank's."""
+        return self.cuts[name].shape(shape, ranks_along(TENSOR).count) if self.cuts else shape
 
     def materialize(self, part: nn.Module) -> None:
         """Read the weights of a layer, or of the rest, into memory if loading left them on disk."""

@@ -25,10 +25,14 @@ class Adapter(nn.Module):
         super().__init__()
         # In float32 whatever the model's precision is, as peft does: small updates would be lost in bfloat16.
         given = {"device": weight.device, "dtype": torch.promote_types(weight.dtype, torch.float32)}
-        self.spans, self.scale = tuple(parts.values()), config.alpha / config.rank
-        self.rows = [stop - start for start, stop in self.spans]
+        self.scale = config.alpha / config.rank
+        self.change_rows(tuple(parts.values()))
         self.lora_A = nn.Parameter(torch.empty(len(parts) * config.rank, weight.shape[1], **given))
         self.lora_B = nn.Parameter(torch.zeros(sum(self.rows), config.rank, **given))
+
+    def change_rows(self, spans: tuple[tuple[int, int], ...]) -> None:
+        """Be on these rows of the matrix."""
+        self.spans, self.rows = spans, [stop - start for start, stop in spans]
 
     def initialize(self, generator: torch.Generator) -> None:
         """Draw the first factors as nn.Linear's weights; the second ones are 0, so that nothing changes yet."""

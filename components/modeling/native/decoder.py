@@ -8,6 +8,7 @@ Shapes: N tokens, D model width, H query heads, G key-value heads, C head width,
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -135,11 +136,15 @@ class Layer(nn.Module):
 class Decoder(nn.Module):
     """Token ids to final hidden states; query and key rows are kept interleaved (see ops.rotate)."""
 
+    layer_type: ClassVar[type[Layer]] = Layer
+    parted: ClassVar[bool] = False
+    """Whether this rank has a part of each matrix, and others have the other ones."""
+
     def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
-        self.config = config
+        self.config = self.whole_config = config
         self.embedding = nn.Parameter(torch.empty(config.vocab_size, config.width))
-        self.layers = nn.ModuleList(Layer(config, config.window(index)) for index in range(config.layers))
+        self.layers = nn.ModuleList(self.layer_type(config, config.window(index)) for index in range(config.layers))
         self.norm = nn.Parameter(torch.ones(config.width))
         self.head = None if config.tie_embeddings else nn.Parameter(torch.empty_like(self.embedding))
         self.recompute = False
@@ -154,7 +159,10 @@ class Decoder(nn.Module):
 
     def embed(self, tokens: Tensor) -> Tensor:
         """Return what the first layer reads, [N, D], of tokens [N]."""
-        x = torch.nn.functional.embedding(tokens, self.embedding)
+        return self.scaled(torch.nn.functional.embedding(tokens, self.embedding))
+
+    def scaled(self, x: Tensor) -> Tensor:
+        """Return embeddings as the first layer reads them."""
         # The factor rounds to the weights' precision, as in transformers.
         return x * torch.tensor(self.config.width**0.5, dtype=x.dtype) if self.config.scale_embeddings else x
 
@@ -169,6 +177,18 @@ class Decoder(nn.Module):
     def capped(self, logits: Tensor) -> Tensor:
         """Return logits as the model caps them, if it does."""
         return logits if self.config.logit_cap is None else cap(logits, self.config.logit_cap)
+
+    def own_part(self, name: str, whole: Tensor) -> Tensor:
+        """Return what this rank has of a whole parameter."""
+        return whole
+
+    def whole_layer(self, index: int) -> Layer:
+        """Return a layer with whole weights."""
+        return cast(Layer, self.layers[index])
+
+    def whole_outside(self) -> Decoder:
+        """Return what has the weights outside the layers, whole."""
+        return self
 
     def turns(self, positions: Tensor, longest: int) -> list[Tensor]:
         """Return each layer's rotary turns, complex [N, 1, C/2], of positions [N] below `longest`."""

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from components.contract.errors import InputError
+from components.modeling.models.cut import Cut
 from components.modeling.models.folder import read_generation_config, write_json
 from components.modeling.models.lora import LoraConfig
 from components.modeling.models.model_config import ModelConfig
@@ -34,9 +35,12 @@ from components.modeling.native.nf4 import pack
 from components.modeling.native.product_choice import choose
 from components.modeling.native.rotary import Rope
 from components.modeling.native.stored import StoredDecoder
+from components.modeling.native.tensor.parted import PartedDecoder
 from components.modeling.packing.head import Head
 from components.modeling.packing.packed import Packed
+from components.modeling.ranks import Ranks, ranks_along
 from components.modeling.text.turn_ends import check_vocabulary, find_turn_ends
+from components.runtime.system.mesh import TENSOR
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -141,7 +145,8 @@ class NativePolicy(Policy):
 
     def head(self) -> Head:
         """Return the output matrix and the cap."""
-        return Head(self.module.output_weight, self.module.config.logit_cap)
+        ranks = ranks_along(TENSOR) if self.module.parted else Ranks()
+        return Head(self.module.output_weight, self.module.config.logit_cap, ranks)
 
     def session(self, prompts: Sequence[Sequence[int]], counts: Sequence[int], max_new_tokens: int) -> NativeSession:
         """Return a generation session on the native decoder."""
@@ -154,6 +159,23 @@ class NativePolicy(Policy):
     def layers(self) -> list[nn.Module]:
         """Return the decoder's layers."""
         return list(self.module.layers)
+
+    def part(self) -> None:
+        """Keep this rank's part of each matrix, where a tensor group computes each batch together."""
+        ranks = ranks_along(TENSOR)
+        if ranks.count == 1 or self.module.parted:
+            return
+        sizes = ModelSizes.from_config(self.config)
+        if sizes is not None and (refusal := sizes.why_not_parted(ranks.count)):
+            raise InputError(refusal)
+        self.module = PartedDecoder.of(self.module)
+        if self._stored is not None:
+            self._stored.decoder = self.module
+
+    @property
+    def cuts(self) -> Mapping[str, Cut]:
+        """Return how parameters are cut."""
+        return self.module.cuts if isinstance(self.module, PartedDecoder) else {}
 
     def materialize(self, part: nn.Module) -> None:
         """Read the weights of a layer, or of the rest, if loading left them on disk."""
@@ -175,7 +197,11 @@ class NativePolicy(Policy):
 
     def export(self, folder: Path) -> None:
         """Write config and safetensors of a Hugging Face folder."""
-        write_weights(folder, export_weights(self.module))
+        self.export_these(folder, export_weights(self.module))
+
+    def export_these(self, folder: Path, weights: Mapping[str, Tensor]) -> None:
+        """Write config and safetensors of a Hugging Face folder from what `named_weights` gave."""
+        write_weights(folder, weights)
         self.export_config(folder)
 
     def export_config(self, folder: Path) -> None:

@@ -69,6 +69,7 @@ class StepDecoder:
         size = sum(map(math.prod, [*packed, *(p.shape for p in decoder.parameters())])) * weight.element_size()
         return (
             ONEDNN is not None
+            and not decoder.parted
             and weight.dtype == torch.float32
             and weight.device.type == "cpu"
             and not any(hasattr(layer, "unshard") for layer in decoder.layers)  # no weights to copy between calls

@@ -19,7 +19,7 @@ class StoredDecoder:
     """Fills the parts of a decoder on the meta device from a Hugging Face folder."""
 
     def __init__(self, folder: Path, decoder: Decoder, dtype: torch.dtype) -> None:
-        self._decoder, self._dtype, self._source = decoder, dtype, str(folder)
+        self.decoder, self._dtype, self._source = decoder, dtype, str(folder)
         self._weights = StoredWeights(folder)
 
     def fill(self, part: nn.Module) -> None:
@@ -27,15 +27,19 @@ class StoredDecoder:
 
         Raises InputError when weights are missing, unknown or of another shape.
         """
-        for index, layer in enumerate(self._decoder.layers):
+        for index, layer in enumerate(self.decoder.layers):
             if layer is part:
-                layer.load_state_dict(self._layer(index).state_dict(), assign=True)
+                layer.load_state_dict(self._own(self._layer(index), f"layers.{index}."), assign=True)
                 return
-        self._decoder.load_state_dict(self._rest().state_dict(), strict=False, assign=True)
+        self.decoder.load_state_dict(self._own(self._rest(), ""), strict=False, assign=True)
+
+    def _own(self, part: nn.Module, prefix: str) -> dict[str, Tensor]:
+        """Return what this rank has of a part of the decoder."""
+        return {name: self.decoder.own_part(prefix + name, whole) for name, whole in part.state_dict().items()}
 
     def _layer(self, index: int) -> nn.Module:
         """Return one layer's weights, read as those of a model of one layer and one token."""
-        config = replace(self._decoder.config, layers=1, windows=(), vocab_size=1, tie_embeddings=True)
+        config = replace(self.decoder.whole_config, layers=1, windows=(), vocab_size=1, tie_embeddings=True)
         width, prefix = config.width, f"model.layers.{index}."
         weights: dict[str, Tensor] = {EMBEDDING: torch.empty(1, width), NORM: torch.empty(width)}
         for name in self._weights:
@@ -44,9 +48,9 @@ class StoredDecoder:
         return self._read(Decoder(config), weights, f"{self._source}, layer {index}").layers[0]
 
     def _rest(self) -> Decoder:
-        layers = tuple(f"model.layers.{index}." for index in range(self._decoder.config.layers))
+        layers = tuple(f"model.layers.{index}." for index in range(self.decoder.config.layers))
         weights = {name: self._weights[name] for name in self._weights if not name.startswith(layers)}
-        return self._read(Decoder(replace(self._decoder.config, layers=0, windows=())), weights, self._source)
+        return self._read(Decoder(replace(self.decoder.whole_config, layers=0, windows=())), weights, self._source)
 
     def _read(self, decoder: Decoder, weights: dict[str, Tensor], source: str) -> Decoder:
         decoder = decoder.to(self._dtype)

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import torch
 
+from components.modeling.ranks import ranks_along
+from components.runtime.system.mesh import TENSOR
+
 CHUNK_ELEMENTS = 1 << 25
 """Most logits of one chunk on a CPU; a GPU takes as many however little is free."""
 MOST_ELEMENTS = 1 << 28
@@ -20,9 +23,11 @@ SHARE = 4
 def chunk_rows(vocab_size: int, device: torch.device) -> int:
     """Return how many positions go in one chunk.
 
-    In deterministic mode the free memory, which differs from run to run, does not count.
+    The free memory, which differs from run to run and from rank to rank, does not count in deterministic mode, nor
+    where ranks have parts of a model: they exchange what they have of each chunk.
     """
-    if device.type != "cuda" or torch.are_deterministic_algorithms_enabled():
+    alike = torch.are_deterministic_algorithms_enabled() or ranks_along(TENSOR).count > 1
+    if device.type != "cuda" or alike:
         elements = CHUNK_ELEMENTS
     else:
         elements = min(MOST_ELEMENTS, max(CHUNK_ELEMENTS, _free_bytes(device) // SHARE // BYTES))

@@ -8,13 +8,15 @@ Shapes: M positions, V vocabulary, D model width.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, distributed
 
 from components.modeling.packing.compiled import Compiled
+from components.modeling.ranks import Ranks
 
 
 @dataclass(frozen=True)
@@ -25,24 +27,33 @@ class Head:
     """[V, D]"""
     cap: float | None = None
     """Products s become cap * tanh(s / cap), if it is given."""
+    ranks: Ranks = field(default_factory=Ranks)
+    """Those that have equal parts of the vocabulary, in order: `weight` is this rank's."""
+
+    @property
+    def first(self) -> int:
+        """Return the first token of this rank's part."""
+        return self.ranks.index * self.weight.shape[0]
 
 
 def head_scores(
     head: Head, hidden: Tensor, targets: Tensor, temperature: float, entropy: bool, rows: int
 ) -> tuple[Tensor, Tensor | None]:
     """Return log-probabilities [M] of targets [M] from hidden [M, D] and, if asked, entropies; `rows` at a time."""
-    logprobs, entropies = _HeadScores.apply(hidden, head.weight, targets, (head.cap, temperature, entropy, rows))
+    how = (head.cap, temperature, entropy, rows, head.ranks)
+    logprobs, entropies = _HeadScores.apply(hidden, head.weight, targets - head.first, how)
     return logprobs, entropies if entropy else None
 
 
 class _HeadScores(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, how: tuple[float | None, float, bool, int]
+        ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, how: tuple[float | None, float, bool, int, Ranks]
     ) -> tuple[Tensor, Tensor]:
-        cap, temperature, entropy, rows = how
+        cap, temperature, entropy, rows, ranks = how
+        score = scores_of if ranks.count == 1 else partial(parted_scores_of, group=ranks.group)
         parts = [
-            scores_of(part @ weight.t(), wanted, cap, temperature, entropy)
+            score(part @ weight.t(), wanted, cap, temperature, entropy)
             for part, wanted in zip(hidden.split(rows), targets.split(rows), strict=True)
         ]
         logprobs, normalizers, entropies = (torch.cat(column) for column in zip(*parts, strict=True))
@@ -53,7 +64,7 @@ class _HeadScores(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
         hidden, weight, *given = ctx.saved_tensors
-        cap, temperature, entropy, rows = ctx.how
+        cap, temperature, entropy, rows, ranks = ctx.how
         grad_hidden = torch.empty_like(hidden) if ctx.needs_input_grad[0] else None
         grad_weight = torch.zeros_like(weight) if ctx.needs_input_grad[1] else None
         pieces = (tensor.split(rows) for tensor in (hidden, *given, *grads))
@@ -63,6 +74,8 @@ class _HeadScores(torch.autograd.Function):
                 torch.mm(grad, weight, out=grad_hidden[start : start + rows])
             if grad_weight is not None:
                 grad_weight.addmm_(grad.t(), part)
+        if grad_hidden is not None and ranks.count > 1:
+            distributed.all_reduce(grad_hidden, group=ranks.group)
         return grad_hidden, grad_weight, None, None
 
 
@@ -84,6 +97,33 @@ def _scores_of(
         return logprobs, normalizers, torch.zeros_like(normalizers)
     own = logits - normalizers.unsqueeze(-1)
     return logprobs, normalizers, -(own.exp() * own).sum(-1)
+
+
+def parted_scores_of(
+    products: Tensor,
+    targets: Tensor,
+    cap: float | None,
+    temperature: float,
+    entropy: bool,
+    *,
+    group: distributed.ProcessGroup | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return what `_scores_of` does, from products [M, V / T] of T ranks; targets count from this rank's first token.
+
+    Two reductions: the largest logit, then the sums of exponentials, target logits and what entropies need.
+    """
+    logits = _scaled(products, cap, temperature)
+    largest = logits.amax(-1)
+    distributed.all_reduce(largest, distributed.ReduceOp.MAX, group=group)
+    own = logits - largest.unsqueeze(-1)
+    weights, elsewhere = own.exp(), (targets < 0) | (targets >= products.shape[1])
+    wanted = own.gather(-1, targets.masked_fill(elsewhere, 0).unsqueeze(-1)).squeeze(-1).masked_fill(elsewhere, 0.0)
+    spread = torch.linalg.vecdot(weights, own) if entropy else torch.zeros_like(wanted)
+    sums = torch.stack((weights.sum(-1), wanted, spread))
+    distributed.all_reduce(sums, group=group)
+    total, wanted, spread = sums
+    log_total = total.log()
+    return wanted - log_total, largest + log_total, (log_total - spread / total) * entropy
 
 
 def _gradient_of(

@@ -122,8 +122,8 @@ def score_in_chunks(
     scaled = at_temperature(logits_of, temperature)
     size = chunk_rows(vocab_size, hidden.device)
     # On a CPU products take nearly all the time, and autograd's way is 4 % faster.
-    if head is not None and targets.shape[0] > size and hidden.device.type != "cpu":
-        logprobs, entropies = head_scores(head, hidden, targets, temperature, entropy, size)
+    if head is not None and (head.ranks.count > 1 or (targets.shape[0] > size and hidden.device.type != "cpu")):
+        logprobs, entropies = head_scores(head, hidden, targets, temperature, entropy, size * head.ranks.count)
         return TokenScores(logprobs, entropies, hidden=hidden, logits_of=scaled)
 
     def score(part: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor | None]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from math import prod
 from pathlib import Path
 
 import torch
@@ -18,18 +19,18 @@ from torch.distributed.tensor import DTensor
 from components.contract.backends import Backends
 from components.contract.errors import InputError
 from components.modeling.models.policy import Gather, Policy
-from components.modeling.ranks import Ranks, ranks_along
+from components.modeling.native.native_policy import NativePolicy
+from components.modeling.ranks import Ranks
 from components.modeling.training.fsdp_gather import gathered
 from components.modeling.training.fsdp_muon import ShardedMuon, Whole
-from components.modeling.training.fsdp_shards import own_rows, shard_trained
+from components.modeling.training.fsdp_parts import Parts
+from components.modeling.training.fsdp_shards import shard_trained
 from components.modeling.training.layer_gather import fsdp_modules
 from components.modeling.training.master import MASTER
 from components.modeling.training.muon import Muon
 from components.modeling.training.optimizer import Optimizer, Update, is_for_muon, muon_settings
-from components.modeling.training.shards import AT
 from components.modeling.training.trainer import P, R, Trainer
 from components.modeling.training.training_config import OptimizerConfig
-from components.runtime.system.mesh import SHARDS
 
 AVERAGES = ("exp_avg", "exp_avg_sq", "momentum")
 
@@ -44,7 +45,9 @@ class _ShardedOptimizer(Optimizer):
         config: OptimizerConfig,
         total_steps: int,
         row_blocks: Mapping[str, tuple[int, ...]],
+        parts: Parts,
     ) -> None:
+        self._parts = parts
         self._shapes = {name: tuple(whole.shape) for name, whole in wholes.items()}
         # A rank has no elements of a parameter with fewer rows than ranks, but takes part in Muon's exchanges.
         kept = {name: p for name, p in shards.items() if p.numel() or is_for_muon(name, p, config)}
@@ -59,9 +62,12 @@ class _ShardedOptimizer(Optimizer):
         return ShardedMuon(wholes, **muon_settings(self.config))
 
     def total_norm(self, gradients: Sequence[Tensor]) -> Tensor:
-        """Return the norm over the shards of all ranks."""
+        """Return the norm over the shards of all ranks, each element counted once."""
+        if self._parts.parted:
+            found = {name: p.grad for name, p in self._parameters.items() if p.grad is not None}
+            gradients = self._parts.counted_once(found)
         squares = super().total_norm(gradients).square()
-        distributed.all_reduce(squares, group=ranks_along(SHARDS).group)
+        distributed.all_reduce(squares)
         return squares.sqrt()
 
 
@@ -73,11 +79,15 @@ class FsdpTrainer(Trainer):
     ) -> None:
         if not policy.trainable():
             raise InputError("no parameter of the model requires a gradient; nothing would be trained")
-        self.policy, self.ranks, self._sharers = policy, ranks, ranks_along(SHARDS)
+        self.policy, self.ranks = policy, ranks
         self._root: FSDPModule = shard_trained(policy)
         self._trained: dict[str, DTensor] = dict(policy.trainable())  # type: ignore[arg-type]
         self._shards = {name: nn.Parameter(p.to_local().detach()) for name, p in self._trained.items()}
-        self._optimizer = _ShardedOptimizer(self._trained, self._shards, config, total_steps, policy.row_blocks())
+        self._parts = Parts(policy, self._trained)
+        if self._parts.parted and (refusal := backends.optimizer_refusal(config.name)):
+            raise InputError(refusal)
+        given = (config, total_steps, policy.row_blocks(), self._parts)
+        self._optimizer = _ShardedOptimizer(self._trained, self._shards, *given)
         self._low_precision = policy.compute_dtype is not None
         size = sum(p.numel() * (policy.compute_dtype or p.dtype).itemsize for p in policy.module.parameters())
         on_gpu = policy.device.type == "cuda"
@@ -96,7 +106,8 @@ class FsdpTrainer(Trainer):
     @property
     def num_parameters(self) -> int:
         """Return how many weights the policy has, trained or not."""
-        return sum(p.numel() for p in self.policy.module.parameters())
+        own = self.policy.module.named_parameters()
+        return sum(prod(self.policy.whole_shape(name, parameter.shape)) for name, parameter in own)
 
     def accumulate(self, parts: Sequence[P], loss_of: Callable[[P], tuple[Tensor, R]]) -> list[R]:
         """Add the gradients of this rank's parts' losses, in as many passes as on the other ranks."""
@@ -120,6 +131,7 @@ class FsdpTrainer(Trainer):
         for name, parameter in self._trained.items():
             gradient, parameter.grad = parameter.grad, None
             self._shards[name].grad = None if gradient is None else gradient.to_local()  # type: ignore[attr-defined]
+        self._parts.sum_gradients(self._shards)
         return self._optimizer.step(step, scale=scale)
 
     def evaluate(self, compute: Callable[[], R]) -> R:
@@ -140,16 +152,11 @@ class FsdpTrainer(Trainer):
         for name, shard in self._shards.items():
             kinds = {MASTER: shard.detach()} if self._low_precision else {}
             kinds |= {kind: own[f"{kind}/{name}"] for kind in AVERAGES if f"{kind}/{name}" in own}
-            found |= {f"{kind}/{self._place(name)}": part.flatten() for kind, part in kinds.items() if part.numel()}
+            for kind, part in kinds.items():
+                found |= {f"{kind}/{place}": piece for place, piece in self._parts.pieces(name, part).items()}
             if self.ranks.first and (count := own.get(f"step/{name}")) is not None:
                 found[f"step/{name}"] = count
         return found
-
-    def _place(self, name: str) -> str:
-        """Return the name of this rank's piece of a parameter, with its first element."""
-        whole = self._trained[name]
-        rows = -(-whole.shape[0] // self._sharers.count) * self._sharers.index
-        return f"{name}{AT}{rows * (whole.numel() // whole.shape[0])}"
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Restore this rank's shards of the whole state; the float32 weights are the policy's or the state's."""
@@ -162,7 +169,7 @@ class FsdpTrainer(Trainer):
             kind, _, name = key.partition("/")
             if not self._shards[name].numel():
                 continue
-            shard = value if kind == "step" else self._own_part(value, name)
+            shard = value if kind == "step" else self._parts.own(name, value)
             if kind != MASTER:
                 own[key] = shard
             else:
@@ -173,8 +180,11 @@ class FsdpTrainer(Trainer):
     def weights(self) -> dict[str, Tensor]:
         """Return this rank's pieces of the trained weights on the CPU, in the precision of passes."""
         dtype = self.policy.compute_dtype
-        own = {self._place(name): shard.detach() for name, shard in self._shards.items() if shard.numel()}
-        return {place: shard.flatten().to("cpu", dtype, copy=True) for place, shard in own.items()}
+        own: dict[str, Tensor] = {}
+        for name, shard in self._shards.items():
+            pieces = self._parts.pieces(name, shard.detach())
+            own |= {place: piece.to("cpu", dtype, copy=True) for place, piece in pieces.items()}
+        return own
 
     def load_weights(self, weights: Mapping[str, Tensor]) -> None:
         """Restore this rank's shards of all ranks' pieces, joined."""
@@ -182,14 +192,7 @@ class FsdpTrainer(Trainer):
             raise InputError("this checkpoint belongs to another model: its weights have other names")
         with torch.no_grad():
             for name, value in weights.items():
-                self._shards[name].copy_(self._own_part(value, name))
-
-    def _own_part(self, whole: Tensor, name: str) -> Tensor:
-        """Return this rank's shard of a whole tensor with the parameter's shape."""
-        like = self._trained[name]
-        if whole.shape != like.shape:
-            raise InputError(f"{name} is {tuple(whole.shape)} in the checkpoint and {tuple(like.shape)} in the model")
-        return own_rows(whole, self._sharers).to(like.device)
+                self._shards[name].copy_(self._parts.own(name, value))
 
     @contextmanager
     def whole(self) -> Iterator[None]:
@@ -204,6 +207,20 @@ class FsdpTrainer(Trainer):
 
     def save(self, folder: Path) -> None:
         """Write the policy as a Hugging Face folder: each tensor is gathered alone; the first rank's host keeps all."""
+        if isinstance(self.policy, NativePolicy) and self._parts.parted:
+            self._save_parted(self.policy, folder)
+            return
         with gathered(self.policy, keep=self.ranks.first, device=torch.device("cpu")):
             if self.ranks.first:
                 self.policy.save(folder)
+
+    def _save_parted(self, policy: NativePolicy, folder: Path) -> None:
+        """Write a policy of which each rank has a part: its whole weights come one after the other."""
+        weights: dict[str, Tensor] = {}
+        for name, weight in policy.named_weights(self.gather):
+            if self.ranks.first:
+                weights[name] = weight.to("cpu", copy=True).contiguous()
+        if self.ranks.first:
+            folder.mkdir(parents=True, exist_ok=True)
+            policy.export_these(folder, weights)
+            policy.save_tokenizer(folder)

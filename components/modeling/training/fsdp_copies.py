@@ -9,10 +9,11 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from components.modeling.models.policy import Policy
+from components.modeling.native.tensor.collectives import parts_of_all
 from components.modeling.ranks import current_ranks, ranks_along
 from components.modeling.training.fsdp_gather import sharded_weights, standing_in, whole_weight
 from components.modeling.training.fsdp_shards import own_rows, shard_layers
-from components.runtime.system.mesh import SHARDS
+from components.runtime.system.mesh import SHARDS, TENSOR
 
 
 def sharded_copy(policy: Policy) -> Policy:
@@ -60,15 +61,20 @@ def _empty(policy: Policy, layer: nn.Module) -> None:
                 part._parameters[name] = nn.Parameter(empty, requires_grad=False)
 
 
-def whole_on_first(weight: Tensor) -> Tensor:
+def whole_on_first(policy: Policy, name: str) -> Tensor:
     """Return a copy of a whole weight, on the CPU of the first rank alone if it is sharded; all ranks must call it."""
-    if not isinstance(weight, DTensor):
+    weight = policy.module.get_parameter(name)
+    if not isinstance(weight, DTensor) and not policy.cuts:
         return weight.detach().clone()
-    whole = whole_weight(weight)
-    return whole.cpu() if current_ranks().first else whole.new_empty(0, device="cpu")
+    whole = whole_weight(weight) if isinstance(weight, DTensor) else weight.detach()
+    if policy.cuts and not policy.cuts[name].alike:
+        whole = policy.cuts[name].joined(parts_of_all(whole))
+    return whole.to("cpu", copy=True) if current_ranks().first else whole.new_empty(0, device="cpu")
 
 
 @torch.no_grad()
-def fill(weight: Tensor, whole: Tensor) -> None:
+def fill(policy: Policy, name: str, whole: Tensor) -> None:
     """Give this rank's part of a weight its values from the whole one's."""
-    _local(weight).copy_(own_rows(whole, ranks_along(SHARDS)) if isinstance(weight, DTensor) else whole)
+    weight, tensor = policy.module.get_parameter(name), ranks_along(TENSOR)
+    own = policy.cuts[name].part(whole, tensor.index, tensor.count) if policy.cuts else whole
+    _local(weight).copy_(own_rows(own, ranks_along(SHARDS)) if isinstance(weight, DTensor) else own)

@@ -22,6 +22,7 @@ def shard_trained(policy: Policy) -> FSDPModule:
     Low-precision weights that are trained become float32 shards, rounded where a pass gathers them, and gradients
     are summed in float32: the arithmetic of `MasterWeights`.
     """
+    policy.part()
     trained = [weight for _, weight in policy.trainable()]
     low = {weight.dtype for weight in trained} & set(LOW_PRECISION)
     policy.compute_dtype = min(low, key=str) if low else None
@@ -47,6 +48,7 @@ def shard_frozen(policy: Policy) -> None:
     Each layer gathers its weights by itself when it is called, so all ranks must make equally many passes.
     """
     policy.module.requires_grad_(False)
+    policy.part()
     shard_layers(policy, fill=lambda policy, layer: policy.materialize(layer))
     policy.materialize(policy.module)
     policy.module.to(mesh_device(_mesh()))

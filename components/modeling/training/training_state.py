@@ -112,7 +112,8 @@ def load_training_state(
     Raises CorruptArtifact when the folder lacks a generator that the caller names, or the part of a rank.
     """
     content = json.loads((folder / "state.json").read_text())
-    shapes = {name: getattr(parameter, "ds_shape", parameter.shape) for name, parameter in policy.trainable()}
+    held = {name: getattr(parameter, "ds_shape", parameter.shape) for name, parameter in policy.trainable()}
+    shapes = {name: policy.whole_shape(name, shape) for name, shape in held.items()}
     weights = joined(_parts(folder, WEIGHTS, content["ranks"]), shapes)
     (trainer.load_weights if trainer else policy.load_state)(weights)
     if trainer is not None:

@@ -83,9 +83,7 @@ class Policies:
         """Return the weights of all copies for a checkpoint: "<copy>:<parameter>" -> tensor."""
         trained = [name for name, _ in self.trained.trainable()]
         return {
-            f"{copy}:{name}": self._whole(weights[name])
-            for copy, weights in ((key, dict(policy.module.named_parameters())) for key, policy in self._copies.items())
-            for name in trained
+            f"{copy}:{name}": self._whole(policy, name) for copy, policy in self._copies.items() for name in trained
         }
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
@@ -93,28 +91,28 @@ class Policies:
         with torch.no_grad():
             for key, value in state.items():
                 copy, _, name = key.partition(":")
-                self._fill(dict(self._copy(copy).module.named_parameters())[name], value)
+                self._fill(self._copy(copy), name, value)
 
     def _copy(self, name: str) -> Policy:
         if name not in self._copies:
             self._copies[name] = self._new_copy()
         return self._copies[name]
 
-    def _whole(self, weight: Tensor) -> Tensor:
+    def _whole(self, policy: Policy, name: str) -> Tensor:
         """Return a copy of a weight of a copy; of a sharded one on the first rank alone, which writes it."""
         if not self._sharded:
-            return weight.detach().clone()
+            return policy.module.get_parameter(name).detach().clone()
         from components.modeling.training.fsdp_copies import whole_on_first
 
-        return whole_on_first(weight)
+        return whole_on_first(policy, name)
 
-    def _fill(self, weight: Tensor, whole: Tensor) -> None:
+    def _fill(self, policy: Policy, name: str, whole: Tensor) -> None:
         if not self._sharded:
-            weight.copy_(whole)
+            policy.module.get_parameter(name).copy_(whole)
             return
         from components.modeling.training.fsdp_copies import fill
 
-        fill(weight, whole)
+        fill(policy, name, whole)
 
     def _new_copy(self) -> Policy:
         if not self.trained.is_sharded:

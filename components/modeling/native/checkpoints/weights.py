@@ -112,12 +112,12 @@ def named_weights(decoder: Decoder, gather: Gather) -> Iterator[tuple[str, Tenso
     """Yield the decoder's weights, adapters merged in, by their transformers names: on its device, most as views."""
     inside = {id(part) for layer in decoder.layers for part in layer.modules()}
     with gather([part for part in decoder.modules() if id(part) not in inside]):
-        for stack in _outer_stacks(decoder):
-            yield from _stored(stack, decoder.config)
+        for stack in _outer_stacks(decoder.whole_outside()):
+            yield from _stored(stack, decoder.whole_config)
     for index, layer in enumerate(decoder.layers):
         with gather(list(layer.modules())):
-            for stack in _layer_stacks(decoder.config, index, layer, merged):
-                yield from _stored(stack, decoder.config)
+            for stack in _layer_stacks(decoder.whole_config, index, decoder.whole_layer(index), merged):
+                yield from _stored(stack, decoder.whole_config)
 
 
 def _stored(stack: Stack, config: DecoderConfig) -> Iterator[tuple[str, Tensor]]:

@@ -1,0 +1,148 @@
+"""Tensor groups of two and four ranks take the steps that one process takes, beside FSDP and alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from components.modeling.generation.sampler import NativeSampler
+from components.modeling.training.training_state import TrainingState, load_training_state, save_training_state
+from tests.modeling.decoder_models import build
+from tests.modeling.training.ranks_script import SAVED_AT, STEPS, sampled, steps
+from tests.modeling.training.tensor_script import WAYS, gradients, load, scores, trainer_of
+
+ROOT = Path(__file__).parents[3]
+LAYOUTS = {"2": (2, 2), "4": (4, 4), "2x2": (4, 2)}
+"""Ranks, and those of a tensor group."""
+LIGHT = ("qwen2", "float32")
+EACH = [
+    pytest.param(layout, way, marks=() if layout == "2" and way in LIGHT else pytest.mark.deepspeed)
+    for layout in LAYOUTS
+    for way in WAYS
+]
+
+
+def close(way: str) -> float:
+    """Return how far losses and gradients may be apart, relative to their size: as sums in another order are."""
+    return {"float32": 1e-5, "bfloat16": 2e-2}.get(way, 1e-12)
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Return what one process finds in a way, and the folder with the models and its checkpoints."""
+    folder = tmp_path_factory.mktemp("alone")
+
+    @cache
+    def run(way: str) -> dict[str, Any]:
+        if not (folder / WAYS[way][0]).exists():
+            build(WAYS[way][0]).save_pretrained(folder / WAYS[way][0])
+        policy = load(folder, way, sharded=False)
+        trainer, scored = trainer_of(policy, way, sharded=False), scores(policy)
+        rows = steps(trainer, 0, SAVED_AT)
+        saved = folder / f"{way}-one"
+        saved.mkdir()
+        save_training_state(saved, TrainingState(SAVED_AT), policy=policy, trainer=trainer)()
+        rows += steps(trainer, SAVED_AT, STEPS)
+        trainer.save(folder / f"{way}-alone")
+        own = gradients(trainer_of(load(folder, way, sharded=False), way, sharded=False))
+        return {"rows": rows, "scores": scored, "drawn": sampled(NativeSampler(policy)), "gradients": own}
+
+    run.folder = folder  # type: ignore[attr-defined]
+    return run
+
+
+@pytest.fixture(scope="module")
+def ranks(alone: Any, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Any:
+    """Return what the ranks of a layout find in all ways that are tested, in a folder of their own."""
+    wanted = {(item.callspec.params["layout"], item.callspec.params.get("way")) for item in _items(request)}
+
+    @cache
+    def run(layout: str) -> tuple[Path, dict[str, Any]]:
+        ways = [way for way in WAYS if (layout, way) in wanted]
+        folder, (world, tensor) = tmp_path_factory.mktemp(f"tensor-{layout}"), LAYOUTS[layout]
+        for way in ways:
+            alone(way)
+            for name in (WAYS[way][0], f"{way}-one"):
+                if not (folder / name).exists():
+                    (folder / name).symlink_to(alone.folder / name)
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+        script = str(Path(__file__).with_name("tensor_script.py"))
+        started = [
+            subprocess.Popen(
+                [sys.executable, script, str(folder), str(rank), str(world), str(tensor), *ways],
+                env=environment,
+                stderr=(folder / f"errors-{rank}").open("w"),
+            )
+            for rank in range(world)
+        ]
+        codes = [rank.wait(timeout=500) for rank in started]
+        assert codes == [0] * world, "\n".join((folder / f"errors-{r}").read_text()[-1500:] for r in range(world))
+        return folder, json.loads((folder / "found.json").read_text())
+
+    return run
+
+
+def _items(request: pytest.FixtureRequest) -> list[Any]:
+    return [item for item in request.session.items if item.path == Path(__file__) and hasattr(item, "callspec")]
+
+
+@pytest.mark.parametrize(("layout", "way"), EACH)
+def test_parts_take_the_steps_of_one(alone: Any, ranks: Any, layout: str, way: str) -> None:
+    folder, found = ranks(layout)
+    one = alone(way)
+    for name, values in one["scores"].items():
+        assert found[way]["scores"][name] == pytest.approx(values, rel=close(way), abs=close(way)), name
+    # Of bfloat16 the updates differ by whole roundings.
+    assert found[way]["rows"] == [pytest.approx(row, rel=10 * close(way)) for row in one["rows"]]
+    if way == "bfloat16":
+        return
+    mine = torch.load(folder / f"{way}-gradients")
+    assert mine.keys() == one["gradients"].keys()
+    for name, gradient in one["gradients"].items():
+        apart = (mine[name] - gradient).norm() / gradient.norm().clamp_min(1e-9)
+        assert float(apart) < 10 * close(way), name
+    ours, theirs = (
+        load_file(path / "model.safetensors") for path in (folder / f"{way}-end", alone.folder / f"{way}-alone")
+    )
+    assert {name: (t.dtype, t.shape) for name, t in ours.items()} == {n: (t.dtype, t.shape) for n, t in theirs.items()}
+    for name, weight in theirs.items():
+        assert float((ours[name] - weight).norm() / weight.norm()) < 100 * close(way), name
+    assert found[way]["drawn"] == one["drawn"]
+
+
+@pytest.mark.parametrize(("layout", "way"), EACH)
+def test_checkpoints_go_on_in_any_layout(alone: Any, ranks: Any, layout: str, way: str) -> None:
+    folder, found = ranks(layout)
+    rest = found[way]["rows"][SAVED_AT:]
+    assert found[way]["resumed"] == rest and found[way]["equal"]  # to the last bit
+    near = [pytest.approx(row, rel=10 * close(way)) for row in rest]
+    assert found[way]["from_one"] == near
+    assert found[way]["without"] == near  # under FSDP alone
+    policy = load(alone.folder, way, sharded=False)
+    trainer = trainer_of(policy, way, sharded=False)
+    assert load_training_state(folder / f"{way}-saved", policy=policy, trainer=trainer).step == SAVED_AT
+    assert steps(trainer, SAVED_AT, STEPS) == near
+    trained = sum(p.numel() for _, p in policy.trainable())
+    assert sum(found[way]["kept"]) == trained  # each element is stored once
+    assert found[way]["size"] == sum(p.numel() for p in policy.module.parameters())
+    assert max(found[way]["held"]) < 1.6 * found[way]["size"] / LAYOUTS[layout][0]
+
+
+@pytest.mark.parametrize("layout", [pytest.param(layout, marks=pytest.mark.deepspeed) for layout in LAYOUTS])
+def test_frozen_copies_score_in_parts(alone: Any, ranks: Any, layout: str) -> None:
+    _, found = ranks(layout)
+    one, copies = alone("qwen3"), found["copies"]
+    for kind in ("copy", "start"):
+        for name, values in one["scores"].items():
+            assert copies[kind][name] == pytest.approx(values, rel=1e-12, abs=1e-12), (kind, name)
+    weights = dict(load(alone.folder, "qwen3", sharded=False).module.named_parameters())
+    assert copies["whole"] == pytest.approx({name: float(p.double().sum()) for name, p in weights.items()}, rel=1e-9)
