@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from components.contract.errors import InputError
+from components.modeling.context.part import PackPart, part_of
+from components.modeling.context.passes import dividing_ranks, joined_scores
 from components.modeling.models.cut import Cut
 from components.modeling.models.folder import generation_config, write_json
 from components.modeling.packing.head import Head
@@ -40,6 +42,8 @@ class Policy(ABC):
     """A causal language model: hidden states of packs, logits, log-probabilities, generation, saving."""
 
     backend: ClassVar[str]
+    divisible: ClassVar[bool] = False
+    """Whether several ranks can compute one pack together; of others, each computes all."""
     module: nn.Module
     """What an optimiser trains; with LoRA only adapters require gradients."""
     tokenizer: PreTrainedTokenizerFast | None
@@ -124,7 +128,18 @@ class Policy(ABC):
 
     def target_hidden(self, packed: Packed) -> Tensor:
         """Return hidden states [M, D] at the positions that predict a target."""
+        if (part := self._part(packed)) is not None:
+            return part.answers.joined(self.predicting(part))
+        return self.predicting(packed)
+
+    def predicting(self, packed: Packed) -> Tensor:
+        """Return hidden states [M, D] as `target_hidden`, from one pass of this rank."""
         return self.hidden(packed)[packed.predict]
+
+    def _part(self, packed: Packed) -> PackPart | None:
+        """Return this rank's part of a pack where passes are divided."""
+        ranks = dividing_ranks()
+        return part_of(packed, ranks) if self.divisible and ranks.count > 1 else None
 
     def mlp_input(self, packed: Packed) -> Tensor:
         """Return the normed input [N, D] of the last layer's MLP; raise InputError if the backend cannot get it."""
@@ -142,9 +157,11 @@ class Policy(ABC):
 
         When [M, V] is large, logits are computed in chunks and recomputed in the backward pass.
         """
-        hidden = self.target_hidden(packed)
-        given = (self.logits, hidden, packed.targets, self.vocab_size, temperature, entropy)
-        return score_in_chunks(*given, head=self.head())
+        part = self._part(packed)
+        own = part or packed
+        given = (self.logits, self.predicting(own), own.targets, self.vocab_size, temperature, entropy)
+        scores = score_in_chunks(*given, head=self.head())
+        return scores if part is None else joined_scores(scores, part)
 
     @property
     def asks_for_balance(self) -> bool:

@@ -50,6 +50,7 @@ class NativePolicy(Policy):
     """A policy on the native decoder."""
 
     backend = "native"
+    divisible = True
 
     def __init__(
         self,
@@ -128,7 +129,7 @@ class NativePolicy(Policy):
         """Return hidden states after the final norm, [N, D]."""
         return self.module(packed)
 
-    def target_hidden(self, packed: Packed) -> Tensor:
+    def predicting(self, packed: Packed) -> Tensor:
         """Return hidden states [M, D] at the positions that predict a target, skipping work for the others."""
         rows, which = packed.predictors
         return self.module(packed, rows).index_select(0, which)

@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 
 
 class AttentionPlan:
-    """Segments that cover a pack; index tensors are built on the host and sent to the device without a wait."""
+    """Segments of a pack; index tensors are built on the host and sent to the device without a wait."""
 
-    def __init__(self, segments: Sequence[Segment], device: torch.device) -> None:
-        self.segments, self.device = segments, device
-        self.widest = max(segment.length + segment.prefix_length for segment in segments)
+    def __init__(self, segments: Sequence[Segment], device: torch.device, *, num_keys: int | None = None) -> None:
+        """`num_keys` is given where segments do not cover the keys, because other ranks have the rest's queries."""
+        self.segments, self.device, self._num_keys = segments, device, num_keys
+        self.widest = max(segment.keys for segment in segments)
         """Most keys of any segment: the positions of the longest sequence."""
         self.num_tokens = sum(segment.length for segment in segments)
+        """Queries."""
         self._calls: dict[int | None, tuple[VarlenCall, ...]] = {}
         self._blocks: dict[int | None, BlockMask] = {}
 
@@ -35,11 +37,11 @@ class AttentionPlan:
     def calls(self, window: int | None) -> tuple[VarlenCall, ...]:
         """Return the calls of a varlen kernel."""
         if window not in self._calls:
-            self._calls[window] = plan_calls(self.segments, window, self.device)
+            self._calls[window] = plan_calls(self.segments, window, self.device, cover=self._num_keys is None)
         return self._calls[window]
 
     def blocks(self, window: int | None) -> BlockMask:
         """Return the blocks of the flex kernel."""
         if window not in self._blocks:
-            self._blocks[window] = plan_blocks(self.segments, window, self.device)
+            self._blocks[window] = plan_blocks(self.segments, window, self.device, self._num_keys)
         return self._blocks[window]

@@ -70,6 +70,11 @@ class Packed:
         rows, which = torch.unique(self.predict, return_inverse=True)
         return rows, which
 
+    @cached_property
+    def hosted(self) -> Packed:
+        """Return the pack as it was built, on the host: what is planned of it waits for no GPU."""
+        return self
+
     def to(self, device: torch.device | str) -> Packed:
         """Return the pack on another device."""
         moved = replace(
@@ -83,6 +88,7 @@ class Packed:
         )
         # Finding distinct tokens on a GPU would wait for it.
         moved.__dict__["predictors"] = tuple(placed(tensor, device) for tensor in self.predictors)
+        moved.__dict__["hosted"] = self.hosted
         return moved
 
     @classmethod

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import accumulate
 from typing import NamedTuple
 
 import torch
@@ -18,12 +19,34 @@ from components.modeling.packing.placing import placed
 
 
 class Segment(NamedTuple):
-    """Tokens [start, start + length) that attend causally to each other, and to all of the prefix range."""
+    """Tokens [start, start + length) that attend causally to each other, and to all of the prefix range.
+
+    A part of a longer run of tokens attends to those `before` it, too, which come after the prefix. Segments give the
+    indices of keys; queries lie end to end in the order of `start`, which is the same where segments cover the keys.
+    """
 
     start: int
     length: int
     prefix_start: int = 0
     prefix_length: int = 0
+    before: int = 0
+
+    @property
+    def whole(self) -> int:
+        """Return how many keys all of its tokens see."""
+        return self.prefix_length + self.before
+
+    @property
+    def keys(self) -> int:
+        """Return how many keys its last token sees."""
+        return self.whole + self.length
+
+
+def rows_of(segments: Sequence[Segment]) -> dict[Segment, int]:
+    """Return the index of each segment's first query."""
+    ordered = sorted(segments)
+    firsts = accumulate((segment.length for segment in ordered), initial=0)
+    return dict(zip(ordered, firsts, strict=False))
 
 
 @dataclass(frozen=True)
@@ -37,7 +60,7 @@ class Bucket:
     lengths: Tensor
     """[B, 1] own tokens of each segment."""
     prefix_lengths: Tensor
-    """[B, 1] tokens of each segment's prefix."""
+    """[B, 1] tokens of each segment's prefix, and those before it that it is a part with."""
     real: Tensor
     """[n] places of the queries that are no padding, in the flattened [B * Q]."""
     prefixes: tuple[int, int]
@@ -170,8 +193,9 @@ class HeadPlan:
 
 def plan_buckets(segments: Sequence[Segment], device: torch.device) -> RaggedPlan:
     """Sort segments by length into buckets and build their index tensors."""
-    ordered = sorted(segments, key=lambda s: (s.length, s.prefix_length, s.start))
-    hosted = [_bucket(chosen) for chosen in _cut(ordered)]
+    ordered = sorted(segments, key=lambda s: (s.length, s.whole, s.start))
+    rows = rows_of(segments)
+    hosted = [_bucket(chosen, [rows[segment] for segment in chosen]) for chosen in _cut(ordered)]
     first, tokens, places = 0, [], []
     for bucket in hosted:
         tokens.append(bucket.queries.flatten()[bucket.real])
@@ -182,29 +206,37 @@ def plan_buckets(segments: Sequence[Segment], device: torch.device) -> RaggedPla
 
 
 def _cut(ordered: list[Segment], slack: float = 0.5, least: int = 8) -> list[list[Segment]]:
-    """Cut sorted segments where one would be padded by more than `slack` of its length (and `least` tokens)."""
+    """Cut sorted segments where one would be padded by more than `slack` of its length (and `least` tokens).
+
+    Parts of longer runs are padded by no more of what is before them, either.
+    """
     groups: list[list[Segment]] = []
     for segment in ordered:
-        if groups and segment.length - groups[-1][0].length <= max(slack * groups[-1][0].length, least):
+        if groups and all(
+            getattr(segment, name) - getattr(groups[-1][0], name) <= max(slack * getattr(groups[-1][0], name), least)
+            for name in ("length", "before")
+        ):
             groups[-1].append(segment)
         else:
             groups.append([segment])
     return groups
 
 
-def _bucket(chosen: list[Segment]) -> Bucket:
-    start, length, prefix_start, prefix_length = torch.tensor(chosen).unsqueeze(-1).unbind(1)
-    step = torch.arange(int((length + prefix_length).max()))
-    own = start + (step - prefix_length).minimum(length - 1)
+def _bucket(chosen: list[Segment], rows: list[int]) -> Bucket:
+    start, length, prefix_start, prefix_length, before = torch.tensor(chosen).unsqueeze(-1).unbind(1)
+    row = torch.tensor(rows).unsqueeze(-1)
+    whole = prefix_length + before
+    step = torch.arange(int((whole + length).max()))
+    own = start + (step - whole).minimum(length - 1)
     query = step[: int(length.max())]
-    prefixes = [segment.prefix_length for segment in chosen]
+    wholes = [segment.whole for segment in chosen]
     return Bucket(
-        queries=start + query.minimum(length - 1),
+        queries=row + query.minimum(length - 1),
         keys=torch.where(step < prefix_length, prefix_start + step, own),
         lengths=length,
-        prefix_lengths=prefix_length,
+        prefix_lengths=whole,
         real=(query < length).flatten().nonzero().squeeze(1),
-        prefixes=(min(prefixes), max(prefixes)),
+        prefixes=(min(wholes), max(wholes)),
         shortest=chosen[0].length,
     )
 

@@ -5,7 +5,8 @@ causal, the last query sees the last key, and each query before it one key less.
 
 Without a window nothing is copied for a shared prefix: one call covers the segments' own tokens where they lie, another
 the queries of all segments with a prefix, family by family, against each prefix once. With a window one call reads each
-segment's keys after a copy of those tokens of its prefix that the window reaches.
+segment's keys after a copy of those tokens of its prefix that the window reaches. Segments that do not cover the keys,
+because other ranks have the queries of the rest, read a copy of theirs.
 
 Shapes: N tokens of the pack, R queries and T keys of one call, S sequences of one call.
 """
@@ -20,7 +21,7 @@ import torch
 from torch import Tensor
 
 from components.modeling.packing.placing import placed
-from components.modeling.packing.ragged import Segment
+from components.modeling.packing.ragged import Segment, rows_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,38 +43,44 @@ class VarlenCall:
     """Tokens before itself that a query sees; -1 for all."""
 
 
-def plan_calls(segments: Sequence[Segment], window: int | None, device: torch.device) -> tuple[VarlenCall, ...]:
+def plan_calls(
+    segments: Sequence[Segment], window: int | None, device: torch.device, *, cover: bool = True
+) -> tuple[VarlenCall, ...]:
     """Return the calls whose results, merged by their softmax's weights, are attention of the pack.
 
-    A query sees the last `window` tokens, itself included, or all.
+    A query sees the last `window` tokens, itself included, or all. `cover` says that the segments cover the keys.
     """
-    ordered = sorted(segments)  # they cover the pack
+    rows = rows_of(segments)
+    ordered = list(rows)
     if window is not None:
-        return (_windowed(ordered, window, device),)
+        return (_windowed(ordered, window, device, cover),)
     own = [segment.length for segment in ordered]
-    calls = [_call(None, None, own, own, device, causal=True)]
+    keys = None if cover else [range(s.start - s.before, s.start + s.length) for s in ordered]
+    calls = [_call(None, keys, own, own if keys is None else list(map(len, keys)), device, causal=True)]
     families: dict[tuple[int, int], list[Segment]] = {}
     for segment in ordered:
         if segment.prefix_length:
             families.setdefault((segment.prefix_start, segment.prefix_length), []).append(segment)
     if families:
-        queries = [range(s.start, s.start + s.length) for family in families.values() for s in family]
-        keys = [range(start, start + length) for start, length in families]
+        queries = [range(rows[s], rows[s] + s.length) for family in families.values() for s in family]
+        shared = [range(start, start + length) for start, length in families]
         counts = [sum(s.length for s in family) for family in families.values()]
-        calls.append(_call(queries, keys, counts, list(map(len, keys)), device, causal=False))
+        calls.append(_call(queries, shared, counts, list(map(len, shared)), device, causal=False))
     return tuple(calls)
 
 
-def _windowed(ordered: Sequence[Segment], window: int, device: torch.device) -> VarlenCall:
+def _windowed(ordered: Sequence[Segment], window: int, device: torch.device, cover: bool) -> VarlenCall:
     keys = []
     counts = []
     for segment in ordered:
         end = segment.prefix_start + segment.prefix_length
-        reached = min(segment.prefix_length, window - 1)
-        keys += [range(end - reached, end), range(segment.start, segment.start + segment.length)]
-        counts.append(reached + segment.length)
+        before = min(segment.before, window - 1)
+        reached = min(segment.prefix_length, window - 1 - before)
+        keys += [range(end - reached, end), range(segment.start - before, segment.start + segment.length)]
+        counts.append(reached + before + segment.length)
     own = [segment.length for segment in ordered]
-    return _call(None, None if own == counts else keys, own, counts, device, causal=True, left=window - 1)
+    given = None if cover and own == counts else keys
+    return _call(None, given, own, counts, device, causal=True, left=window - 1)
 
 
 def _call(

@@ -18,6 +18,7 @@ from torch.distributed.tensor import DTensor
 
 from components.contract.backends import Backends
 from components.contract.errors import InputError
+from components.modeling.context.passes import context_passes
 from components.modeling.models.policy import Gather, Policy
 from components.modeling.native.native_policy import NativePolicy
 from components.modeling.ranks import Ranks
@@ -120,7 +121,8 @@ class FsdpTrainer(Trainer):
                 found.append(remark)
                 return loss
 
-            loss: Tensor = self._root(compute)  # type: ignore[operator]
+            with context_passes():
+                loss: Tensor = self._root(compute)  # type: ignore[operator]
             (loss if counts else 0.0 * loss).backward()
             if counts:
                 remarks.append(found[0])
@@ -136,6 +138,10 @@ class FsdpTrainer(Trainer):
 
     def evaluate(self, compute: Callable[[], R]) -> R:
         """Return what `compute` returns; layer by layer, so no rank holds all weights."""
+        with context_passes():
+            return self._by_layer(compute)
+
+    def _by_layer(self, compute: Callable[[], R]) -> R:
         found: list[R] = []
         with torch.no_grad():
             self._root(lambda: found.append(compute()))  # type: ignore[operator]
@@ -144,7 +150,7 @@ class FsdpTrainer(Trainer):
 
     def roll_out(self, compute: Callable[[], R]) -> R:
         """Return what `compute` returns: with a whole copy of the weights on each rank, or layer by layer."""
-        return self.evaluate(compute) if self._by_layers else super().roll_out(compute)
+        return self._by_layer(compute) if self._by_layers else super().roll_out(compute)
 
     def state(self) -> dict[str, Tensor]:
         """Return this rank's pieces of the optimiser's state, and on the first rank the counts of updates."""

@@ -13,6 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from components.modeling.context.passes import context_passes
 from components.modeling.models.policy import Policy
 from components.modeling.packing.balance import rank_batches, rounds_cost
 from components.modeling.packing.batching import micro_batches
@@ -66,12 +67,13 @@ def frozen_token_map(
 def frozen(batch: Batch, score: Callable[[Batch], Tensor], *, max_tokens: int) -> Tensor:
     """Return [N] float32, on the CPU, from `score`, which gives [N'] for a part of the batch; without gradients.
 
-    The parts are split among the ranks, with equally many passes each: every rank must call it with the same batch.
+    The parts are split among the ranks, with equally many passes each, and a part among those of a context group: every
+    rank must call it with the same batch.
     """
     ranks, whole = current_ranks(), torch.empty(batch.num_tokens)
     parts = micro_rows(batch, max_tokens, ranks=ranks.count)
     own = []
-    with torch.no_grad():
+    with torch.no_grad(), context_passes():
         for rows, counts in ranks.rounds(parts):
             found = score(batch.select(rows)).cpu().float()
             if counts:

@@ -9,6 +9,9 @@
 
 No layer waits for the device: what a kernel needs of the pack is built on the host, once for all layers.
 
+Where a pack is divided over the ranks of a context group, a rank has its tokens' queries, and each layer gathers the
+keys and values of all tokens, again in its backward pass; gradients of keys and values are summed over the ranks.
+
 Shapes: N tokens, H query heads, G key-value heads, C head width, F = (H + 2G) C features of fused projections.
 """
 
@@ -19,7 +22,9 @@ from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
+from components.modeling.context.part import ContextPlan
 from components.modeling.native.attention import flex, short
 from components.modeling.native.attention.flash import WIDEST_HEAD, attend_flash
 from components.modeling.native.attention.padded import attend_padded
@@ -42,20 +47,29 @@ def attend(
         window = None
     kernel = choose(qkv, plan, heads, kv_heads, limit)
     if kernel == "flash":
-        return attend_flash(qkv, plan.calls(window), heads, kv_heads)
+        divided = plan.divided if isinstance(plan, ContextPlan) else None
+        return attend_flash(qkv, plan.calls(window), heads, kv_heads, divided)
     if kernel == "short":
         return short.attend_short(qkv, plan.buckets, heads, kv_heads, window)
-    query, key, value = qkv.unflatten(1, (heads + 2 * kv_heads, -1)).split((heads, kv_heads, kv_heads), dim=1)
-    if kernel == "flex":
-        return flex.attend_flex(query, key, value, plan.blocks(window), limit)
-    return attend_padded(query, key, value, plan.buckets, window, limit)
+    query, both = qkv.unflatten(1, (heads + 2 * kv_heads, -1)).split((heads, 2 * kv_heads), dim=1)
+
+    def attended(query: Tensor, both: Tensor) -> Tensor:
+        key, value = (plan.divided.shared(both) if isinstance(plan, ContextPlan) else both).chunk(2, dim=1)
+        if kernel == "flex":
+            return flex.attend_flex(query, key, value, plan.blocks(window), limit)
+        return attend_padded(query, key, value, plan.buckets, window, limit)
+
+    if not isinstance(plan, ContextPlan):
+        return attended(query, both)
+    return checkpoint(attended, query, both, use_reentrant=False, preserve_rng_state=False)
 
 
 def choose(qkv: Tensor, plan: AttentionPlan, heads: int, kv_heads: int, limit: float | None) -> Kernel:
     """Return the kernel for projections [N, F] of a pack."""
     width = qkv.shape[1] // (heads + 2 * kv_heads)
     if qkv.device.type == "cpu":
-        return "short" if plan.widest <= short.LONGEST and limit is None else "padded"
+        alone = not isinstance(plan, ContextPlan)
+        return "short" if alone and plan.widest <= short.LONGEST and limit is None else "padded"
     if qkv.device.type != "cuda":
         return "padded"
     half = qkv.dtype in (torch.bfloat16, torch.float16)

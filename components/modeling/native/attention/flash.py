@@ -15,33 +15,47 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from components.modeling.context.divided_rows import DividedRows
 from components.modeling.packing.varlen import VarlenCall
 
 WIDEST_HEAD = 256
 
 
-def attend_flash(qkv: Tensor, calls: tuple[VarlenCall, ...], heads: int, kv_heads: int) -> Tensor:
-    """Return the heads' outputs [N, H * C] of rotated, fused projections qkv [N, F]."""
-    return _Flash.apply(qkv, calls, heads, kv_heads)
+def attend_flash(
+    qkv: Tensor, calls: tuple[VarlenCall, ...], heads: int, kv_heads: int, divided: DividedRows | None = None
+) -> Tensor:
+    """Return the heads' outputs [N, H * C] of rotated, fused projections qkv [N, F].
+
+    Where a pack is `divided` over ranks, keys and values are those of all of them. They are gathered in each pass, and
+    not kept: a rank keeps its own.
+    """
+    return _Flash.apply(qkv, calls, heads, kv_heads, divided)
 
 
 class _Flash(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, qkv: Tensor, calls: tuple[VarlenCall, ...], heads: int, kv_heads: int) -> Tensor:
-        query, key, value = _split(qkv, heads, kv_heads)
+    def forward(
+        ctx: Any,
+        qkv: Tensor,
+        calls: tuple[VarlenCall, ...],
+        heads: int,
+        kv_heads: int,
+        divided: DividedRows | None,
+    ) -> Tensor:
+        query, key, value = _split(qkv, heads, kv_heads, divided)
         first, *others = calls
         out, weight = kernel_forward(query, _pick(key, first.keys), _pick(value, first.keys), first)
         for call in others:
             found = kernel_forward(_pick(query, call.queries), _pick(key, call.keys), _pick(value, call.keys), call)
             _merge(out, weight, *found, call.queries)
         ctx.save_for_backward(qkv, out, weight)
-        ctx.calls, ctx.heads = calls, (heads, kv_heads)
+        ctx.calls, ctx.heads, ctx.divided = calls, (heads, kv_heads), divided
         return out.flatten(1)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None]:
         qkv, out, weight = ctx.saved_tensors
-        query, key, value = _split(qkv, *ctx.heads)
+        query, key, value = _split(qkv, *ctx.heads, ctx.divided)
         grad = grads[0].reshape(out.shape)
         totals: list[Tensor] = []
         for call in ctx.calls:
@@ -61,12 +75,15 @@ class _Flash(torch.autograd.Function):
             else:
                 for total, part, index in zip(totals, parts, indices, strict=True):
                     total.index_add_(0, index, part)
-        return torch.cat(totals, dim=1).flatten(1), None, None, None
+        if ctx.divided is not None:
+            totals[1:] = [ctx.divided.sum(torch.cat(totals[1:], dim=1), len(qkv))]
+        return torch.cat(totals, dim=1).flatten(1), None, None, None, None
 
 
-def _split(qkv: Tensor, heads: int, kv_heads: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Return views of queries [N, H, C], keys and values [N, G, C]."""
-    query, key, value = qkv.unflatten(1, (heads + 2 * kv_heads, -1)).split((heads, kv_heads, kv_heads), dim=1)
+def _split(qkv: Tensor, heads: int, kv_heads: int, divided: DividedRows | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Return queries [N, H, C], keys and values [N, G, C], or those of all ranks' tokens."""
+    query, both = qkv.unflatten(1, (heads + 2 * kv_heads, -1)).split((heads, 2 * kv_heads), dim=1)
+    key, value = (both if divided is None else divided.gather(both)).chunk(2, dim=1)
     return query, key, value
 
 
