@@ -15,7 +15,7 @@ ARGS ?=
 # Tests start hundreds of processes: none of them compiles the code again, whatever the shell's settings are.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help bubblewrap demo docs-site airflow test test-slow test-airflow test-airflow-ui test-infra test-cluster test-containers test-vllm test-deepspeed test-gpu bench-gpu first-node gpu-packages test-learning bench base-image images sbom scan pin-images lint docs lock lock-gpu clean
+.PHONY: help bubblewrap demo docs-site airflow test test-slow test-airflow test-airflow-ui test-infra test-cluster deploy destroy test-containers test-vllm test-deepspeed test-gpu bench-gpu first-node gpu-packages test-learning bench base-image images sbom scan pin-images lint docs lock lock-gpu clean
 
 help: ## show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -102,6 +102,13 @@ test-cluster: $(KUBEFLOW)/.installed ## on a first real cluster: install, run qu
 	@command -v kubectl >/dev/null || { echo "kubectl is not installed" >&2; exit 1; }
 	@PYTHONPATH=$(CURDIR)$${PYTHONPATH:+:$$PYTHONPATH} OVERLAY=$(or $(OVERLAY),local) INSTALL=$(INSTALL) \
 	  $(KUBEFLOW)/bin/python -m tests.cluster --context '$(CONTEXT)' $(STEP) $(ARGS)
+
+DEPLOYED := CLOUD CONTEXT ENGINES SKIP ONLY YES PLAN DATA TFVARS AIRFLOW_HOST IMAGES
+deploy: $(VENV)/.stages ## on a cloud or a cluster of yours: a plan, then everything (CLOUD=aws|gcp|local, CONTEXT=name; PLAN=1, YES=1, SKIP="kueue", infra/deploy)
+	@$(foreach one,$(DEPLOYED),$(one)='$($(one))') $(BIN)/python -m infra.deploy deploy
+
+destroy: $(VENV)/.stages ## take all of that down again, but bucket, databases and images (DATA=destroy takes them, too)
+	@$(foreach one,$(DEPLOYED),$(one)='$($(one))') $(BIN)/python -m infra.deploy destroy
 
 test-containers: $(VENV)/.test $(KUBEFLOW)/.installed ## stages, the sandbox, images, MLflow and pipelines in containers (needs podman, buildah, PostgreSQL, root and the image posttrain-cpu of this tree; checks posttrain-gpu too where it is built)
 	@command -v podman >/dev/null || { echo "podman is not installed" >&2; exit 1; }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 from functools import cache
@@ -18,6 +19,11 @@ KUBERNETES = INFRA / "kubernetes"
 def rendered(overlay: str) -> tuple[Manifest, ...]:
     """Return the manifests of an overlay, such as aws or aws/kubeflow."""
     return build(f"overlays/{overlay}")
+
+
+def folder_of(path: str) -> str:
+    """Return a folder of infra/kubernetes by its place on this machine, as `build` takes it."""
+    return os.path.relpath(path, KUBERNETES)
 
 
 @cache

@@ -19,10 +19,8 @@ from tests.infra.manifests import KUBERNETES, Manifest, of_kind, rendered, templ
 pytestmark = pytest.mark.infra
 TERRAFORM = INFRA / "terraform" / "aws"
 VALUES: dict[str, Any] = yaml.safe_load((INFRA / "airflow" / "values.yaml").read_text())
-EXECUTORS: list[dict[str, Any]] = [
-    yaml.safe_load(path.read_text()) for path in sorted((INFRA / "airflow").glob("values-*.yaml"))
-]
-"""What is put behind the values for other executors."""
+ON_AWS: dict[str, Any] = yaml.safe_load((KUBERNETES / "overlays" / "aws" / "airflow" / "values.yaml").read_text())
+"""What is put behind the values on AWS: roles."""
 ROLE = "eks.amazonaws.com/role-arn"
 NAMES = {"${var.namespace}": "posttrain", "${var.name}": "posttrain"}
 CLOUDS = ("aws", "local")
@@ -59,9 +57,8 @@ def annotated() -> dict[str, str]:
             name = f"{account['metadata']['namespace']}:{account['metadata']['name']}"
             if arn := account["metadata"].get("annotations", {}).get(ROLE):
                 found[name] = arn.rpartition("/")[2]
-    for part, settings in (item for values in (VALUES, *EXECUTORS) for item in values.items()):
-        if isinstance(settings, dict) and "serviceAccount" in settings:
-            found[f"airflow:{AIRFLOW[part]}"] = settings["serviceAccount"]["annotations"][ROLE].rpartition("/")[2]
+    for part, settings in ON_AWS.items():
+        found[f"airflow:{AIRFLOW[part]}"] = settings["serviceAccount"]["annotations"][ROLE].rpartition("/")[2]
     return found
 
 

@@ -43,7 +43,7 @@ def test_manifests_that_are_applied_by_themselves_are_valid_too(version: str) ->
     import kubernetes_validate
 
     parts = sorted(f"{path.parents[1].name}/{path.parent.name}" for path in OVERLAY_PARTS)
-    assert parts == ["aws/airflow", "aws/autoscaler", "aws/kubeflow", "local/airflow", "local/kubeflow"]
+    assert parts == ["aws/airflow", "aws/autoscaler", "aws/kubeflow", "aws/storage", "local/airflow", "local/kubeflow"]
     for part in parts:
         for manifest in rendered(part):
             kubernetes_validate.validate(manifest, version, strict=True)
@@ -202,8 +202,8 @@ def test_stages_are_given_the_account_that_the_tracking_server_knows(manifests: 
         if item.get("valueFrom", {}).get("secretKeyRef", {}).get("name") == "mlflow-stage"
     }
     assert named == set(CREDENTIALS)
-    values = yaml.safe_load((INFRA / "airflow" / "values.yaml").read_text())
-    (given,) = [item["value"] for item in values["env"] if item["name"] == "POSTTRAIN_POD_SECRETS"]
+    (settings,) = [one for one in _of(manifests, "ConfigMap") if one["metadata"]["name"] == "posttrain"]
+    given = settings["data"]["POSTTRAIN_POD_SECRETS"]
     assert "mlflow-stage" in given.split(",")
     kubeflow = (KUBERNETES / "README.md").read_text()
     (told,) = re.findall(r"kubectl -n kubeflow create secret generic mlflow-stage (.*)", kubeflow)

@@ -29,6 +29,11 @@ output "region" {
   value       = var.region
 }
 
+output "network" {
+  description = "Address range of the VPC, in which the databases are."
+  value       = aws_vpc.this.cidr_block
+}
+
 output "registries" {
   description = "Image -> address of its repository; pods name it with a digest."
   value       = { for name, one in aws_ecr_repository.image : name => one.repository_url }
