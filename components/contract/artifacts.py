@@ -33,6 +33,10 @@ class ArtifactType(StrEnum):
     ROLLOUTS = "Rollouts"
     METRICS = "Metrics"
     REPORT = "Report"
+    CODE = "Code"
+    """Packages and wheels of a user; no port takes it."""
+    FILES = "Files"
+    """Local files that an operator reads; no port takes it."""
 
 
 class FileEntry(BaseModel):
@@ -93,6 +97,11 @@ def hash_file(path: Path) -> str:
         while chunk := stream.read(CHUNK_BYTES):
             digest.update(chunk)
     return digest.hexdigest()
+
+
+def hash_bytes(data: bytes) -> str:
+    """Return the SHA-256 hex of bytes."""
+    return hashlib.sha256(data).hexdigest()
 
 
 def hash_parts(*parts: bytes | str) -> str:

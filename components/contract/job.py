@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler
 from components.contract.alarms import OnAlarm
 from components.contract.backends import GROUPS, SEVERAL, Backend, Backends, given_backends
 from components.contract.endpoints import Endpoint
-from components.contract.operator_files.code import OperatorCode
+from components.contract.operator_files.library import UserCode
 
-LATER_FIELDS = ("endpoints", "code", "on_alarm", "alarms", "written", "settings", "on_failure")
+LATER_FIELDS = ("endpoints", "code", "on_alarm", "alarms", "written", "settings", "on_failure", "uploaded")
 
 
 OnFailure = Literal["stop", "skip"]
@@ -229,8 +229,8 @@ class Job(_Frozen):
     """Aliases that the registered version gets: candidate, champion, or a team's own."""
     endpoints: dict[str, Endpoint] = Field(default_factory=dict)
     """Declarations of the endpoints that `inputs` name as endpoint:<name>."""
-    code: list[OperatorCode] = Field(default_factory=list)
-    """The user's files with operators that `params` name, each by its digest."""
+    code: list[UserCode] = Field(default_factory=list)
+    """The user's files and packages with operators that `params` name, each by its digest."""
     on_alarm: OnAlarm = "warn"
     """What an alarm does while the stage runs: it is shown, or it ends the stage."""
     alarms: dict[str, float | None] = Field(default_factory=dict)
@@ -241,6 +241,8 @@ class Job(_Frozen):
     """Parameters that are known only in the run; `params` holds a valid value in their place until then."""
     on_failure: OnFailure = "stop"
     """What becomes of the run when the stage has failed for good: it stops, or goes on without the stage."""
+    uploaded: dict[str, str] = Field(default_factory=dict)
+    """Local path of `params` -> digest of the artifact with its files; empty where a stage sees the files."""
 
     @property
     def key_variables(self) -> list[str]:

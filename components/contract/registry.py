@@ -19,7 +19,7 @@ from typing import Any
 
 from components.contract.errors import InputError, UnknownName
 from components.contract.names import Entry, Registry
-from components.contract.operator_files.names import travel_name, written_name
+from components.contract.operator_files.names import package_name, travel_name, written_name
 from components.contract.operator_files.operator import FileOperator
 from components.contract.slots import EMPTY, Slot, operators_in
 
@@ -107,6 +107,8 @@ class OperatorRegistry(Registry):
         """Return which other slots of the same package have an operator of this name: one of them may be meant."""
         if written_name(name):
             return "a file is named in a recipe, as ./file.py:function, and read with it"
+        if package_name(name):
+            return f"name the package of {name.partition(':')[0]} in the recipe's code: [./folder, ./dist/x.whl]"
         room = self.slot.package.rpartition(".")[0]
         beside = [slot for slot in slots().values() if slot.package.rpartition(".")[0] == room]
         others = [f"{slot}" for slot in beside if name != EMPTY and name in operators(slot)]

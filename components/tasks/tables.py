@@ -13,6 +13,7 @@ from components.contract.artifacts import hash_file, hash_parts
 from components.contract.errors import InputError, did_you_mean
 from components.contract.operators import OperatorSpec
 from components.contract.params import Params
+from components.contract.uploaded import files_of
 from components.tasks.answers import extract_answer
 from components.tasks.conversations import read_conversation
 from components.tasks.rows import iter_lines, parse_line
@@ -187,6 +188,8 @@ def open_files(files: list[Path], config: FileConfig, origin: Mapping[str, Any])
 
 def find_files(path: str, suffixes: tuple[str, ...]) -> list[Path]:
     """Return the files that a file, folder or glob pattern names, sorted; raise InputError when there are none."""
+    if (sent := files_of(path)) is not None:
+        return sent
     given = Path(path).expanduser()
     if given.is_file():
         return [given]

@@ -30,6 +30,8 @@ def compile_file(arguments: argparse.Namespace) -> int:
 
 def compiled(arguments: argparse.Namespace, store: str | None) -> str:
     """Return the requested pipeline; raise InputError if kfp is not installed."""
+    from components.runtime.ledger.code_trees import publish_code
+    from components.runtime.store import open_store
     from pipelines.engines.kubeflow.engine import KubeflowEngine
     from pipelines.engines.refusals import schedule_refusals
     from pipelines.recipe.recipe import load_recipe
@@ -39,6 +41,10 @@ def compiled(arguments: argparse.Namespace, store: str | None) -> str:
     recipe = load_recipe(arguments.recipe, arguments.overrides, seed=arguments.seed, whole=True)
     for line in schedule_refusals(engine, recipe.schedule):
         print(f"note: {line}", file=sys.stderr)
+    if recipe.trees:
+        if store is None:
+            raise InputError("its packages travel in a store: name the bucket with --store")
+        publish_code(open_store(store), [code for stage in recipe.stages for code in stage.code])
     return engine.compile(recipe, store)
 
 

@@ -42,6 +42,7 @@ def _listed(engine: Engine, arguments: argparse.Namespace) -> list[KeptSchedule]
 
 
 def _changed(engine: Engine, arguments: argparse.Namespace) -> KeptSchedule:
+    from components.runtime.ledger.code_trees import publish_code
     from pipelines.engines.refusals import schedule_refusals
     from pipelines.recipe.recipe import load_recipe
 
@@ -53,4 +54,5 @@ def _changed(engine: Engine, arguments: argparse.Namespace) -> KeptSchedule:
         raise InputError(f"recipe {recipe.name!r} has no 'schedule', such as schedule: {{cron: '0 3 * * *'}}")
     if refused := schedule_refusals(engine, recipe.schedule):
         raise InputError("\n".join(refused))
+    publish_code(store, [code for stage in recipe.stages for code in stage.code])
     return engine.keep_schedule(recipe, store)

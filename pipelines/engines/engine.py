@@ -36,6 +36,8 @@ class Capabilities:
     """Ends a stage that takes longer than its `timeout`."""
     several_nodes: bool = False
     """Runs one stage on all nodes of a pool that has several."""
+    uploads: bool = False
+    """Puts local data that a recipe names into the store: its stages do not see this machine's files."""
     folder_store: bool = False
     """Works on a store that is a folder of this machine; one that does not needs a bucket."""
     containers: bool = False

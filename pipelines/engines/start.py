@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from components.runtime.ledger.code_trees import publish_code
 from components.runtime.system.code import code_version
 from pipelines.engines.engine import RunOptions
 from pipelines.engines.refusals import refuse
@@ -12,7 +14,9 @@ from pipelines.engines.registry import DEFAULT, find_engine
 from pipelines.plan.known import need_sound
 from pipelines.plan.local_files import need_files
 from pipelines.plan.plan import build_plan
+from pipelines.plan.uploads import local_data
 from pipelines.runs.runs import RunResult, new_run_id
+from pipelines.runs.uploading import upload
 from pipelines.runs.view import RunView, choose_view
 
 if TYPE_CHECKING:
@@ -35,8 +39,10 @@ def plan_run(
 
     need_files(recipe)
     need_sound(recipe)
-    planned = build_plan(recipe, store.uri, "plan")
     chosen = find_engine(engine) if engine is not None else None
+    if chosen is not None and chosen.capabilities.uploads:
+        recipe = replace(recipe, uploads=tuple(one.upload for one in local_data(recipe)))
+    planned = build_plan(recipe, store.uri, "plan")
     if chosen is not None:
         refuse(chosen, planned, store, RunOptions())
     return planned, forecast(planned, store, engine or DEFAULT), chosen
@@ -59,8 +65,12 @@ def start_run(
     code_version.cache_clear()  # a notebook outlives commits
     chosen = find_engine(engine)
     chosen.check_machine()
+    data = local_data(recipe) if chosen.capabilities.uploads else []
+    recipe = replace(recipe, uploads=tuple(one.upload for one in data))
     plan = build_plan(recipe, store.uri, new_run_id(recipe.name))
     refuse(chosen, plan, store, options)
+    upload(data, store)
+    publish_code(store, [code for job in plan.jobs for code in job.code])
     jobs = list(plan.jobs)
     shown = view(recipe.name, jobs) if view else choose_view(recipe.name, jobs, quiet_stdout=quiet_stdout)
     return plan, chosen.run(plan, store, shown, options)

@@ -33,10 +33,11 @@ def is_uri(text: str) -> bool:
     return "/" in text or text.startswith(("~", ".", "\\")) or _SCHEME.fullmatch(text) is not None
 
 
-def check_uri(text: str, folder: Path | None) -> str:
+def check_uri(text: str, folder: Path | None, *, here: bool = True) -> str:
     """Return the URI with a relative path made absolute; raise InputError for an invalid input.
 
-    `folder` is that of the recipe file with the URI; None if set from outside, relative to the working folder.
+    `folder` is that of the recipe file with the URI; None if set from outside, relative to the working folder. Whether
+    a path exists is checked if it is `here`, on this machine.
     """
     if len(text) > MAX_LENGTH:
         raise InputError(f"{shown(text)}: longer than {MAX_LENGTH} characters")
@@ -54,10 +55,10 @@ def check_uri(text: str, folder: Path | None) -> str:
         if not pattern.fullmatch(rest):
             raise InputError(f"{shown(text)}: expected {form}")
         return text
-    return _local(rest.removeprefix("//"), folder, text)
+    return _local(rest.removeprefix("//"), folder, text, here=here)
 
 
-def _local(path: str, folder: Path | None, text: str) -> str:
+def _local(path: str, folder: Path | None, text: str, *, here: bool) -> str:
     if not path.strip():
         raise InputError(f"{shown(text)}: the path is empty")
     try:
@@ -67,7 +68,7 @@ def _local(path: str, folder: Path | None, text: str) -> str:
     if local.is_absolute():  # may be on the machines that run the stages, so it is not checked here
         return str(local)
     found = (folder or Path()).absolute() / local
-    if not _exists(found):
+    if here and not _exists(found):
         where = "beside the recipe" if folder else f"in {Path.cwd()}"
         raise InputError(f"{shown(text)}: no such file or folder {where}")
     return str(found)

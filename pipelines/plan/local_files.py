@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from components.contract.errors import InputError
@@ -12,9 +12,11 @@ from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.stage import Stage
 
 
-def local_files(stage: Stage) -> list[Path]:
-    """Return the files that its operators name. Raises InputError for a file not found."""
-    return [path for _, config in configs_with_paths(stage.config) for path in config.local_files()]
+def local_files(stage: Stage, uploaded: Collection[str] = ()) -> list[Path]:
+    """Return the files that its operators name, but for `uploaded` paths. Raises InputError for one not found."""
+    configs = [config for _, config in configs_with_paths(stage.config)]
+    left = [one for one in configs if getattr(one, "path", None) not in uploaded]
+    return [path for config in left for path in config.local_files()]
 
 
 def missing_files(recipe: Recipe) -> Iterator[tuple[Stage, Mark, str]]:

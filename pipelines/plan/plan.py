@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from components.contract.artifacts import canonical_json
 from components.contract.endpoints import Endpoint, endpoint_name
 from components.contract.job import Job, UriRef, alternatives
+from pipelines.plan.uploads import sent_inputs, sent_paths
 from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.stage import Stage
 
@@ -56,7 +57,7 @@ def stage_job(stage: Stage, recipe: Recipe, store: str, run_id: str) -> Job:
         stage=stage.name,
         component=stage.component.name,
         params=stage.params,
-        inputs=stage.inputs,
+        inputs=sent_inputs(stage, recipe.uploads),
         seed=stage.seed,
         store=store,
         resources=recipe.pools[stage.pool].resources(stage.pool, stage.backend),
@@ -78,6 +79,7 @@ def stage_job(stage: Stage, recipe: Recipe, store: str, run_id: str) -> Job:
         written=stage.written,
         settings=stage.settings,
         on_failure=stage.on_failure,
+        uploaded=sent_paths(stage, recipe.uploads),
     )
 
 

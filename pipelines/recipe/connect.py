@@ -16,6 +16,7 @@ from pipelines.language.nodes import UNKNOWN, Node
 from pipelines.language.problems import Mark, Problems, shown
 from pipelines.language.references import Resolver
 from pipelines.language.uris import check_uri, is_uri
+from pipelines.recipe.carried import SenderFolders
 from pipelines.recipe.matrix import slug
 from pipelines.recipe.unroll import Cell, Group, Namespace, Template
 
@@ -93,7 +94,8 @@ class Connector:
             return self._note(node.mark, f"{NONE!r} alone is no reference: {instead}")
         if is_uri(node.value):
             try:
-                return check_uri(node.value, self._folders.get(node.file))
+                here = not isinstance(self._folders, SenderFolders)
+                return check_uri(node.value, self._folders.get(node.file), here=here)
             except InputError as error:
                 return self._note(node.mark, str(error))
         wanted = self._parse(node)

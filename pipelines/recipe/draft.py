@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from components.contract.component import Component
 from components.contract.errors import InputError, UnknownName
 from components.contract.job import InputRef, OnFailure, Setting
-from components.contract.operator_files.code import OperatorCode
+from components.contract.operator_files.library import UserCode
 from components.contract.operators import Keys
 from components.contract.params import Params
 from components.contract.registry import components
@@ -52,8 +52,8 @@ class StageDraft:
     """Stages that must end first, and the location that requires it."""
     conditions: set[str] = field(default_factory=set)
     """Stages whose metrics `when` looks at."""
-    code: list[OperatorCode] = field(default_factory=list)
-    """The users' files with operators that `params` name."""
+    code: list[UserCode] = field(default_factory=list)
+    """The user's files and packages with operators that `params` name."""
     written: dict[str, str] = field(default_factory=dict)
     """Dotted path of a parameter that alarms mention -> its name for --set."""
     operators: dict[Keys, Mark] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from components.contract.alarms import OnAlarm
 from components.contract.backends import Backends
 from components.contract.job import OnFailure
 
-_HEAD_KEYS = ("name", "summary", "seed", "params", "defaults", "extends", "matrix")
+_HEAD_KEYS = ("name", "summary", "seed", "params", "defaults", "extends", "matrix", "code")
 RECIPE_KEYS = (*_HEAD_KEYS, "stages", "sweep", "schedule", "hallmark", "system")
 GROUP_KEYS = ("repeat", "carry", "stages", "yield", "matrix", "summary")
 DEFAULT_KEYS = ("pool", "backend", "retries", "backoff", "timeout", "on_alarm", "on_failure", "with")

@@ -1,4 +1,5 @@
-"""Operators in users' files, as recipes name them: `./my_reward.py:brevity`, relative to the file that says so.
+"""Operators in users' files, as recipes name them: `./my_reward.py:brevity`, relative to the file that says so; and
+those in the packages that the recipe's `code` names: `my_package.rewards:brevity`.
 
 A name is read with the recipe: the file's text is taken, checked without running it, and the name becomes one that
 says the content, `my_reward.py:brevity@<digest>`. What the recipe's jobs need of these files travels with them.
@@ -15,21 +16,34 @@ from components.contract.operator_files import library
 from components.contract.operator_files.code import OperatorCode
 from components.contract.operator_files.declared import declared_function
 from components.contract.operator_files.gather import read_code
-from components.contract.operator_files.names import WrittenName, travel_name, written_name
+from components.contract.operator_files.library import UserCode
+from components.contract.operator_files.names import (
+    PackageName,
+    WrittenName,
+    package_name,
+    travel_name,
+    written_name,
+)
 from components.contract.terminal import visible_line
 from pipelines.language.document import display_path
 from pipelines.language.nodes import UNKNOWN, Node, mapping, sequence
 from pipelines.language.problems import Problems
+from pipelines.recipe.packages import Packages
 
 
 class OperatorFiles:
     """Reads the operator files of one recipe, each once."""
 
     def __init__(
-        self, folders: Mapping[str, Path], problems: Problems, carried: Mapping[str, OperatorCode] | None = None
+        self,
+        folders: Mapping[str, Path],
+        problems: Problems,
+        carried: Mapping[str, OperatorCode] | None = None,
+        packages: Packages | None = None,
     ) -> None:
         """`folders` are those of the recipe's files, by label. With `carried`, by path as written, no file is read."""
         self._folders, self._problems, self._carried = folders, problems, carried
+        self.packages = packages or Packages()
         self._read: dict[Path, OperatorCode] = {}
         self.named: dict[str, OperatorCode] = {}
         """Path as written -> the code behind it."""
@@ -50,16 +64,37 @@ class OperatorFiles:
             if all(new is old for new, old in zip(items, node.value, strict=True)):
                 return node
             return sequence(items, node.mark, node.key)
-        name = written_name(node.value) if isinstance(node.value, str) else None
-        if name is None:
+        if not isinstance(node.value, str):
             return node
         try:
-            code = self._code(name, node)
-            declared_function(code, name.function)
+            placed = self._placed(node.value, node)
         except InputError as error:
             self._problems.add(node.mark, visible_line(str(error)))
             return replace(node, value=UNKNOWN)
-        return replace(node, value=code.name(name.function))
+        if placed is None and package_name(node.value) and not self.packages.whole:
+            return replace(node, value=UNKNOWN)  # it may be in what could not be read, which is told
+        return node if placed is None else replace(node, value=placed)
+
+    def _placed(self, text: str, node: Node) -> str | None:
+        """Return the name by content of what a text names; None for a text that names neither file nor package."""
+        inside = package_name(text)
+        if inside and (placed := self._in_package(inside)):
+            return placed
+        name = written_name(text)
+        if name is None:
+            return None
+        code = self._code(name, node)
+        declared_function(code, name.function)
+        return code.name(name.function)
+
+    def _in_package(self, name: PackageName) -> str | None:
+        code = self.packages.code_of(name.module)
+        if code is None:
+            return None
+        module = code.needed_module(name.module)
+        declared_function(module, name.function)
+        library.keep([code])
+        return module.name(name.function)
 
     def _code(self, name: WrittenName, node: Node) -> OperatorCode:
         if self._carried is not None:
@@ -84,8 +119,8 @@ class OperatorFiles:
         return self._read[path]
 
 
-def codes_in(params: object) -> Iterator[OperatorCode]:
-    """Yield the code of every operator file that placed parameters name."""
+def codes_in(params: object) -> Iterator[UserCode]:
+    """Yield the code of every operator file, and of every package, that placed parameters name."""
     if isinstance(params, Mapping):
         for value in params.values():
             yield from codes_in(value)

@@ -9,12 +9,14 @@ from typing import Any
 
 from components.contract.artifacts import hash_parts
 from components.contract.endpoints import Endpoint
-from components.contract.operator_files.code import OperatorCode
+from components.contract.operator_packages.code import CodeTree
+from components.contract.uploaded import Upload
 from pipelines.language.document import Document
 from pipelines.language.find import find_recipe
 from pipelines.language.nodes import Node
 from pipelines.language.problems import Problems
 from pipelines.language.references import Resolver
+from pipelines.recipe.carried import Carried
 from pipelines.recipe.conditions import Conditions
 from pipelines.recipe.connect import Connector
 from pipelines.recipe.draft import StageDraft, StageReader
@@ -24,6 +26,7 @@ from pipelines.recipe.hallmark import Hallmark, read_hallmark
 from pipelines.recipe.head import read_head
 from pipelines.recipe.layers import apply_overrides, merge_layers, override_text, read_layers
 from pipelines.recipe.operator_files import OperatorFiles
+from pipelines.recipe.packages import read_packages
 from pipelines.recipe.parameters import Parameter, describe_parameters, read_parameters
 from pipelines.recipe.pools import Pool, load_pools
 from pipelines.recipe.schedule.section import Schedule, read_schedule
@@ -65,11 +68,18 @@ class Recipe:
     """The operator files that its stages name."""
     sweep: Sweep | None = field(default=None, repr=False)
     """Its search for the best parameters, if any."""
+    uploads: tuple[Upload, ...] = ()
+    """Local data that it names, and that the store has."""
 
     @property
     def params(self) -> dict[str, Any]:
         """Return the values of the parameters."""
         return {parameter.name: parameter.value for parameter in self.parameters}
+
+    @property
+    def trees(self) -> dict[str, CodeTree]:
+        """Return the packages that its `code` names, by what it writes."""
+        return self.files.packages.trees if self.files else {}
 
     @property
     def text(self) -> str:
@@ -90,15 +100,15 @@ def load_recipe(
     seed: int | None = None,
     pools: Mapping[str, Pool] | None = None,
     endpoints: Mapping[str, Endpoint] | None = None,
-    carried: Mapping[str, OperatorCode] | None = None,
+    carried: Carried | None = None,
     whole: bool = False,
 ) -> Recipe:
     """Return the recipe with "key=value" overrides applied, unrolled and checked.
 
     Raises InputError when it is not found, and RecipeErrors with all of its problems. `pools` and `endpoints`
-    are those of infra/pools.yaml unless given; operator files are read where they are named unless `carried` has them,
-    by path as written. With `whole`, stages that `when` leaves out before the run are kept, for
-    an engine whose graph must hold every stage that any parameters can request.
+    are those of infra/pools.yaml unless given; the user's code is read where it is named unless it is `carried`. With
+    `whole`, stages that `when` leaves out before the run are kept, for an engine whose graph must hold every stage that
+    any parameters can request.
     """
     if seed is not None:
         overrides = (*overrides, override_text("seed", seed))
@@ -109,10 +119,12 @@ def load_recipe(
     root = apply_overrides(merged, overrides, problems)
     known = Endpoints(load_endpoints if endpoints is None else lambda: endpoints, problems)
     pools = load_pools() if pools is None else pools
-    folders = {document.label: document.path.parent for document in documents}
-    files = OperatorFiles(folders, problems, carried)
-    recipe = _Reader(documents, root, tuple(overrides), pools, known, files, problems).read(whole)
-    return replace(recipe, system=system)
+    folders: dict[str, Path] = {document.label: document.path.parent for document in documents}
+    data_folders = carried.folders_of(list(folders)) if carried and carried.folders else folders
+    packages = read_packages(root, folders, problems, carried.trees if carried else None)
+    files = OperatorFiles(folders, problems, carried.files if carried else None, packages)
+    recipe = _Reader(documents, root, tuple(overrides), pools, known, files, problems, data_folders).read(whole)
+    return replace(recipe, system=system, uploads=tuple(carried.uploads) if carried else ())
 
 
 class _Reader:
@@ -127,6 +139,7 @@ class _Reader:
         endpoints: Endpoints,
         files: OperatorFiles,
         problems: Problems,
+        data_folders: Mapping[str, Path],
     ) -> None:
         self._files = files
         self._documents = documents
@@ -137,6 +150,7 @@ class _Reader:
         self._problems = problems
         self._resolver = Resolver(problems)
         self._folders = {document.label: document.path.parent for document in documents}
+        self._data_folders = data_folders
 
     def read(self, whole: bool = False) -> Recipe:
         head = read_head(self._root, self._problems)
@@ -180,9 +194,9 @@ class _Reader:
     def _drafts(
         self, cells: Iterable[Cell], groups: Iterable[Group], *, sweeps: bool
     ) -> tuple[dict[str, StageDraft], Connector]:
-        connector = Connector(self._resolver, self._problems, self._folders)
+        connector = Connector(self._resolver, self._problems, self._data_folders)
         defaults = self._root.child("defaults")
-        reader = StageReader(defaults, self._pools, self._folders, self._files, self._resolver, self._problems)
+        reader = StageReader(defaults, self._pools, self._data_folders, self._files, self._resolver, self._problems)
         connector.trial_axis = TRIAL if sweeps else ""
         drafts = {cell.name: reader.read(cell) for cell in cells}
         connector.outputs = {d.cell.template.path: list(d.component.outputs) for d in drafts.values() if d.component}

@@ -12,7 +12,7 @@ from components.contract.alarms import OnAlarm
 from components.contract.backends import Backends
 from components.contract.component import Component
 from components.contract.job import Approval, Expectation, InputRef, OnFailure, Retry, Setting
-from components.contract.operator_files.code import OperatorCode
+from components.contract.operator_files.library import UserCode
 from components.contract.operators import Keys
 from components.contract.params import Params
 from pipelines.language.problems import Mark
@@ -59,8 +59,8 @@ class Stage:
     """Dotted path of a parameter that alarms mention -> its name for --set."""
     summary: str
     mark: Mark
-    code: list[OperatorCode]
-    """The users' files with operators that `params` name."""
+    code: list[UserCode]
+    """The user's files and packages with operators that `params` name."""
     settings: list[Setting] = field(default_factory=list)
     """Parameters that stages of a sweep set in the run."""
     operator_marks: Mapping[Keys, Mark] = field(default_factory=dict, repr=False)

@@ -75,6 +75,9 @@ def lineage(data: RunData) -> PageSection:
         ["plan", _digest(data.run["plan_digest"])],
         ["store", data.run["store"]],
     ]
+    facts += [["recipe's commit", str(commit)]] if (commit := data.run.get("recipe_commit")) else []
+    facts += [[f"package {one['name']}", _digest(one["digest"])] for one in data.run.get("packages", ())]
+    facts += [[f"uploaded {one['path']}", _digest(one["digest"])] for one in data.run.get("uploads", ())]
     models = Rows(["model", "digest", "made from", "made on", "seed"], rows, numbers_from=4)
     return PageSection("Lineage", [models, Rows(["", ""], facts, numbers_from=2)])
 

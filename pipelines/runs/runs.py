@@ -139,7 +139,17 @@ def run_entry(plan: Plan, *, engine: str, trigger: Trigger | None = None) -> dic
             for job in plan.jobs
         ],
         **({"trigger": trigger} if trigger else {}),
+        **({"packages": _packages(recipe)} if recipe.trees else {}),
+        **({"uploads": [one.model_dump(mode="json") for one in recipe.uploads]} if recipe.uploads else {}),
     }
+
+
+def _packages(recipe: Recipe) -> list[dict[str, Any]]:
+    """Return the packages of users that a recipe names: what, where it lay, and its digest in the store."""
+    return [
+        {"name": tree.name, "path": tree.path, "digest": tree.digest, "modules": list(tree.modules)}
+        for tree in recipe.trees.values()
+    ]
 
 
 def reproduce_command(recipe: Recipe, engine: str) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from components.contract.errors import InputError, nearest
 from components.contract.operator_files.code import OperatorCode
-from components.contract.operator_files.gather import parse
 from components.contract.operator_files.names import check_function_name
+from components.contract.operator_packages.code import ModuleCode
+from components.contract.python_text import parse
 
 CONFIG = "config"
 
@@ -44,8 +45,12 @@ class Declared:
     functions: Mapping[str, Function]
     classes: Mapping[str, ast.ClassDef]
     imported: Mapping[str, str]
-    """Name -> "module:name" of what `from module import name` brings in."""
+    """Name -> "module:name" of what `from module import name` brings in; dots before it begin at `parent`."""
     shown: str
+    parent: str = ""
+    """The package that relative imports begin in."""
+    beside: Callable[[str], Declared | None] = lambda module: None
+    """Returns what a module of the same package declares; None for one that is elsewhere."""
 
 
 @lru_cache(maxsize=64)
@@ -54,20 +59,28 @@ def _read(text: str, shown: str) -> Declared:
     functions = {node.name: _function(node) for node in tree.body if isinstance(node, ast.FunctionDef)}
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     imported = {
-        alias.asname or alias.name: f"{node.module}:{alias.name}"
+        alias.asname or alias.name: f"{'.' * node.level}{node.module}:{alias.name}"
         for node in tree.body
-        if isinstance(node, ast.ImportFrom) and node.module and not node.level
+        if isinstance(node, ast.ImportFrom) and node.module
         for alias in node.names
     }
     return Declared(functions, classes, imported, shown)
 
 
-def declared(code: OperatorCode) -> Declared:
-    """Return what the operator's file declares."""
-    return _read(code.files[code.file], code.shown())
+def declared(code: OperatorCode | ModuleCode) -> Declared:
+    """Return what the operator's file, or module, declares."""
+    top = _read(code.files[code.file], code.shown())
+    if isinstance(code, OperatorCode):
+        return top
+
+    def beside(module: str) -> Declared | None:
+        found = code.package.module(module)
+        return declared(found) if found else None
+
+    return replace(top, parent=code.parent, beside=beside)
 
 
-def declared_function(code: OperatorCode, name: str) -> Function:
+def declared_function(code: OperatorCode | ModuleCode, name: str) -> Function:
     """Return a function of the file; raise InputError with the nearest name if there is none."""
     check_function_name(name)
     top = declared(code)

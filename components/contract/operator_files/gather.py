@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from components.contract.errors import InputError, schema_problems
 from components.contract.operator_files.code import MAX_BYTES, OperatorCode
 from components.contract.operator_files.names import check_file_name
+from components.contract.python_text import parse
 from components.contract.small_files import read_small_file
 
 MAX_FILES = 20
@@ -47,16 +48,6 @@ def read_code(path: Path, shown: str = "") -> OperatorCode:
         return OperatorCode(file=path.name, files=files, path=shown)
     except ValidationError as error:
         raise InputError(f"{shown}: {schema_problems(error)}") from None
-
-
-def parse(text: str, shown: str) -> ast.Module:
-    """Return the syntax tree of a file; raise an InputError with file and line if it is not Python."""
-    try:
-        return ast.parse(text, filename=shown)
-    except SyntaxError as error:
-        raise InputError(f"{shown}:{error.lineno or 1}: not Python: {error.msg}") from None
-    except (ValueError, RecursionError, MemoryError) as error:
-        raise InputError(f"{shown}: not readable as Python: {error}") from None
 
 
 def _read(path: Path, shown: str) -> str:

@@ -1,19 +1,22 @@
-"""The operator files that this process knows, by digest: those of its job or recipe, and those that its store holds."""
+"""The users' code that this process knows, by digest: that of its job or recipe, and that which its store holds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
 from components.contract.operator_files.code import OperatorCode
+from components.contract.operator_packages.code import PackageCode
 
-Source = Callable[[str], OperatorCode | None]
+UserCode = OperatorCode | PackageCode
+"""A file with the modules beside it, or packages."""
+Source = Callable[[str], UserCode | None]
 """Returns the code of a digest, or None."""
 
-_codes: dict[str, OperatorCode] = {}
+_codes: dict[str, UserCode] = {}
 _sources: list[Source] = []
 
 
-def keep(codes: Iterable[OperatorCode]) -> None:
+def keep(codes: Iterable[UserCode]) -> None:
     """Make codes known, under the digest of what they hold."""
     for code in codes:
         _codes[code.digest] = code
@@ -24,7 +27,7 @@ def look_in(source: Source) -> None:
     _sources[:] = [source]
 
 
-def find(digest: str) -> OperatorCode | None:
+def find(digest: str) -> UserCode | None:
     """Return the code of a digest; None if neither this process nor its store has it."""
     if digest not in _codes:
         for source in _sources:

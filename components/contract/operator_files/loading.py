@@ -14,14 +14,18 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from components.contract.operator_files.code import OperatorCode
+from components.contract.operator_packages import mount
+from components.contract.operator_packages.code import ModuleCode
 
 PREFIX = "posttrain_file_"
 """Names of these modules begin so."""
 SHOWN_DIGITS = 16
 
 
-def load(code: OperatorCode) -> ModuleType:
-    """Return the module of an operator's file, run on first use; raises what its top level raises."""
+def load(code: OperatorCode | ModuleCode) -> ModuleType:
+    """Return the module of an operator, run on first use; raises what its top level raises."""
+    if isinstance(code, ModuleCode):
+        return mount.load(code)
     return _Loader(code).module(code.file)
 
 
@@ -65,8 +69,11 @@ def place_of(error: BaseException) -> str | None:
     """Return file and line of the innermost frame of an exception that lies in a user's file; None without one."""
     place, trace = None, error.__traceback__
     while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
         if str(trace.tb_frame.f_globals.get("__name__", "")).startswith(PREFIX):
-            place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+            place = f"{file}:{trace.tb_lineno}"
+        elif shown := mount.shown_place(file):
+            place = f"{shown}:{trace.tb_lineno}"
         trace = trace.tb_next
     if isinstance(error, SyntaxError) and place is None and error.filename:
         place = f"{error.filename}:{error.lineno}"

@@ -1,7 +1,8 @@
 """Names of operators that lie in files: as written in a recipe, and as they travel.
 
-A recipe writes `./my_reward.py:brevity`. Where the recipe is read, this becomes `my_reward.py:brevity@<digest>`: the
-digest is that of the file and of the modules beside it that it imports, so the name means the same code everywhere.
+A recipe writes `./my_reward.py:brevity`, or `my_package.rewards:brevity` of a package that its `code` names. Where the
+recipe is read, this becomes `my_reward.py:brevity@<digest>`: the digest is that of the file and of the modules beside
+it that it imports, or of the package's files, so the name means the same code everywhere.
 """
 
 from __future__ import annotations
@@ -13,11 +14,15 @@ from components.contract.errors import InputError
 
 MAX_NAME = 60
 """Characters of a file's name, and of a function's."""
+MAX_PACKAGE_NAME = 120
+"""Characters of `package.module:function`: rows name their verifier so."""
 SHOWN_DIGITS = 12
 _WRITTEN = re.compile(r"(?P<path>[^\0\n]*\.py):(?P<function>[^\s:@/.]+)")
+_MODULE = r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*"
 _TRAVELS = re.compile(
-    r"(?P<file>[A-Za-z0-9_][\w.-]*\.py):(?P<function>[A-Za-z_]\w*)@(?P<digest>[0-9a-f]{64})", re.ASCII
+    rf"(?P<file>[A-Za-z0-9_][\w.-]*\.py|{_MODULE}):(?P<function>[A-Za-z_]\w*)@(?P<digest>[0-9a-f]{{64}})", re.ASCII
 )
+_IN_PACKAGE = re.compile(rf"(?P<module>{_MODULE}):(?P<function>[A-Za-z_]\w*)", re.ASCII)
 _FILE = re.compile(r"[A-Za-z0-9_][\w.-]*\.py", re.ASCII)
 _LONG = re.compile(rf"\b([0-9a-f]{{{SHOWN_DIGITS}}})[0-9a-f]{{{64 - SHOWN_DIGITS}}}\b")
 
@@ -31,10 +36,19 @@ class WrittenName:
 
 
 @dataclass(frozen=True)
+class PackageName:
+    """A function in a module of a package that the recipe's `code` names, as a person writes it."""
+
+    module: str
+    function: str
+
+
+@dataclass(frozen=True)
 class TravelName:
-    """A function in a file, by the file's content."""
+    """A function in a file or in a module of a package, by the content."""
 
     file: str
+    """The file's name, or the module's."""
     function: str
     digest: str
 
@@ -48,8 +62,14 @@ def written_name(text: str) -> WrittenName | None:
     return WrittenName(match["path"], match["function"]) if match else None
 
 
+def package_name(text: str) -> PackageName | None:
+    """Return the parts of `package.module:function`; None for any other text. Whether it exists is not checked."""
+    match = _IN_PACKAGE.fullmatch(text) if len(text) <= MAX_PACKAGE_NAME else None
+    return PackageName(match["module"], match["function"]) if match else None
+
+
 def travel_name(text: str) -> TravelName | None:
-    """Return the parts of `file.py:function@digest`; None for any other text."""
+    """Return the parts of `file.py:function@digest`, or of `module:function@digest`; None for any other text."""
     match = _TRAVELS.fullmatch(text) if len(text) < 200 else None
     return TravelName(match["file"], match["function"], match["digest"]) if match else None
 

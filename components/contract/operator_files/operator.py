@@ -16,6 +16,7 @@ from components.contract.operator_files.loading import load, place_of
 from components.contract.operator_files.names import SHOWN_DIGITS, TravelName
 from components.contract.operator_files.raised import fails_again, in_words
 from components.contract.operator_files.settings import settings_class
+from components.contract.operator_packages.code import ModuleCode, PackageCode
 from components.contract.params import Params
 from components.contract.slots import Slot
 
@@ -108,13 +109,15 @@ class FileOperator:
         return settings_class(declared(self.code), self.function.config, self.slot.config, self.function.line)
 
 
-def _known(slot: Slot, name: TravelName) -> OperatorCode:
+def _known(slot: Slot, name: TravelName) -> OperatorCode | ModuleCode:
     code = library.find(name.digest)
     if code is None:
         raise InputError(
             f"{slot} operator {name.file}:{name.function} ({name.digest[:SHOWN_DIGITS]}): its file came neither with "
             "this job nor lies in this store; a recipe that names the file brings it along"
         )
+    if isinstance(code, PackageCode):
+        return code.needed_module(name.file)
     if code.file != name.file:
         raise UnknownName(f"file of digest {name.digest[:SHOWN_DIGITS]}", name.file, [code.file])
     return code

@@ -58,7 +58,7 @@ def _class(top: Declared, name: str, line: int, depth: int) -> type[Params]:
     if name in top.classes:
         return _rebuilt(top, top.classes[name], depth)
     if name in top.imported:
-        found = _ours(top.imported[name])
+        found = _ours(top.imported[name]) or _beside(top, top.imported[name], line, depth)
         if found is not None:
             return found
     known = [*top.classes, *top.imported]
@@ -66,6 +66,16 @@ def _class(top: Declared, name: str, line: int, depth: int) -> type[Params]:
         f"{top.shown}:{line}: {name} is neither a class of this file nor a Params class of posttrain's components"
         f"{did_you_mean(name, known)}"
     )
+
+
+def _beside(top: Declared, target: str, line: int, depth: int) -> type[Params] | None:
+    """Return the class that a module of the same package declares; None if there is no such module."""
+    module, _, name = target.partition(":")
+    if dots := len(module) - len(module.lstrip(".")):
+        steps = top.parent.split(".")
+        module = ".".join([*steps[: len(steps) - dots + 1], module.lstrip(".")])
+    found = top.beside(module)
+    return _class(found, name, line, depth + 1) if found else None
 
 
 def _ours(target: str) -> type[Params] | None:

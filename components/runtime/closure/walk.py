@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 from components.contract.errors import InputError
 from components.contract.operator_files.code import OperatorCode
+from components.contract.operator_packages import contents
+from components.contract.operator_packages.code import ModuleCode, PackageCode
 from components.runtime.closure.locate import OURS, Finder, ModulePlace, Own, package_version, packages_of
 from components.runtime.closure.source import DECLARATION, Source, file_digest, parse_source, read_source
 
@@ -53,24 +56,42 @@ class Closures:
             self._done[root, fields_of] = self._walk(root, owner, fields_of)
         return self._done[root, fields_of]
 
-    def of_file(self, code: OperatorCode) -> Code:
-        """Return what a user's file brings into a closure: modules that are no libraries, and declared packages.
+    def of_user(self, code: OperatorCode | ModuleCode) -> Code:
+        """Return what a user's file, or a module with its packages, brings into a closure.
+
+        These are modules that are no libraries, and declared packages.
 
         Its own text is not part of it: a digest of that is in the operator's name.
         """
+        if isinstance(code, ModuleCode):
+            return self._of_packages(code.package)
+        texts = {file: text.encode("utf-8", "surrogatepass") for file, text in code.files.items()}
+        inside = {file.removesuffix(".py") for file in texts}
+        return self._beside(texts, inside, code.shown, f"operator file {code.shown()}")
+
+    def _of_packages(self, package: PackageCode) -> Code:
+        inside = {module for tree in package.trees for module in tree.modules}
+        found = Code(files={f"{tree.name} (code)": tree.digest for tree in package.trees})
+        for tree in package.trees:
+            texts = {path: data for path, data in contents.of(tree.digest).items() if path.endswith(".py")}
+            shown = f"{tree.path}/{{}}".format if tree.path else str
+            found.add(self._beside(texts, inside, shown, f"code {tree.name}"))
+        return found
+
+    def _beside(
+        self, texts: Mapping[str, bytes], inside: Collection[str], shown: Callable[[str], str], owner: str
+    ) -> Code:
         found = Code()
-        for file, text in code.files.items():
-            source = parse_source(
-                text.encode("utf-8", "surrogatepass"), file.removesuffix(".py"), False, code.shown(file)
-            )
+        for file, text in texts.items():
+            source = parse_source(text, file.removesuffix(".py").replace("/", "."), False, shown(file))
             found.packages |= {name: package_version(name) or NOT_INSTALLED for name in source.packages}
             for name in source.names:
                 top = name.partition(".")[0]
-                if f"{top}.py" in code.files or is_wall(name) or not self._own.follows(name, file):
+                if top in inside or is_wall(name) or not self._own.follows(name, file):
                     continue
                 place = self._finder.place(name)
                 if place is not None and not place.trouble and not (place.is_package and place.path is None):
-                    found.add(self.of(name, f"operator file {code.shown()}"))
+                    found.add(self.of(name, owner))
         return found
 
     def counts(self, module: str, root: str) -> bool:

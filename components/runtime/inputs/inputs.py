@@ -48,9 +48,9 @@ def uri_digest(
 def _local_digest(path: str, type: ArtifactType) -> str | None:
     source = Path(path).expanduser()
     if not source.is_dir():
-        rows = FileEntry(path=ROWS, sha256=hash_file(_rows_file(path, type)), size=source.stat().st_size)
+        rows = FileEntry(path=ROWS, sha256=hash_file(rows_file(path, type)), size=source.stat().st_size)
         return Manifest(type=type, files=(rows,)).digest
-    _refuse_what_is_no_file(source)
+    refuse_what_is_no_file(source)
     # an import copies the targets of links, such as those in the hub's cache, and only then has a digest
     return None if _holds_links(source) else describe_folder(source, type).digest
 
@@ -131,13 +131,13 @@ def _stage_local(path: str, type: ArtifactType, empty: Path) -> Path:
     """Return a folder in the artifact's layout: the user's folder, or `empty` with a single rows file copied in."""
     source = Path(path).expanduser()
     if source.is_dir():
-        _refuse_what_is_no_file(source)
+        refuse_what_is_no_file(source)
         return source
-    shutil.copyfile(_rows_file(path, type), empty / ROWS)
+    shutil.copyfile(rows_file(path, type), empty / ROWS)
     return empty
 
 
-def _rows_file(path: str, type: ArtifactType) -> Path:
+def rows_file(path: str, type: ArtifactType) -> Path:
     """Return a user's file of rows; raise InputError if it cannot be one."""
     source = Path(path).expanduser()
     if not source.is_file():
@@ -147,7 +147,7 @@ def _rows_file(path: str, type: ArtifactType) -> Path:
     return source
 
 
-def _refuse_what_is_no_file(source: Path) -> None:
+def refuse_what_is_no_file(source: Path) -> None:
     """Raise InputError for a folder that cannot be copied: it holds a device, a pipe or a link to no file."""
 
     def stop(error: OSError) -> None:

@@ -29,6 +29,7 @@ from components.contract.job import Job
 from components.contract.memory import Moment
 from components.contract.params import Params
 from components.contract.registry import components
+from components.contract.uploaded import use as use_uploads
 from components.runtime.closure.walk import Closures
 from components.runtime.gates import GateProcess
 from components.runtime.inputs.resolve import Resolved, Upstream
@@ -81,6 +82,7 @@ class Launch:
         self.spool = Spool(self.store, job.run_id)
         self.closing = Closing(job, self.store, self.spool, self.progress)
         use_code(self.store, job.code)
+        use_uploads(job.uploaded, self.store.fetch_or_set_aside)
         self.gates_here = gates_here  # the gates' library is already imported, so no worker needs to import it
         self.component: Component = components().get(job.component)
         self.params = _parameters(self.component, job)
@@ -102,7 +104,8 @@ class Launch:
             skip = self.upstream.skip_reason()
             if skip:
                 return self.closing.skipped(skip)
-            if not here and (self.upstream.imports() or reads_objects(self.component, self.params)):
+            reads = self.job.uploaded or self.upstream.imports() or reads_objects(self.component, self.params)
+            if not here and reads:
                 return None
             digests = self.upstream.resolve()
             mark = self._fingerprint(digests)

@@ -25,6 +25,7 @@ from components.contract.errors import InputError, PosttrainError, StageFailed
 from components.contract.job import Job
 from components.contract.params import Params
 from components.contract.registry import components
+from components.contract.uploaded import use as use_uploads
 from components.runtime.checkpoints.shards import Shards
 from components.runtime.inputs.resolve import Upstream
 from components.runtime.job.following import FollowingStage
@@ -123,6 +124,7 @@ def _take_part(job: Job, component: Component, order: dict[str, Any], rendezvous
 
     store = open_store(job.store)
     use_code(store, job.code)
+    use_uploads(job.uploaded, store.fetch_or_set_aside)
     if rendezvous.place.local_rank:
         rendezvous.wait_for_node()
     resolved = {port: [(digest, source) for digest, source in found] for port, found in order["inputs"].items()}

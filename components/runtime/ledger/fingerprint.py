@@ -122,14 +122,14 @@ class _Work:
         for name in registry.names() if names is None else [name for name in names if name in registry]:
             self._add_module(registry.entry(name).target.partition(":")[0], f"verifier operator {name!r}")
             if operator := registry.from_file(name):
-                self.code.add(self._closures.of_file(operator.code))
+                self.code.add(self._closures.of_user(operator.code))
 
     def _add_operator(self, bound: Bound) -> None:
         registered, *others = bound.modules
         for module in [registered, *(other for other in others if self._closures.counts(other, registered))]:
             self._add_module(module, f"{bound.slot} operator {bound.name!r}")
         if bound.file:  # its name has the digest of its content
-            self.code.add(self._closures.of_file(bound.file.code))
+            self.code.add(self._closures.of_user(bound.file.code))
         for path in bound.config.local_files():
             self._add_data(path.name, file_digest(path))
         for uri in bound.config.s3_addresses():

@@ -1,4 +1,7 @@
-"""The users' files with operators, in the store by their digest: rows that name a verifier find its file here."""
+"""The users' code with operators, in the store by its digest: rows that name a verifier find it here.
+
+A file is a record with its text. Packages are a record that names their trees, and each tree is an artifact.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,9 @@ from pydantic import ValidationError
 from components.contract.errors import CorruptArtifact
 from components.contract.operator_files import library
 from components.contract.operator_files.code import OperatorCode
+from components.contract.operator_files.library import UserCode
+from components.contract.operator_packages import contents
+from components.contract.operator_packages.code import PackageCode
 from components.runtime.store.collecting import wait_for_collector
 
 if TYPE_CHECKING:
@@ -24,8 +30,8 @@ def code_key(digest: str) -> str:
     return f"{ROOT}/{digest}.json"
 
 
-def keep_code(store: Store, codes: Iterable[OperatorCode]) -> None:
-    """Put operator files into the store, each once; those that are there are touched, which delays their collection."""
+def keep_code(store: Store, codes: Iterable[UserCode]) -> None:
+    """Put records of users' code into the store, each once; those that are there are touched: they stay longer."""
     for code in codes:
         key, record = code_key(code.digest), code.model_dump(mode="json")
         while not store.put(key, record):
@@ -35,8 +41,8 @@ def keep_code(store: Store, codes: Iterable[OperatorCode]) -> None:
                     break
 
 
-def stored_code(store: Store, digest: str) -> OperatorCode | None:
-    """Return an operator file from the store; None if there is none.
+def stored_code(store: Store, digest: str) -> UserCode | None:
+    """Return a user's code from the store; None if there is none.
 
     Raises CorruptArtifact if its text is not that of the digest.
     """
@@ -44,7 +50,7 @@ def stored_code(store: Store, digest: str) -> OperatorCode | None:
     if record is None:
         return None
     try:
-        code = OperatorCode.model_validate(record)
+        code: UserCode | None = (PackageCode if "trees" in record else OperatorCode).model_validate(record)
     except ValidationError:
         code = None
     if code is None or code.digest != digest:
@@ -52,7 +58,8 @@ def stored_code(store: Store, digest: str) -> OperatorCode | None:
     return code
 
 
-def use_code(store: Store, codes: Iterable[OperatorCode] = ()) -> None:
-    """Make a job's operator files known to this process, and those of its store, which are read when they are named."""
+def use_code(store: Store, codes: Iterable[UserCode] = ()) -> None:
+    """Make a job's code known to this process, and that of its store, which is read when it is named."""
     library.keep(codes)
+    contents.look_in(store.fetch_or_set_aside)
     library.look_in(lambda digest: stored_code(store, digest))

@@ -100,6 +100,12 @@ class RunStarted(_Event):
     command: Any = None
     trigger: dict[str, Any] | None = None
     """What started the run, if not a person; `text` says it in words."""
+    packages: list[dict[str, Any]] = Field(default_factory=list)
+    """The user's packages that the recipe names: name and digest."""
+    uploads: list[dict[str, Any]] = Field(default_factory=list)
+    """Local data that was put into the store: path and digest."""
+    recipe_commit: str | None = None
+    """Commit of the repository that the recipe was read from, if git-sync brought it."""
     code: Code = Code()
     stages: list[PlannedStage] = Field(default_factory=list)
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from components.contract.errors import InputError
+from components.runtime.ledger.code_trees import trees_in_use
 from components.runtime.ledger.operator_code import code_key
 from components.runtime.lineage.heal import read_or_copy
 from components.runtime.store import StoreLocked
@@ -88,6 +89,7 @@ def find_garbage(store: Store, rules: Rules, registered: Iterable[str] = ()) -> 
     inventory = take_inventory(store)
     selection = select_runs(store, inventory, rules)
     reach = reached(store, inventory, selection.gone, registered)
+    reach.digests |= trees_in_use(store)  # they go after the records that name them, with the next collection
     artifacts = garbage.artifacts(store, reach, rules.grace_seconds)
     unnamed = unnamed_files(store, inventory, reach, selection.gone, artifacts)
     heaps = {

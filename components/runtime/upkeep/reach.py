@@ -97,7 +97,8 @@ def _asked_for(store: Store, inventory: Inventory, run_id: str) -> set[str]:
     entry: dict[str, Any] = inventory.entry(run_id)
     jobs = [stage["name"] for stage in entry.get("stages", ())]
     texts = [entry.get("recipe_text") or "", *map(str, entry.get("overrides") or ())]
-    texts += [str((read_or_copy(store, job_key(run_id, name)) or {}).get("inputs", "")) for name in jobs]
+    kept = [read_or_copy(store, job_key(run_id, name)) or {} for name in jobs]
+    texts += [f"{job.get('inputs', '')} {job.get('uploaded', '')}" for job in kept]
     return {digest for text in texts for digest in DIGEST.findall(text)}
 
 

@@ -30,6 +30,7 @@ class AirflowEngine(Engine):
         timeouts=True,
         folder_store=True,
         pods=True,
+        uploads=True,
         schedules=True,
         data_triggers=True,
         asset_triggers=True,

@@ -15,7 +15,7 @@ from pipelines.engines.airflow.catalog import SHOW_METHODS, is_reproduction
 from pipelines.engines.airflow.client import Client, NotFound
 from pipelines.engines.airflow.names import PLAN, REFUSED, REPORT, approval_task, dag_id, run_id
 from pipelines.engines.shared.follower import ASKING, BLOCKED, FAILED, RETRYING, RUNNING, Snapshot, StageState
-from pipelines.engines.shared.request import conf_of
+from pipelines.engines.shared.request import conf_of, data_conf
 from pipelines.language.document import display_path
 from pipelines.language.find import recipe_name
 from pipelines.recipe.recipe import Recipe
@@ -43,7 +43,9 @@ class AirflowRun:
     def start(cls, recipe: Recipe, jobs: Sequence[Job], store: Store, client: Client) -> AirflowRun:
         """Start a run of a recipe's DAG with the recipe's overrides."""
         dag = dag_of(recipe, client)
-        started = client.post(f"dags/{dag}/dagRuns", {"logical_date": None, "conf": conf_of(recipe)})
+        started = client.post(
+            f"dags/{dag}/dagRuns", {"logical_date": None, "conf": conf_of(recipe) | data_conf(recipe)}
+        )
         return cls(jobs, store, client, dag, started)
 
     @property

@@ -16,6 +16,7 @@ from typing import Any
 from components.contract.errors import InputError, PosttrainError
 from components.contract.terminal import print_error, visible
 from components.runtime.job.process import FAILED, REFUSED
+from components.runtime.ledger.operator_code import use_code
 from components.runtime.store import Store, open_store
 from pipelines.engines.kubeflow.compiler.bundle import Bundle
 from pipelines.engines.kubeflow.compiler.form import configuration
@@ -39,6 +40,7 @@ def begin(bundle: Bundle, values: Mapping[str, Any], kubeflow_run: str, folder: 
     A refusal is recorded where the submitter looks for the run's id. Raises InputError for an invalid request.
     """
     store = open_store(str(values.get(STORE) or ""))
+    use_code(store)
     bundle.unpack(folder)
     try:
         recipe = requested(bundle, values, folder)

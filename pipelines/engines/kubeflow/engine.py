@@ -30,6 +30,7 @@ class KubeflowEngine(Engine):
         timeouts=True,
         several_nodes=True,
         pods=True,
+        uploads=True,
         schedules=True,
         cancellation=True,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from components.contract.errors import InputError
@@ -88,15 +89,20 @@ def request(recipe: Recipe, store: Store) -> tuple[Recipe, dict[str, Any]]:
     Overrides that leave the graph as it is become arguments, so that the runs of a recipe are comparable in Kubeflow;
     others, and those that name operators' files, are drawn into a pipeline of their own.
     """
-    drawn = load_recipe(str(recipe.path), whole=True)
-    if recipe.files and drawn.files and recipe.files.named.keys() - drawn.files.named.keys():
-        return load_recipe(str(recipe.path), recipe.overrides, whole=True), {STORE: store.uri}  # it carries these files
+    drawn = replace(load_recipe(str(recipe.path), whole=True), uploads=recipe.uploads)
+    more_files = recipe.files and drawn.files and recipe.files.named.keys() - drawn.files.named.keys()
+    if more_files or recipe.trees.keys() - drawn.trees.keys():
+        return _own_pipeline(recipe), {STORE: store.uri}  # it carries these files
     try:
         refuse_other_graph(drawn, recipe)
     except InputError:
-        return load_recipe(str(recipe.path), recipe.overrides, whole=True), {STORE: store.uri}
+        return _own_pipeline(recipe), {STORE: store.uri}
     arguments = arguments_of(drawn, conf_of(recipe), form_of(drawn, store.uri))
     return drawn, {**arguments, STORE: store.uri}
+
+
+def _own_pipeline(recipe: Recipe) -> Recipe:
+    return replace(load_recipe(str(recipe.path), recipe.overrides, whole=True), uploads=recipe.uploads)
 
 
 def _run_name(recipe: Recipe) -> str:

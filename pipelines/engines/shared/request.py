@@ -7,12 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 from components.contract.errors import InputError, did_you_mean
+from components.contract.uploaded import Upload
+from pipelines.recipe.carried import Carried, sender_folders
 from pipelines.recipe.layers import override_text
 from pipelines.recipe.recipe import Recipe, load_recipe
 from pipelines.recipe.stage import Stage
 
 SEED = "seed"
 SET = "--set"
+DATA = "--data"
 """Keys of a run's configuration beside the recipe's parameters; no parameter can be called so."""
 
 
@@ -21,11 +24,32 @@ def requested_recipe(name_or_path: str, conf: Mapping[str, Any] | None, *, pods_
 
     Airflow accepts undeclared keys, and its form silently clamps numbers: everything is checked again here.
     """
-    recipe = load_recipe(name_or_path)
-    overrides = overrides_of(recipe, conf or {})
-    asked = load_recipe(name_or_path, overrides) if overrides else recipe
-    refuse_other_graph(load_recipe(name_or_path, whole=True), asked, pods_move=pods_move)
+    conf = dict(conf or {})
+    sent = _sent(conf.pop(DATA, None))
+    recipe = load_recipe(name_or_path, carried=sent)
+    overrides = overrides_of(recipe, conf)
+    asked = load_recipe(name_or_path, overrides, carried=sent) if overrides else recipe
+    refuse_other_graph(load_recipe(name_or_path, whole=True, carried=sent), asked, pods_move=pods_move)
     return asked
+
+
+def data_conf(recipe: Recipe) -> dict[str, Any]:
+    """Return the part of a configuration that says where the store has the sender's local data; empty without any."""
+    if not recipe.uploads:
+        return {}
+    uploads = [one.model_dump(mode="json") for one in recipe.uploads]
+    return {DATA: {"uploads": uploads, "folders": sender_folders(recipe.documents)}}
+
+
+def _sent(data: Any) -> Carried | None:
+    if data is None:
+        return None
+    try:
+        folders = [str(folder) for folder in data["folders"]]
+        uploads = [Upload.model_validate(one) for one in data["uploads"]]
+        return Carried(uploads=uploads, folders=folders[:-1], working=folders[-1])
+    except (TypeError, KeyError, IndexError, ValueError):
+        raise InputError(f"{DATA}: not what posttrain run writes; start the run with it, or leave it out") from None
 
 
 def conf_of(recipe: Recipe) -> dict[str, Any]:

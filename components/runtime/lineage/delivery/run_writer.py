@@ -126,6 +126,8 @@ class RunWriter:
             "overrides": event.overrides,
             "seed": event.seed,
             **({"trigger": event.trigger["text"]} if event.trigger else {}),
+            **({"recipe_commit": event.recipe_commit} if event.recipe_commit else {}),
+            **{f"package.{one['modules'][0]}": one["digest"] for one in event.packages},
             **code_tags(event.code),
         }
         # after the run's end, its description and columns tell of its results

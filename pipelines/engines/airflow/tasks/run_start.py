@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from components.runtime.ledger.code_trees import publish_code
 from components.runtime.store import open_store
 from pipelines.engines.airflow.engine import AirflowEngine
 from pipelines.engines.airflow.names import run_id_of
@@ -14,7 +16,9 @@ from pipelines.engines.refusals import refuse
 from pipelines.engines.shared.pod import PodSettings, refuse_pods
 from pipelines.engines.shared.request import requested_recipe
 from pipelines.plan.plan import build_plan
+from pipelines.plan.uploads import local_data
 from pipelines.runs.runs import begin_run
+from pipelines.runs.uploading import upload
 
 
 def start_run(path: str, context: Any, log: Any) -> dict[str, Any]:
@@ -22,9 +26,14 @@ def start_run(path: str, context: Any, log: Any) -> dict[str, Any]:
     dag_run = context["dag_run"]
     recipe = requested_recipe(path, dag_run.conf, pods_move=True)
     store = open_store(store_uri())
+    if not recipe.uploads and any(recipe.pools[stage.pool].runs_on == "pod" for stage in recipe.stages):
+        data = local_data(recipe)  # of a run that began in Airflow: its files lie beside the recipe here
+        recipe = replace(recipe, uploads=tuple(one.upload for one in data))
+        upload(data, store)
     plan = build_plan(recipe, store.uri, run_id_of(recipe.name, dag_run))
     refuse(AirflowEngine(), plan, store, RunOptions())
     refuse_pods(plan.jobs, recipe.pools, PodSettings.read())
+    publish_code(store, [code for job in plan.jobs for code in job.code])
     trigger = trigger_of(context, recipe.schedule)
     where = {"dag_id": dag_run.dag_id, "run_id": dag_run.run_id}
     begin_run(store, plan, engine="airflow", trigger=trigger, airflow=where)

@@ -15,7 +15,10 @@ from typing import Any
 
 from components.contract.errors import InputError
 from components.contract.operator_files.code import OperatorCode
+from components.contract.operator_packages.code import CodeTree
+from components.contract.uploaded import Upload
 from pipelines.language.find import VARIABLE, is_name, recipe_name
+from pipelines.recipe.carried import Carried, sender_folders
 from pipelines.recipe.endpoints import load_endpoints
 from pipelines.recipe.pools import ENDPOINTS, load_pools
 from pipelines.recipe.recipe import Recipe, load_recipe
@@ -41,6 +44,12 @@ class Bundle:
     """The pools that its stages use, and the section with the endpoints that they name."""
     code: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Path as the recipe writes it -> the operator's file behind it."""
+    trees: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Entry of the recipe's `code` -> the digest of its files, which lie in the store."""
+    uploads: list[dict[str, Any]] = field(default_factory=list)
+    """Local data of the sender, which lies in the store."""
+    folders: list[str] = field(default_factory=list)
+    """Folders of the recipe's files at the sender, and its working folder; empty without uploads."""
 
     @classmethod
     def of(cls, recipe: Recipe) -> Bundle:
@@ -57,6 +66,9 @@ class Bundle:
             overrides=list(recipe.overrides),
             pools=pools | ({ENDPOINTS: named} if named else {}),
             code=_code(recipe),
+            trees={written: tree.model_dump(mode="json") for written, tree in recipe.trees.items()},
+            uploads=[one.model_dump(mode="json") for one in recipe.uploads],
+            folders=sender_folders(recipe.documents) if recipe.uploads else [],
         )
         if len(bundle.dump()) > MAX_BYTES:
             what = "a recipe, its parents and its operators' files" if bundle.code else "a recipe and its parents"
@@ -71,8 +83,9 @@ class Bundle:
     def dump(self) -> str:
         """Return JSON in which nothing looks like a placeholder of Kubeflow, Argo or Kubernetes."""
         plain = asdict(self)
-        if not self.code:  # pipelines without operators' files keep their text
-            del plain["code"]
+        for name in ("code", "trees", "uploads", "folders"):  # pipelines without what users send keep their text
+            if not plain[name]:
+                del plain[name]
         text = json.dumps(plain, ensure_ascii=True)
         return text.replace("$", "\\u0024").replace("{{", "\\u007b\\u007b")
 
@@ -90,8 +103,11 @@ class Bundle:
         pools, endpoints = load_pools(folder / POOLS_FILE), load_endpoints(folder / POOLS_FILE)
         overrides = [*self.overrides, *overrides]
         code = {path: OperatorCode.model_validate(plain) for path, plain in self.code.items()}
+        trees = {written: CodeTree.model_validate(plain) for written, plain in self.trees.items()}
+        uploads = [Upload.model_validate(plain) for plain in self.uploads]
+        carried = Carried(code, trees, uploads, self.folders[:-1], self.folders[-1] if self.folders else "")
         return load_recipe(
-            str(folder / self.file), overrides, pools=pools, endpoints=endpoints, carried=code, whole=whole
+            str(folder / self.file), overrides, pools=pools, endpoints=endpoints, carried=carried, whole=whole
         )
 
 

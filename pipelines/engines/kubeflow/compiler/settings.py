@@ -80,9 +80,11 @@ def refuse(recipe: Recipe, settings: Settings) -> None:
 def local_file_refusals(recipe: Recipe) -> dict[str, list[str]]:
     """Return why files that stages read are seen by no pod -> the stages."""
     found: dict[str, list[str]] = {}
+    known = {one.path for one in recipe.uploads}
     for stage in recipe.stages:
         try:
-            reasons = [f"pods cannot read {uri}" for uri in (*_local_inputs(stage), *local_files(stage))]
+            unseen = (*_local_inputs(stage), *local_files(stage, known))
+            reasons = [f"pods cannot read {uri}" for uri in unseen if str(uri) not in known]
         except InputError as error:
             reasons = [str(error)]
         for reason in reasons:

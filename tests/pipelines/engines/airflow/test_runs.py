@@ -27,6 +27,8 @@ RUNS: dict[str, dict[str, Any]] = {
 }
 OWN = "own-source"
 """A run of another recipe, whose operator lies in a file."""
+PACKAGE = "own-package"
+"""A run of another recipe, whose operator lies in a package."""
 LEAVING = "leaving"
 """A run that goes on without the arms that fail."""
 Done = dict[str, dict[str, Any]]
@@ -41,8 +43,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def done(environment: dict[str, str]) -> Done:
     """What became of each run, by its name."""
-    runs = [*(("numbers", conf) for conf in RUNS.values()), (OWN, {}), (LEAVING, {})]
-    return dict(zip([*RUNS, OWN, LEAVING], run_dags(environment, runs), strict=True))
+    runs = [*(("numbers", conf) for conf in RUNS.values()), (OWN, {}), (PACKAGE, {}), (LEAVING, {})]
+    return dict(zip([*RUNS, OWN, PACKAGE, LEAVING], run_dags(environment, runs), strict=True))
 
 
 def posttrain(environment: dict[str, str], *arguments: str, store: Path | None = None) -> Any:
@@ -75,8 +77,16 @@ def test_a_worker_takes_an_operators_file_from_the_store(
     assert done[OWN]["state"] == "success"
     here = show(environment, done[OWN])
     assert digests(here) == digests(posttrain(environment, "run", OWN, store=tmp_path / "local"))
-    (kept,) = Path(environment["POSTTRAIN_STORE"]).glob("code/*.json")
-    assert f"own_source.py:rows@{kept.stem}" in json.dumps(here)
+    kept = [path.stem for path in Path(environment["POSTTRAIN_STORE"]).glob("code/*.json")]
+    assert [digest for digest in kept if f"own_source.py:rows@{digest}" in json.dumps(here)]
+
+
+def test_a_worker_takes_a_package_from_the_store(done: Done, environment: dict[str, str], tmp_path: Path) -> None:
+    assert done[PACKAGE]["state"] == "success"
+    here = show(environment, done[PACKAGE])
+    there = posttrain(environment, "run", PACKAGE, store=tmp_path / "local")
+    assert digests(here) == digests(there)
+    assert [one["fingerprint"] for one in here["stages"]] == [one["fingerprint"] for one in there["stages"]]
 
 
 def test_what_was_made_is_not_made_again(done: Done, environment: dict[str, str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -35,6 +36,7 @@ from tests.support.pipeline_runner import PipelineRun, load_pipeline
 ROOT = Path(__file__).parents[4]
 RECIPES = ROOT / "tests" / "pipelines" / "engines" / "airflow" / "recipes"
 OWN_SOURCE = RECIPES.parents[1] / "operator_files" / "own-source.yaml"
+OWN_PACKAGE = OWN_SOURCE.with_name("own-package.yaml")
 PLUGIN = ROOT / "tests" / "pipelines" / "plugin"
 
 
@@ -122,6 +124,79 @@ def test_an_operator_in_a_file_travels_in_the_pipeline(project: dict[str, str], 
     )
     assert local.returncode == 0, local.stderr
     assert digests(shown(project, "k-own")) == digests(json.loads(local.stdout))
+
+
+def test_a_package_travels_in_the_store_and_the_pipeline_names_its_digest(
+    project: dict[str, str], tmp_path: Path
+) -> None:
+    """The pipeline is compiled where the package lies; its tasks see the store alone."""
+    folder = Path(project["POSTTRAIN_STORE"]).parent
+    shutil.copytree(OWN_PACKAGE.parent, tmp_path / "mine")
+    own = tmp_path / "mine" / OWN_PACKAGE.name
+    command = [sys.executable, "-m", "pipelines.cli", "compile", str(own), "--store", project["POSTTRAIN_STORE"]]
+    variables = {**os.environ, **project}
+    subprocess.run([*command, "-o", str(folder / "own-package.yaml")], env=variables, check=True)
+    local = subprocess.run(
+        [stage_python(), "-m", "pipelines.cli", "run", str(own), "--json", "--store", str(tmp_path / "store")],
+        env=variables, capture_output=True, text=True,
+    )  # fmt: skip
+    assert local.returncode == 0, local.stderr
+    shutil.rmtree(tmp_path / "mine")
+
+    run = pipeline_run(project, "own-package", "k-package")
+    run.python = stage_python()
+    bundle = run.pipeline["deploymentSpec"]["executors"]["exec-posttrain-plan"]["container"]["args"][1]
+    digest = json.loads(bundle)["trees"]["./own_package"]["digest"]
+    assert (open_store(project["POSTTRAIN_STORE"]).fetch(digest) / "own_package" / "sources.py").is_file()
+    assert run.run() == "SUCCEEDED", [task.log for task in run.tasks.values()]
+    here = json.loads(local.stdout)
+    there = shown(project, "k-package")
+    assert digests(there) == digests(here)
+    assert [one["fingerprint"] for one in there["stages"]] == [one["fingerprint"] for one in here["stages"]]
+
+
+def test_local_data_travel_in_the_store_and_give_the_local_fingerprints(
+    project: dict[str, str], tmp_path: Path
+) -> None:
+    """What `posttrain run --engine kubeflow` does first: data go to the store, and the pipeline names digests."""
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    row = '{"prompt": "say %s", "answer": "%s"}\n'
+    (mine / "rows.jsonl").write_text("".join(row % (word, word) for word in ("ab", "cd", "ef")))
+    (mine / "heldout.jsonl").write_text(row % ("zz", "zz"))
+    own = mine / "local-data.yaml"
+    own.write_text(
+        "name: local-data\nstages:\n  rows:\n    uses: curate\n    in: {against: [./heldout.jsonl]}\n"
+        "    with: {dedup: {near: null}, sources: [{domain: x, source: {name: jsonl, path: rows.jsonl}}]}\n"
+    )
+    local = subprocess.run(
+        [stage_python(), "-m", "pipelines.cli", "run", str(own), "--json", "--store", str(tmp_path / "store")],
+        env={**os.environ, **project}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert local.returncode == 0, local.stderr
+    code = (
+        "import sys; from dataclasses import replace; from pathlib import Path\n"
+        "from components.runtime.store import open_store\n"
+        "from pipelines.engines.kubeflow.compiler.compiler import compile_recipe\n"
+        "from pipelines.engines.kubeflow.compiler.settings import Settings\n"
+        "from pipelines.engines.kubeflow.submit import request\n"
+        "from pipelines.plan.uploads import local_data\nfrom pipelines.recipe.recipe import load_recipe\n"
+        "from pipelines.runs.uploading import upload\n"
+        "recipe, store = load_recipe(sys.argv[1]), open_store(sys.argv[2])\ndata = local_data(recipe)\n"
+        "drawn, _ = request(replace(recipe, uploads=tuple(one.upload for one in data)), store)\nupload(data, store)\n"
+        "Path(sys.argv[3]).write_text(compile_recipe(drawn, Settings.read(), store=store.uri))\n"
+    )
+    target = Path(project["POSTTRAIN_STORE"]).parent / "local-data.yaml"
+    arguments = [sys.executable, "-c", code, str(own), project["POSTTRAIN_STORE"], str(target)]
+    subprocess.run(arguments, env={**os.environ, **project}, check=True)
+    shutil.rmtree(mine)
+
+    run = pipeline_run(project, "local-data", "k-data")
+    run.python = stage_python()
+    assert run.run() == "SUCCEEDED", [task.log for task in run.tasks.values()]
+    here, there = json.loads(local.stdout), shown(project, "k-data")
+    assert digests(there) == digests(here)
+    assert [one["fingerprint"] for one in there["stages"]] == [one["fingerprint"] for one in here["stages"]]
 
 
 def test_a_refused_stage_is_worked_for_once_and_the_run_ends_as_failed(project: dict[str, str]) -> None:

@@ -1,0 +1,1 @@
+"""Sources of a person's own."""

@@ -1,0 +1,190 @@
+"""Local data on its way into the store: the digests that it has here, sent once, asked for, and never a secret."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from components.contract import uploaded
+from components.contract.artifacts import ArtifactType
+from components.contract.errors import InputError
+from components.contract.uploaded import Upload
+from components.runtime.inputs import uploads as sending
+from components.runtime.inputs.inputs import import_uri
+from components.runtime.inputs.uploads import local_files, local_input, send
+from components.runtime.store import Store, open_store
+from components.tasks.tables import JSONL_SUFFIXES, find_files
+from pipelines.engines.shared.request import DATA, data_conf, requested_recipe
+from pipelines.language.problems import RecipeErrors
+from pipelines.plan.plan import build_plan
+from pipelines.plan.uploads import local_data
+from pipelines.recipe.recipe import load_recipe
+from pipelines.runs.uploading import LIMIT, upload
+
+ROW = '{"prompt": "say ab", "answer": "ab"}\n'
+RECIPE = """\
+name: local
+stages:
+  rows:
+    uses: curate
+    in: {against: [./heldout.jsonl]}
+    with: {sources: [{domain: x, source: {name: jsonl, path: rows}}]}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A recipe that names a file of rows as an input, and a folder of two as a source."""
+    (tmp_path / "rows" / "more").mkdir(parents=True)
+    (tmp_path / "rows" / "b.jsonl").write_text(ROW)
+    (tmp_path / "rows" / "more" / "a.jsonl").write_text(ROW * 2)
+    (tmp_path / "rows" / "notes.txt").write_text("not data")
+    (tmp_path / "heldout.jsonl").write_text(ROW)
+    (tmp_path / "local.yaml").write_text(RECIPE)
+    return tmp_path
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """An empty store."""
+    return open_store(str(tmp_path / "store"))
+
+
+def test_an_upload_has_the_digest_of_an_import(folder: Path, store: Store) -> None:
+    path = str(folder / "heldout.jsonl")
+    data = local_input(path, ArtifactType.DATASET)
+    assert data.manifest.digest == import_uri(store, path, ArtifactType.DATASET)
+    model = folder / "model"
+    model.mkdir()
+    (model / "config.json").write_text("{}")
+    (folder / "blob").write_bytes(b"weights")
+    (model / "model.safetensors").symlink_to(folder / "blob")  # as in the hub's cache
+    sent = local_input(str(model), ArtifactType.MODEL)
+    send(store, sent, lambda text: None)
+    assert (store.fetch(sent.manifest.digest) / "model.safetensors").read_bytes() == b"weights"
+    assert os.access(folder / "blob", os.W_OK) and (model / "model.safetensors").is_symlink()
+    (model / "model.safetensors").unlink()
+    (model / "model.safetensors").write_bytes(b"weights")
+    assert sent.manifest.digest == import_uri(store, str(model), ArtifactType.MODEL)
+
+
+def test_the_files_of_a_path_come_back_in_their_order(folder: Path, store: Store) -> None:
+    found = find_files(str(folder / "rows"), JSONL_SUFFIXES)
+    data = local_files(str(folder / "rows"), found)
+    send(store, data, lambda text: None)
+    uploaded.use({data.path: data.manifest.digest}, store.fetch)
+    try:
+        there = find_files(str(folder / "rows"), JSONL_SUFFIXES)
+        assert [file.read_text() for file in there] == [file.read_text() for file in found]
+        assert [file.name for file in there] == [file.name for file in found] == ["b.jsonl", "a.jsonl"]
+    finally:
+        uploaded.use({}, store.fetch)
+
+
+def test_jobs_name_digests_and_another_machine_plans_the_same_ones(
+    folder: Path, store: Store, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    own = load_recipe(str(folder / "local.yaml"))
+    data = local_data(own)
+    sent = replace(own, uploads=tuple(one.upload for one in data))
+    plan = build_plan(sent, store.uri, "r")
+    (job,) = plan.jobs
+    kinds = {one.kind: one for one in sent.uploads}
+    assert [ref.uri for ref in job.inputs["against"]] == [f"artifact:{kinds[ArtifactType.DATASET].digest}"]
+    assert job.uploaded == {str(folder / "rows"): kinds[ArtifactType.FILES].digest}
+    assert job.params == build_plan(own, store.uri, "r").jobs[0].params
+
+    there = tmp_path_factory.mktemp("worker")
+    (there / "local.yaml").write_text(RECIPE)  # as git has it: without the data
+    with pytest.raises(RecipeErrors, match=r"heldout.jsonl.*no such file"):
+        requested_recipe(str(there / "local.yaml"), {})
+    asked = requested_recipe(str(there / "local.yaml"), data_conf(sent))
+    assert build_plan(asked, store.uri, "r").digest == plan.digest
+    for wrong in ({}, [], {"uploads": [{}], "folders": ["/x", "/"]}, {"uploads": [], "folders": []}, "x"):
+        with pytest.raises(InputError, match="not what posttrain run writes"):
+            requested_recipe(str(there / "local.yaml"), {DATA: wrong})
+
+
+def test_what_is_missing_or_secret_is_told_with_its_line(folder: Path) -> None:
+    (folder / "rows" / ".env.jsonl").write_text(ROW)
+    recipe = load_recipe(str(folder / "local.yaml"))
+    (folder / "heldout.jsonl").unlink()
+    with pytest.raises(RecipeErrors) as caught:
+        local_data(recipe)
+    text = str(caught.value)
+    assert "local.yaml:5:" in text and "no such file or folder" in text
+    assert "local.yaml:6:" in text and ".env.jsonl is never uploaded" in text
+    (folder / "m").mkdir()
+    (folder / "m" / ".git").mkdir()
+    (folder / "m" / ".git" / "config").write_text("token")
+    with pytest.raises(InputError, match=r"\.git/config is never uploaded"):
+        local_input(str(folder / "m"), ArtifactType.MODEL)
+
+
+def test_a_file_that_changes_between_plan_and_submit_is_noticed(folder: Path, store: Store) -> None:
+    data = local_input(str(folder / "heldout.jsonl"), ArtifactType.DATASET)
+    (folder / "heldout.jsonl").write_text(ROW * 3)
+    with pytest.raises(InputError, match="changed while it was uploaded"):
+        send(store, data, lambda text: None)
+    assert not store.has(data.manifest.digest)
+
+
+def test_nothing_is_sent_twice_and_an_interrupted_upload_goes_on(folder: Path, store: Store) -> None:
+    found = find_files(str(folder / "rows"), JSONL_SUFFIXES)
+    data = local_files(str(folder / "rows"), found)
+    sent: list[list[str]] = []
+    original = store.blobs.upload
+
+    def watched(prefix, place, entries):
+        sent.append([entry.path for entry in entries])
+        original(prefix, place, entries[:1] if len(sent) == 1 else entries)
+        if len(sent) == 1:
+            raise KeyboardInterrupt
+
+    store.blobs.upload = watched  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        send(store, data, lambda text: None)
+    assert not store.has(data.manifest.digest)
+    send(store, data, lambda text: None)
+    assert sent == [["b.jsonl", "more/a.jsonl"], ["more/a.jsonl"]]
+    send(store, data, lambda text: None)
+    assert len(sent) == 2 and store.has(data.manifest.digest)
+
+
+def test_more_than_the_limit_is_asked_for(
+    folder: Path, store: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = [local_input(str(folder / "heldout.jsonl"), ArtifactType.DATASET)]
+    monkeypatch.setenv(LIMIT, "0.01KiB")
+    with pytest.raises(InputError, match=r"heldout.jsonl: .* GiB would be uploaded to .*, more than POSTTRAIN_UPLOAD"):
+        upload(data, store)
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
+    with pytest.raises(InputError, match="not agreed to"):
+        upload(data, store)
+    monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
+    upload(data, store)
+    assert "Continue? [y/N]" in capsys.readouterr().err and store.has(data[0].manifest.digest)
+    upload(data, store)  # what is there is not asked for again
+    monkeypatch.setenv(LIMIT, "a lot")
+    with pytest.raises(InputError, match="expected a size"):
+        upload(data, store)
+
+
+def test_a_name_with_escapes_is_shown_as_text(folder: Path, store: Store) -> None:
+    evil = folder / "\x1b[31mrows"
+    evil.mkdir()
+    (evil / "x.jsonl").write_text(ROW)
+    said: list[str] = []
+    send(store, sending.local_files(str(evil), [evil / "x.jsonl"]), said.append)
+    assert said and "\x1b" not in said[0] and "\\x1b[31mrows" in said[0]
+    assert Upload(path="/x", kind=ArtifactType.FILES, digest="0" * 64, size=0).size == 0
