@@ -11,7 +11,7 @@ from pipelines.engines.engine import Capabilities, Engine, KeptSchedule, RunOpti
 
 if TYPE_CHECKING:
     from components.runtime.store import Store
-    from pipelines.engines.kubeflow.client import Client
+    from pipelines.engines.kubeflow.client.api import Client
     from pipelines.plan.plan import Plan
     from pipelines.recipe.recipe import Recipe
     from pipelines.runs.runs import RunResult
@@ -54,10 +54,10 @@ class KubeflowEngine(Engine):
 
     def run(self, plan: Plan, store: Store, view: RunView, options: RunOptions) -> RunResult:
         """Run a plan on the Kubeflow that the environment names; Ctrl-C stops the run there."""
-        from pipelines.engines.kubeflow.account import Account
-        from pipelines.engines.kubeflow.client import Client
+        from pipelines.engines.kubeflow.client.account import Account
+        from pipelines.engines.kubeflow.client.api import Client
+        from pipelines.engines.kubeflow.client.submit import run_on_kubeflow
         from pipelines.engines.kubeflow.compiler.settings import Settings
-        from pipelines.engines.kubeflow.submit import run_on_kubeflow
 
         account = Account.read()
         settings = Settings.read()
@@ -73,8 +73,8 @@ class KubeflowEngine(Engine):
 
     def keep_schedule(self, recipe: Recipe, store: Store) -> KeptSchedule:
         """Create the recipe's recurring run, in place of an earlier one of its name."""
+        from pipelines.engines.kubeflow.client.recurring import keep
         from pipelines.engines.kubeflow.compiler.settings import Settings
-        from pipelines.engines.kubeflow.recurring import keep
 
         if "://" not in store.uri:
             raise InputError(f"engine kubeflow cannot work on the folder {store.uri}: pods cannot see it; use a bucket")
@@ -82,20 +82,20 @@ class KubeflowEngine(Engine):
 
     def end_schedule(self, recipe: Recipe, store: Store, *, delete: bool) -> KeptSchedule:
         """Switch the recipe's recurring run off, or delete it."""
-        from pipelines.engines.kubeflow.recurring import end
+        from pipelines.engines.kubeflow.client.recurring import end
 
         return end(recipe, self._client(), delete=delete)
 
     def kept_schedules(self, store: Store) -> list[KeptSchedule]:
         """Return the recurring runs of recipes."""
-        from pipelines.engines.kubeflow.recurring import listed
+        from pipelines.engines.kubeflow.client.recurring import listed
 
         return listed(self._client())
 
     def _client(self) -> Client:
         self.check_machine()
-        from pipelines.engines.kubeflow.account import Account
-        from pipelines.engines.kubeflow.client import Client
+        from pipelines.engines.kubeflow.client.account import Account
+        from pipelines.engines.kubeflow.client.api import Client
 
         return Client(Account.read())
 

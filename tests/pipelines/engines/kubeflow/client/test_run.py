@@ -15,10 +15,11 @@ from components.runtime.job.launch import Launch
 from components.runtime.job.progress import text_lines
 from components.runtime.ledger.records import approval_key, stage_entry, stage_key
 from components.runtime.store import Store, open_store
-from pipelines.engines.kubeflow.account import Account
-from pipelines.engines.kubeflow.client import Client, KubeflowUnavailable, NotFound, NotNow
+from pipelines.engines.kubeflow.client.account import Account
+from pipelines.engines.kubeflow.client.api import Client
+from pipelines.engines.kubeflow.client.rest import KubeflowUnavailable, NotFound, NotNow, Refused
+from pipelines.engines.kubeflow.client.run import KubeflowRun
 from pipelines.engines.kubeflow.names import run_key
-from pipelines.engines.kubeflow.run import KubeflowRun
 from pipelines.engines.shared import follower as follower_module
 from pipelines.engines.shared.approvals import Decision, decide
 from pipelines.engines.shared.follower import Follower
@@ -218,6 +219,24 @@ def test_a_kubeflow_that_is_away_for_a_moment_is_waited_for(api: KubeflowApi, ru
     run.served.state = "SUCCEEDED"
     api.broken += [503, 502]
     assert run.follower.follow() == ("choices-1", "succeeded")
+
+
+def test_a_login_that_is_refused_ends_the_following_at_once_and_the_run_goes_on(run: Followed) -> None:
+    run.begin()
+    original, asked = run.client.state, []
+
+    def state(kubeflow_run: str) -> Any:
+        asked.append(kubeflow_run)
+        if len(asked) > 2:
+            raise Refused("Kubeflow at http://k refuses the login: HTTP 401: expired")
+        return original(kubeflow_run)
+
+    run.client.state = state
+    with pytest.raises(
+        Refused, match=r"HTTP 401: expired; the run goes on, and the same command follows it again: http"
+    ):
+        run.follower.follow()
+    assert len(asked) == 3 and run.served.verbs == []
 
 
 def test_a_kubeflow_that_stays_away_ends_the_following(

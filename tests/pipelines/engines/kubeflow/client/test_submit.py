@@ -11,10 +11,11 @@ import pytest
 from components.contract.errors import InputError
 from components.runtime.ledger.records import run_key as ledger_key
 from components.runtime.store import Store, open_store
-from pipelines.engines.kubeflow.account import Account
-from pipelines.engines.kubeflow.client import Client, KubeflowUnavailable
+from pipelines.engines.kubeflow.client.account import Account
+from pipelines.engines.kubeflow.client.api import Client
+from pipelines.engines.kubeflow.client.rest import KubeflowUnavailable, Refused
+from pipelines.engines.kubeflow.client.submit import _submit, _unfinished
 from pipelines.engines.kubeflow.compiler.settings import Settings
-from pipelines.engines.kubeflow.submit import _submit, _unfinished
 from pipelines.plan.plan import Plan, build_plan
 from pipelines.recipe.recipe import load_recipe
 from pipelines.runs.runs import begin_run
@@ -98,7 +99,7 @@ def test_a_token_is_read_again_for_each_request(api: KubeflowApi, tmp_path: Path
     client = Client(Account.read({"POSTTRAIN_KUBEFLOW_URL": api.url, "POSTTRAIN_KUBEFLOW_TOKEN_FILE": str(path)}))
     assert client.going_on("base", "nothing") is None
     api.token = "second"
-    with pytest.raises(KubeflowUnavailable, match=r"HTTP 401: .*expired.*POSTTRAIN_KUBEFLOW_TOKEN_FILE"):
+    with pytest.raises(Refused, match=r"refuses the login: HTTP 401: .*the token in .*/token has expired"):
         client.going_on("base", "nothing")
     path.write_text("second\n")
     assert client.going_on("base", "nothing") is None

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from components.contract.errors import InputError
 from components.runtime.store import open_store
 from pipelines.engines.kubeflow.begin import begin, requested
-from pipelines.engines.kubeflow.client import check_arguments
+from pipelines.engines.kubeflow.client.api import check_arguments
+from pipelines.engines.kubeflow.client.submit import request
 from pipelines.engines.kubeflow.compiler.bundle import Bundle
 from pipelines.engines.kubeflow.compiler.form import arguments_of, configuration, form_of
 from pipelines.engines.kubeflow.names import STORE, run_key
-from pipelines.engines.kubeflow.submit import request
 from pipelines.recipe.recipe import load_recipe
 from tests.pipelines.engines.kubeflow.examples import FOLDER, POOLS, compiled
 
@@ -113,7 +113,7 @@ def test_values_come_back_from_arguments(steps: int, rate: float, quick: bool, s
 
 
 def test_overrides_that_change_the_graph_get_a_pipeline_of_their_own(tmp_path: Path) -> None:
-    path = str(Path(__file__).parents[2] / "grammar" / "rounds.yaml")
+    path = str(Path(__file__).parents[3] / "grammar" / "rounds.yaml")
     asked = load_recipe(path, ["rounds=4"])
     drawn, arguments = request(asked, open_store(str(tmp_path / "store")))
     assert len(drawn.stages) == len(asked.stages) > len(load_recipe(path).stages)

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from components.contract.errors import InputError
 from components.runtime.store import Store
 from pipelines.engines.engine import KeptSchedule
-from pipelines.engines.kubeflow.client import Client, RecurringRun
+from pipelines.engines.kubeflow.client.api import Client, RecurringRun
+from pipelines.engines.kubeflow.client.submit import request
 from pipelines.engines.kubeflow.compiler.compiler import compile_recipe
 from pipelines.engines.kubeflow.compiler.settings import Settings
 from pipelines.engines.kubeflow.names import SCHEDULED_TIME, TRIGGER
-from pipelines.engines.kubeflow.submit import request
 from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.schedule.cron import UTC_NAME, Cron
 from pipelines.recipe.schedule.section import Schedule

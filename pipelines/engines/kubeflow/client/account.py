@@ -1,4 +1,4 @@
-"""Kubeflow's address and the user's login, from the environment. Imports no kfp."""
+"""Kubeflow's address and the login there: a user's, from the environment, or a task's own."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ NAMESPACE = "POSTTRAIN_KUBEFLOW_NAMESPACE"
 SERVICE_ACCOUNT = "POSTTRAIN_KUBEFLOW_SERVICE_ACCOUNT"
 MLFLOW_PLUGIN = "POSTTRAIN_KUBEFLOW_MLFLOW_PLUGIN"
 SWITCH = {"": None, "1": True, "0": False}
+POD_TOKEN = "KF_PIPELINES_SA_TOKEN_PATH"
+POD_TOKEN_FILE = "/var/run/secrets/kubeflow/pipelines/token"
+"""Where Kubeflow puts the token with which a pod may ask its Pipelines, and the variable that names another place."""
 
 
 @dataclass(frozen=True)
 class Account:
-    """Kubeflow's address and the user's login."""
+    """Kubeflow's address and a login."""
 
     url: str
     token: str | None = None
@@ -45,18 +48,30 @@ class Account:
             raise InputError(f"{MLFLOW_PLUGIN}={given!r}: expected 1 or 0")
         token, path = environ.get(TOKEN), environ.get(TOKEN_FILE)
         return cls(
-            url.rstrip("/"),
-            token,
-            _readable(Path(path)) if path and token is None else None,
+            address(URL, url),
+            _printable(TOKEN, token) if token else None,
+            _readable(Path(path)) if path and not token else None,
             environ.get(NAMESPACE) or None,
             environ.get(SERVICE_ACCOUNT) or None,
             SWITCH[given],
         )
 
-    def refresh_api_key_hook(self, configuration: Any) -> None:
-        """Put the file's present token into a request; kfp's client calls this before each."""
-        assert self.token_file is not None
-        configuration.api_key["authorization"] = self.token_file.read_text().strip()
+    @classmethod
+    def inside(cls, url: str, environ: Mapping[str, str] = os.environ) -> Account:
+        """Return the account of a task on the cluster: with its pod's token for Kubeflow Pipelines, if it has one."""
+        path = Path(environ.get(POD_TOKEN) or POD_TOKEN_FILE)
+        return cls(url, token_file=path if path.is_file() else None)
+
+    def present_token(self) -> str | None:
+        """Return the token that is good now, None if there is none; raise OSError if its file cannot be read."""
+        return self.token_file.read_text().strip() if self.token_file else self.token
+
+    @property
+    def login(self) -> str:
+        """Return what to call the login in a message."""
+        if self.token_file:
+            return f"the token in {self.token_file}"
+        return f"the token in {TOKEN}" if self.token else f"no login ({TOKEN_FILE} or {TOKEN})"
 
     def plugins_input(self, recipe: str) -> dict[str, Any]:
         """Return what a new run tells Kubeflow's plugins: servers before 2.17 refuse a run that tells them anything."""
@@ -66,11 +81,25 @@ class Account:
         return {"plugins_input": {"mlflow": told}}
 
 
+def address(variable: str, url: str) -> str:
+    """Return an address of the web without its last slash; raise InputError for something else."""
+    if not url.startswith(("http://", "https://")) or not url.isprintable() or " " in url:
+        raise InputError(f"{variable}={url!r}: expected an address such as https://kubeflow.example.com/pipeline")
+    return url.rstrip("/")
+
+
 def _readable(path: Path) -> Path:
     try:
-        path.read_text()
+        _printable(f"{TOKEN_FILE}: {path}", path.read_text().strip())
     except OSError as error:
         raise InputError(f"{TOKEN_FILE}: {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise InputError(f"{TOKEN_FILE}: {path}: not a text") from None
     return path
+
+
+def _printable(name: str, token: str) -> str:
+    """Return a token, which may hold nothing that ends a header; it is not shown."""
+    if not (token.isascii() and token.isprintable()):
+        raise InputError(f"{name}: not a token: it has characters that no token has")
+    return token

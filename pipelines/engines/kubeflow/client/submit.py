@@ -8,12 +8,13 @@ from typing import Any
 from components.contract.errors import InputError
 from components.runtime.ledger.records import end_key, run_key
 from components.runtime.store import Store
-from pipelines.engines.kubeflow.client import Client, NotFound, NotNow
+from pipelines.engines.kubeflow.client.api import Client
+from pipelines.engines.kubeflow.client.rest import NotFound, NotNow
+from pipelines.engines.kubeflow.client.run import KubeflowRun
 from pipelines.engines.kubeflow.compiler.compiler import compile_recipe
 from pipelines.engines.kubeflow.compiler.form import arguments_of, form_of
 from pipelines.engines.kubeflow.compiler.settings import Settings
 from pipelines.engines.kubeflow.names import STORE
-from pipelines.engines.kubeflow.run import KubeflowRun
 from pipelines.engines.shared.ending import run_result
 from pipelines.engines.shared.follower import Follower
 from pipelines.engines.shared.request import conf_of, refuse_other_graph

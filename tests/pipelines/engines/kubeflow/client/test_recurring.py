@@ -13,12 +13,13 @@ from components.contract.errors import InputError
 from components.runtime.ledger.records import run_key
 from components.runtime.store import open_store
 from pipelines.cli import main
-from pipelines.engines.kubeflow.account import Account
 from pipelines.engines.kubeflow.begin import begin, trigger_of
-from pipelines.engines.kubeflow.client import Client, KubeflowUnavailable
+from pipelines.engines.kubeflow.client.account import Account
+from pipelines.engines.kubeflow.client.api import Client
+from pipelines.engines.kubeflow.client.recurring import TIMEZONE, end, keep, kubeflow_cron, listed
+from pipelines.engines.kubeflow.client.rest import KubeflowUnavailable
 from pipelines.engines.kubeflow.compiler.bundle import Bundle
 from pipelines.engines.kubeflow.compiler.settings import Settings
-from pipelines.engines.kubeflow.recurring import TIMEZONE, end, keep, kubeflow_cron, listed
 from pipelines.recipe.recipe import Recipe, load_recipe
 from pipelines.recipe.schedule.cron import Cron
 from pipelines.recipe.schedule.section import Schedule

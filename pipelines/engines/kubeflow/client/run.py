@@ -14,7 +14,8 @@ from components.runtime.ledger.records import approval_key, asked_key, failure_k
 from components.runtime.store import Store
 from pipelines.engines.driver.record import read as driver_record
 from pipelines.engines.driver.waiting import waiting
-from pipelines.engines.kubeflow.client import Client, RunState
+from pipelines.engines.kubeflow.client.api import Client, RunState
+from pipelines.engines.kubeflow.client.rest import Refused
 from pipelines.engines.kubeflow.ending import close
 from pipelines.engines.kubeflow.names import run_key, task_name
 from pipelines.engines.shared.approvals import record_decision
@@ -40,7 +41,7 @@ class KubeflowRun:
 
     def look(self) -> Snapshot:
         """Return the run now; raise InputError if its first task refused it, PosttrainError if it never began."""
-        self._state = state = self._client.state(self._run)
+        self._state = state = self._seen()
         self._run_id = self._run_id or self._begun(state)
         if self._run_id is None:
             return Snapshot(None)
@@ -63,6 +64,12 @@ class KubeflowRun:
         """End a run that was cut off with its last task, and return its status."""
         assert self._run_id is not None
         return close(self._store, self._run_id, self._state.state, self._state.error)
+
+    def _seen(self) -> RunState:
+        try:
+            return self._client.state(self._run)
+        except Refused as error:
+            raise Refused(f"{error}; the run goes on, and the same command follows it again: {self.page}") from None
 
     def _begun(self, state: RunState) -> str | None:
         """Return the run's id in the ledger, once its first task has written it."""
