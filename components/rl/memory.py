@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from components.contract.job import Resources
 from components.contract.memory import GIB, Knob, MemoryEstimate, Moment, Need
 from components.contract.operators import OperatorSpec
-from components.modeling.estimates.fsdp_memory import drawing_by_layers, frozen_share, gathered_to_draw
+from components.modeling.estimates.fsdp_memory import drawing_by_layers, frozen_share, fsdp_needs, gathered_to_draw
 from components.modeling.estimates.memory_knobs import knobs
-from components.modeling.estimates.memory_needs import BYTES, state_bytes, training_needs
+from components.modeling.estimates.memory_needs import AVERAGES, BYTES, state_bytes, training_needs
 from components.modeling.estimates.sampling_memory import DEFAULT_BATCH, PROMPT_TOKENS, drawing_needs, engine_share
 from components.modeling.models.model_sizes import ModelSizes
 from components.rl.presets import bind
@@ -81,6 +82,8 @@ def _needs(model: ModelSizes, params: RLParams, resources: Resources, share: flo
     )
     frozen = frozen_share(model, resources)
     yield from _copies(model, params, parts, frozen, frozen if by_layers else part.parameters / model.parameters)
+    if any(slots.has_critic for slots in parts):
+        yield from _critic_needs(model, params, resources)
 
 
 def _engine_gpus(model: ModelSizes, params: RLParams, resources: Resources, share: float) -> int:
@@ -96,7 +99,7 @@ def _engine_gpus(model: ModelSizes, params: RLParams, resources: Resources, shar
 def _copies(model: ModelSizes, params: RLParams, parts: list[Slots], frozen: float, moving: float) -> Iterator[Need]:
     """Yield the networks beside the trained policy.
 
-    A process holds `frozen` of the starting one, `moving` of one that follows the policy, and a critic whole.
+    A process holds `frozen` of the starting one, and `moving` of one that follows the policy.
     """
     size = BYTES[params.dtype]
     copies = {bool(slots.users_of("keeps_copy")) for slots in parts if slots.needs_reference}
@@ -104,7 +107,18 @@ def _copies(model: ModelSizes, params: RLParams, parts: list[Slots], frozen: flo
         yield Need("starting policy", frozen * size * model.parameters)
     if True in copies:
         yield Need("reference policy", moving * size * model.parameters)
-    if any(slots.has_critic for slots in parts):
-        trained = model.adapters(params.lora) if params.lora else model.parameters
+
+
+def _critic_needs(model: ModelSizes, params: RLParams, resources: Resources) -> Iterator[Need]:
+    """Yield the memory of a value model: a second network that is trained, whole on each process or in shards."""
+    size = BYTES[params.dtype]
+    trained = model.adapters(params.lora) if params.lora else model.parameters
+    if not resources.sharded:
         yield Need("critic", size * model.parameters + state_bytes("adamw", size) * trained)
         yield Need("critic's gradients", size * trained, moment=Moment.PASS)
+        return
+    averages = AVERAGES["adamw"]  # of the second network, what a pass gathers is free while the policy's is held
+    needs = fsdp_needs(model, resources, size=size, trained=trained, averages=averages, whole_model=not params.lora)
+    for need in needs:
+        if need.name in ("weights", "gradients", "optimiser states"):
+            yield replace(need, name=f"critic's {need.name}")

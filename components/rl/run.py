@@ -98,6 +98,7 @@ def _train(ctx: StageContext[RLParams], loop: Loop, shelf: ModelShelf | None) ->
             policy=policy,
             trainer=loop.learner.trainer,
             generators={"rollout": loop.generator},
+            others=loop.further_trainers,
         )
 
     started, first = time.perf_counter(), loop.state.num_samples
@@ -160,9 +161,7 @@ def build_loop(
     _check_sampler(phases, sampler)
     slots = phases[0].slots
     sharded = backends is not None and backends.trainer == "fsdp" and current_ranks().all.count > 1
-    if sharded and isinstance(slots.critic.config, CriticConfig):
-        raise InputError("rl: trainer fsdp does not shard a value model: take a method without a critic, or deepspeed")
-    critic = _critic(slots, policy, params)
+    critic = _critic(slots, policy, params, backends)
     policies = Policies(policy, start, dtype=params.dtype, sharded=sharded)
     total_steps = params.num_steps * passes.updates
     trainer = build_trainer(policy, params.optimizer, total_steps=total_steps, backends=backends)
@@ -199,11 +198,15 @@ def _check_sampler(phases: Sequence[PhasePlan], sampler: Sampler | None) -> None
         )
 
 
-def _critic(slots: Slots, policy: Policy, params: RLParams) -> ValueModel | None:
+def _critic(slots: Slots, policy: Policy, params: RLParams, backends: Backends | None) -> ValueModel | None:
     config = slots.critic.config
     if not isinstance(config, CriticConfig):
         return None
-    return ValueModel(policy, config, micro_batch_tokens=params.micro_batch_tokens)
+    if backends is not None and max(backends.tensor_parallel, backends.context_parallel) > 1:
+        raise InputError(
+            "rl: a value model is not divided within a layer: leave tensor_parallel and context_parallel out"
+        )
+    return ValueModel(policy, config, micro_batch_tokens=params.micro_batch_tokens, backends=backends)
 
 
 def _ledger(ctx: StageContext[RLParams]) -> PassRates:
@@ -241,6 +244,7 @@ def _resume(ctx: StageContext[RLParams], loop: Loop) -> None:
         policy=loop.policies.trained,
         trainer=loop.learner.trainer,
         generators={"rollout": loop.generator},
+        others=loop.further_trainers,
     )
     loop.learner.trainer.roll_out(lambda: loop.load_tensors(saved.tensors))
     record = ctx.params.record

@@ -114,9 +114,8 @@ def test_the_value_loss_equals_the_formula_and_its_gradient_the_pieces(clip: flo
     in_pieces = pieces.fit(batch, targets)
     assert in_pieces["critic_grad_norm"] == pytest.approx(metrics["critic_grad_norm"], rel=1e-6)
     assert all(
-        torch.allclose(value, pieces.state()[name], atol=1e-6)
-        for name, value in made.state().items()
-        if name.startswith("weights:")
+        torch.allclose(value, pieces.trainer.weights()[name], atol=1e-6)
+        for name, value in made.trainer.weights().items()
     )
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -177,6 +177,12 @@ class NativePolicy(Policy):
     def cuts(self) -> Mapping[str, Cut]:
         """Return how parameters are cut."""
         return self.module.cuts if isinstance(self.module, PartedDecoder) else {}
+
+    def copy(self) -> Self:
+        """Return an independent frozen copy; weights that are still on disk it reads from there."""
+        other = super().copy()
+        other._stored = None if self._stored is None else self._stored.of(other.module)
+        return other
 
     def materialize(self, part: nn.Module) -> None:
         """Read the weights of a layer, or of the rest, if loading left them on disk."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +22,12 @@ class StoredDecoder:
     def __init__(self, folder: Path, decoder: Decoder, dtype: torch.dtype) -> None:
         self.decoder, self._dtype, self._source = decoder, dtype, str(folder)
         self._weights = StoredWeights(folder)
+
+    def of(self, decoder: Decoder) -> StoredDecoder:
+        """Return what fills another decoder of the same config from the same files."""
+        other = copy.copy(self)
+        other._decoder = decoder
+        return other
 
     def fill(self, part: nn.Module) -> None:
         """Give a layer its weights on the CPU, or everything that belongs to no layer for any other module.

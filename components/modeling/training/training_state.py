@@ -1,8 +1,8 @@
 """Everything that a training loop needs to continue as if it had not stopped, as safetensors and JSON in one folder.
 
-weights-<rank>.safetensors and optimizer-<rank>.safetensors of each rank, generators.safetensors, state.json and
-tensors-<part>.safetensors (the caller's own): nothing is pickled. A part that does not change is the same file in each
-checkpoint, and stored once.
+weights-<rank>.safetensors and optimizer-<rank>.safetensors of each rank, the same for each further trainer
+(critic-weights-<rank>.safetensors ...), generators.safetensors, state.json and tensors-<part>.safetensors (the caller's
+own): nothing is pickled. A part that does not change is the same file in each checkpoint, and stored once.
 """
 
 from __future__ import annotations
@@ -52,18 +52,20 @@ def save_training_state(
     policy: Policy,
     trainer: Trainer | None = None,
     generators: Mapping[str, Generator] | None = None,
+    others: Mapping[str, Trainer] | None = None,
 ) -> Finish:
     """Copy trainable weights, optimiser state and all random generators, the global ones included, to host memory.
 
     Returns what writes the copies to `folder`, on any thread. With a trainer all ranks must call it, and each writes
-    its part of weights and optimiser; the first one also writes the rest. Generators of Python, NumPy and torch are
-    equal on all ranks.
+    its part of weights and optimiser, also of the `others` by name; the first one also writes the rest. Generators of
+    Python, NumPy and torch are equal on all ranks.
     """
     ranks = trainer.ranks.all if trainer else Ranks()
-    weights = trainer.weights() if trainer else policy.state()
-    files = {f"{WEIGHTS}{ranks.index:05d}": _copied(weights)}
-    if trainer is not None:
-        files[f"{OPTIMIZER}{ranks.index:05d}"] = _copied(trainer.state())
+    trainers = {"": trainer} if trainer else {}
+    files = {} if trainer else {f"{WEIGHTS}{ranks.index:05d}": _copied(policy.state())}
+    for prefix, each in (trainers | {f"{name}-": other for name, other in (others or {}).items()}).items():
+        files[f"{prefix}{WEIGHTS}{ranks.index:05d}"] = _copied(each.weights())
+        files[f"{prefix}{OPTIMIZER}{ranks.index:05d}"] = _copied(each.state())
     text = _rest(files, state, ranks, generators or {}) if ranks.first else None
 
     def finish() -> None:
@@ -106,18 +108,19 @@ def load_training_state(
     policy: Policy,
     trainer: Trainer | None = None,
     generators: Mapping[str, Generator] | None = None,
+    others: Mapping[str, Trainer] | None = None,
 ) -> TrainingState:
     """Restore in place what `save_training_state` wrote and return the loop's position.
 
     Raises CorruptArtifact when the folder lacks a generator that the caller names, or the part of a rank.
     """
     content = json.loads((folder / "state.json").read_text())
-    held = {name: getattr(parameter, "ds_shape", parameter.shape) for name, parameter in policy.trainable()}
-    shapes = {name: policy.whole_shape(name, shape) for name, shape in held.items()}
-    weights = joined(_parts(folder, WEIGHTS, content["ranks"]), shapes)
-    (trainer.load_weights if trainer else policy.load_state)(weights)
-    if trainer is not None:
-        trainer.load_state(joined(_parts(folder, OPTIMIZER, content["ranks"]), shapes))
+    if trainer is None:
+        policy.load_state(joined(_parts(folder, WEIGHTS, content["ranks"]), _shapes(policy)))
+    else:
+        _restore(folder, "", trainer, content["ranks"])
+    for name, other in (others or {}).items():
+        _restore(folder, f"{name}-", other, content["ranks"])
     tensors, others = load_file(folder / "generators.safetensors"), content["generators"]
     for name, generator in (generators or {}).items():
         if name not in tensors and name not in others:
@@ -138,6 +141,19 @@ def load_training_state(
     for path in sorted(folder.glob(f"{OWN}*.safetensors")):
         own |= load_file(path)
     return TrainingState(content["step"], content["extra"], own)
+
+
+def _restore(folder: Path, prefix: str, trainer: Trainer, ranks: int) -> None:
+    """Restore a trainer from the parts of all ranks whose names begin with `prefix`."""
+    shapes = _shapes(trainer.policy)
+    trainer.load_weights(joined(_parts(folder, f"{prefix}{WEIGHTS}", ranks), shapes))
+    trainer.load_state(joined(_parts(folder, f"{prefix}{OPTIMIZER}", ranks), shapes))
+
+
+def _shapes(policy: Policy) -> dict[str, torch.Size]:
+    """Return the shapes of whole trainable parameters, of which a rank may hold a part."""
+    held = {name: getattr(parameter, "ds_shape", parameter.shape) for name, parameter in policy.trainable()}
+    return {name: policy.whole_shape(name, shape) for name, shape in held.items()}
 
 
 def _parts(folder: Path, name: str, count: int) -> list[dict[str, Tensor]]:

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from components.contract.backends import Backends
 from components.modeling.models.policy import Policy
-from components.modeling.training.optimizer import build_optimizer
+from components.modeling.training.build import build_trainer
 from components.modeling.training.training_config import OptimizerConfig
 from components.rl.batch.batch import Batch
 from components.rl.configs import CriticConfig
@@ -22,31 +23,37 @@ from components.rl.step.scoring import frozen, micro_rows, pack
 class ValueModel:
     """A separate copy of the starting network, a linear head initialised to 0, and AdamW for both."""
 
-    def __init__(self, start: Policy, config: CriticConfig, *, micro_batch_tokens: int) -> None:
+    def __init__(
+        self, start: Policy, config: CriticConfig, *, micro_batch_tokens: int, backends: Backends | None = None
+    ) -> None:
+        """Copy `start`, which is not sharded yet; under FSDP the copy is sharded as the policy will be."""
         self.config, self._max_tokens = config, micro_batch_tokens
         self._body = start.copy()
         trained = {name for name, _ in start.trainable()}
         for name, parameter in self._body.module.named_parameters():
             parameter.requires_grad_(name in trained)
-        weight = next(self._body.module.parameters())
-        self._head = nn.Linear(start.width, 1, device=weight.device, dtype=weight.dtype)
+        # As the weights that it is trained with: adapters are float32 whatever the model is.
+        weight = next(p for _, p in self._body.trainable())
+        device = "cpu" if weight.is_meta else weight.device
+        self._head = nn.Linear(start.width, 1, device=device, dtype=weight.dtype)
         nn.init.zeros_(self._head.weight)
         nn.init.zeros_(self._head.bias)
-        self._module = nn.ModuleDict({"body": self._body.module, "head": self._head})
-        self._optimizer = build_optimizer(
-            self._module,
+        self._body.module.add_module("value_head", self._head)
+        self.trainer = build_trainer(
+            self._body,
             OptimizerConfig(
                 peak_learning_rate=config.learning_rate,
                 warmup_steps=config.warmup_steps,
                 clip_norm=config.clip_norm,
             ),
             total_steps=config.warmup_steps + 1,
+            backends=_own_backends(backends or Backends()),
         )
         self.num_updates = 0
 
     def values(self, batch: Batch) -> Tensor:
         """Return [N], on the CPU and without gradients: the value of the context and tokens before each token."""
-        return frozen(batch, self._score, max_tokens=self._max_tokens)
+        return self.trainer.evaluate(lambda: frozen(batch, self._score, max_tokens=self._max_tokens))
 
     def fit(self, batch: Batch, targets: Tensor) -> dict[str, float]:
         """Fit the values to `targets` [N] by least squares; tokens with a NaN target are ignored.
@@ -61,13 +68,8 @@ class ValueModel:
                 count = int(minibatch.extras["target_n"].isfinite().sum())
                 if not count:
                     continue
-                loss = 0.0
-                for rows in micro_rows(minibatch, self._max_tokens):
-                    part_loss = self._loss(minibatch.select(rows).to(self._body.device)) / count
-                    part_loss.backward()
-                    loss += float(part_loss.detach())
-                norms.append(self._optimizer.step(self.num_updates).grad_norm)
-                losses.append(loss)
+                losses.append(self._accumulate(minibatch, count))
+                norms.append(self.trainer.step(self.num_updates).grad_norm)
                 self.num_updates += 1
         if not losses:
             return {}
@@ -78,29 +80,26 @@ class ValueModel:
         }
 
     def state(self) -> dict[str, Tensor]:
-        """Return weights, optimiser state and the number of updates for a checkpoint."""
-        weights = {f"weights:{name}": p.detach().clone() for name, p in self._trained().items()}
-        optimizer = {f"optimizer:{name}": value for name, value in self._optimizer.state().items()}
-        return weights | optimizer | {"num_updates": torch.tensor(self.num_updates)}
+        """Return the number of updates; weights and optimiser are the trainer's part of a checkpoint."""
+        return {"num_updates": torch.tensor(self.num_updates)}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Restore what `state` returned."""
-        parts: dict[str, dict[str, Tensor]] = {"weights": {}, "optimizer": {}}
-        for key, value in state.items():
-            kind, _, name = key.partition(":")
-            if name:
-                parts[kind][name] = value
-        with torch.no_grad():
-            for name, parameter in self._trained().items():
-                parameter.copy_(parts["weights"][name])
-        self._optimizer.load_state(parts["optimizer"])
         self.num_updates = int(state["num_updates"])
 
-    def _trained(self) -> dict[str, nn.Parameter]:
-        return {name: p for name, p in self._module.named_parameters() if p.requires_grad}
+    def _accumulate(self, minibatch: Batch, count: int) -> float:
+        """Add the gradients of a minibatch with `count` targets; return its loss."""
+
+        def loss_of(rows: Tensor) -> tuple[Tensor, float]:
+            loss = self._loss(minibatch.select(rows).to(self._body.device)) / count
+            return loss, float(loss.detach())
+
+        parts = micro_rows(minibatch, self._max_tokens, ranks=self.trainer.ranks.count)
+        return sum(self.trainer.accumulate(parts, loss_of), 0.0)
 
     def _score(self, batch: Batch) -> Tensor:
-        scores: Tensor = self._head(self._body.target_hidden(pack(self._body, batch)))
+        hidden = self._body.target_hidden(pack(self._body, batch))
+        scores: Tensor = self._head(hidden.to(self._head.weight.dtype))
         return scores.squeeze(-1)
 
     def _loss(self, part: Batch) -> Tensor:
@@ -111,6 +110,11 @@ class ValueModel:
             held_n = part.values + (value_n - part.values).clamp(-self.config.clip, self.config.clip)
             error_n = torch.maximum(error_n, (held_n - target_n.nan_to_num()).square())
         return (error_n / 2).masked_fill(target_n.isnan(), 0.0).sum()
+
+
+def _own_backends(backends: Backends) -> Backends:
+    """Return what trains the value model: FSDP as the policy, else a whole copy on each rank."""
+    return backends if backends.trainer == "fsdp" else Backends(recompute=backends.recompute)
 
 
 def _explained(values: Tensor, targets: Tensor) -> float:

@@ -17,6 +17,7 @@ from components.contract.slots import EMPTY
 from components.modeling.generation.sampler import NativeSampler, Sampler
 from components.modeling.models.policy import Policy
 from components.modeling.serving.further import FurtherModel
+from components.modeling.training.trainer import Trainer
 from components.rl.batch.batch import Batch, Prompt
 from components.rl.batch.joining import concatenate
 from components.rl.slots import Slots
@@ -88,6 +89,11 @@ class Loop:
         """Return the operators of the next step."""
         return self.phase.slots
 
+    @property
+    def further_trainers(self) -> dict[str, Trainer]:
+        """Return the trainers of models beside the policy, by name."""
+        return {} if self.critic is None else {"critic": self.critic.trainer}
+
     def step(self) -> dict[str, float]:
         """Run the next step and return its metrics."""
         self.sampler.load_weights(gather=self.learner.trainer.gather)
@@ -144,7 +150,7 @@ class Loop:
         return metrics | collector.gap.metrics() | collector.metrics
 
     def tensors(self) -> dict[str, Tensor]:
-        """Return the rest of a checkpoint beside weights, optimiser and `state`: copies, value model, queued draws."""
+        """Return the rest of a checkpoint beside what trainers hold and `state`: copies, counts, queued draws."""
         critic = {} if self.critic is None else self.critic.state()
         return joined({"critic": critic, "copy": self.policies.state(), "ahead": self.ahead.state(self.pool)})
 

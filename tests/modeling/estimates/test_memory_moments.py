@@ -9,6 +9,7 @@ from components.contract.memory import GIB, SPARED, MemoryEstimate, MemoryKind, 
 from components.evaluate.params import EvaluateParams
 from components.modeling.estimates.sampling_memory import choosing_memory, sampling_memory
 from components.modeling.estimates.supervised_memory import supervised_memory
+from components.modeling.models.lora import LoraConfig
 from components.modeling.models.model_sizes import ModelSizes
 from components.rl.memory import rl_memory
 from components.rl.params import RLParams
@@ -80,6 +81,19 @@ def test_copies_of_the_policy_and_a_critic_are_counted() -> None:
     plain, ppo = rl(H100X8).parts(MemoryKind.GPU), rl(H100X8, method="ppo").parts(MemoryKind.GPU)
     assert "critic" not in plain
     assert ppo["critic"] == 14 * SEVEN.parameters  # weights, and an AdamW of its own that is not shared out
+
+
+def test_a_sharded_critic_by_hand() -> None:
+    sharded = H100X8.model_copy(update={"trainer": "fsdp", "zero_stage": 2})
+    whole, lora = (
+        rl(sharded, method="ppo", **more).parts(MemoryKind.GPU) for more in ({}, {"lora": LoraConfig(rank=8)})
+    )
+    # float32 weights, and an AdamW of two averages, of which each of eight ranks has its part
+    assert whole["critic's weights"] + whole["critic's optimiser states"] == 12 * SEVEN.parameters / 8
+    assert "critic" not in whole
+    adapters = SEVEN.adapters(LoraConfig(rank=8))
+    assert lora["critic's weights"] == (2 * SEVEN.parameters + 4 * adapters) / 8
+    assert lora["critic's optimiser states"] == 8 * adapters / 8
 
 
 def test_only_knobs_that_help_where_memory_is_short_are_named() -> None:

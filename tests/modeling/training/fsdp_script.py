@@ -62,7 +62,12 @@ WAYS: dict[str, tuple[dict[str, Any], Backends]] = {
 LAYERS = Backends(trainer="fsdp", gather="layer")
 MOVING = {"reference": {"name": "ema", "decay": 0.5}, "regularizers": [{"name": "kl", "coefficient": 0.1}]}
 """A reference that is a moving average of the trained weights."""
-OF_FOUR = ("native", "native-muon", "lora", "whole", "rl", "rl-layers")
+VALUES = {"method": "ppo", "critic": {"name": "lambda_return", "learning_rate": 1e-2, "minibatches": 2, "clip": 0.2}}
+PPO: dict[str, tuple[Backends, dict[str, Any]]] = {
+    "ppo": (FSDP, VALUES),
+    "ppo-lora": (FSDP, {**VALUES, "lora": {"rank": 2}}),
+}
+OF_FOUR = ("native", "native-muon", "lora", "whole", "rl", "rl-layers", "ppo")
 """What four ranks run: of adapters of rank 2, two of them have no rows."""
 
 
@@ -84,7 +89,8 @@ def save_task_model(folder: Path) -> None:
 
 def rl_loop(folder: Path, backends: Backends | None, **more: Any) -> Loop:
     """Return a loop of GRPO that rewards half of the letters; responses that end early differ in length."""
-    policy = load_policy(folder / "task", sharded=backends is not None)
+    lora = LoraConfig.model_validate(more["lora"]) if "lora" in more else None
+    policy = load_policy(folder / "task", sharded=backends is not None, lora=lora)
     items = [Item(id=f"p{i}", domain="A", prompt=f"letter {i}", answer="x", verifier="exact") for i in range(8)]
     tokens = encode_prompts(policy.tokenizer, [item.prompt for item in items])
     pool = [Prompt(item, tuple(ids)) for item, ids in zip(items, tokens, strict=True)]
@@ -118,20 +124,39 @@ def rl_by_layers(folder: Path) -> dict[str, Any]:
         return finish(self, x, attended)
 
     with mock.patch.object(Layer, "finish", counted):
-        rows = [loop.step()]
-        saved = folder / "rl-saved"
-        saved.mkdir(exist_ok=True)
-        given = {"policy": loop.policies.trained, "generators": {"rollout": loop.generator}}
-        state, logs = TrainingState(1, loop.state.to_json(), loop.tensors()), loop.state.fresh_rows()
-        save_training_state(saved, state, trainer=loop.learner.trainer, **given)()
-        rows += [loop.step() for _ in range(2)]
-    loop.learner.trainer.save(folder / f"rl-layers-{current_ranks().count}")
-    again = rl_loop(folder, LAYERS, **MOVING)
-    given = {"policy": again.policies.trained, "generators": {"rollout": again.generator}}
-    read = load_training_state(saved, trainer=again.learner.trainer, **given)
+        found = rl_resumed(folder, loop, rl_loop(folder, LAYERS, **MOVING), "rl-layers")
+    return {**found, "live": share}
+
+
+def rl_resumed(folder: Path, loop: Loop, again: Loop, name: str) -> dict[str, Any]:
+    """Take three steps and save the model; then take the last two `again` from a checkpoint after the first."""
+    rows = [loop.step()]
+    saved = folder / f"{name}-saved"
+    saved.mkdir(exist_ok=True)
+
+    def given(loop: Loop) -> dict[str, Any]:
+        trainers = {"trainer": loop.learner.trainer, "others": loop.further_trainers}
+        return {"policy": loop.policies.trained, "generators": {"rollout": loop.generator}, **trainers}
+
+    state, logs = TrainingState(1, loop.state.to_json(), loop.tensors()), loop.state.fresh_rows()
+    save_training_state(saved, state, **given(loop))()
+    rows += [loop.step() for _ in range(2)]
+    loop.learner.trainer.save(folder / f"{name}-{current_ranks().count}")
+    read = load_training_state(saved, **given(again))
     again.learner.trainer.roll_out(lambda: again.load_tensors(read.tensors))
     again.state = LoopState.from_json(read.extra, logs, given=again.state.ledger, browse_samples=0, right_samples=0)
-    return {"rows": rows, "resumed": [again.step() for _ in range(2)], "live": share}
+    return {"rows": rows, "resumed": [again.step() for _ in range(2)]}
+
+
+def ppo(folder: Path, way: str) -> dict[str, Any]:
+    """Take steps of PPO, whose value model is sharded too; `held` is the share of it that this rank has."""
+    backends, more = PPO[way]
+    loop = rl_loop(folder, backends, **more)
+    assert loop.critic is not None
+    body = loop.critic.trainer.policy.module
+    held = sum(p.to_local().numel() for p in body.parameters() if isinstance(p, DTensor))
+    found = rl_resumed(folder, loop, rl_loop(folder, backends, **more), way)
+    return {**found, "held": held / sum(p.numel() for p in body.parameters())}
 
 
 def train(folder: Path, way: str) -> dict[str, Any]:
@@ -211,6 +236,7 @@ def main() -> None:
     jobs: dict[str, Callable[[], Any]] = {way: partial(train, folder, way) for way in WAYS}
     jobs |= {"live": partial(live, folder), "whole": partial(whole, folder), "rl": partial(rl, folder, FSDP)}
     jobs["rl-layers"] = partial(rl_by_layers, folder)
+    jobs |= {way: partial(ppo, folder, way) for way in PPO}
     found = {name: job() for name, job in jobs.items() if world == 2 or name in OF_FOUR}
     if rank == 0:
         (folder / "found.json").write_text(json.dumps(found))

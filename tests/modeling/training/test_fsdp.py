@@ -22,7 +22,7 @@ from components.modeling.packing.packed import Packed
 from components.modeling.training.build import build_trainer
 from components.modeling.training.training_state import load_training_state
 from tests.modeling.decoder_models import NATIVE, build
-from tests.modeling.training.fsdp_script import MOVING, OF_FOUR, WAYS, config_of, load, rl, save_task_model
+from tests.modeling.training.fsdp_script import MOVING, OF_FOUR, PPO, WAYS, config_of, load, rl, save_task_model
 from tests.modeling.training.ranks_script import SAVED_AT, STEPS, parts, sampled, steps
 
 ROOT = Path(__file__).parents[3]
@@ -161,6 +161,20 @@ def test_drawing_and_scoring_by_layers_takes_the_steps_of_one(folders: dict[int,
     mine, ours = (
         load_file(folders[world] / name / "model.safetensors") for name in ("rl-moving-1", f"rl-layers-{world}")
     )
+    assert max(float((mine[name] - ours[name]).abs().max()) for name in mine) < WEIGHT
+
+
+@pytest.mark.deepspeed
+@pytest.mark.parametrize(("world", "way"), [(2, way) for way in PPO] + [(4, "ppo")])
+def test_a_sharded_value_model_takes_the_steps_of_one(folders: dict[int, Path], world: int, way: str) -> None:
+    rows, got = rl(folders[world], None, f"{way}-alone", **PPO[way][1]), found(folders, world)[way]
+    assert rows[-1]["critic_loss"] > 0.0 and abs(rows[-1]["critic_explained"]) > 1e-3  # its values count by then
+    for name in ("reward_mean", "grad_norm", "critic_loss", "critic_grad_norm", "critic_explained", "entropy"):
+        values = [row[name] for row in rows]
+        assert [row[name] for row in got["rows"]] == pytest.approx(values, rel=2e-3, abs=1e-5), name
+    assert got["resumed"] == got["rows"][1:]
+    assert got["held"] < 1.3 / world
+    mine, ours = (load_file(folders[world] / at / "model.safetensors") for at in (f"{way}-alone-1", f"{way}-{world}"))
     assert max(float((mine[name] - ours[name]).abs().max()) for name in mine) < WEIGHT
 
 
