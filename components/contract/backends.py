@@ -22,7 +22,7 @@ SEVERAL = ("deepspeed", "fsdp")
 class Backends(BaseModel):
     """What generates and what trains, and how many processes train together."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     sampler: Literal["native", "vllm"] = "native"
     """What draws responses: the batched sampler of this repository, or vLLM."""

@@ -50,7 +50,7 @@ def _settings(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
 class Endpoint(BaseModel):
     """How to reach a server, what to ask of it, and how gently."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     summary: str = ""
     """One line for people."""

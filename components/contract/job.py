@@ -19,7 +19,7 @@ OnFailure = Literal["stop", "skip"]
 
 
 class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class StageRef(_Frozen):

@@ -16,7 +16,7 @@ ROLES = ("system", "user", "assistant")
 class Message(BaseModel):
     """One message. An assistant message without content is an open turn, which the policy writes."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     role: Literal["system", "user", "assistant"]
     content: str | None

@@ -35,7 +35,7 @@ def components() -> Registry:
     registry = Registry("component")
     for name, target in component_targets().items():
         registry.add(name, target, origin=f"{target.partition(':')[0].replace('.', '/')}.py")
-    for point in _entry_points().select(group=COMPONENT_GROUP):
+    for point in plug_ins(COMPONENT_GROUP):
         registry.add(point.name, point.value, origin=_distribution(point))
     return registry
 
@@ -121,7 +121,7 @@ def _operators_of(slot: Slot) -> OperatorRegistry:
     for name in operators_in(slot.package):
         module = f"{slot.package}.{name}"
         registry.add(name, f"{module}:{name}", origin=f"{module.replace('.', '/')}.py")
-    for point in _entry_points().select(group=OPERATOR_GROUP):
+    for point in plug_ins(OPERATOR_GROUP):
         point_slot, _, name = point.name.partition(".")
         if point_slot == slot.name:
             registry.add(name, point.value, origin=_distribution(point))
@@ -143,7 +143,7 @@ def registered_folders(group: str) -> tuple[Folder, ...]:
     Raises InputError for an entry point that names no package.
     """
     found = []
-    for point in sorted(_entry_points().select(group=group), key=lambda point: point.name):
+    for point in sorted(plug_ins(group), key=lambda point: point.name):
         try:
             spec = importlib.util.find_spec(point.value)
         except (ImportError, ValueError) as error:
@@ -157,8 +157,13 @@ def registered_folders(group: str) -> tuple[Folder, ...]:
 @cache
 def plugged_in() -> frozenset[str]:
     """Return the names of the distributions that register components or operators."""
-    points = [point for group in (COMPONENT_GROUP, OPERATOR_GROUP) for point in _entry_points().select(group=group)]
+    points = [point for group in (COMPONENT_GROUP, OPERATOR_GROUP) for point in plug_ins(group)]
     return frozenset(point.dist.name for point in points if point.dist)
+
+
+def plug_ins(group: str) -> EntryPoints:
+    """Return the entry points of a group, of all installed packages."""
+    return _entry_points().select(group=group)
 
 
 @cache

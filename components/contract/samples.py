@@ -25,7 +25,7 @@ Who = Literal["system", "user", "policy", "other"]
 class Sample(BaseModel):
     """One response. Fields that a component does not know are None or empty."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True, allow_inf_nan=True)
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=True)
 
     prompt: str = ""
     """The prompt, or the conversation before the response as readable text."""

@@ -32,18 +32,23 @@ def short_digests(text: Any, digits: int = 0) -> Markup:
 
     With `digits`, the text itself is a digest, of any length, of which so many are shown.
     """
-    from markupsafe import Markup
+    from markupsafe import Markup, escape
 
-    short = Markup('<code class="digest" title="{}{}">{}<span class="rest">{}</span></code>')
     plain = str(text)
     if digits:
-        head, rest = plain[:digits], plain[digits:]
-        return short.format(head, rest, head, rest)
+        return _short(escape(plain[:digits]), escape(plain[digits:]))
     parts = SHA256.split(plain)  # text, head, rest, text ...
     found = [_escaped(parts[0])]
     for head, rest, after in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
-        found += [short.format(head, rest, head, rest), _escaped(after)]
+        found += [_short(head, rest), _escaped(after)]
     return Markup("").join(found)
+
+
+def _short(head: str, rest: str) -> Markup:
+    """Return the element of a digest in two parts, which hold no mark of HTML or are escaped."""
+    from markupsafe import Markup
+
+    return Markup(f'<code class="digest" title="{head}{rest}">{head}<span class="rest">{rest}</span></code>')
 
 
 @cache

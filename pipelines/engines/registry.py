@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 from components.contract.errors import InputError, PosttrainError
 from components.contract.names import Registry
+from components.contract.registry import plug_ins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +39,7 @@ def engines() -> Registry:
     registry = Registry("engine")
     for name, target in OWN.items():
         registry.add(name, target, origin="pipelines/engines/registry.py")
-    for point in entry_points(group=GROUP):
+    for point in plug_ins(GROUP):
         origin = f"package {point.dist.name} {point.dist.version}" if point.dist else f"entry point {point.name}"
         registry.add(point.name, point.value, origin=origin)
     return registry

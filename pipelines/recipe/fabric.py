@@ -18,9 +18,7 @@ Value = Annotated[str, Field(pattern=r"^[^$\x00-\x1f\x7f]{1,512}$")]
 class Fabric(BaseModel):
     """RDMA devices, NCCL's settings and locked memory of the pods of a job on several nodes."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", use_attribute_docstrings=True, coerce_numbers_to_str=True, allow_inf_nan=False
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True, allow_inf_nan=False)
 
     resources: dict[ResourceName, Annotated[int, Field(strict=True, ge=1)]] = Field(default_factory=dict)
     """Devices of each node by the names of their plugin, such as rdma/hca_shared: 1 or vpc.amazonaws.com/efa: 32."""

@@ -105,7 +105,7 @@ Alias = Annotated[str, AfterValidator(_alias)]
 
 
 class _Words(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class ApprovalWords(_Words):

@@ -39,7 +39,7 @@ Direction = Literal["higher", "lower", "same", "not_lower", "not_higher"]
 
 
 class _Words(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class MeasureWords(_Words):

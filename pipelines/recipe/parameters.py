@@ -32,7 +32,7 @@ _TYPED_FORM = ("default", "title", "doc", "min", "max", "choices", "type")
 class ParameterWords(BaseModel):
     """The typed form of a parameter."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     default: Any
     title: str = ""

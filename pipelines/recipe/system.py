@@ -34,7 +34,7 @@ Text = Annotated[str, Field(min_length=1)]
 class SystemWords(BaseModel):
     """The section `system` of a recipe."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     catalogue: int | None = None
     """Id of the method in the catalogue of methods."""

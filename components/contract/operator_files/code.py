@@ -17,7 +17,7 @@ MAX_BYTES = 64 * 1024
 class OperatorCode(BaseModel):
     """A file and its modules. Where it lay is for messages and no part of its digest."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     file: str
     """Name of the operator's file among `files`."""

@@ -29,7 +29,7 @@ SHARE_OF_AGE = 0.25
 class Attempt(BaseModel):
     """One try at a stage. Seconds are those of a monotonic clock, so no change of the clock makes them wrong."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
     run_id: str
     stage: str

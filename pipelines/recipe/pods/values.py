@@ -76,6 +76,4 @@ Quantity = Annotated[str, BeforeValidator(_number_as_text), AfterValidator(quant
 class Frozen(BaseModel):
     """A part of the file of pools: nothing unknown, nothing changed."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False, serialize_by_alias=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, serialize_by_alias=True)

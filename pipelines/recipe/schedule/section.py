@@ -54,7 +54,7 @@ class Schedule:
 class ScheduleWords(BaseModel):
     """The section `schedule`: the times, the data, or both."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     cron: str | None = None
     """Five fields: minute, hour, day of the month, month, day of the week."""

@@ -15,7 +15,7 @@ Number = StrictInt | StrictFloat
 
 
 class _Words(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class RangeWords(_Words):
