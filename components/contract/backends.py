@@ -84,8 +84,6 @@ class Backends(BaseModel):
         """
         if self.context_parallel > 1:
             return f"context_parallel {self.context_parallel}: not there yet; leave it out"
-        if self.tensor_parallel > 1:
-            return f"tensor_parallel {self.tensor_parallel}: not there yet; leave it out"
         own = self.processes or gpus or 1
         for name, count, total in (
             ("tensor_parallel", self.tensor_parallel, own),
@@ -93,9 +91,10 @@ class Backends(BaseModel):
         ):
             if total % count:
                 fitting = ", ".join(str(count) for count in range(1, total + 1) if total % count == 0)
-                who = f"{total} processes {'on each node' if name == GROUPS[0] else 'beside tensor_parallel'}"
+                where = "on each node" if name == GROUPS[0] else "beside tensor_parallel"
+                who = f"{total} process{'es' if total > 1 else ''} {where}"
                 more = "" if gpus else ", or other backend.processes"
-                return f"{name} {count}: {who} are not shared out evenly; take one of {fitting}{more}"
+                return f"{name} {count}: {who} cannot be divided by it; take one of {fitting}{more}"
         return None
 
     def gathers_layers(self, model_bytes: float, gpu_bytes: float | None) -> bool:

@@ -72,6 +72,8 @@ class MemoryEstimate:
     """Sizes of the model that the stage makes, for downstream stages."""
     knobs: tuple[Knob, ...] = ()
     """Candidate settings; re-estimating with each shows which ones help."""
+    refusal: str | None = None
+    """Why the model cannot be trained with these settings, and what to do."""
 
     def beside(self, further: Iterable[Need]) -> MemoryEstimate:
         """Return the estimate plus needs in addition to the stage's own, which no knob changes."""

@@ -33,6 +33,7 @@ def rl_memory(params: RLParams, model: ModelSizes | None, resources: Resources) 
         resources.ranks_per_node,
         model,
         (*_waiting(needs_of, params, resources, share), *knobs(needs_of, params, resources, share)),
+        model.why_not_parted(resources.tensor_parallel),
     )
 
 

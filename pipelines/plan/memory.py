@@ -97,8 +97,10 @@ def stages_of_unknown_models(recipe: Recipe) -> list[str]:
 
 
 def memory_warnings(recipe: Recipe) -> Iterator[tuple[str, str]]:
-    """Yield (stage, warning) for every stage that does not fit its pool."""
+    """Yield (stage, warning) for every stage that does not fit its pool, or whose model its ranks cannot part."""
     for name, fits in memory_fits(recipe).items():
+        if refusal := fits[0].estimate.refusal:
+            yield name, refusal
         yield from ((name, fit.warning) for fit in fits if not fit.fits)
 
 

@@ -24,7 +24,13 @@ from components.contract.job import Resources
         ({"trainer": "fsdp", "zero_stage": 3}, "zero_stage: only for trainer deepspeed, and the trainer is fsdp"),
         ({"tensor_parallel": 2}, "tensor_parallel: only for trainer fsdp, and the trainer is torch"),
         ({"trainer": "fsdp", "context_parallel": 2, "processes": 2}, "context_parallel 2: not there yet; leave it out"),
-        ({"trainer": "fsdp", "tensor_parallel": 2, "processes": 4}, "tensor_parallel 2: not there yet; leave it out"),
+        ({"trainer": "fsdp", "tensor_parallel": 2, "processes": 4}, None),
+        (
+            {"trainer": "fsdp", "tensor_parallel": 4, "processes": 6},
+            "tensor_parallel 4: 6 processes on each node cannot be divided by it; take one of 1, 2, 3, 6, or other "
+            "backend.processes",
+        ),
+        ({"trainer": "fsdp", "tensor_parallel": 2}, "tensor_parallel 2: 1 process on each node"),
         ({"trainer": "deepspeed", "zero_stage": 0, "offload": "optimizer"}, "needs zero_stage 1, 2 or 3"),
         ({"trainer": "deepspeed", "offload": "all"}, "offload all: needs zero_stage 3, not 2"),
     ],
@@ -96,3 +102,20 @@ def test_a_whole_copy_is_drawn_with_where_it_takes_a_quarter_of_a_gpu() -> None:
     assert auto.model_copy(update={"sampler": "vllm"}).gathers_layers(1.0, 80.0)
     assert auto.model_copy(update={"gather": "layer"}).gathers_layers(1.0, None)
     assert not auto.model_copy(update={"gather": "model"}).gathers_layers(99.0, 80.0)
+
+
+def test_a_tensor_group_is_one_data_rank_and_stays_on_a_node() -> None:
+    parted = Resources(gpus=8, nodes=2, trainer="fsdp", tensor_parallel=4)
+    assert (parted.world_size, parted.data_ranks) == (16, 4)
+    assert parted.backend_parts(["trainer"]) == {"trainer": "fsdp", "processes": 16, "tensor_parallel": 4}
+    said = "tensor_parallel 16: 8 processes on each node cannot be divided by it; take one of 1, 2, 4, 8"
+    assert Backends(trainer="fsdp", tensor_parallel=16).refusal(gpus=8, nodes=2) == said
+    with pytest.raises(ValueError, match="tensor_parallel 3: 8 processes on each node"):
+        Resources(gpus=8, trainer="fsdp", tensor_parallel=3)
+
+
+def test_muon_is_refused_where_matrices_are_cut() -> None:
+    said = "muon needs whole matrices, which tensor_parallel cuts up: take optimizer.name adamw, or leave "
+    said += "backend.tensor_parallel out"
+    parted = Backends(trainer="fsdp", tensor_parallel=2)
+    assert parted.optimizer_refusal("muon") == said and parted.optimizer_refusal("adamw") is None

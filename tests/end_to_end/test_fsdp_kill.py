@@ -14,8 +14,7 @@ from tests.support.command_line import Project, digests
 
 pytestmark = [pytest.mark.deepspeed, pytest.mark.timeout(1500)]
 
-RECIPE = Path(__file__).with_name("recipes") / "fsdp-micro.yaml"
-ARGUMENTS = ["run", str(RECIPE), "--jobs", "1"]
+RECIPES = Path(__file__).with_name("recipes")
 SECONDS = 700.0
 
 
@@ -47,17 +46,20 @@ def wait_for_a_rank_with_a_new_checkpoint(project: Project, process: subprocess.
     pytest.fail("no rank kept a checkpoint")
 
 
-def test_killed_ranks_change_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["fsdp-micro", "tensor-micro"])
+def test_killed_ranks_change_nothing(tmp_path: Path, name: str) -> None:
+    recipe = RECIPES / f"{name}.yaml"
+    arguments = ["run", str(recipe), "--jobs", "1"]
     straight, killed = (Project(tmp_path / name, str(tmp_path / name / "store")) for name in ("straight", "killed"))
     for project in (straight, killed):
         project.folder.mkdir()
-    expected = straight.run(recipe=RECIPE)
-    one = killed.start(*ARGUMENTS)
+    expected = straight.run(recipe=recipe)
+    one = killed.start(*arguments)
     os.kill(wait_for_a_rank_with_a_new_checkpoint(killed, one, set()), signal.SIGKILL)
     wait_for_a_rank_with_a_new_checkpoint(killed, one, checkpoints(killed))
     os.killpg(one.pid, signal.SIGKILL)
     printed = "".join(one.communicate())
     assert "rank 1 of 2 was killed by SIGKILL" in printed
-    again = killed.call(*ARGUMENTS)
+    again = killed.call(*arguments)
     assert "resumed from step" in printed + again
     assert digests(killed.json("show", "latest")) == digests(expected)

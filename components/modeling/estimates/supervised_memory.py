@@ -24,6 +24,7 @@ def supervised_memory(params: Any, model: ModelSizes | None, resources: Resource
         resources.ranks_per_node,
         sizes,
         knobs(needs_of, params, resources, 0.0),
+        sizes.why_not_parted(resources.tensor_parallel),
     )
 
 

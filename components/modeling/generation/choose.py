@@ -16,7 +16,7 @@ from components.modeling.generation.sampler import NativeSampler, Sampler
 from components.modeling.models.gpus import VISIBLE, gpu_memory_share, own_gpus
 from components.modeling.models.model_sizes import ModelSizes
 from components.modeling.models.policy import Policy
-from components.modeling.ranks import current_ranks
+from components.modeling.ranks import Ranks, current_ranks
 from components.runtime.system.determinism import BATCH_INVARIANT
 
 PYTHON = "POSTTRAIN_VLLM_PYTHON"
@@ -38,16 +38,17 @@ LAUNCHER_VARIABLES = (
 """Variables by which launchers identify ranks; an engine is not a rank, so it gets none of them."""
 
 
-def open_sampler(policy: Policy, resources: Resources) -> Sampler:
+def open_sampler(policy: Policy, resources: Resources, ranks: Ranks | None = None) -> Sampler:
     """Return the sampler that a job's resources name, drawing from `policy`. Close it, or use it in a `with`.
 
     vLLM starts with the first weights, and uses all GPUs of this rank, or of several ranks that hold shards of a large
-    model. Ranks draw together: all must call it.
+    model. Ranks draw together: all must call it. `ranks` are those that divide the prompts of the policy's own passes:
+    data ranks, unless all of them have a whole model.
     """
-    ranks = current_ranks()
-    per_engine = _ranks_per_engine(policy, resources) if ranks.count > 1 else 1
+    ranks = ranks or current_ranks()
+    per_engine = _ranks_per_engine(policy, resources) if ranks.all.count > 1 else 1
     own = _own_sampler(policy, resources, per_engine)
-    return own if ranks.count == 1 else SharedSampler(own, ranks, per_engine=per_engine)
+    return own if ranks.all.count == 1 else SharedSampler(own, ranks, per_engine=per_engine)
 
 
 def _ranks_per_engine(policy: Policy, resources: Resources) -> int:
@@ -66,9 +67,10 @@ def _own_sampler(policy: Policy, resources: Resources, per_engine: int) -> Sampl
     """Return the sampler of this rank."""
     if resources.sampler == "native":
         return NativeSampler(policy)
-    if current_ranks().index % per_engine:
+    everyone = current_ranks().all
+    if everyone.index % per_engine:
         return Follower(policy)
-    on_node = resources.ranks_per_node if current_ranks().count > 1 else 1  # a stage that does not train is one process
+    on_node = resources.ranks_per_node if everyone.count > 1 else 1  # a stage that does not train is one process
     gpus = max(1, resources.gpus // on_node) * per_engine
     options = {"gpus": gpus, "gpu_memory_share": gpu_memory_share(), "max_rows": MAX_ROWS}
     environment = vllm_environment(resources)

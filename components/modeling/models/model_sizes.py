@@ -88,6 +88,8 @@ class ModelSizes:
 
     def why_not_parted(self, tensor: int) -> str | None:
         """Return why `tensor` ranks cannot have a part of each matrix, and what to do, or None if they can."""
+        if tensor == 1:
+            return None
         sizes = {"heads": self.heads, "MLP features": self.mlp_width, "tokens of the vocabulary": self.vocab}
         uneven = [f"{size} {name}" for name, size in sizes.items() if size % tensor]
         uneven += [f"{self.kv_heads} key heads"] if self.kv_heads % tensor and tensor % self.kv_heads else []

@@ -59,7 +59,7 @@ class LocalModel(Writer, Scorer):
         """Score in forward passes of bounded size, each distinct pair once."""
         from components.modeling.ranks import current_ranks
 
-        ranks, distinct = current_ranks(), list(dict.fromkeys(pairs))
+        ranks, distinct = current_ranks().all, list(dict.fromkeys(pairs))
         shares = ranks.gather(self._score(ranks.share(distinct)))
         found = dict(zip(distinct, ranks.together(shares), strict=True))
         return [found[pair] for pair in pairs]
@@ -108,5 +108,6 @@ class LocalModel(Writer, Scorer):
     @cached_property
     def _sampler(self) -> Sampler:
         from components.modeling.generation.choose import open_sampler
+        from components.modeling.ranks import current_ranks
 
-        return self._open.enter_context(open_sampler(self._policy, self._resources))
+        return self._open.enter_context(open_sampler(self._policy, self._resources, current_ranks().all))

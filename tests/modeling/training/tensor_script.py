@@ -6,7 +6,10 @@ python tensor_script.py FOLDER RANK WORLD TENSOR WAY...
 from __future__ import annotations
 
 import json
+import string
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +20,14 @@ from torch.distributed.tensor import DTensor
 from components.contract.backends import Backends
 from components.modeling.generation.engine.shared import SharedSampler
 from components.modeling.generation.sampler import NativeSampler
-from components.modeling.loading.load import load_policy
+from components.modeling.loading.load import load_policy, new_policy
 from components.modeling.models.lora import LoraConfig
+from components.modeling.models.model_config import ModelConfig
 from components.modeling.models.policy import Policy
 from components.modeling.packing.packed import Packed
 from components.modeling.ranks import current_ranks
+from components.modeling.text.tokenizer import train_tokenizer
+from components.modeling.text.tokenizer_config import TokenizerConfig
 from components.modeling.training.build import build_trainer
 from components.modeling.training.fsdp import FsdpTrainer
 from components.modeling.training.fsdp_copies import sharded_copy, whole_on_first
@@ -30,6 +36,7 @@ from components.modeling.training.shards import joined
 from components.modeling.training.trainer import Trainer
 from components.modeling.training.training_state import TrainingState, load_training_state, save_training_state
 from components.runtime.system.mesh import arrange
+from tests.modeling.training.fsdp_script import FSDP, rl, rl_by_layers
 from tests.modeling.training.ranks_script import CONFIG, SAVED_AT, STEPS, parts, sampled, steps
 
 WAYS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -88,7 +95,7 @@ def gradients(trainer: Trainer) -> dict[str, torch.Tensor]:
     return {name.partition("/")[2]: value for name, value in found.items() if name.startswith("exp_avg/")}
 
 
-def train(folder: Path, way: str, world: int) -> dict[str, Any]:
+def train(folder: Path, way: str) -> dict[str, Any]:
     """Train straight through, saving on the way; then again from what was saved, here and without tensor groups."""
     trained = load(folder, way, sharded=True)
     trainer = trainer_of(trained, way, sharded=True)
@@ -127,7 +134,7 @@ def copies(folder: Path) -> dict[str, Any]:
     """Score with frozen copies in parts: the starting policy, and one that follows."""
     trained = load(folder, "qwen3", sharded=True)
     trainer = trainer_of(trained, "qwen3", sharded=True)
-    copy = trainer.roll_out(lambda: sharded_copy(trained))
+    copy = trainer.evaluate(lambda: sharded_copy(trained))
     start = load(folder, "qwen3", sharded=True)
     shard_frozen(start)
     steps(trainer, 0, 1)
@@ -139,21 +146,31 @@ def copies(folder: Path) -> dict[str, Any]:
     }
 
 
+JOBS: dict[str, Callable[[Path], Any]] = {"copies": copies, "rl": partial(rl, backends=FSDP), "rl-layers": rl_by_layers}
+
+
+def save_task_model(folder: Path) -> None:
+    """Write a small model with a tokenizer of letters, whose sizes four ranks part."""
+    tokenizer = train_tokenizer([string.ascii_letters], {}, TokenizerConfig(phrases=False))
+    sizes = ModelConfig(width=16, layers=2, heads=4, kv_heads=2, mlp_width=24, vocab_size=104)
+    new_policy(sizes, tokenizer=tokenizer, seed=0).save(folder)
+
+
 def main() -> None:
     """Run everything and let the first rank write it down."""
     folder, rank, world, tensor = Path(sys.argv[1]), *map(int, sys.argv[2:5])
     torch.set_num_threads(1)
     distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=world)
     arrange(tensor=tensor)
-    found: dict[str, Any] = {way: train(folder, way, world) for way in sys.argv[5:]}
-    for way in sys.argv[5:]:
+    ways = [way for way in sys.argv[5:] if way in WAYS]
+    found: dict[str, Any] = {way: train(folder, way) for way in ways}
+    for way in ways:
         own = gradients(trainer_of(load(folder, way, sharded=True), way, sharded=True))
         if rank == 0:
             torch.save(own, folder / f"{way}-gradients")
-    if "qwen3" in found:
-        found["copies"] = copies(folder)
+    found |= {name: job(folder) for name, job in JOBS.items() if name in sys.argv}
     arrange()
-    for way in sys.argv[5:]:
+    for way in ways:
         trainer = trainer_of(other := load(folder, way, sharded=True), way, sharded=True)
         load_training_state(folder / f"{way}-saved", policy=other, trainer=trainer)
         found[way]["without"] = steps(trainer, SAVED_AT, STEPS)

@@ -17,8 +17,9 @@ from safetensors.torch import load_file
 from components.modeling.generation.sampler import NativeSampler
 from components.modeling.training.training_state import TrainingState, load_training_state, save_training_state
 from tests.modeling.decoder_models import build
+from tests.modeling.training.fsdp_script import MOVING, rl
 from tests.modeling.training.ranks_script import SAVED_AT, STEPS, sampled, steps
-from tests.modeling.training.tensor_script import WAYS, gradients, load, scores, trainer_of
+from tests.modeling.training.tensor_script import JOBS, WAYS, gradients, load, save_task_model, scores, trainer_of
 
 ROOT = Path(__file__).parents[3]
 LAYOUTS = {"2": (2, 2), "4": (4, 4), "2x2": (4, 2)}
@@ -67,13 +68,17 @@ def ranks(alone: Any, tmp_path_factory: pytest.TempPathFactory, request: pytest.
 
     @cache
     def run(layout: str) -> tuple[Path, dict[str, Any]]:
-        ways = [way for way in WAYS if (layout, way) in wanted]
+        ways = [way for way in (*WAYS, *JOBS) if (layout, way) in wanted]
         folder, (world, tensor) = tmp_path_factory.mktemp(f"tensor-{layout}"), LAYOUTS[layout]
-        for way in ways:
+        for way in (way for way in ways if way in WAYS):
             alone(way)
             for name in (WAYS[way][0], f"{way}-one"):
                 if not (folder / name).exists():
                     (folder / name).symlink_to(alone.folder / name)
+        if "copies" in ways and not (folder / "qwen3").exists():
+            build("qwen3").save_pretrained(folder / "qwen3")
+        if {"rl", "rl-layers"} & {*ways}:
+            save_task_model(folder / "task")
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
         script = str(Path(__file__).with_name("tensor_script.py"))
         started = [
@@ -137,12 +142,31 @@ def test_checkpoints_go_on_in_any_layout(alone: Any, ranks: Any, layout: str, wa
     assert max(found[way]["held"]) < 1.6 * found[way]["size"] / LAYOUTS[layout][0]
 
 
-@pytest.mark.parametrize("layout", [pytest.param(layout, marks=pytest.mark.deepspeed) for layout in LAYOUTS])
-def test_frozen_copies_score_in_parts(alone: Any, ranks: Any, layout: str) -> None:
+@pytest.mark.deepspeed
+@pytest.mark.parametrize(("layout", "way"), [(layout, "copies") for layout in LAYOUTS])
+def test_frozen_copies_score_in_parts(alone: Any, ranks: Any, layout: str, way: str) -> None:
     _, found = ranks(layout)
-    one, copies = alone("qwen3"), found["copies"]
+    one, copies = alone("qwen3"), found[way]
     for kind in ("copy", "start"):
         for name, values in one["scores"].items():
             assert copies[kind][name] == pytest.approx(values, rel=1e-12, abs=1e-12), (kind, name)
     weights = dict(load(alone.folder, "qwen3", sharded=False).module.named_parameters())
     assert copies["whole"] == pytest.approx({name: float(p.double().sum()) for name, p in weights.items()}, rel=1e-9)
+
+
+@pytest.mark.deepspeed
+@pytest.mark.parametrize(("layout", "way"), [(layout, way) for layout in LAYOUTS for way in ("rl", "rl-layers")])
+def test_reinforcement_learning_takes_the_steps_of_one(ranks: Any, layout: str, way: str) -> None:
+    """With whole copies of the parts and a frozen reference, and layer by layer with one that follows."""
+    folder, found = ranks(layout)
+    rows = rl(folder, None, f"{way}-alone", **(MOVING if way == "rl-layers" else {}))
+    got = found[way]["rows"] if way == "rl-layers" else found[way]
+    for name in ("reward_mean", "grad_norm", "start_kl", "reference_kl_k1", "entropy", "length_mean"):
+        values = [row[name] for row in rows if name in row]
+        assert [row[name] for row in got if name in row] == pytest.approx(values, rel=1e-3, abs=1e-6), name
+    if way == "rl-layers":
+        assert found[way]["resumed"] == got[1:]
+    data_ranks = LAYOUTS[layout][0] // LAYOUTS[layout][1]
+    ends = folder / f"{way}-alone-1", folder / f"{way}-{data_ranks}"
+    mine, ours = (load_file(path / "model.safetensors") for path in ends)
+    assert max(float((mine[name] - ours[name]).abs().max()) for name in mine) < 2e-5

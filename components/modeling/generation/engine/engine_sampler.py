@@ -68,7 +68,7 @@ class EngineSampler(Sampler):
             self._or_another(lambda engine: engine)
 
     def _give_weights(self, gather: Gather = held) -> EngineProcess:
-        if gather is held and self.policy.is_sharded:  # the other ranks are elsewhere
+        if gather is held and (self.policy.is_sharded or self.policy.cuts):  # the other ranks are elsewhere
             raise EngineFailed("the engine has lost its weights, and those of the policy are sharded; try again")
         _free_cached_memory()
         with tempfile.TemporaryDirectory(prefix="posttrain-model-") as folder:

@@ -25,7 +25,7 @@ class SharedSampler(Sampler):
     """One interface to the samplers of all ranks; all ranks call every method, with generators in the same state.
 
     The native sampler draws what one process would have drawn: its random numbers belong to rows. Engines get a
-    different seed on each rank.
+    different seed on each rank. Data ranks divide the policy's own passes, and all processes what engines draw.
     """
 
     def __init__(self, inner: Sampler, ranks: Ranks, *, per_engine: int = 1) -> None:
@@ -59,9 +59,9 @@ class SharedSampler(Sampler):
         """Draw `num_samples` responses to every prompt."""
         prefixes, processor = options.get("prefixes"), options.get("processor")
         check_request(self.policy, prompts, config, prefixes)  # before the ranks part
-        if self._per_engine > 1:
+        if self._per_engine > 1 or (not self.is_policy and self._ranks.count < self._ranks.all.count):
             return self._drawn_then_scored(prompts, config, generator, options)
-        start, end = self._own_run(len(prompts))
+        start, end = _own_run(self._ranks, len(prompts))
         n, own = config.num_samples, None
         uniforms = self.is_policy and not config.greedy
         own_generator = self._generator(generator)
@@ -79,12 +79,12 @@ class SharedSampler(Sampler):
                 )
         if uniforms:
             _skip((len(prompts) - end) * n, config, generator)
-        return self._gathered(own, start)
+        return _gathered(self._ranks, own, start)
 
     @property
     def rows_ahead(self) -> int:
         """Return those of all ranks; 0 where not every rank has an engine that knows."""
-        return self._ranks.count * self._inner.rows_ahead if self._per_engine == 1 else 0
+        return self._ranks.all.count * self._inner.rows_ahead if self._per_engine == 1 else 0
 
     def begin(
         self,
@@ -99,14 +99,14 @@ class SharedSampler(Sampler):
         if self.is_policy:
             return super().begin(prompts, config, generator=generator, prefixes=prefixes, steady=steady)
         check_request(self.policy, prompts, config, prefixes)
-        start, end = self._own_run(len(prompts), self._per_engine)
+        start, end = _own_run(self._ranks.all, len(prompts), self._per_engine)
         own_generator, n = self._generator(generator), config.num_samples
         self._make_room()
         own = None
         if end > start:
             forced = None if prefixes is None else prefixes[start * n : end * n]
             own = self._inner.begin(prompts[start:end], config, generator=own_generator, prefixes=forced, steady=steady)
-        return Drawing(lambda: self._gathered(None if own is None else own.samples(), start))
+        return Drawing(lambda: _gathered(self._ranks.all, None if own is None else own.samples(), start))
 
     def _drawn_then_scored(
         self,
@@ -128,33 +128,22 @@ class SharedSampler(Sampler):
         if self._per_engine > 1:
             if torch.cuda.is_initialized():
                 torch.cuda.empty_cache()
-            self._ranks.gather(None)
+            self._ranks.all.gather(None)
 
     def scored(self, prompts: Sequence[Sequence[int]], samples: Samples, *, temperature: float) -> Samples:
         """Score a slice of the prompts on each rank; `samples` are those of all prompts."""
-        start, end = self._own_run(len(prompts))
+        start, end = _own_run(self._ranks, len(prompts))
         own = _run_of(samples, start, end)
         with equal_passes(self.policy):
             scored = self._inner.scored(prompts[start:end], own, temperature=temperature) if end > start else None
-        return self._gathered(scored, start)
-
-    def _own_run(self, num_prompts: int, together: int = 1) -> tuple[int, int]:
-        """Return start and end of this rank's slice of the prompts; the first of ranks `together` has all of theirs."""
-        group, place = divmod(self._ranks.index, together)
-        start, end = (num_prompts * border // (self._ranks.count // together) for border in (group, group + 1))
-        return (end, end) if place else (start, end)
+        return _gathered(self._ranks, scored, start)
 
     def _generator(self, generator: torch.Generator) -> torch.Generator:
         """Return this rank's generator; `generator` advances equally on all ranks."""
         if self.is_policy:
             return generator
         seed = int(torch.randint(SEEDS, (), generator=generator))
-        return torch.Generator().manual_seed(seed ^ self._ranks.index)
-
-    def _gathered(self, own: Samples | None, start: int) -> Samples:
-        """Return the responses of all ranks; `start` is the first prompt of this rank's."""
-        shifted = None if own is None else replace(own, prompt_index=own.prompt_index + start)
-        return _joined([part for part in self._ranks.gather(shifted) if part is not None])
+        return torch.Generator().manual_seed(seed ^ self._ranks.all.index)
 
     def rest(self) -> None:
         """Release memory until the next load or draw."""
@@ -163,6 +152,19 @@ class SharedSampler(Sampler):
     def close(self) -> None:
         """End this rank's sampler."""
         self._inner.close()
+
+
+def _own_run(ranks: Ranks, num_prompts: int, together: int = 1) -> tuple[int, int]:
+    """Return start and end of this rank's slice of the prompts; the first of ranks `together` has all of theirs."""
+    group, place = divmod(ranks.index, together)
+    start, end = (num_prompts * border // (ranks.count // together) for border in (group, group + 1))
+    return (end, end) if place else (start, end)
+
+
+def _gathered(ranks: Ranks, own: Samples | None, start: int) -> Samples:
+    """Return the responses of all ranks; `start` is the first prompt of this rank's."""
+    shifted = None if own is None else replace(own, prompt_index=own.prompt_index + start)
+    return _joined([part for part in ranks.gather(shifted) if part is not None])
 
 
 def _skip(rows: int, config: SamplingConfig, generator: torch.Generator) -> None:
