@@ -10,7 +10,7 @@ KEPT = {
         "aws_budgets_budget", "aws_vpc.this", "aws_subnet.private", "aws_security_group.database",
     ),
     "gcp": (
-        "google_storage_bucket", "google_sql_", "google_artifact_registry_", "google_billing_budget",
+        "google_storage_bucket.store", "google_sql_", "google_artifact_registry_", "google_billing_budget",
         "google_monitoring_notification_channel", "google_compute_network.this",
         "google_compute_global_address.services", "google_service_networking_connection.this", "google_project_service",
     ),

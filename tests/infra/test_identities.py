@@ -17,13 +17,12 @@ from tests.infra.conftest import INFRA
 from tests.infra.manifests import KUBERNETES, Manifest, of_kind, rendered, templates
 
 pytestmark = pytest.mark.infra
-TERRAFORM = INFRA / "terraform" / "aws"
+TERRAFORM = INFRA / "terraform"
 VALUES: dict[str, Any] = yaml.safe_load((INFRA / "airflow" / "values.yaml").read_text())
-ON_AWS: dict[str, Any] = yaml.safe_load((KUBERNETES / "overlays" / "aws" / "airflow" / "values.yaml").read_text())
-"""What is put behind the values on AWS: roles."""
-ROLE = "eks.amazonaws.com/role-arn"
+ROLES = {"aws": "eks.amazonaws.com/role-arn", "gcp": "iam.gke.io/gcp-service-account"}
+"""Cloud -> the annotation by which an account has a role there."""
 NAMES = {"${var.namespace}": "posttrain", "${var.name}": "posttrain"}
-CLOUDS = ("aws", "local")
+CLOUDS = ("aws", "gcp", "local")
 PARTS = ("", "/kubeflow", "/airflow")
 AIRFLOW = {
     "scheduler": "airflow-scheduler",
@@ -34,9 +33,9 @@ AIRFLOW = {
 """Parts of the chart -> their accounts, for a release named airflow."""
 
 
-def trusted() -> dict[str, str]:
+def trusted(cloud: str) -> dict[str, str]:
     """Return namespace:account -> role, as identity.tf has it."""
-    text = (TERRAFORM / "identity.tf").read_text()
+    text = (TERRAFORM / cloud / "identity.tf").read_text()
     (block,) = re.findall(r"^  accounts = \{\n(.*?)^  \}", text, re.MULTILINE | re.DOTALL)
     found: dict[str, str] = {}
     for line in block.splitlines():
@@ -49,26 +48,42 @@ def trusted() -> dict[str, str]:
     return found
 
 
-def annotated() -> dict[str, str]:
+def annotated(cloud: str) -> dict[str, str]:
     """Return namespace:account -> the role that the manifests and the values of Airflow's chart name."""
     found: dict[str, str] = {}
-    for overlay in ("aws", "aws/kubeflow", "aws/airflow", "aws/autoscaler"):
+    for overlay in (cloud, f"{cloud}/kubeflow", f"{cloud}/airflow", *(["aws/autoscaler"] if cloud == "aws" else [])):
         for account in of_kind(rendered(overlay), "ServiceAccount"):
             name = f"{account['metadata']['namespace']}:{account['metadata']['name']}"
-            if arn := account["metadata"].get("annotations", {}).get(ROLE):
-                found[name] = arn.rpartition("/")[2]
-    for part, settings in ON_AWS.items():
-        found[f"airflow:{AIRFLOW[part]}"] = settings["serviceAccount"]["annotations"][ROLE].rpartition("/")[2]
+            if role := account["metadata"].get("annotations", {}).get(ROLES[cloud]):
+                found[name] = _role(role)
+    values = yaml.safe_load((KUBERNETES / "overlays" / cloud / "airflow" / "values.yaml").read_text())
+    for part, settings in ((part, one) for part, one in values.items() if part in AIRFLOW):
+        found[f"airflow:{AIRFLOW[part]}"] = _role(settings["serviceAccount"]["annotations"][ROLES[cloud]])
     return found
 
 
-def test_every_account_that_terraform_trusts_exists_and_the_other_way_round() -> None:
-    assert len(trusted()) >= 10
-    assert annotated() == trusted()
+def _role(text: str) -> str:
+    """Return the name of a role: of an ARN, or of an account of Google's."""
+    return text.rpartition("/")[2].partition("@")[0]
 
 
-def test_accounts_are_looked_for_where_they_are() -> None:
-    text = (TERRAFORM / "variables.tf").read_text()
+@pytest.mark.parametrize("cloud", sorted(ROLES))
+def test_every_account_that_terraform_trusts_exists_and_the_other_way_round(cloud: str) -> None:
+    assert len(trusted(cloud)) >= 10
+    assert annotated(cloud) == trusted(cloud)
+
+
+def test_both_clouds_give_the_same_accounts_the_same_rights() -> None:
+    lines = [re.findall(r"^    \w+ += \{ prefix = .*$", (TERRAFORM / cloud / "identity.tf").read_text(), re.MULTILINE)
+             for cloud in sorted(ROLES)]  # fmt: skip
+    assert lines[0] == lines[1] and len(lines[0]) == 6
+    aws = {name: role for name, role in trusted("aws").items() if role != "posttrain-autoscaler"}
+    assert trusted("gcp") == aws
+
+
+@pytest.mark.parametrize("cloud", sorted(ROLES))
+def test_accounts_are_looked_for_where_they_are(cloud: str) -> None:
+    text = (TERRAFORM / cloud / "variables.tf").read_text()
     for variable in ("namespace", "name"):
         (block,) = re.findall(rf'^variable "{variable}" \{{\n(.*?)^\}}', text, re.MULTILINE | re.DOTALL)
         assert re.search(r'default += "posttrain"', block)
@@ -139,7 +154,7 @@ def test_stages_drivers_and_the_last_task_have_both() -> None:
 
 @pytest.mark.parametrize("cloud", CLOUDS)
 def test_what_uses_the_store_may_and_knows_where_it_is(cloud: str) -> None:
-    roles = {name for name, role in trusted().items() if role}
+    roles = set(trusted("gcp" if cloud == "gcp" else "aws"))
     for name in ("gc", "lineage"):
         template = dict(templates(rendered(cloud)))[name]
         (container,) = template["spec"]["containers"]

@@ -27,7 +27,7 @@ def manifests(request: pytest.FixtureRequest) -> list[Manifest]:
 
 
 def test_there_are_overlays() -> None:
-    assert OVERLAYS == ["aws", "local"]
+    assert OVERLAYS == ["aws", "gcp", "local"]
 
 
 @pytest.mark.parametrize("version", ["1.33", "1.34", "1.35"])
@@ -43,7 +43,16 @@ def test_manifests_that_are_applied_by_themselves_are_valid_too(version: str) ->
     import kubernetes_validate
 
     parts = sorted(f"{path.parents[1].name}/{path.parent.name}" for path in OVERLAY_PARTS)
-    assert parts == ["aws/airflow", "aws/autoscaler", "aws/kubeflow", "aws/storage", "local/airflow", "local/kubeflow"]
+    assert parts == [
+        "aws/airflow",
+        "aws/autoscaler",
+        "aws/kubeflow",
+        "aws/storage",
+        "gcp/airflow",
+        "gcp/kubeflow",
+        "local/airflow",
+        "local/kubeflow",
+    ]
     for part in parts:
         for manifest in rendered(part):
             kubernetes_validate.validate(manifest, version, strict=True)
@@ -243,7 +252,7 @@ def test_gc_is_an_account_of_its_own_that_waits_to_be_wanted(manifests: list[Man
         if label in expression.get("values", [])
     }
     assert "stage-to-mlflow" in chosen
-    assert chosen & {"to-aws", "to-object-store"}
+    assert chosen & {"to-aws", "to-google", "to-object-store"}
 
 
 def _pods(manifests: list[Manifest]) -> dict[str, Any]:

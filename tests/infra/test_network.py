@@ -59,8 +59,10 @@ OUTSIDE = [
     End("internet", "198.51.100.7"),
     End("office", "192.168.1.5"),
     End("vpc", "10.60.9.9"),
+    End("beside", "10.70.0.3"),
 ]
-"""The node's metadata, EKS's credential agent, any address, a private network, and the Kubernetes API or a database."""
+"""The node's metadata, EKS's credential agent, any address, a private network, the Kubernetes API or a database of
+AWS, and a database of Google's."""
 
 
 def flows(cloud: str) -> set[tuple[str, str, int]]:
@@ -111,13 +113,21 @@ def test_a_cluster_on_aws_lets_exactly_this_pass() -> None:
     assert flows("aws") == to_mlflow("aws") | between_nodes() | public | to_kubernetes("aws") | database
 
 
+def test_a_cluster_on_google_cloud_lets_exactly_this_pass() -> None:
+    """Google's interfaces at public addresses, tokens from the node, the databases; nothing from outside."""
+    used = {(name, "internet", 443) for name in (*workers("gcp"), "mlflow")}
+    tokens = {(name, "metadata", 80) for name in workers("gcp")}
+    database = {("mlflow", "beside", 5432)}
+    assert flows("gcp") == to_mlflow("gcp") | between_nodes() | used | tokens | to_kubernetes("gcp") | database
+
+
 def test_a_cluster_without_a_cloud_lets_exactly_this_pass() -> None:
     store = {(name, "object-store", 9000) for name in (*workers("local"), *FROM_KUBEFLOW, "mlflow", "airflow")}
     database = {("mlflow", "postgres", 5432)}
     assert flows("local") == to_mlflow("local") | between_nodes() | store | to_kubernetes("local") | database
 
 
-@pytest.mark.parametrize("cloud", ["aws", "local"])
+@pytest.mark.parametrize("cloud", ["aws", "gcp", "local"])
 def test_names_resolve_for_all_and_only_at_the_clusters_own_server(cloud: str) -> None:
     model, ends = network(cloud), {end.name: end for end in pods(cloud)}
     ours = [end for end in ends.values() if end.namespace == "posttrain"]
@@ -138,7 +148,7 @@ def test_a_label_of_a_pool_opens_nothing() -> None:
 
     keys = {
         key
-        for cloud in ("aws", "local")
+        for cloud in ("aws", "gcp", "local")
         for overlay in (cloud, f"{cloud}/kubeflow", f"{cloud}/airflow")
         for policy in of_kind(rendered(overlay), "NetworkPolicy")
         for selector in [policy["spec"]["podSelector"]]

@@ -24,6 +24,7 @@ from typing import Any
 from components.contract.errors import StoreUnavailable
 from components.runtime.store.blobs import StoreLocked
 from components.runtime.store.s3_calls import MISSING, TAKEN, DamagedBody, S3Calls, code_of
+from components.runtime.store.s3_google import version_of
 
 LEASE_SECONDS = 30.0
 RENEWALS_IN_A_LEASE = 4
@@ -38,7 +39,8 @@ class Seen:
     owner: str
     holder: str
     beat: int
-    etag: str
+    version: str
+    """What If-Match takes to mean this object."""
     age_seconds: float
 
 
@@ -51,21 +53,21 @@ class Lease:
         self.seconds = seconds
         self.owner = uuid.uuid4().hex
         self.beat = 0
-        self.etag = ""
+        self.version = ""
 
     def take(self) -> Seen | None:
         """Try once to take the lease: return None if it is ours now, else its current holder."""
         if self._write(IfNoneMatch="*"):
             return None
         seen = self.look()
-        if seen is not None and seen.age_seconds > self.seconds and self._write(IfMatch=seen.etag):
+        if seen is not None and seen.age_seconds > self.seconds and self._write(IfMatch=seen.version):
             return None
         return seen or Seen("", "another process", 0, "", 0.0)
 
     def renew(self) -> bool:
         """Extend the lease; False if it was taken over."""
         self.beat += 1
-        return self._write(IfMatch=self.etag)
+        return self._write(IfMatch=self.version)
 
     def release(self) -> None:
         """Remove the lease object if it is still ours."""
@@ -83,7 +85,7 @@ class Lease:
             age = (now - answer["LastModified"]).total_seconds()
             body = answer["Body"].read()
             try:
-                return Seen(**json.loads(body), etag=answer["ETag"], age_seconds=age)
+                return Seen(**json.loads(body), version=version_of(answer), age_seconds=age)
             except (ValueError, TypeError) as error:
                 raise DamagedBody(f"{self.key} is no lease") from error
 
@@ -102,14 +104,14 @@ class Lease:
         body = json.dumps({"owner": self.owner, "holder": holder, "beat": self.beat}).encode()
         request = {"Bucket": self.calls.bucket, "Key": self.key, "Body": body, **condition}
         try:
-            self.etag = self.calls.run(lambda client: client.put_object(**request))["ETag"]
+            self.version = version_of(self.calls.run(lambda client: client.put_object(**request)))
         except ClientError as error:
             if code_of(error) not in TAKEN | MISSING:
                 raise
             seen = self.look()
             if seen is None or (seen.owner, seen.beat) != (self.owner, self.beat):
                 return False
-            self.etag = seen.etag
+            self.version = seen.version
         return True
 
 

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from components.runtime.store.blobs import Blob, corrupt, disk_errors, first_dam
 from components.runtime.store.lease import hold_lease, lease_is_held
 from components.runtime.store.s3_calls import MISSING, TAKEN, DamagedBody, S3Calls, code_of
 from components.runtime.store.s3_listing import list_names, list_pages
-from components.runtime.store.s3_objects import PART_BYTES, fetch_object, transfer_config
+from components.runtime.store.s3_objects import PART_BYTES, copy_config, fetch_object, transfer_config
 from components.runtime.store.s3_uploads import abort_upload, is_upload, unfinished_uploads
 
 THREADS = 8
@@ -180,8 +181,9 @@ class S3Blobs:
         found = [blob for blob in self.list(source) if blob.key == source or blob.key.startswith(f"{source}/")]
         found.sort(key=lambda blob: not blob.key.endswith(f"/{MANIFEST}"))  # a tree without it is invisible
         for blob in found:
-            place = self._at(target + blob.key.removeprefix(source))
-            self.calls.run(lambda client, at=place, blob=blob: client.copy(self._at(blob.key), at["Bucket"], at["Key"]))
+            key, origin = self.prefix + target + blob.key.removeprefix(source), self._at(blob.key)
+            copy = partial(_copy, origin=origin, bucket=self.bucket, key=key)
+            self.calls.run(copy)
         for blob in found:
             self.delete([blob.key])
 
@@ -274,6 +276,10 @@ class S3Blobs:
         for entry in entries:
             if entry.size > PART_BYTES:
                 transfer(entry)
+
+
+def _copy(client: Any, origin: dict[str, str], bucket: str, key: str) -> None:
+    client.copy(origin, bucket, key, Config=copy_config())
 
 
 def cache_folder(uri: str) -> Path:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from components.contract.errors import InputError, StoreUnavailable
 from components.runtime.store.s3_advice import what_to_do
+from components.runtime.store.s3_google import client_settings, is_google, speak_google
 
 if TYPE_CHECKING:
     from botocore.exceptions import ClientError
@@ -135,7 +136,8 @@ def _new_client(read_seconds: float, attempts: int) -> Any:
     import boto3
     from botocore.config import Config
 
-    endpoint = any(os.environ.get(name) for name in ENDPOINT_VARIABLES)
+    endpoint = next((os.environ[name] for name in ENDPOINT_VARIABLES if os.environ.get(name)), "")
+    google = is_google(endpoint)
     config = Config(
         retries={"mode": "standard", "total_max_attempts": attempts},
         connect_timeout=CONNECT_SECONDS,
@@ -143,9 +145,11 @@ def _new_client(read_seconds: float, attempts: int) -> Any:
         max_pool_connections=POOL,
         # servers other than AWS's seldom serve bucket.host names
         s3={"addressing_style": "path" if endpoint else "auto"},
+        **(client_settings() if google else {}),
     )
     try:
-        return boto3.session.Session().client("s3", config=config)
+        client = boto3.session.Session().client("s3", config=config)
+        return speak_google(client) if google else client
     except ValueError as error:
         hint = "expected a URL in AWS_ENDPOINT_URL, such as http://host:9000"
         raise InputError(f"S3 client: {error} ({hint}, and a known region in AWS_DEFAULT_REGION)") from None

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 PART_BYTES = 64 << 20
 """Larger files are transferred in concurrent parts of this size; smaller ones in one request each."""
+COPY_BYTES = 5 << 30
+"""Larger objects cannot be copied in one request."""
 MAX_NAME_BYTES = 255
 """Longest name of a file or folder on the file systems in use."""
 SHOWN_OF_A_KEY = 120
@@ -137,6 +139,13 @@ def transfer_config() -> TransferConfig:
     from boto3.s3.transfer import TransferConfig
 
     return TransferConfig(multipart_threshold=PART_BYTES, multipart_chunksize=PART_BYTES, max_concurrency=4)
+
+
+def copy_config() -> TransferConfig:
+    """Return the settings for copies on the server: in one request if possible (Google cannot copy in parts)."""
+    from boto3.s3.transfer import TransferConfig
+
+    return TransferConfig(multipart_threshold=COPY_BYTES)
 
 
 def shown_key(text: str) -> str:

@@ -20,19 +20,19 @@ OTHERS = [one for one in read_addons() if one.version]
 
 
 def test_every_folder_and_file_is_there() -> None:
-    for cloud in ("aws", "local"):
+    for cloud in ("aws", "gcp", "local"):
         for one in wanted(Settings(cloud=cloud, context="x"), read_addons()):
             assert not one.is_ours or (Path(one.place(cloud)) / "kustomization.yaml").is_file()
             assert all(path.is_file() for path in one.value_files(cloud))
 
 
 def test_every_kustomization_that_is_applied_is_listed() -> None:
-    listed = {one.place(cloud) for one in read_addons() for cloud in ("aws", "local") if one.is_ours}
+    listed = {one.place(cloud) for one in read_addons() for cloud in ("aws", "gcp", "local") if one.is_ours}
     parts = [
         *INFRA.glob("kubernetes/overlays/*/*/kustomization.yaml"),
         *INFRA.glob("kubernetes/overlays/*/kustomization.yaml"),
     ]
-    folders = {str(path.parent) for path in parts if path.parent.name != "settings" and "gcp" not in path.parts}
+    folders = {str(path.parent) for path in parts if path.parent.name != "settings"}
     assert folders <= listed
     values = {path for one in read_addons() for cloud in ("aws", "local", "gcp") for path in one.value_files(cloud)}
     assert set(INFRA.glob("kubernetes/**/*values*.yaml")) | set(INFRA.glob("kubernetes/values/*.yaml")) <= values

@@ -101,7 +101,7 @@ def test_a_cluster_that_was_there_stays(run: Run, world: World) -> None:
     assert not [call for call in world.calls if call[0] == "terraform"]
 
 
-@pytest.mark.parametrize("cloud", ["aws"])
+@pytest.mark.parametrize("cloud", ["aws", "gcp"])
 def test_nothing_that_stays_hangs_on_something_that_goes(cloud: str) -> None:
     """Terraform destroys what depends on a target, too: whatever a kept resource names has to be kept."""
     text = "\n".join(path.read_text() for path in sorted((INFRA / "terraform" / cloud).glob("*.tf")))
