@@ -81,6 +81,7 @@ COMPONENT = Component(
         "truncated_share": "share of responses cut at the token limit, mean of the last 10 steps",
         "heldout_pass_rate": "share of right responses to held-out prompts, the last measurement; with input `heldout`",
         "num_samples": "responses drawn in all, without those to held-out prompts",
+        "num_tokens": "tokens drawn in all, probes and completions included, without those to held-out prompts",
         "num_failed": "failed verifications in all",
     },
     choices={"method": preset_names},

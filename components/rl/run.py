@@ -280,6 +280,7 @@ def _write_outputs(ctx: StageContext[RLParams], loop: Loop, shelf: ModelShelf | 
         | _newest(history, "heldout_pass_rate")
         | {
             "num_samples": float(state.num_samples),
+            "num_tokens": float(sum(row["num_tokens"] for row in history)),
             "num_failed": float(sum(visit.num_failed for visit in state.ledger.visits(since_step=0))),
         }
     )

@@ -89,3 +89,9 @@ def seconds_text(seconds: float | None) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def effect_text(interval: dict[str, float]) -> str:
+    """Return an effect with its interval: +0.0123 [+0.004, +0.021]."""
+    ends = f" [{interval['low']:+.3g}, {interval['high']:+.3g}]" if "low" in interval else " [one seed: unknown]"
+    return f"{interval['value']:+.3g}{ends}"

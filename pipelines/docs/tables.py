@@ -14,7 +14,14 @@ from pipelines.docs.fields import describe_fields
 from pipelines.engines.engine import Capabilities
 from pipelines.engines.registry import OWN, find_engine
 from pipelines.language.whole_file import write_whole
-from pipelines.methods.tables import coordinate_table, index_table, result_table, shipped, shipped_systems
+from pipelines.methods.tables import (
+    coordinate_table,
+    earlier_table,
+    index_table,
+    result_table,
+    shipped,
+    shipped_systems,
+)
 
 PIPELINES = Path(__file__).parents[1]
 COMPONENTS = PIPELINES.parent / "components"
@@ -70,6 +77,7 @@ def readmes() -> dict[Path, dict[str, str]]:
         "index": index_table(presets, shipped_systems()),
         "coordinates": coordinate_table(presets),
         "results": result_table(),
+        "earlier": earlier_table(),
     }
     return found
 

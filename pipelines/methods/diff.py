@@ -14,7 +14,8 @@ from components.rl.slots import step_slots
 from pipelines.methods.methods import Method, find_method
 from pipelines.methods.slots_diff import Cited, Difference, Side, diff_slots
 from pipelines.methods.systems import outline
-from pipelines.recipe.hallmark import ARM, METHOD
+from pipelines.recipe.hallmark import ARM
+from pipelines.recipe.hallmark_words import METHOD
 from pipelines.recipe.recipe import load_recipe
 from pipelines.recipe.stage import Stage
 from pipelines.recipe.system import SystemWords, names_of

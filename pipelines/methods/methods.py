@@ -11,6 +11,7 @@ from components.contract.errors import InputError, UnknownName
 from components.rl.presets import Preset, bind, load_preset, preset_files
 from components.rl.slots import SlotSpecs
 from pipelines.language.find import METHODS, recipe_files
+from pipelines.methods.records import remarks_on
 from pipelines.methods.results import read_result, verdict_json
 from pipelines.methods.systems import System, list_systems, outline
 from pipelines.recipe.layers import merge_layers
@@ -67,6 +68,11 @@ class Method:
         """Return stage -> component of a system, in their order; a preset has no stages of its own."""
         recipe = self.system.recipe if self.system else None
         return {name: stage.component.name for name, stage in outline(recipe).items()} if recipe else {}
+
+    @property
+    def remarks(self) -> list[str] | None:
+        """Return why its recorded result no longer speaks of its recipe, empty if it does; None without a record."""
+        return None if self.result is None else remarks_on(self.slug, self.result)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""

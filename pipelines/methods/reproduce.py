@@ -1,91 +1,120 @@
-"""Reproductions: the hallmark of a finished run, measured; seeds are paired, so their common luck cancels."""
+"""Reproductions: the hallmark of a finished run, measured and judged.
+
+Seeds are paired, so their common luck cancels.
+"""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any
+from functools import cached_property
 
-from components.contract.artifacts import canonical_json
 from components.contract.errors import InputError
 from components.contract.expressions import Value
-from components.measure.intervals import Interval
-from components.runtime.system.code import code_version
-from pipelines.methods.verdict import Verdict, effect_interval, judge, overall
+from components.measure.intervals import Interval, seed_interval
+from pipelines.methods.looks import Look, plan_looks
+from pipelines.methods.verdict import Decision, Verdict, decide
 from pipelines.plan.plan import Plan
 from pipelines.recipe.hallmark import ARM, Hallmark, Measure
+from pipelines.recipe.hallmark_words import ConditionWords
 from pipelines.runs.measured import Measured
 
 DIGITS = 6
+"""Significant digits of effects: a record holds no more, and its verdicts must follow from it."""
+BUDGET_TOLERANCE = 0.05
+"""How far the arms' mean budgets may lie apart, as a share of the smallest."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One measured quantity of a hallmark."""
+    """One measured quantity: its values, and its effects where it has some."""
 
     measure: Measure
     arms: Mapping[str, tuple[float, ...]]
     """Arm -> value at each seed."""
     effects: tuple[float, ...] = ()
-    """At each seed; empty for a value that does not affect the verdict."""
-    effect: Interval | None = None
-    verdict: Verdict | None = None
+    """At each seed."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain JSON."""
-        arms = {arm: [_rounded(value) for value in values] for arm, values in self.arms.items()}
-        words = self.measure.words
-        if words is None or self.effect is None:
-            return {"value": self.measure.value.source, "arms": arms}
-        ends = self.effect.to_json()
-        ends |= {name: _rounded(ends[name]) for name in ("value", "low", "high") if name in ends}
-        return {
-            "value": self.measure.value.source,
-            "effect": words.effect,
-            "direction": words.direction,
-            "margin": words.margin,
-            "verdict": str(self.verdict),
-            "interval": ends,
-            "effects": [_rounded(effect) for effect in self.effects],
-            "arms": arms,
-        }
+    @property
+    def interval(self) -> Interval:
+        """Return the mean effect with Student's t interval over all seeds (95 %, of one look)."""
+        return seed_interval(self.effects)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A precondition or a sign of activity, measured."""
+
+    words: ConditionWords
+    finding: Finding
+
+    @property
+    def holds(self) -> bool:
+        """Return whether the mean over seeds meets it."""
+        return self.words.holds(self.finding.interval.value)
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A claim, its measurements and the verdict."""
+    """A claim, its measurements and the verdicts."""
 
     slug: str
     hallmark: Hallmark
-    findings: tuple[Finding, ...]
+    claims: Mapping[str, Finding]
+    preconditions: Mapping[str, Condition]
+    active: Mapping[str, Condition]
+    secondary: Mapping[str, Finding]
+    also: Mapping[str, Finding]
+    budget: Finding | None
     arm_seconds: Mapping[str, float]
     """Arm -> mean seconds of its own stages for one seed."""
     shared_seconds: float
     """Seconds of the stages that all arms share, divided by the number of seeds."""
 
     @property
-    def verdict(self) -> Verdict:
-        """Return the verdict on the whole claim."""
-        return overall(finding.verdict for finding in self.findings if finding.verdict is not None)
+    def looks(self) -> tuple[Look, ...]:
+        """Return all looks that the claim may take."""
+        return plan_looks(self.hallmark.words.looks)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain JSON, without facts specific to the run."""
-        words = self.hallmark.words
-        return {
-            "slug": self.slug,
-            "catalogue": words.catalogue,
-            "claim": words.claim,
-            "verdict": str(self.verdict),
-            "seeds": list(self.hallmark.seeds),
-            "measures": {f.measure.name: f.to_json() for f in self.findings if f.verdict is not None},
-            "also": {f.measure.name: f.to_json() for f in self.findings if f.verdict is None},
-            "seconds": {
-                "shared": round(self.shared_seconds, 1),
-                "arms": {arm: round(seconds, 1) for arm, seconds in self.arm_seconds.items()},
-            },
-        }
+    @cached_property
+    def decisions(self) -> Mapping[str, Decision | None]:
+        """Return the decision on the mechanism and on the outcome; None while looks are to come."""
+        found = {}
+        for part, finding in self.claims.items():
+            words = getattr(self.hallmark.words, part)
+            found[part] = decide(words.direction, words.floor, finding.effects, self.looks)
+        return found
+
+    @property
+    def invalid(self) -> str | None:
+        """Return why nothing may be judged: arms with unequal budgets; None if they are equal or not counted."""
+        if self.budget is None:
+            return None
+        means = {arm: sum(values) / len(values) for arm, values in self.budget.arms.items()}
+        low, high = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
+        if means[high] <= means[low] * (1 + BUDGET_TOLERANCE):
+            return None
+        spent = self.budget.measure.value.source
+        return f"{spent}: {high} spends {means[high]:.6g}, {low} {means[low]:.6g}, more than 5 % apart"
+
+    @property
+    def halted(self) -> Verdict | None:
+        """Return the verdict on all claims where they cannot be tested; None where they can."""
+        if self.invalid is not None:
+            return Verdict.INVALID
+        if not all(condition.holds for condition in self.preconditions.values()):
+            return Verdict.PRECONDITION_ABSENT
+        return None if all(condition.holds for condition in self.active.values()) else Verdict.OPERATOR_INACTIVE
+
+    @property
+    def is_settled(self) -> bool:
+        """Return whether no further look can change a verdict."""
+        return self.halted is not None or all(decision is not None for decision in self.decisions.values())
+
+    def verdict(self, part: str) -> Verdict:
+        """Return the verdict on the mechanism or the outcome; `undecided` while looks are to come."""
+        decision = self.decisions[part]
+        return self.halted or (decision.verdict if decision else Verdict.UNDECIDED)
 
 
 def measure(slug: str, plan: Plan, measured: Measured) -> Reproduction:
@@ -96,42 +125,41 @@ def measure(slug: str, plan: Plan, measured: Measured) -> Reproduction:
     hallmark = plan.recipe.hallmark
     if hallmark is None:
         raise InputError(f"recipe {plan.recipe.name!r} has no 'hallmark', so there is nothing to reproduce")
-    findings = tuple(_find(found, hallmark, measured) for found in hallmark.measures)
+    words = hallmark.words
+
+    def find(found: Measure) -> Finding:
+        return _find(found, hallmark, measured)
+
     arm_seconds, shared = _seconds(plan, hallmark, measured)
-    return Reproduction(slug, hallmark, findings, arm_seconds, shared)
-
-
-def record_json(found: Reproduction, plan: Plan, run_seconds: float) -> dict[str, Any]:
-    """Return the record of a reproduction: its measurements and provenance."""
-    recipe = plan.recipe
-    return {
-        **found.to_json(),
-        "run_seconds": round(run_seconds, 1),
-        "date": f"{datetime.now(UTC):%Y-%m-%d}",
-        "code": {key: value for key, value in code_version().items() if key != "lock"},
-        "setting": {"digest": setting_digest(plan), "overrides": list(recipe.overrides)},
-    }
-
-
-def setting_digest(plan: Plan) -> str:
-    """Return the SHA-256 hex of what a recipe requests (work, seeds, hallmark), without comments, pools and retries."""
-    decides = {"stage", "component", "params", "inputs", "seed", "when"}
-    jobs = [job.model_dump(mode="json", include=decides) for job in plan.jobs]
-    words = plan.recipe.hallmark.words.model_dump(mode="json") if plan.recipe.hallmark else None
-    return hashlib.sha256(canonical_json({"jobs": jobs, "hallmark": words})).hexdigest()
+    return Reproduction(
+        slug,
+        hallmark,
+        claims={part: find(found) for part, found in hallmark.claims.items()},
+        preconditions={
+            n: Condition(words.preconditions[n], find(found)) for n, found in hallmark.preconditions.items()
+        },
+        active={name: Condition(words.active[name], find(found)) for name, found in hallmark.active.items()},
+        secondary={name: find(found) for name, found in hallmark.secondary.items()},
+        also={name: find(found) for name, found in hallmark.also.items()},
+        budget=None if hallmark.budget is None else find(hallmark.budget),
+        arm_seconds=arm_seconds,
+        shared_seconds=shared,
+    )
 
 
 def _find(found: Measure, hallmark: Hallmark, measured: Measured) -> Finding:
     arms = {arm: tuple(_value(found, arm, seed, measured) for seed in hallmark.seeds) for arm in hallmark.arms}
-    if found.words is None:
-        return Finding(found, arms)
+    return Finding(found, arms, _effects(found, arms, len(hallmark.seeds)))
+
+
+def _effects(found: Measure, arms: Mapping[str, Sequence[float]], seeds: int) -> tuple[float, ...]:
+    if found.effect is None:
+        return ()
     effects = []
-    for index in range(len(hallmark.seeds)):
-        values: dict[str, Value] = {arm: seeds[index] for arm, seeds in arms.items()}
-        effects.append(float(found.effect.evaluate(values.__getitem__)))
-    effect = effect_interval(effects)
-    verdict = judge(found.words.direction, found.words.margin, effect)
-    return Finding(found, arms, tuple(effects), effect, verdict)
+    for index in range(seeds):
+        values: dict[str, Value] = {arm: of_seeds[index] for arm, of_seeds in arms.items()}
+        effects.append(rounded(float(found.effect.evaluate(values.__getitem__))))
+    return tuple(effects)
 
 
 def _value(found: Measure, arm: str, seed: int, measured: Measured) -> float:
@@ -147,5 +175,6 @@ def _seconds(plan: Plan, hallmark: Hallmark, measured: Measured) -> tuple[dict[s
     return arms, sum(s / count for labels, s in jobs if ARM not in labels)
 
 
-def _rounded(value: float) -> float:
+def rounded(value: float) -> float:
+    """Return a number with the digits of a record."""
     return float(f"{value:.{DIGITS}g}")

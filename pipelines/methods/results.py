@@ -9,6 +9,9 @@ from typing import Any
 from pipelines.language.whole_file import write_whole
 
 FOLDER = "results"
+EARLIER = "earlier protocol"
+"""In the place of the claim's part, for a record of three seeds and a percentile bootstrap."""
+EARLIER_PROTOCOL = f"it was made by an {EARLIER}"
 
 
 def result_path(method: Path, slug: str) -> Path:
@@ -32,9 +35,9 @@ def record_result(method: Path, found: dict[str, Any]) -> None:
 
 def verdict_json(result: dict[str, Any]) -> dict[str, Any]:
     """Return the verdict part of a result."""
-    measures = {
-        name: {key: entry[key] for key in ("effect", "direction", "margin", "verdict", "interval")}
-        for name, entry in result["measures"].items()
-    }
-    kept = {key: result[key] for key in ("verdict", "claim", "seeds", "date", "run_seconds")}
-    return {**kept, "measures": measures}
+    kept = {key: result[key] for key in ("claim", "seeds", "date", "run_seconds")}
+    if "verdicts" not in result:
+        return {**kept, "verdicts": {EARLIER: result["verdict"]}, "claims": {}}
+    shown = ("name", "effect", "direction", "floor", "interval", "decision")
+    claims = {part: {key: entry[key] for key in shown} for part, entry in result["claims"].items()}
+    return {**kept, "verdicts": result["verdicts"], "claims": claims}

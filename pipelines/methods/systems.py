@@ -9,7 +9,8 @@ from components.contract.errors import InputError
 from components.rl.presets import load_preset, preset_files
 from pipelines.language.document import read_document
 from pipelines.language.find import METHODS, recipe_files, recipe_origin
-from pipelines.recipe.hallmark import ARM, METHOD, SEED
+from pipelines.recipe.hallmark import ARM, SEED
+from pipelines.recipe.hallmark_words import METHOD
 from pipelines.recipe.recipe import Recipe, load_recipe
 from pipelines.recipe.stage import Stage
 from pipelines.recipe.system import SystemWords

@@ -13,11 +13,9 @@ from components.rl.presets import FOLDER, Preset, load_preset
 from components.rl.slots import step_slots
 from pipelines.language.find import FOLDER as RECIPES
 from pipelines.language.find import METHODS
-from pipelines.methods.reproduce import setting_digest
+from pipelines.methods.records import FORMAT, remarks_on
 from pipelines.methods.results import FOLDER as RESULTS
 from pipelines.methods.systems import System, outline, read_file
-from pipelines.plan.plan import build_plan
-from pipelines.recipe.recipe import load_recipe
 from pipelines.recipe.system import SystemWords
 
 UP = "../../../pipelines/recipes/methods"
@@ -72,32 +70,41 @@ def coordinate_table(presets: Sequence[Preset]) -> str:
 
 
 def result_table() -> str:
-    """Return every recorded reproduction: claim, effects with intervals, seeds, seconds and verdict."""
+    """Return every reproduction by the protocol: claims, effects with intervals, seeds, seconds and verdicts."""
     rows = []
-    recorded = [path for folder in (FOLDER, RECIPES / METHODS) for path in (folder / RESULTS).glob("*.json")]
-    for path in sorted(recorded, key=lambda path: path.stem):
-        found = json.loads(path.read_text(encoding="utf-8"))
-        measures = "<br>".join(_effect(name, entry) for name, entry in found["measures"].items())
+    for slug, found in _records():
+        if found.get("format") != FORMAT:
+            continue
+        claims = "<br>".join(_claim(part, entry) for part, entry in found["claims"].items())
+        verdicts = "<br>".join(f"{part}: **{verdict}**" for part, verdict in found["verdicts"].items())
         times = ", ".join(f"{arm} {seconds:.0f}" for arm, seconds in found["seconds"]["arms"].items())
-        verdict, seeds = f"**{found['verdict']}**", str(len(found["seeds"]))
-        date = found["date"] if _stands(path.stem, found) else f"{found['date']}, before the recipe changed"
-        rows.append([f"`{path.stem}`", found["claim"], measures, verdict, seeds, times, date])
-    return _table(("method", "claim", "effect", "verdict", "seeds", "seconds per seed", "date"), rows)
+        changes = remarks_on(slug, found)
+        date = "; ".join([found["date"], *changes])
+        rows.append([f"`{slug}`", found["claim"], claims, verdicts, str(len(found["seeds"])), times, date])
+    return _table(("method", "claim", "effect", "verdicts", "seeds", "seconds per seed", "date"), rows)
 
 
-def _stands(slug: str, found: dict[str, Any]) -> bool:
-    """Return whether the recipe still requests what was measured."""
-    recipe = load_recipe(f"{METHODS}{slug}", found["setting"]["overrides"])
-    digest: str = found["setting"]["digest"]
-    return setting_digest(build_plan(recipe, "store", "run")) == digest
+def earlier_table() -> str:
+    """Return the verdicts that were recorded by the earlier protocol, for methods not run again since."""
+    rows = [
+        [f"`{slug}`", found["claim"], found["verdict"], str(len(found["seeds"])), found["date"]]
+        for slug, found in _records()
+        if found.get("format") != FORMAT
+    ]
+    return _table(("method", "claim", "verdict then", "seeds", "date"), rows)
 
 
-def _effect(name: str, entry: dict[str, Any]) -> str:
-    interval = entry["interval"]
-    ends = f" [{interval['low']:+.3g}, {interval['high']:+.3g}]" if "low" in interval else ""
-    margin = f" by {entry['margin']:g}" if entry["margin"] else ""
-    claimed = f"{entry['direction'].replace('_', ' ')}{margin}"
-    return f"{name}: {entry['effect']} = {interval['value']:+.3g}{ends} ({claimed}: {entry['verdict']})"
+def _records() -> list[tuple[str, dict[str, Any]]]:
+    paths = [path for folder in (FOLDER, RECIPES / METHODS) for path in (folder / RESULTS).glob("*.json")]
+    ordered = sorted(paths, key=lambda path: path.stem)
+    return [(path.stem, json.loads(path.read_text(encoding="utf-8"))) for path in ordered]
+
+
+def _claim(part: str, entry: dict[str, Any]) -> str:
+    found = (entry["decision"] or entry)["interval"]
+    ends = f" [{found['low']:+.3g}, {found['high']:+.3g}]" if "low" in found else ""
+    claimed = f"{entry['direction'].replace('_', ' ')} by {entry['floor']:g}"
+    return f"{part}, {entry['name']}: {entry['effect']} = {found['value']:+.3g}{ends} ({claimed})"
 
 
 def _cell(slot: str, given: OperatorSpec | tuple[OperatorSpec, ...]) -> str:

@@ -1,10 +1,12 @@
-"""Hallmarks: what a recipe claims of its arms, declared so that `posttrain reproduce` can measure it.
+"""Hallmarks: what a recipe claims of its arms, declared so that `posttrain reproduce` can judge it.
 
     hallmark:
-      claim: Keeps pass@16 where GRPO loses it
-      measures:
-        pass_at_16: {value: evaluate.pass_at_16_sums, direction: higher, margin: 0.01}
-      also: {pass_at_1: evaluate.pass_at_1_sums}
+      claim: The wider upper clip keeps entropy, and accuracy with it
+      preconditions: {entropy_falls: {value: rl.entropy@first - rl.entropy, at_least: 0.1}}
+      active: {clipped: {value: rl.clip_fraction@mean, at_least: 0.001}}
+      mechanism: {name: entropy, value: rl.entropy, direction: higher, floor: 0.02, floor_from: a tenth of its fall}
+      budget: rl.num_tokens
+      also: {pass_at_16: evaluate.pass_at_16_sums}
 
 `value` is an expression over metrics of stages, calculated for every arm and seed of the matrix; `effect` one over the
 arms, calculated for every seed. Engines ignore it.
@@ -14,9 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from components.contract.expressions import Expression, ExpressionError
 from pipelines.language.nodes import Node
@@ -25,65 +27,29 @@ from pipelines.language.references import Resolver, Scope
 from pipelines.language.wording import add_schema_errors
 from pipelines.recipe.connect import Connector, FirstFound, several
 from pipelines.recipe.draft import StageDraft
-from pipelines.recipe.grammar import MAX_SUMMARY_LENGTH, metric_fits
+from pipelines.recipe.grammar import metric_fits
+from pipelines.recipe.hallmark_words import HallmarkWords, SecondaryWords
 from pipelines.recipe.unroll import Cell
 
 ARM, SEED = "arm", "seed"
 """The axes of the matrix along which a hallmark compares and repeats."""
-METHOD, BASELINE = "method", "baseline"
-DEFAULT_EFFECT = f"{METHOD} - {BASELINE}"
 ALWAYS = ("seconds",)
 """Metric that every stage has: the time it took."""
-
-Direction = Literal["higher", "lower", "same", "not_lower", "not_higher"]
-
-
-class _Words(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class MeasureWords(_Words):
-    """One measured quantity."""
-
-    value: str = Field(min_length=1)
-    """Expression over stage.metric, for one arm and seed."""
-    effect: str = DEFAULT_EFFECT
-    """Expression over arms, for one seed."""
-    direction: Direction
-    """Claimed direction of the effect."""
-    margin: float = Field(default=0.0, ge=0)
-    """How far from 0 the effect must lie, or may lie for same, not_lower and not_higher."""
-
-
-class HallmarkWords(_Words):
-    """The section `hallmark` of a recipe."""
-
-    claim: str = Field(min_length=1, max_length=MAX_SUMMARY_LENGTH)
-    """One line: the expected observation."""
-    catalogue: int | None = None
-    """Id of the method in the catalogue of methods."""
-    measures: dict[str, MeasureWords] = Field(min_length=1)
-    """Deciding measures: the claim is seen if each of these is."""
-    also: dict[str, str] = Field(default_factory=dict)
-    """Values shown for every arm that do not affect the verdict."""
+CLAIMS = ("mechanism", "outcome")
+"""Parts of a hallmark that are judged, each by one measure."""
+NOTHING = Expression("0")
+"""In the place of an expression that cannot be read, which is noted as a problem."""
 
 
 @dataclass(frozen=True)
 class Measure:
     """One quantity and the source of its metrics."""
 
-    name: str
     value: Expression
     sources: Mapping[tuple[str, int], Mapping[str, tuple[str, str]]]
     """(arm, seed) -> name in `value` -> (stage of the graph, metric)."""
-    words: MeasureWords | None = None
-    """None for a value that does not affect the verdict and has no effect."""
-
-    @property
-    def effect(self) -> Expression:
-        """Return the expression over arms that decides."""
-        assert self.words is not None
-        return Expression(self.words.effect)
+    effect: Expression | None = None
+    """Expression over arms; None for a value that is shown of every arm."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +59,13 @@ class Hallmark:
     words: HallmarkWords
     arms: tuple[str, ...]
     seeds: tuple[int, ...]
-    measures: tuple[Measure, ...]
-    """Deciding measures, then measures that are only shown."""
+    claims: Mapping[str, Measure]
+    """`mechanism`, `outcome` or both -> what judges it."""
+    preconditions: Mapping[str, Measure]
+    active: Mapping[str, Measure]
+    secondary: Mapping[str, Measure]
+    also: Mapping[str, Measure]
+    budget: Measure | None = None
 
 
 def read_hallmark(
@@ -152,25 +123,32 @@ class _Reader:
 
     def read(self) -> Hallmark | None:
         """Return the hallmark, or None if a problem was noted."""
-        before = len(self._problems)
-        measures = []
-        for name, words in self._words.measures.items():
-            place = self._node.at(("measures", name))
-            self._check_effect(words.effect, place.at(("effect",)))
-            measures.append(self._measure(name, words.value, place.at(("value",)), words))
-        for name, text in self._words.also.items():
-            measures.append(self._measure(name, text, self._node.at(("also", name)), None))
+        before, words = len(self._problems), self._words
+        claims = {part: self._effect(found, part) for part in CLAIMS if (found := getattr(words, part)) is not None}
+        groups = {
+            group: {name: self._effect(found, group, name) for name, found in getattr(words, group).items()}
+            for group in ("preconditions", "active", "secondary")
+        }
+        also = {name: self._measure(text, self._node.at(("also", name))) for name, text in words.also.items()}
+        budget = None if words.budget is None else self._measure(words.budget, self._node.at(("budget",)))
         if len(self._problems) > before:
             return None
         seeds = tuple(dict.fromkeys(seed for _, seed in self._cells))
-        return Hallmark(self._words, self._arms, seeds, tuple(found for found in measures if found))
+        return Hallmark(words, self._arms, seeds, claims, also=also, budget=budget, **groups)
 
-    def _measure(self, name: str, text: str, node: Node, words: MeasureWords | None) -> Measure | None:
+    def _effect(self, words: SecondaryWords, *path: str) -> Measure:
+        place = self._node.at(path)
+        effect = self._expression(words.effect, place.at(("effect",)))
+        for name in effect.names if effect else ():
+            if name not in self._arms:
+                mark = place.at(("effect",)).mark
+                self._problems.add(mark, f"hallmark: unknown arm {shown(name)}{meant(name, self._arms)}")
+        return self._measure(words.value, place.at(("value",)), effect)
+
+    def _measure(self, text: str, node: Node, effect: Expression | None = None) -> Measure:
         value = self._expression(text, node)
-        if value is None:
-            return None
-        found = {key: self._sources(value.names, cell, node) for key, cell in self._cells.items()}
-        return Measure(name, value, found, words)
+        sources = {key: self._sources(value.names, cell, node) for key, cell in self._cells.items()} if value else {}
+        return Measure(value or NOTHING, sources, effect)
 
     def _sources(self, names: Iterable[str], cell: Cell, node: Node) -> dict[str, tuple[str, str]]:
         sources = {}
@@ -196,12 +174,6 @@ class _Reader:
         if not any(metric_fits(metric, known) for known in component.metrics):
             known = (*component.metrics, *ALWAYS)
             self._problems.unknown(node.mark, f"metric of {component.name!r}:", metric, known)
-
-    def _check_effect(self, text: str, node: Node) -> None:
-        effect = self._expression(text, node)
-        for name in effect.names if effect else ():
-            if name not in self._arms:
-                self._problems.add(node.mark, f"hallmark: unknown arm {shown(name)}{meant(name, self._arms)}")
 
     def _expression(self, text: str, node: Node) -> Expression | None:
         try:

@@ -101,11 +101,16 @@ def test_a_folder_of_ones_own_brings_systems(folder: Path, tmp_path: Path) -> No
     trained = dict.fromkeys(("start", "base", "train"), "toy-train")
     assert listed["triple"]["stages"] == {**trained, "score": "toy-score"}
     found = _json(posttrain, "reproduce", "triple", "--record")
-    assert (found["slug"], found["verdict"], found["catalogue"]) == ("triple", "seen", 7)
+    assert (found["slug"], found["verdicts"]["outcome"], found["catalogue"]) == ("triple", "seen", 7)
     kept = json.loads((folder / "results" / "triple.json").read_text(encoding="utf-8"))
     assert kept == {key: value for key, value in found.items() if key != "run_id"}
+    assert posttrain("reproduce", "triple", "--check").returncode == 0
+    kept["claims"]["outcome"]["effects"][0] = -500
+    (folder / "results" / "triple.json").write_text(json.dumps(kept), encoding="utf-8")
+    bent = posttrain("reproduce", "triple", "--check")
+    assert bent.returncode == 1 and "its verdicts are not those of its effects" in bent.stdout
     again = _json(posttrain, "methods", "triple")
-    assert again["verdict"]["verdict"] == "seen"
+    assert again["verdict"]["verdicts"]["outcome"] == "seen"
     assert again["constants"] == [{"place": "params.factor", "value": 3, "source": "section 2"}]
 
 
@@ -153,5 +158,5 @@ def _testbed_claim() -> str:
 matrix: {arm: {method: {method: dapo}}}
 hallmark:
   claim: Learns
-  measures: {learned: {value: rl.pass_rate, direction: higher}}
+  outcome: {name: learned, value: rl.pass_rate, direction: higher, floor: 0.1, floor_from: a guess}
 """

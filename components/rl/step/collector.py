@@ -63,6 +63,8 @@ class Collector:
         """How far the sampler's log-probabilities were from the trained policy's."""
         self.num_probes = 0
         """Responses drawn without being scored, such as by `probe`."""
+        self.num_tokens = 0
+        """Tokens drawn, without prefixes and without what `generator` of its own drew, such as for held-out prompts."""
         self._judge = Judge()
         self._generator, self._ledger, self._reward = generator, ledger, reward
         self._sampler, self._ahead = sampler or NativeSampler(policy), RolloutQueue() if ahead is None else ahead
@@ -119,6 +121,8 @@ class Collector:
         if is_own and processor is None and to_learn:  # with a processor, the distributions differ by intent
             samples = self._scored(sampler, contexts, samples, sampling.temperature)
         batch = batch_of_samples(prompts, samples, self._texts(prompts, samples.responses()))
+        if generator is None:
+            self.num_tokens += int(samples.sampled.sum())
         if prefixes is not None:
             batch = batch.with_extras(drawn_n=samples.flat(samples.sampled))
         return batch if is_own else batch.by(FOREIGN)
@@ -153,6 +157,8 @@ class Collector:
             generator=generator or self._generator,
             max_tokens=max_tokens,
         )
+        if generator is None:
+            self.num_tokens += sum(int(turn.samples.sampled.sum()) for turn in turns)
         if is_own and to_learn:
             found = (self._scored(sampler, turn.contexts, turn.samples, sampling.temperature) for turn in turns)
             turns = [replace(turn, samples=samples) for turn, samples in zip(turns, found, strict=True)]
@@ -182,6 +188,7 @@ class Collector:
         tokens = [prompt.tokens for prompt in ordered.prompts]
         samples = self._sampler.scored(tokens, ordered.drawing.samples(), temperature=sampling.temperature)
         self.gap.add(samples)
+        self.num_tokens += int(samples.sampled.sum())
         return batch_of_samples(ordered.prompts, samples, self._texts(ordered.prompts, samples.responses()))
 
     def _scored(

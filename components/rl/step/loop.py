@@ -147,7 +147,8 @@ class Loop:
         if len(self.phases) > 1:
             metrics["phase"] = float(phase.index)
         self.judge = collector.judge
-        return metrics | collector.gap.metrics() | collector.metrics
+        drawn = {"num_tokens": float(collector.num_tokens)}
+        return metrics | drawn | collector.gap.metrics() | collector.metrics
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the rest of a checkpoint beside what trainers hold and `state`: copies, counts, queued draws."""

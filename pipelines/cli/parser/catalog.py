@@ -34,11 +34,24 @@ def add_method_commands(commands: Any) -> None:
     reproduce = command(
         commands,
         "reproduce",
-        "run a method beside its baseline and test its claim",
-        "methods:reproduce",
+        "run a method beside its baseline at more and more seeds, and judge its claim",
+        "reproduce:reproduce",
     )
-    reproduce.add_argument("slug", metavar="SLUG", help="a method with a recipe in recipes/methods, or a recipe's path")
-    reproduce.add_argument("--seeds", type=positive, metavar="N", help="seeds 0 to N-1 (default: those of the recipe)")
+    reproduce.add_argument(
+        "slug", nargs="?", metavar="SLUG", help="a method with a recipe in recipes/methods, or a recipe's path"
+    )
+    reproduce.add_argument("--all", action="store_true", help="every method with a recipe, one after the other")
+    reproduce.add_argument(
+        "--check",
+        action="store_true",
+        help="run nothing: does the record still speak of recipe and code? exits 1 if not",
+    )
+    reproduce.add_argument(
+        "--seeds",
+        type=positive,
+        metavar="N",
+        help="the first N seeds and no more (default: until the claim is decided)",
+    )
     overrides(reproduce)
     jobs(reproduce)
     store(reproduce)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
+import statistics
 from pathlib import Path
 from typing import Any
 
 import pytest
+from scipy import stats
 
 from components.contract.errors import InputError
 from components.runtime.store import open_store
 from pipelines.language.find import find_recipe
-from pipelines.methods.reproduce import setting_digest
-from pipelines.methods.results import read_result, record_result, verdict_json
+from pipelines.methods.records import operator_digests, remarks_on, setting_digest, what_changed
+from pipelines.methods.results import EARLIER_PROTOCOL, read_result, record_result, verdict_json
 from pipelines.plan.plan import build_plan
 from pipelines.recipe.recipe import load_recipe
 from pipelines.runs.measured import Measured
@@ -34,21 +37,50 @@ def found(posttrain: Command, store: str) -> dict[str, Any]:
 
 def test_effects_are_paired_by_seed(found: dict[str, Any]) -> None:
     # the base of seed s is 5 s; the method makes 15 s of it, the baseline 10 s
-    number = found["measures"]["number"]
-    assert number["arms"] == {"method": [15.0, 30.0, 45.0], "baseline": [10.0, 20.0, 30.0]}
-    assert (number["effects"], number["verdict"]) == ([5.0, 10.0, 15.0], "seen")
-    assert number["interval"] == {"value": 10.0, "low": 5.0, "high": 15.0, "n": 3}
-    ratio = found["measures"]["ratio"]
-    assert (ratio["arms"]["method"], ratio["effects"]) == ([3.0] * 3, [1.5] * 3)
+    seeds = range(1, 9)
+    number, ratio = found["claims"]["outcome"], found["secondary"]["ratio"]
+    assert number["arms"] == {"method": [15 * s for s in seeds], "baseline": [10 * s for s in seeds]}
+    assert number["effects"] == [5 * s for s in seeds]
+    assert (ratio["arms"]["method"], ratio["effects"]) == ([3.0] * 8, [1.5] * 8)
     # what the score adds after its first number is the trained model's
-    assert found["measures"]["total"]["effects"] == [-5.0, -10.0, -15.0]
-    assert found["also"]["start"]["arms"]["baseline"] == [5.0] * 3
-    assert found["also"]["half"]["arms"]["method"] == [(5 * s + 20 * s) / 2 for s in (1, 2, 3)]
-    assert (found["verdict"], found["catalogue"], found["seeds"]) == ("seen", 7, [1, 2, 3])
+    assert found["claims"]["mechanism"]["effects"] == [5 * s for s in seeds]
+    assert found["also"]["start"]["arms"]["baseline"] == [5.0] * 8
+    assert found["also"]["half"]["arms"]["method"] == [(5 * s + 20 * s) / 2 for s in seeds]
+
+
+def test_a_claim_is_judged_at_the_look_that_decides_it(found: dict[str, Any]) -> None:
+    """Effects 5, 10 ... 5 n: at 5 seeds the interval begins at -1.3; at 8, with 15 % of the error, at 5.7."""
+    assert (found["catalogue"], found["seeds"]) == (7, [1, 2, 3, 4, 5, 6, 7, 8])
+    assert found["verdicts"] == {"mechanism": "seen", "outcome": "seen"}
+    decision = found["claims"]["outcome"]["decision"]
+    reach = stats.t.ppf(1 - 0.02 * 0.15, 7) * statistics.stdev(range(5, 41, 5)) / math.sqrt(8)
+    expected = {"value": 22.5, "low": pytest.approx(22.5 - reach, 1e-5), "high": pytest.approx(22.5 + reach, 1e-5)}
+    assert decision["interval"] == expected
+    assert (decision["look"], decision["confidence"], decision["more_seeds"]) == (8, 0.994, None)
+    p = stats.t.sf((22.5 - 2) / (statistics.stdev(range(5, 41, 5)) / math.sqrt(8)), 7) / 0.15
+    assert decision["p"] == pytest.approx(p, 1e-5), "the second look's, over its share of the error"
+    assert found["preconditions"]["grows"]["holds"] and found["active"]["multiplies"]["mean"] == 3
+
+
+@pytest.mark.parametrize(
+    "change, verdict, told",
+    [
+        ("hallmark.preconditions.grows.at_least=1000", "precondition absent", "does not hold"),
+        ("hallmark.active.multiplies.at_most=2", "operator inactive", "does not hold"),
+        ("hallmark.budget=train.number", "invalid", "train.number: method spends 45, baseline 30, more than 5 % apart"),
+    ],
+)
+def test_what_cannot_be_tested_ends_at_the_first_look(
+    posttrain: Command, store: str, change: str, verdict: str, told: str
+) -> None:
+    done = posttrain("reproduce", RECIPE, "--set", change, "--store", store)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.rstrip().endswith(f"mechanism: {verdict}\noutcome: {verdict}")
+    assert told in done.stdout and "seeds 1, 2, 3, 4, 5 |" in done.stdout
 
 
 def test_what_made_it_is_kept(found: dict[str, Any]) -> None:
-    assert found["setting"]["overrides"] == []
+    assert found["setting"]["overrides"] == ["matrix.seed=[1, 2, 3, 4, 5, 6, 7, 8]"]
     assert len(found["setting"]["digest"]) == 64
     assert found["code"]["version"] and found["date"] and found["run_seconds"] >= 0
     assert set(found["seconds"]["arms"]) == {"method", "baseline"}
@@ -66,20 +98,24 @@ def test_a_setting_is_what_is_asked_for_whatever_the_comments(tmp_path: Path) ->
     assert digest("methods/grpo", "hallmark.claim=Another") != digest("methods/grpo")
 
 
-def test_two_seeds_are_too_few_for_a_verdict_and_the_exit_code_is_0(posttrain: Command, store: str) -> None:
-    done = posttrain("reproduce", RECIPE, "--set", "matrix.seed=[1, 2]", "--store", store)
+def test_few_seeds_give_no_verdict_and_the_exit_code_is_0(posttrain: Command, store: str) -> None:
+    done = posttrain("reproduce", RECIPE, "--seeds", "2", "--store", store)
     assert done.returncode == 0, done.stderr
-    assert "seeds 1, 2" in done.stdout
-    assert done.stdout.rstrip().endswith("verdict: not seen")
+    assert "seeds 1, 2 |" in done.stdout and "to be looked at" in done.stdout
+    assert done.stdout.rstrip().endswith("outcome: undecided")
 
 
 def test_an_opposite_effect(posttrain: Command, store: str) -> None:
-    done = posttrain(
-        "reproduce", RECIPE, "--set", "factor=1", "--set", "hallmark.measures.number.margin=0", "--store", store
-    )
-    lines = {line.split()[0]: line for line in done.stdout.splitlines() if line}
-    assert lines["number"].endswith("opposite") and "-10 [-15, -5]" in lines["number"]
-    assert done.returncode == 0 and done.stdout.rstrip().endswith("verdict: opposite")
+    done = posttrain("reproduce", RECIPE, "--set", "factor=1", "--set", "hallmark.active=null", "--store", store)
+    assert done.returncode == 0, done.stderr
+    lines = {line.split("  ")[0]: line for line in done.stdout.splitlines() if line}
+    assert lines["outcome: number"].endswith("opposite") and "-22.5 [-39.3, -5.67]" in lines["outcome: number"]
+
+
+def test_the_cap_says_how_many_seeds_would_do(posttrain: Command, store: str) -> None:
+    changes = ("hallmark.looks=[5]", "hallmark.mechanism=null", "hallmark.outcome.floor=10")
+    done = posttrain("reproduce", RECIPE, *(text for change in changes for text in ("--set", change)), "--store", store)
+    assert done.stdout.rstrip().endswith("outcome: undecided; about 21 seeds would do, were the effect as seen")
 
 
 def test_a_failing_stage_ends_it(posttrain: Command, store: str) -> None:
@@ -96,7 +132,7 @@ def test_a_failing_stage_ends_it(posttrain: Command, store: str) -> None:
         ((RECIPE, "--record"), "unknown method 'toy-claim'"),
         ((RECIPE, "--seeds", "0"), "expected at least 1"),
         (
-            (RECIPE, "--set", "hallmark.measures.number.value=train.seconds / (train.number - train.number)"),
+            (RECIPE, "--set", "hallmark.outcome.value=train.seconds / (train.number - train.number)"),
             "divides by zero",
         ),
     ],
@@ -137,4 +173,37 @@ def test_a_result_is_recorded_beside_its_method(found: dict[str, Any], tmp_path:
     assert kept == {key: value for key, value in found.items() if key != "run_id"}
     assert read_result(file, "toy-claim") == kept
     shown = verdict_json(kept)
-    assert shown["measures"]["number"]["interval"] == found["measures"]["number"]["interval"]
+    assert shown["claims"]["outcome"]["decision"] == found["claims"]["outcome"]["decision"]
+    assert shown["verdicts"] == {"mechanism": "seen", "outcome": "seen"}
+
+
+def test_a_record_says_what_changed_since() -> None:
+    def changes(record: dict[str, Any], *overrides: str) -> list[str]:
+        return what_changed(record, build_plan(load_recipe("methods/grpo", list(overrides)), "store", "run"))
+
+    plan = build_plan(load_recipe("methods/grpo", []), "store", "run")
+    decision = {
+        "verdict": "seen",
+        "look": 5,
+        "confidence": 0.99,
+        "p": 0.0,
+        "interval": {"value": 1.0, "low": 1.0, "high": 1.0},
+        "more_seeds": None,
+    }
+    claim = {"direction": "higher", "floor": 0.1, "effects": [1.0] * 12, "decision": decision}
+    decision |= {"look": 12, "confidence": 0.992, "p": float(f"{0.5**12 / 0.2:.6g}")}
+    record = {
+        "format": 2,
+        "looks": [5, 8, 12, 20],
+        "claims": {"outcome": claim},
+        "setting": {"digest": setting_digest(plan)},
+        "operators": operator_digests(plan.recipe),
+    }
+    assert changes(record) == []
+    assert changes(record, "rl_steps=61") == ["the recipe requests other work"]
+    assert remarks_on("grpo", {"verdict": "seen"}) == [EARLIER_PROTOCOL]
+    assert changes(record | {"operators": record["operators"] | {"objective ppo_clip": "0"}}) == [
+        "the code of objective ppo_clip changed"
+    ]
+    claim["effects"] = [-1.0] * 12
+    assert changes(record) == ["its verdicts are not those of its effects"]

@@ -22,7 +22,7 @@ stages:
 hallmark:
   catalogue: 7
   claim: Gains more
-  measures: {gain: {value: rl.pass_rate, direction: higher}}
+  outcome: {name: gain, value: rl.pass_rate, direction: higher, floor: 0.1, floor_from: a guess}
 system:
   catalogue: 7
   paper: "Doe 2025, Steps, arXiv:2501.00001"

@@ -1,0 +1,173 @@
+"""Records of reproductions: measurements, verdicts and provenance as plain JSON, and what still stands of them."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from components.contract.artifacts import canonical_json
+from components.contract.operators import Bound, operators_of, with_used
+from components.runtime.closure.source import read_source
+from components.runtime.system.code import code_version
+from pipelines.language.find import METHODS
+from pipelines.methods.looks import plan_looks
+from pipelines.methods.reproduce import Condition, Finding, Reproduction, rounded
+from pipelines.methods.results import EARLIER_PROTOCOL
+from pipelines.methods.verdict import Decision, decide
+from pipelines.plan.plan import Plan, build_plan
+from pipelines.recipe.hallmark_words import PrimaryWords
+from pipelines.recipe.recipe import Recipe, load_recipe
+
+FORMAT = 2
+"""2: mechanism and outcome judged at looks; records without it are of three seeds and a percentile bootstrap."""
+DECIDES = ("name", "value", "effect", "direction", "floor", "floor_from")
+"""Words of a claim that its record keeps."""
+
+
+def record_json(found: Reproduction, plan: Plan, run_seconds: float) -> dict[str, Any]:
+    """Return the record of a reproduction: its measurements, verdicts and provenance."""
+    words, recipe = found.hallmark.words, plan.recipe
+    return {
+        "format": FORMAT,
+        "slug": found.slug,
+        "catalogue": words.catalogue,
+        "claim": words.claim,
+        "verdicts": {part: str(found.verdict(part)) for part in found.claims},
+        "invalid": found.invalid,
+        "seeds": list(found.hallmark.seeds),
+        "looks": list(words.looks),
+        "claims": {part: _claim_json(found, part) for part in found.claims},
+        "preconditions": {name: _condition_json(condition) for name, condition in found.preconditions.items()},
+        "active": {name: _condition_json(condition) for name, condition in found.active.items()},
+        "secondary": {name: _effect_json(finding) for name, finding in found.secondary.items()},
+        "also": {name: _value_json(finding) for name, finding in found.also.items()},
+        "budget": None if found.budget is None else _value_json(found.budget),
+        "seconds": {
+            "shared": round(found.shared_seconds, 1),
+            "arms": {arm: round(seconds, 1) for arm, seconds in found.arm_seconds.items()},
+        },
+        "run_seconds": round(run_seconds, 1),
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "code": {key: value for key, value in code_version().items() if key != "lock"},
+        "operators": operator_digests(recipe),
+        "setting": {"digest": setting_digest(plan), "overrides": list(recipe.overrides)},
+    }
+
+
+def setting_digest(plan: Plan) -> str:
+    """Return the SHA-256 hex of what a recipe requests (work, seeds, hallmark), without comments, pools and retries."""
+    decides = {"stage", "component", "params", "inputs", "seed", "when"}
+    jobs = [job.model_dump(mode="json", include=decides) for job in plan.jobs]
+    words = plan.recipe.hallmark.words.model_dump(mode="json") if plan.recipe.hallmark else None
+    return hashlib.sha256(canonical_json({"jobs": jobs, "hallmark": words})).hexdigest()
+
+
+def operator_digests(recipe: Recipe) -> dict[str, str]:
+    """Return "slot name" of every operator that the recipe's stages use -> digest of the code of its modules."""
+    found: dict[str, str] = {}
+    for stage in recipe.stages:
+        component = stage.component
+        sources = component.sources(stage.config) if component.sources else operators_of(stage.config, component.name)
+        for bound in with_used(source for source in sources if isinstance(source, Bound)):
+            key = f"{bound.slot.name} {bound.name}"
+            if key not in found:
+                found[key] = hashlib.sha256("".join(_module_digests(bound.modules)).encode()).hexdigest()[:16]
+    return dict(sorted(found.items()))
+
+
+def remarks_on(slug: str, record: Mapping[str, Any]) -> list[str]:
+    """Return why a method's record no longer speaks of its recipe with the overrides that it was made with."""
+    if record.get("format") != FORMAT:
+        return [EARLIER_PROTOCOL]
+    recipe = load_recipe(f"{METHODS}{slug}", record["setting"]["overrides"])
+    return what_changed(record, build_plan(recipe, "store", "run"))
+
+
+def what_changed(record: Mapping[str, Any], plan: Plan) -> list[str]:
+    """Return, in words, why a record no longer speaks of the recipe of `plan`; empty if it does.
+
+    `plan` is of the recipe with the record's own overrides. Compared are the request, the code of the operators, and
+    the verdicts with those that today's protocol gives for the recorded effects.
+    """
+    remarks = []
+    if setting_digest(plan) != record["setting"]["digest"]:
+        remarks.append("the recipe requests other work")
+    now, then = operator_digests(plan.recipe), record["operators"]
+    changed = sorted(name for name in now.keys() | then.keys() if now.get(name) != then.get(name))
+    remarks += [f"the code of {', '.join(changed)} changed"] if changed else []
+    if not _restated(record):
+        remarks.append("its verdicts are not those of its effects")
+    return remarks
+
+
+def _restated(record: Mapping[str, Any]) -> bool:
+    """Return whether the record's decisions follow from its effects."""
+    for entry in record["claims"].values():
+        decision = decide(entry["direction"], entry["floor"], entry["effects"], plan_looks(record["looks"]))
+        if _decision_json(decision) != entry["decision"]:
+            return False
+    return True
+
+
+def _claim_json(found: Reproduction, part: str) -> dict[str, Any]:
+    words: PrimaryWords = getattr(found.hallmark.words, part)
+    kept = {key: getattr(words, key) for key in DECIDES}
+    return kept | _effect_json(found.claims[part]) | {"decision": _decision_json(found.decisions[part])}
+
+
+def _decision_json(decision: Decision | None) -> dict[str, Any] | None:
+    """Return a decision, whatever the preconditions, with the interval that gave it."""
+    if decision is None:
+        return None
+    return {
+        "verdict": str(decision.verdict),
+        "look": decision.look.seeds,
+        "confidence": round(1 - 2 * decision.look.alpha, 6),
+        "interval": _interval_json(decision.interval.value, decision.interval.low, decision.interval.high),
+        "p": rounded(min(1.0, decision.p)),
+        "more_seeds": decision.more_seeds,
+    }
+
+
+def _condition_json(condition: Condition) -> dict[str, Any]:
+    bounds = condition.words.model_dump(mode="json", include={"at_least", "at_most"}, exclude_none=True)
+    mean = rounded(condition.finding.interval.value)
+    return {**bounds, "mean": mean, "holds": condition.holds, **_effect_json(condition.finding)}
+
+
+def _effect_json(finding: Finding) -> dict[str, Any]:
+    assert finding.measure.effect is not None
+    interval = finding.interval
+    return {
+        "value": finding.measure.value.source,
+        "effect": finding.measure.effect.source,
+        "interval": _interval_json(interval.value, interval.low, interval.high),
+        "effects": [rounded(effect) for effect in finding.effects],
+        "arms": _arms(finding),
+    }
+
+
+def _value_json(finding: Finding) -> dict[str, Any]:
+    return {"value": finding.measure.value.source, "arms": _arms(finding)}
+
+
+def _arms(finding: Finding) -> dict[str, list[float]]:
+    return {arm: [rounded(value) for value in values] for arm, values in finding.arms.items()}
+
+
+def _interval_json(value: float, low: float, high: float) -> dict[str, float]:
+    ends = {"low": low, "high": high}
+    return {"value": rounded(value)} | {name: rounded(end) for name, end in ends.items() if math.isfinite(end)}
+
+
+def _module_digests(modules: Sequence[str]) -> Iterator[str]:
+    for module in modules:
+        found = importlib.util.find_spec(module)
+        if found is not None and found.origin is not None:
+            is_package = found.submodule_search_locations is not None
+            yield read_source(Path(found.origin), module, is_package).digest
