@@ -43,7 +43,8 @@ class Backends(BaseModel):
     """Neighbouring processes of FSDP that have a part of each matrix and compute one batch together, for models whose
     layers or passes are too large for one GPU; it divides the processes of a node, the heads and the vocabulary."""
     context_parallel: int = Field(default=1, strict=True, ge=1)
-    """Processes of FSDP that have a part of each sequence and compute one batch together."""
+    """Processes of FSDP that compute one batch together, each the same share of its tokens, for sequences whose passes
+    are too large for one GPU; it divides the processes. The native decoder's families alone."""
     recompute: bool = Field(default=False, strict=True)
     """Whether training keeps of a layer only what enters it, and computes the rest again for the backward pass
     (activation checkpointing): less memory for a third more work, and the same result."""
@@ -82,8 +83,8 @@ class Backends(BaseModel):
 
         A tensor group stays on a node: its ranks wait for one another several times in each layer.
         """
-        if self.context_parallel > 1:
-            return f"context_parallel {self.context_parallel}: not there yet; leave it out"
+        if self.tensor_parallel > 1 and self.context_parallel > 1:
+            return "tensor_parallel and context_parallel: not together yet; leave one out"
         own = self.processes or gpus or 1
         for name, count, total in (
             ("tensor_parallel", self.tensor_parallel, own),

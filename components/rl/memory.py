@@ -74,7 +74,7 @@ def _needs(model: ModelSizes, params: RLParams, resources: Resources, share: flo
         model,
         resources,
         params.dtype,
-        cached=min(step_tokens, DEFAULT_BATCH),
+        cached=min(-(-step_tokens // resources.context_parallel), DEFAULT_BATCH),  # its ranks draw different rows
         gpus=engine,
         ranks=max(1, engine // max(1, resources.gpus // resources.ranks_per_node)),
         share=share,

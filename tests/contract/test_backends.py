@@ -22,8 +22,18 @@ from components.contract.job import Resources
         ({"gather": "layer"}, "gather: only for trainer fsdp, and the trainer is torch"),
         ({"trainer": "fsdp", "gather": "layer"}, None),
         ({"trainer": "fsdp", "zero_stage": 3}, "zero_stage: only for trainer deepspeed, and the trainer is fsdp"),
+        ({"trainer": "fsdp", "context_parallel": 2, "processes": 4}, None),
+        (
+            {"trainer": "fsdp", "context_parallel": 3, "processes": 4},
+            "context_parallel 3: 4 processes beside tensor_parallel cannot",
+        ),
+        ({"trainer": "fsdp", "context_parallel": 2}, "1 process beside tensor_parallel cannot be divided by it"),
+        ({"trainer": "deepspeed", "context_parallel": 2}, "context_parallel: only for trainer fsdp"),
         ({"tensor_parallel": 2}, "tensor_parallel: only for trainer fsdp, and the trainer is torch"),
-        ({"trainer": "fsdp", "context_parallel": 2, "processes": 2}, "context_parallel 2: not there yet; leave it out"),
+        (
+            {"trainer": "fsdp", "tensor_parallel": 2, "context_parallel": 2, "processes": 4},
+            "tensor_parallel and context_parallel: not together yet; leave one out",
+        ),
         ({"trainer": "fsdp", "tensor_parallel": 2, "processes": 4}, None),
         (
             {"trainer": "fsdp", "tensor_parallel": 4, "processes": 6},

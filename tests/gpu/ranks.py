@@ -23,10 +23,11 @@ from components.modeling.generation.sampling_config import SamplingConfig
 from components.modeling.loading.load import load_policy
 from components.modeling.models.policy import Policy
 from components.modeling.packing.packed import Packed
-from components.modeling.ranks import Ranks, current_ranks
+from components.modeling.ranks import Ranks, current_ranks, ranks_along
 from components.modeling.training.build import build_trainer
 from components.modeling.training.trainer import Trainer
 from components.modeling.training.training_config import OptimizerConfig
+from components.runtime.system.mesh import SHARDS, arrange
 from tests.gpu.device import DEVICE, ON_GPU, sized
 from tests.gpu.models import token_rows
 
@@ -34,7 +35,11 @@ STEPS, PARTS = 4, 6
 GLOO = sized("cpu:gloo,cuda:gloo", "gloo")
 """Said for each device: from a group called `gloo` a mesh on a GPU makes one of NCCL, which wants a GPU a rank."""
 CONFIG = OptimizerConfig(peak_learning_rate=1e-2, clip_norm=0.8)
-WAYS = {"replicas": Backends(trainer="deepspeed", zero_stage=0), "fsdp": Backends(trainer="fsdp")}
+WAYS = {
+    "replicas": Backends(trainer="deepspeed", zero_stage=0),
+    "fsdp": Backends(trainer="fsdp"),
+    "context": Backends(trainer="fsdp", context_parallel=2),
+}
 
 
 def parts(vocabulary: int) -> list[list[list[int]]]:
@@ -62,7 +67,7 @@ def steps(trainer: Trainer) -> list[list[float]]:
 
 def make(folder: Path, way: str, dtype: str, ranks: Ranks) -> Trainer:
     """Return a trainer of the model of the folder; FSDP is FSDP even in a world of one."""
-    sharded = way == "fsdp"
+    sharded = WAYS[way].trainer == "fsdp"
     policy = load_policy(folder / "model", device=DEVICE, dtype=dtype, sharded=sharded)
     if sharded:
         from components.modeling.training.fsdp import FsdpTrainer
@@ -89,12 +94,13 @@ def main() -> None:
     meeting = f"file://{folder}/meeting-{way}-{dtype}-{world}-{backend.replace(':', '-')}"
     os.environ["LOCAL_RANK"] = "0"
     distributed.init_process_group(backend, init_method=meeting, rank=rank, world_size=world)
+    arrange(context=WAYS[way].context_parallel)
     ranks = current_ranks()
     trainer = make(folder, way, dtype, ranks)
     found: dict[str, Any] = {"rows": steps(trainer)}
     with trainer.whole():
         own = NativeSampler(trainer.policy)
-        found["drawn"] = drawn(own if world == 1 else SharedSampler(own, ranks), trainer.policy)
+        found["drawn"] = drawn(own if world == 1 else SharedSampler(own, ranks_along(SHARDS)), trainer.policy)
     name = f"{way}-{dtype}-{world}"
     trainer.save(folder / f"{name}-end")
     if rank == 0:

@@ -33,7 +33,7 @@ TESTS = (
     Step("kernels", "attention's kernels and compiled operators", (f"{HERE}/test_kernels.py",)),
     Step("sft", "float32 against bfloat16, recompute, kill and resume", (f"{HERE}/test_sft.py",)),
     Step("memory", "the peak of a training against its estimate", (f"{HERE}/test_memory.py",)),
-    Step("ranks", "2 and 4 ranks on one device by gloo; FSDP on 1 and 2", (f"{HERE}/test_ranks.py",)),
+    Step("ranks", "2 and 4 ranks on one device by gloo: replicas, FSDP, context groups", (f"{HERE}/test_ranks.py",)),
     Step("sampler", "native sampler against transformers; a stand-in engine", (f"{HERE}/test_sampler.py",)),
     Step("rl", "GRPO on a tiny task: the reward rises", (f"{HERE}/test_rl.py",)),
     Step("shortage", "out of memory names the right knob", (f"{HERE}/test_shortage.py",)),

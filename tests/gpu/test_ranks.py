@@ -84,6 +84,15 @@ def test_fsdp(folder: Path, alone: dict[str, list[list[float]]], world: int, dty
     check(folder, found, alone[dtype], f"fsdp-{dtype}-{world}", dtype)
 
 
+@pytest.mark.parametrize("dtype", list(CLOSE))
+@pytest.mark.parametrize("world", [2, 4])
+def test_groups_of_two_compute_each_pass_together(
+    folder: Path, alone: dict[str, list[list[float]]], world: int, dtype: str
+) -> None:
+    found = run(folder, "context", dtype, world)
+    check(folder, found, alone[dtype], f"context-{dtype}-{world}", dtype)
+
+
 @gpu_only("NCCL")
 def test_fsdp_in_a_world_of_one_by_nccl(folder: Path, alone: dict[str, list[list[float]]]) -> None:
     assert torch.cuda.is_available()

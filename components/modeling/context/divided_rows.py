@@ -46,7 +46,7 @@ class DividedRows:
         given = part.new_zeros(self.most, *part.shape[1:])
         given[: len(self.own)] = part[: len(self.own)]
         whole = part.new_empty(self.ranks.count * self.most, *part.shape[1:])
-        distributed.all_gather_into_tensor(whole, given, group=self.ranks.group)
+        distributed.all_gather_single(whole, given, group=self.ranks.group)
         return whole.index_select(0, self.places)
 
     def sum(self, whole: Tensor, rows: int) -> Tensor:
@@ -56,7 +56,7 @@ class DividedRows:
         given = whole.new_zeros(self.ranks.count * self.most, *whole.shape[1:], dtype=dtype)
         given.index_copy_(0, self.places, whole.to(dtype))
         own = given.new_empty(self.most, *whole.shape[1:])
-        distributed.reduce_scatter_tensor(own, given, group=self.ranks.group)
+        distributed.reduce_scatter_single(own, given, group=self.ranks.group)
         return _resized(own[: len(self.own)], rows).to(whole.dtype)
 
     def shared(self, part: Tensor) -> Tensor:

@@ -60,6 +60,7 @@ def _shares(resources: Resources) -> Iterator[Change]:
     if resources.trainer == "fsdp":
         if resources.gather != "layer":
             yield {"gather": "layer"}
+        yield {"context_parallel": 2 * resources.context_parallel}
         return
     if resources.trainer == "torch":
         if resources.gpus > 1:

@@ -66,9 +66,14 @@ def training_needs(
     else:
         yield from _replica_or_zero_needs(sizes, resources, size=size, trained=trained, optimizer=optimizer, lora=lora)
     recompute = resources.recompute or bool(sizes.experts and lora and lora.bits)  # packed experts always are
-    held = activations_per_token(sizes, longest, cpu=not resources.gpus, recompute=recompute)
-    yield Need("activations", size * held * pass_tokens, moment=Moment.PASS)
-    yield logits_need(sizes, pass_tokens, Moment.PASS, resources)
+    context = resources.context_parallel
+    kept_scores = not resources.gpus and context == 1
+    held = activations_per_token(sizes, longest, cpu=kept_scores, recompute=recompute)
+    own = -(-pass_tokens // context)
+    yield Need("activations", size * held * own, moment=Moment.PASS)
+    if context > 1:
+        yield Need("keys and values of a context group", gathered_keys(sizes, size) * pass_tokens, moment=Moment.PASS)
+    yield logits_need(sizes, own, Moment.PASS, resources)
     yield from process_needs(resources)
 
 
@@ -124,6 +129,15 @@ def state_bytes(optimizer: str, size: int, *, sharded: bool = False) -> int:
     """
     copies = 1 if sharded or size < 4 else 0
     return 4 * (copies + AVERAGES[optimizer])
+
+
+def gathered_keys(sizes: ModelSizes, size: int) -> float:
+    """Return the bytes of each token's keys and values in the layer that a backward pass has gathered them for.
+
+    As they come, in order, as the kernel takes them and their gradients from it, in `size` bytes; and the gradients in
+    float32 twice, summed and as they travel.
+    """
+    return (4 * size + 2 * 4) * 2 * sizes.kv_heads * sizes.head_width
 
 
 def activations_per_token(sizes: ModelSizes, longest: int, *, cpu: bool, recompute: bool = False) -> float:

@@ -127,16 +127,29 @@ class Policy(ABC):
         self.save_tokenizer(folder)
 
     def target_hidden(self, packed: Packed) -> Tensor:
-        """Return hidden states [M, D] at the positions that predict a target."""
-        if (part := self._part(packed)) is not None:
-            return part.answers.joined(self.predicting(part))
-        return self.predicting(packed)
+        """Return hidden states [M, D] at the positions that predict a target.
+
+        Where passes are divided over ranks, without gradients: `at_targets` has them.
+        """
+        hidden = self.at_targets(packed, lambda hidden: hidden)
+        assert dividing_ranks().count == 1 or not (self.divisible and hidden.requires_grad)
+        return hidden
+
+    def at_targets(self, packed: Packed, function: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return [M, ...], from a function of hidden states [M', D] that predict some of the targets.
+
+        Where passes are divided over ranks, each one calls it with its own: what it has of trained weights beside the
+        policy's then gets each gradient from one rank.
+        """
+        part = self._divided(packed)
+        found = function(self.predicting(part or packed))
+        return found if part is None else part.answers.joined(found)
 
     def predicting(self, packed: Packed) -> Tensor:
         """Return hidden states [M, D] as `target_hidden`, from one pass of this rank."""
         return self.hidden(packed)[packed.predict]
 
-    def _part(self, packed: Packed) -> PackPart | None:
+    def _divided(self, packed: Packed) -> PackPart | None:
         """Return this rank's part of a pack where passes are divided."""
         ranks = dividing_ranks()
         return part_of(packed, ranks) if self.divisible and ranks.count > 1 else None
@@ -157,7 +170,7 @@ class Policy(ABC):
 
         When [M, V] is large, logits are computed in chunks and recomputed in the backward pass.
         """
-        part = self._part(packed)
+        part = self._divided(packed)
         own = part or packed
         given = (self.logits, self.predicting(own), own.targets, self.vocab_size, temperature, entropy)
         scores = score_in_chunks(*given, head=self.head())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from components.contract.backends import Backends
+from components.contract.errors import InputError
 from components.modeling.models.policy import Policy
 from components.modeling.ranks import Ranks, current_ranks
 from components.modeling.training.optimizer import build_optimizer
@@ -23,9 +24,15 @@ def build_trainer(
 
     One process has nothing to shard: under FSDP, too, it is plain torch.
 
-    Raises InputError when no parameter is trainable, or when the optimiser cannot be sharded as asked.
+    Raises InputError when no parameter is trainable, when the optimiser cannot be sharded as asked, or when passes of
+    the model cannot be divided over a context group.
     """
     backends, ranks = backends or Backends(), ranks or current_ranks()
+    if backends.context_parallel > 1 and not policy.divisible:
+        raise InputError(
+            f"context_parallel {backends.context_parallel}: a pass of a model on transformers is not divided over "
+            "ranks; take a model of the native decoder's families, or leave it out"
+        )
     if backends.recompute:
         policy.recompute_layers()
     if backends.trainer == "deepspeed" and backends.zero_stage:

@@ -94,6 +94,21 @@ def test_tensor_groups_on_two_nodes(model: ModelSizes, lora: LoraConfig | None, 
         assert round(estimate.bytes(MemoryKind.GPU) / GIB) == gib
 
 
+def test_a_context_group_shares_a_pass() -> None:
+    """Each of four ranks keeps a quarter of the tokens' activations, and gathers one layer's keys and values of all."""
+    alone, found = (
+        named(SHARDED, pass_tokens=8000),
+        named(SHARDED.model_copy(update={"context_parallel": 4}), pass_tokens=8000),
+    )
+    assert found["activations"] == alone["activations"] / 4
+    assert found["logits"] == alone["logits"] / 4
+    # one head of 3, keys and values: four times in bfloat16, and twice in float32
+    assert found["keys and values of a context group"] == 8000 * 2 * 3 * (4 * 2 + 2 * 4)
+    assert {name: size for name, size in found.items() if "weights" in name or "gradients" in name} == {
+        name: size for name, size in alone.items() if "weights" in name or "gradients" in name
+    }
+
+
 def test_muon_keeps_one_average() -> None:
     assert named(SHARDED, optimizer="muon")["optimiser states"] == 4 * SMALL.parameters / 16
 

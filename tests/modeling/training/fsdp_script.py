@@ -27,7 +27,7 @@ from components.modeling.models.model_config import ModelConfig
 from components.modeling.models.policy import Policy
 from components.modeling.native.decoder import Layer
 from components.modeling.packing.packed import Packed
-from components.modeling.ranks import current_ranks
+from components.modeling.ranks import current_ranks, ranks_along
 from components.modeling.text.prompting import encode_prompts
 from components.modeling.text.tokenizer import train_tokenizer
 from components.modeling.text.tokenizer_config import TokenizerConfig
@@ -41,6 +41,7 @@ from components.rl.params import RLParams
 from components.rl.run import build_loop
 from components.rl.step.loop import Loop
 from components.rl.step.state import LoopState
+from components.runtime.system.mesh import SHARDS
 from components.tasks.item import Item
 from tests.modeling.training.ranks_script import CONFIG, SAVED_AT, STEPS, parts, sampled, steps
 
@@ -97,7 +98,7 @@ def rl_loop(folder: Path, backends: Backends | None, **more: Any) -> Loop:
     base = {"steps": 3, "prompts_per_step": 4, "group_size": 6, "max_new_tokens": 2, "start_kl_every": 1}
     base |= {"rewards": [{"name": "pattern", "pattern": "[a-m]"}], "optimizer": {"peak_learning_rate": 1e-2}}
     params = RLParams.model_validate({**base, "method": "grpo", "micro_batch_tokens": 40, **more})
-    sampler = SharedSampler(NativeSampler(policy), current_ranks()) if backends else None
+    sampler = SharedSampler(NativeSampler(policy), ranks_along(SHARDS)) if backends else None
     return build_loop(params, policy, pool, start=folder / "task", seed=0, sampler=sampler, backends=backends)
 
 
