@@ -13,7 +13,7 @@ from components.modeling.generation.engine.engine_sampler import EngineSampler
 from components.modeling.generation.engine.follower import Follower
 from components.modeling.generation.engine.shared import SharedSampler
 from components.modeling.generation.sampler import NativeSampler, Sampler
-from components.modeling.models.gpus import VISIBLE, gpu_memory_share, own_gpus
+from components.modeling.models.gpus import VISIBLE, gpu_memory_share, gpus_apart, own_gpus
 from components.modeling.models.model_sizes import ModelSizes
 from components.modeling.models.policy import Policy
 from components.modeling.ranks import Ranks, current_ranks
@@ -53,7 +53,7 @@ def open_sampler(policy: Policy, resources: Resources, ranks: Ranks | None = Non
 
 def _ranks_per_engine(policy: Policy, resources: Resources) -> int:
     """Return over how many ranks' GPUs an engine is split: more than one where a model is too large for one rank's."""
-    sizes = ModelSizes.from_config(policy.config if isinstance(policy.config, dict) else policy.config.to_dict())
+    sizes = _sizes(policy)
     if resources.sampler == "native" or not resources.sharded or not resources.gpus or sizes is None:
         return 1
     own = resources.gpus // resources.ranks_per_node
@@ -61,6 +61,17 @@ def _ranks_per_engine(policy: Policy, resources: Resources) -> int:
     memory = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory
     share = gpu_memory_share()
     return sizes.engine_gpus(weights, own=own, node=resources.gpus, memory=memory, share=share) // own
+
+
+def _gpus_apart(policy: Policy, resources: Resources, on_node: int) -> int:
+    """Return how many GPUs of its own the engine of each of a node's processes has; 0 where they share theirs."""
+    sizes = _sizes(policy)
+    # vLLM does not split what it has no sizes for
+    return gpus_apart(sizes.most_gpus if sizes else lambda _: 1, node=resources.gpus, processes=on_node)
+
+
+def _sizes(policy: Policy) -> ModelSizes | None:
+    return ModelSizes.from_config(policy.config if isinstance(policy.config, dict) else policy.config.to_dict())
 
 
 def _own_sampler(policy: Policy, resources: Resources, per_engine: int) -> Sampler:
@@ -71,10 +82,14 @@ def _own_sampler(policy: Policy, resources: Resources, per_engine: int) -> Sampl
     if everyone.index % per_engine:
         return Follower(policy)
     on_node = resources.ranks_per_node if everyone.count > 1 else 1  # a stage that does not train is one process
-    gpus = max(1, resources.gpus // on_node) * per_engine
-    options = {"gpus": gpus, "gpu_memory_share": gpu_memory_share(), "max_rows": MAX_ROWS}
+    apart = _gpus_apart(policy, resources, on_node) if per_engine == 1 else 0
+    gpus = apart or max(1, resources.gpus // on_node) * per_engine
+    share = gpu_memory_share(alone=bool(apart))
+    options = {"gpus": gpus, "gpu_memory_share": share, "max_rows": MAX_ROWS, "sleeps": not apart}
     environment = vllm_environment(resources)
-    if resources.gpus and on_node > 1:
+    if apart:
+        environment[VISIBLE] = own_gpus(gpus, first=on_node)
+    elif resources.gpus and on_node > 1:
         environment[VISIBLE] = own_gpus(gpus, ranks=per_engine)
 
     def start() -> EngineProcess:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from components.contract.errors import InputError
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 MEMORY_SHARE = "POSTTRAIN_VLLM_GPU_MEMORY"
-"""Share of each GPU's memory that vLLM may take while it is awake; by default half, the rest is for the trainer."""
+"""Share of each GPU's memory that vLLM may take while it is awake."""
+SHARED, ALONE = "0.5", "0.9"
+"""Its default: half where the rest is for the trainer, and vLLM's own where no trainer is."""
 
 
 def tensor_parallel_size(gpus: int, *, heads: int, kv_heads: int, mlp_width: int) -> int:
@@ -22,9 +24,22 @@ def tensor_parallel_size(gpus: int, *, heads: int, kv_heads: int, mlp_width: int
     return max(size for size in range(1, gpus + 1) if divides(size))
 
 
-def gpu_memory_share(environ: Mapping[str, str] = os.environ) -> float:
-    """Return the share of each GPU's memory that vLLM may take. Raises InputError for an invalid share."""
-    given = environ.get(MEMORY_SHARE, "0.5")
+def gpus_apart(split: Callable[[int], int], *, node: int, processes: int) -> int:
+    """Return how many GPUs each process's engine has that train no model; 0 where it needs those that do.
+
+    Of a node's GPUs each process trains on one, the first ones. `split` returns over how many of so many GPUs vLLM
+    splits the model: an engine moves to the others where it loses none by that.
+    """
+    spare = (node - processes) // processes
+    return spare if spare > 0 and split(spare) == split(node // processes) else 0
+
+
+def gpu_memory_share(environ: Mapping[str, str] = os.environ, *, alone: bool = False) -> float:
+    """Return the share of each GPU's memory that vLLM may take, `alone` or beside a trainer.
+
+    Raises InputError for an invalid share.
+    """
+    given = environ.get(MEMORY_SHARE, ALONE if alone else SHARED)
     try:
         share = float(given)
     except ValueError:
@@ -34,13 +49,14 @@ def gpu_memory_share(environ: Mapping[str, str] = os.environ) -> float:
     return share
 
 
-def own_gpus(count: int, environ: Mapping[str, str] = os.environ, *, ranks: int = 1) -> str:
+def own_gpus(count: int, environ: Mapping[str, str] = os.environ, *, ranks: int = 1, first: int = 0) -> str:
     """Return the GPUs of this rank as CUDA_VISIBLE_DEVICES: a contiguous slice of the node's visible ones.
 
-    `count` GPUs are those of `ranks` neighbouring ones together. Raises InputError when too few are visible.
+    `count` GPUs are those of `ranks` neighbouring ones together; slices begin at the one numbered `first`. Raises
+    InputError when too few are visible.
     """
     rank = int(environ.get("LOCAL_RANK", "0")) // ranks
-    wanted = range(rank * count, (rank + 1) * count)
+    wanted = range(first + rank * count, first + (rank + 1) * count)
     if VISIBLE not in environ:
         return ",".join(map(str, wanted))
     visible = [name.strip() for name in environ[VISIBLE].split(",") if name.strip()]

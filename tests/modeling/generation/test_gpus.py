@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from components.contract.errors import InputError
-from components.modeling.models.gpus import gpu_memory_share, own_gpus, tensor_parallel_size
+from components.modeling.models.gpus import gpu_memory_share, gpus_apart, own_gpus, tensor_parallel_size
 from components.modeling.models.model_sizes import ModelSizes
 
 
@@ -52,7 +52,9 @@ def test_a_share_that_is_none_is_named(given: str) -> None:
 
 
 def test_the_share() -> None:
-    assert gpu_memory_share({}) == 0.5 and gpu_memory_share({"POSTTRAIN_VLLM_GPU_MEMORY": "1"}) == 1
+    assert gpu_memory_share({}) == 0.5 and gpu_memory_share({}, alone=True) == 0.9
+    assert gpu_memory_share({"POSTTRAIN_VLLM_GPU_MEMORY": "0.7"}, alone=True) == 0.7
+    assert gpu_memory_share({"POSTTRAIN_VLLM_GPU_MEMORY": "1"}) == 1
 
 
 def test_an_engine_takes_as_few_gpus_as_leave_half_of_its_share_to_its_cache() -> None:
@@ -70,3 +72,31 @@ def test_an_engine_takes_as_few_gpus_as_leave_half_of_its_share_to_its_cache() -
 def test_ranks_of_one_engine_see_the_gpus_of_all_of_them() -> None:
     assert own_gpus(4, {"LOCAL_RANK": "4"}, ranks=4) == "4,5,6,7"
     assert own_gpus(4, {"LOCAL_RANK": "0", "CUDA_VISIBLE_DEVICES": "7,6,5,4"}, ranks=4) == "7,6,5,4"
+
+
+@pytest.mark.parametrize(
+    ("node", "processes", "expected"),
+    [
+        (0, 1, 0),
+        (1, 1, 0),  # it has to share
+        (2, 1, 0),  # two are twice as fast as one
+        (3, 1, 2),  # three would cut unevenly, so one is free for the trainer
+        (8, 1, 0),
+        (5, 1, 4),
+        (6, 1, 5),  # of which vLLM takes four
+        (8, 8, 0),
+        (6, 2, 2),  # trainers on 0 and 1, engines on 2 to 3 and on 4 to 5
+        (8, 2, 0),
+    ],
+)
+def test_an_engine_has_gpus_apart_where_it_loses_none_by_it(node: int, processes: int, expected: int) -> None:
+    """Over how many of so many GPUs vLLM splits a model with 8 heads: 1, 2, 2, 4, 4, 4, 4, 8."""
+    assert gpus_apart(lambda gpus: 1 << (gpus.bit_length() - 1), node=node, processes=processes) == expected
+
+
+def test_gpus_apart_are_those_behind_the_trainers() -> None:
+    assert own_gpus(2, {}, first=1) == "1,2"
+    assert own_gpus(2, {"LOCAL_RANK": "1"}, first=2) == "4,5"
+    assert own_gpus(2, {"LOCAL_RANK": "1", "CUDA_VISIBLE_DEVICES": "9,8,7,6,5,4"}, first=2) == "5,4"
+    with pytest.raises(InputError, match="needs GPUs 1 to 2"):
+        own_gpus(2, {"CUDA_VISIBLE_DEVICES": "0,1"}, first=1)

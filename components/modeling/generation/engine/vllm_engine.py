@@ -34,11 +34,15 @@ class VllmEngine:
         self._finished: dict[str, Any] = {}
 
     def start(self, folder: str, options: dict[str, Any]) -> Header:
-        """Make the model of a folder's config, without weights. Options: dtype, gpus, gpu_memory_share, max_rows."""
+        """Make the model of a folder's config, without weights.
+
+        Options: dtype, gpus, gpu_memory_share, max_rows, and sleeps: whether its memory is wanted between rollouts.
+        """
         from vllm import LLM
         from vllm.platforms import current_platform
 
-        self._can_sleep = current_platform.is_cuda()
+        on_gpu = current_platform.is_cuda()
+        self._can_sleep = on_gpu and options["sleeps"]
         self._llm = LLM(
             folder,
             load_format="dummy",  # weights come bucket by bucket
@@ -48,7 +52,7 @@ class VllmEngine:
             gpu_memory_utilization=options["gpu_memory_share"],
             max_num_seqs=options["max_rows"],
             max_model_len=-1,  # as long as the model can, or as the cache has room for
-            enforce_eager=not self._can_sleep,
+            enforce_eager=not on_gpu,
             enable_sleep_mode=self._can_sleep,
             enable_prefix_caching=True,
             skip_tokenizer_init=True,
