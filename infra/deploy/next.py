@@ -42,8 +42,10 @@ def how_to_use(site: Site) -> str:
     if "kubeflow" in site.settings.engines:
         told += [f"{forward} kubeflow svc/ml-pipeline-ui 3000:80 &"]
         told += ["POSTTRAIN_KUBEFLOW_URL=http://localhost:3000 posttrain run quickstart --engine kubeflow"]
-    if "airflow" in site.settings.engines and not site.settings.host:
-        told += [f"{forward} airflow svc/airflow-api-server 8080 &"]
+    if "airflow" in site.settings.engines:
+        made = "airflow users create -r Admin -u ann -e ann@example.com -f Ann -l Lee"
+        told += [f"{forward.removesuffix(' port-forward -n')} -n airflow exec -it deploy/airflow-scheduler -- {made}"]
+        told += [] if site.settings.host else [f"{forward} airflow svc/airflow-api-server 8080 &"]
     told += [
         f"{forward} posttrain svc/mlflow 5000 &",
         f"make test-cluster CONTEXT={site.settings.context} OVERLAY={site.settings.cloud}",

@@ -17,6 +17,7 @@ from infra.deploy.words import check_filled, filled
 from pipelines.language.whole_file import write_whole
 
 INSTALL_SECONDS = 1200
+STATES = ("--deployed", "--failed", "--pending", "--uninstalling")
 
 
 class Chart:
@@ -45,6 +46,7 @@ class Chart:
 
     def apply(self) -> None:
         """Install or upgrade the release."""
+        self._unblock()
         options = [word for path in self._value_files() for word in ("--values", str(path))]
         words = ("upgrade", "--install", self.name, str(self.archive()), "--create-namespace", "--history-max", "5")
         self._helm(*words, "--timeout", f"{INSTALL_SECONDS}s", *options, seconds=INSTALL_SECONDS + 60)
@@ -96,8 +98,17 @@ class Chart:
         return path
 
     def _installed(self) -> dict[str, Any] | None:
-        told = self._helm("list", "--all", "--filter", f"^{self.name}$", "-o", "json").stdout
+        told = self._helm("list", *STATES, "--filter", f"^{self.name}$", "-o", "json").stdout
         return next(iter(json.loads(told or "[]")), None)
+
+    def _unblock(self) -> None:
+        """Undo an installation or an upgrade that was killed half-way: helm refuses another one beside it."""
+        now = self._installed()
+        status = now["status"] if now else ""
+        if status in ("pending-install", "uninstalling"):
+            self._helm("uninstall", self.name, "--wait", "--timeout", "600s", seconds=660)
+        elif status.startswith("pending"):
+            self._helm("rollback", self.name, seconds=660)
 
     def _objects(self) -> list[str]:
         """Return which objects an upgrade would add, change and remove, by what the chart renders."""

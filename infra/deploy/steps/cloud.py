@@ -48,8 +48,11 @@ class Cloud:
     def remove(self) -> None:
         """Take down what the plan shows; where data goes too, its protection is taken off first."""
         if self.site.settings.destroy_data:
-            words = ("-input=false", "-no-color", "-auto-approve", "-var", "keep_data=false", *self._variables())
-            self.site.terraform("apply", *words, seconds=LONG_SECONDS, shown=True)
+            addresses = self.site.terraform("state", "list", fine=(0, 1)).stdout.split()
+            targets = [f"-target={one}" for one in sorted(kept_addresses(self.site.settings.cloud, addresses))]
+            words = ("-input=false", "-no-color", "-auto-approve", *self._variables(), "-var", "keep_data=false")
+            if targets:  # without one, what is gone already would be made again
+                self.site.terraform("apply", *words, *targets, seconds=LONG_SECONDS, shown=True)
         if targets := self._targets():
             self._planned("-destroy", *targets)
             self.site.terraform("apply", "-input=false", "-no-color", self._file, seconds=LONG_SECONDS, shown=True)

@@ -53,9 +53,11 @@ class Logins:
         return Change([f"- Secret {space}/{name}" for space, name in there])
 
     def remove(self) -> None:
-        """Delete them."""
+        """Delete them, and the namespaces that were made for them."""
         for space, name in self.places():
             self.site.kubectl("-n", space, "delete", "secret", name, "--ignore-not-found")
+        own = ",".join(f"{key}={value}" for key, value in MARK.items())
+        self.site.kubectl("delete", "namespaces", "-l", own, "--wait", "--timeout=600s", seconds=660)
 
     def places(self) -> list[tuple[str, str]]:
         """Return namespace and name of each Secret, first those that others repeat."""

@@ -31,6 +31,23 @@ AWS = {
         name: {"host": f"{name}.rds.example.com", "secret": f"arn:secret:{name}"} for name in ("mlflow", "airflow")
     },
 }
+GCP = {
+    "cluster": "pt",
+    "location": "europe-west4-b",
+    "project": "team-1",
+    "region": "europe-west4",
+    "network": "10.99.0.0/16",
+    "store": "s3://our-bucket/store",
+    "roles": {
+        role: f"pt-{role}@team-1.iam.gserviceaccount.com"
+        for role in ("stage", "engine", "airflow", "airflow-api", "lineage", "gc", "mlflow")
+    },
+    "registries": {
+        f"posttrain-{kind}": f"europe-west4-docker.pkg.dev/team-1/pt/posttrain-{kind}"
+        for kind in ("cpu", "gpu", "airflow")
+    },
+    "databases": {name: {"host": "10.99.0.3", "instance": f"pt-{name}"} for name in ("mlflow", "airflow")},
+}
 AWS_STATE = [
     "data.aws_caller_identity.current",
     "aws_budgets_budget.month",

@@ -10,7 +10,7 @@ import yaml
 
 from infra.deploy.addons import read_addons
 from infra.deploy.words import PLACEHOLDERS
-from tests.infra.deploy.conftest import AWS, PINNED, Run
+from tests.infra.deploy.conftest import AWS, GCP, PINNED, Run
 from tests.infra.deploy.world import DIGEST, World
 
 pytestmark = pytest.mark.infra
@@ -127,6 +127,40 @@ def _order(run: Run, capsys: pytest.CaptureFixture[str]) -> list[str]:
     names = capsys.readouterr().out.split()
     print(kept.out, end="")
     return names
+
+
+@pytest.mark.parametrize("status", ["pending-install", "pending-upgrade", "failed"])
+def test_a_chart_that_was_killed_half_way_is_installed_again(run: Run, world: World, status: str) -> None:
+    assert run("deploy", ENGINES="kubeflow") == 0
+    world.releases["kueue"]["status"] = status
+    assert run("deploy", ENGINES="kubeflow") == 0
+    assert "status" not in world.releases["kueue"]
+
+
+def test_google_cloud_gets_the_same_with_its_own_accounts_and_keys(run: Run, world: World, tmp_path: Path) -> None:
+    world.outputs = GCP
+    assert run("deploy", CLOUD="gcp") == 0
+    assert world.contexts == ["pt"]
+    assert not {"nvidia-device-plugin", "cluster-autoscaler", "metrics-server"} & world.releases.keys()
+    account = world.objects["ServiceAccount/posttrain/stage"]["metadata"]["annotations"]
+    assert account == {"iam.gke.io/gcp-service-account": "pt-stage@team-1.iam.gserviceaccount.com"}
+    config = world.objects["ConfigMap/posttrain/posttrain"]["data"]
+    assert config["AWS_ENDPOINT_URL"] == "https://storage.googleapis.com"
+    (container,) = world.objects["Deployment/posttrain/lineage"]["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == f"europe-west4-docker.pkg.dev/team-1/pt/posttrain-cpu@{DIGEST}"
+    assert world.objects["Secret/posttrain/mlflow-bucket"]["stringData"]["AWS_ACCESS_KEY_ID"] == "GOOGKEY"
+    assert world.objects["Secret/posttrain/mlflow-database"]["stringData"]["uri"].endswith("@10.99.0.3/mlflow")
+    values = world.releases["airflow"]["values"]
+    assert values["images"]["airflow"]["repository"] == "europe-west4-docker.pkg.dev/team-1/pt/posttrain-airflow"
+    assert "10.99.0.0/16" in json.dumps(world.objects["NetworkPolicy/posttrain/mlflow-to-google"])
+    variables = (tmp_path / "deploy" / "pt" / "posttrain.env").read_text()
+    assert "export AWS_ENDPOINT_URL=https://storage.googleapis.com" in variables and "object-store" not in variables
+    told = "\n".join(" ".join(call) for call in world.calls)
+    passwords = {json.loads(text)["--password"] for text in world.given if "--password" in text}
+    assert len(passwords) == 2 and not any(one in told for one in passwords)
+    world.calls.clear()
+    assert run("deploy", CLOUD="gcp") == 0
+    assert world.changes() == []
 
 
 def test_steps_are_left_out_and_taken_alone(run: Run, world: World, capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,8 +35,7 @@ def test_it_goes_in_reverse_and_keeps_the_data(run: Run, deployed: World, capsys
     assert len(removed) >= 18
     assert (deployed.releases, deployed.contexts) == ({}, [])
     assert set(deployed.state) == DATA
-    left = {name for name, one in deployed.objects.items() if one["kind"] not in ("Namespace",)}
-    assert not left
+    assert not deployed.objects
 
 
 def test_what_stays_and_costs_money_is_told(run: Run, deployed: World, capsys: pytest.CaptureFixture[str]) -> None:
@@ -51,8 +50,10 @@ def test_what_stays_and_costs_money_is_told(run: Run, deployed: World, capsys: p
 def test_data_goes_when_asked(run: Run, deployed: World) -> None:
     assert run("destroy", DATA="destroy") == 0
     assert deployed.state == []
-    off = [call for call in deployed.calls if call[2:3] == ["apply"] and "keep_data=false" in call]
-    assert len(off) == 1, "its protection is taken off first"
+    (off,) = [call for call in deployed.calls if call[2:3] == ["apply"] and "keep_data=false" in call]
+    assert {word for word in off if word.startswith("-target=")} == {f"-target={one}" for one in DATA}, (
+        "its protection is taken off first, and nothing is made again"
+    )
 
 
 def test_it_is_refused_while_runs_are_at_work(run: Run, deployed: World, capsys: pytest.CaptureFixture[str]) -> None:

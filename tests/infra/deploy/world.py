@@ -112,7 +112,13 @@ class World:
         if verb in ("apply", "create"):
             for one in documents:
                 self.objects[_name(one)] = one
-        if verb == "delete":
+        if verb == "delete" and rest[0] == "namespaces":
+            own = dict([rest[2].split("=")])
+            gone = {one["metadata"]["name"] for one in self.objects.values() if one["metadata"].get("labels") == own}
+            self.objects = {
+                name: one for name, one in self.objects.items() if name.removeprefix("Namespace//") not in gone
+            }
+        elif verb == "delete":
             names = [_name(one) for one in documents] or [f"Secret/{space}/{rest[1]}"]
             for name in names:
                 self.objects.pop(name, None)
@@ -169,8 +175,17 @@ class World:
         if verb == "list":
             name = rest[rest.index("--filter") + 1].strip("^$")
             there = self.releases.get(name)
-            return _said(words, [{"name": name, "chart": there["chart"], "status": "deployed"}] if there else [])
+            return _said(
+                words,
+                [{"name": name, "chart": there["chart"], "status": there.get("status", "deployed")}] if there else [],
+            )
+        if verb == "rollback":
+            self.releases[rest[0]].pop("status")
         if verb == "upgrade":
+            if self.releases.get(rest[1], {}).get("status", "deployed").startswith("pending"):
+                return _done(
+                    words, 1, "", "Error: UPGRADE FAILED: another operation (install/upgrade/rollback) is in progress"
+                )
             values = yaml.safe_load(Path(rest[rest.index("--values") + 1]).read_text()) if "--values" in rest else {}
             self.releases[rest[1]] = {"chart": Path(rest[2]).name.removesuffix(".tgz"), "values": values}
         if verb == "uninstall":
