@@ -92,6 +92,14 @@ class StageContext(Protocol, Generic[P]):
         """Return the folder of this job's last partial checkpoint, or None on a fresh start."""
         ...
 
+    def part(self, name: str) -> Path:
+        """Return where a file of the last partial checkpoint is, fetched if it is not in its folder yet.
+
+        Where ranks hold shards, files named <kind>-<rank, five digits>.safetensors are there only when asked for. There
+        may be none of this name.
+        """
+        ...
+
     def append(self, log: str, rows: Iterable[Any]) -> None:
         """Add JSON rows to one of the stage's append-only logs; the next checkpoint holds them.
 

@@ -245,6 +245,7 @@ def _resume(ctx: StageContext[RLParams], loop: Loop) -> None:
         trainer=loop.learner.trainer,
         generators={"rollout": loop.generator},
         others=loop.further_trainers,
+        part=ctx.part,
     )
     loop.learner.trainer.roll_out(lambda: loop.load_tensors(saved.tensors))
     record = ctx.params.record

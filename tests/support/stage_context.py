@@ -168,6 +168,12 @@ class LocalContext:
         newest = self._newest_partial()
         return newest and newest / "payload"
 
+    def part(self, name: str) -> Path:
+        """Return where a file of the checkpoint is."""
+        folder = self.resume()
+        assert folder is not None
+        return folder / name
+
     def append(self, log: str, rows: Iterable[Any]) -> None:
         """Add rows to a log, as they are now."""
         self._logs.setdefault(log, []).extend(json.loads(json.dumps(list(rows))))

@@ -26,7 +26,7 @@ class StoredDecoder:
     def of(self, decoder: Decoder) -> StoredDecoder:
         """Return what fills another decoder of the same config from the same files."""
         other = copy.copy(self)
-        other._decoder = decoder
+        other.decoder = decoder
         return other
 
     def fill(self, part: nn.Module) -> None:

@@ -74,19 +74,20 @@ def fit(
     *,
     seed: int,
     resume: Path | None = None,
+    part: Callable[[str], Path] | None = None,
     shelf: ModelShelf | None = None,
     write_extra: Callable[[Path], None] | None = None,
     backends: Backends | None = None,
 ) -> FitSummary:
     """Train `policy` in place and return its totals.
 
-    `resume` is the partial checkpoint to continue from (pass `ctx.resume()`); `shelf` keeps models every
+    `resume` is the partial checkpoint to continue from (pass `ctx.resume()` and `ctx.part`); `shelf` keeps models every
     `config.save_every` steps; `write_extra` adds the caller's own files to each partial checkpoint; `backends` choose
     the trainer. Raises InputError when no example fits max_tokens, NotFiniteError when the gradient is not finite.
     """
     run = _Run(policy, examples, config, seed, backends)
     if resume is not None:
-        run.state = load_training_state(resume, policy=policy, trainer=run.trainer)
+        run.state = load_training_state(resume, policy=policy, trainer=run.trainer, part=part)
 
     def write(folder: Path) -> Finish:
         if write_extra is not None and run.trainer.ranks.first:

@@ -41,6 +41,7 @@ def train_and_save(
         ctx,
         seed=ctx.seed,
         resume=ctx.resume(),
+        part=ctx.part,
         shelf=shelf,
         write_extra=write_extra,
         backends=ctx.job.resources,

@@ -153,14 +153,14 @@ class FsdpTrainer(Trainer):
         return self._by_layer(compute) if self._by_layers else super().roll_out(compute)
 
     def state(self) -> dict[str, Tensor]:
-        """Return this rank's pieces of the optimiser's state, and on the first rank the counts of updates."""
+        """Return this rank's pieces of the optimiser's state, and the counts of updates of what it has pieces of."""
         own, found = self._optimizer.state(), {}
         for name, shard in self._shards.items():
             kinds = {MASTER: shard.detach()} if self._low_precision else {}
             kinds |= {kind: own[f"{kind}/{name}"] for kind in AVERAGES if f"{kind}/{name}" in own}
             for kind, part in kinds.items():
                 found |= {f"{kind}/{place}": piece for place, piece in self._parts.pieces(name, part).items()}
-            if self.ranks.first and (count := own.get(f"step/{name}")) is not None:
+            if (count := own.get(f"step/{name}")) is not None:
                 found[f"step/{name}"] = count
         return found
 
@@ -182,6 +182,11 @@ class FsdpTrainer(Trainer):
                 with torch.no_grad():
                     self._shards[name].copy_(shard)
         self._optimizer.load_state(own)
+
+    @property
+    def elements(self) -> Callable[[str], range] | None:
+        """Which elements of a trained parameter, flattened, are this rank's shard."""
+        return None if self._parts.parted else self._parts.elements
 
     def weights(self) -> dict[str, Tensor]:
         """Return this rank's pieces of the trained weights on the CPU, in the precision of passes."""

@@ -44,10 +44,20 @@ class Parts:
         self._wholes = {name: tuple(policy.whole_shape(name, part.shape)) for name, part in parts.items()}
         self.parted = bool(policy.cuts)
 
-    def _rows(self, name: str) -> Iterator[_Rows]:
+    def elements(self, name: str) -> range:
+        """Return which elements of this tensor rank's parameter, flattened, are this rank's shard."""
+        start, stop = self._span(name)
+        width = prod(self._shapes[name][1:])
+        return range(start * width, stop * width)
+
+    def _span(self, name: str) -> tuple[int, int]:
+        """Return the first row of the shard and the one behind its last."""
         total = self._shapes[name][0]
         most = -(-total // self._sharers.count)
-        start, stop = (min(total, most * index) for index in (self._sharers.index, self._sharers.index + 1))
+        return min(total, most * self._sharers.index), min(total, most * (self._sharers.index + 1))
+
+    def _rows(self, name: str) -> Iterator[_Rows]:
+        start, stop = self._span(name)
         for run in self._cuts[name].runs(self._wholes[name][0], self._tensor.index, self._tensor.count):
             first, last = max(start, run.own), min(stop, run.own + run.rows)
             if first < last:

@@ -14,6 +14,11 @@ AT = "@"
 """Separates a tensor's name from the first element of a piece of it."""
 
 
+def part_name(kind: str, rank: int) -> str:
+    """Return the name of the file of a rank's part."""
+    return f"{kind}{rank:05d}.safetensors"
+
+
 def share_of(tensors: Mapping[str, Tensor], ranks: Ranks) -> dict[str, Tensor]:
     """Return this rank's tensors of those that all ranks hold: the same number of bytes for each, as nearly as it goes.
 

@@ -90,6 +90,15 @@ class Trainer(ABC):
             self.policy.load_state(weights)
 
     @property
+    def elements(self) -> Callable[[str], range] | None:
+        """Which elements of a trained parameter, flattened, this rank saves and restores, if ranks cut them by rows.
+
+        Then `load_weights` and `load_state` may be given tensors that hold nothing but those, and states of the
+        parameters of which it has any. None: this rank needs all parts.
+        """
+        return None
+
+    @property
     def num_parameters(self) -> int:
         """Return how many weights the policy has, trained or not."""
         with self.whole():

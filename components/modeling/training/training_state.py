@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,13 +24,19 @@ from components.contract.context import Finish
 from components.contract.errors import CorruptArtifact
 from components.modeling.models.policy import Policy
 from components.modeling.ranks import Ranks
-from components.modeling.training.shards import joined
+from components.modeling.training.own_parts import OwnParts
+from components.modeling.training.shards import joined, part_name
 from components.modeling.training.trainer import Trainer
 
 Generator = torch.Generator | random.Random | np.random.Generator
 GLOBAL_TORCH, GLOBAL_CUDA = "global/torch", "global/cuda"
 WEIGHTS, OPTIMIZER, OWN = "weights-", "optimizer-", "tensors-"
 """What the names of files begin with: then comes the rank, or a part of the caller's own tensors."""
+GENERATORS = "generators.safetensors"
+CUT, ROWS = "cut", "rows"
+"""In state.json: that each rank's part has its rows of all tensors, as fully_shard cuts them."""
+Part = Callable[[str], Path]
+"""From the name of a file to where it is."""
 
 
 @dataclass(frozen=True)
@@ -62,26 +68,30 @@ def save_training_state(
     """
     ranks = trainer.ranks.all if trainer else Ranks()
     trainers = {"": trainer} if trainer else {}
-    files = {} if trainer else {f"{WEIGHTS}{ranks.index:05d}": _copied(policy.state())}
+    files = {} if trainer else {part_name(WEIGHTS, ranks.index): _copied(policy.state())}
     for prefix, each in (trainers | {f"{name}-": other for name, other in (others or {}).items()}).items():
-        files[f"{prefix}{WEIGHTS}{ranks.index:05d}"] = _copied(each.weights())
-        files[f"{prefix}{OPTIMIZER}{ranks.index:05d}"] = _copied(each.state())
-    text = _rest(files, state, ranks, generators or {}) if ranks.first else None
+        files[part_name(f"{prefix}{WEIGHTS}", ranks.index)] = _copied(each.weights())
+        files[part_name(f"{prefix}{OPTIMIZER}", ranks.index)] = _copied(each.state())
+    cut = {CUT: ROWS} if trainers and all(each.elements for each in (trainer, *(others or {}).values())) else {}
+    text = _rest(files, state, {"ranks": ranks.count, **cut}, generators or {}) if ranks.first else None
 
     def finish() -> None:
         if text is not None:
             (folder / "state.json").write_text(text)
         for name, tensors in files.items():
             try:
-                save_file(tensors, folder / f"{name}.safetensors")
+                save_file(tensors, folder / name)
             except SafetensorError as error:  # what it says of a full disk
-                raise OSError(f"{name}.safetensors: {error}") from error
+                raise OSError(f"{name}: {error}") from error
 
     return finish
 
 
 def _rest(
-    files: dict[str, dict[str, Tensor]], state: TrainingState, ranks: Ranks, generators: Mapping[str, Generator]
+    files: dict[str, dict[str, Tensor]],
+    state: TrainingState,
+    layout: Mapping[str, Any],
+    generators: Mapping[str, Generator],
 ) -> str:
     """Add generators and the caller's own tensors to `files`; return the text of state.json."""
     tensors = {GLOBAL_TORCH: torch.get_rng_state()}
@@ -95,10 +105,10 @@ def _rest(
             others[name] = generator.getstate()
         else:
             others[name] = generator.bit_generator.state
-    files["generators"] = tensors
+    files[GENERATORS] = tensors
     for name, tensor in _copied(state.tensors).items():
-        files.setdefault(f"{OWN}{name.partition('|')[0]}", {})[name] = tensor
-    content = {"step": state.step, "ranks": ranks.count, "extra": state.extra, "generators": others}
+        files.setdefault(f"{OWN}{name.partition('|')[0]}.safetensors", {})[name] = tensor
+    content = {"step": state.step, **layout, "extra": state.extra, "generators": others}
     return json.dumps(content, sort_keys=True, default=_as_list)
 
 
@@ -109,33 +119,38 @@ def load_training_state(
     trainer: Trainer | None = None,
     generators: Mapping[str, Generator] | None = None,
     others: Mapping[str, Trainer] | None = None,
+    part: Part | None = None,
 ) -> TrainingState:
     """Restore in place what `save_training_state` wrote and return the loop's position.
+
+    `part` gives the path of a rank's part by its name, where they are not in the folder yet. A rank that holds shards
+    asks for those with a piece of its own, and reads that.
 
     Raises CorruptArtifact when the folder lacks a generator that the caller names, or the part of a rank.
     """
     content = json.loads((folder / "state.json").read_text())
+    part = part or folder.__truediv__
     if trainer is None:
-        policy.load_state(joined(_parts(folder, WEIGHTS, content["ranks"]), _shapes(policy)))
+        policy.load_state(joined(_parts(part, WEIGHTS, content["ranks"]), _shapes(policy)))
     else:
-        _restore(folder, "", trainer, content["ranks"])
+        _restore(part, "", trainer, content)
     for name, other in (others or {}).items():
-        _restore(folder, f"{name}-", other, content["ranks"])
-    tensors, others = load_file(folder / "generators.safetensors"), content["generators"]
+        _restore(part, f"{name}-", other, content)
+    tensors, states = load_file(folder / GENERATORS), content["generators"]
     for name, generator in (generators or {}).items():
-        if name not in tensors and name not in others:
+        if name not in tensors and name not in states:
             raise CorruptArtifact(f"{folder}: the checkpoint holds no state of generator {name!r}")
         if isinstance(generator, torch.Generator):
             generator.set_state(tensors[name])
         elif isinstance(generator, random.Random):
-            generator.setstate(_python_state(others[name]))
+            generator.setstate(_python_state(states[name]))
         else:
-            generator.bit_generator.state = others[name]
+            generator.bit_generator.state = states[name]
     torch.set_rng_state(tensors[GLOBAL_TORCH])
     if GLOBAL_CUDA in tensors and torch.cuda.is_available():
         torch.cuda.set_rng_state(tensors[GLOBAL_CUDA])
-    random.setstate(_python_state(others["global/python"]))
-    name, keys, *rest = others["global/numpy"]
+    random.setstate(_python_state(states["global/python"]))
+    name, keys, *rest = states["global/numpy"]
     np.random.set_state((name, np.array(keys, dtype=np.uint32), *rest))
     own: dict[str, Tensor] = {}
     for path in sorted(folder.glob(f"{OWN}*.safetensors")):
@@ -143,11 +158,18 @@ def load_training_state(
     return TrainingState(content["step"], content["extra"], own)
 
 
-def _restore(folder: Path, prefix: str, trainer: Trainer, ranks: int) -> None:
-    """Restore a trainer from the parts of all ranks whose names begin with `prefix`."""
-    shapes = _shapes(trainer.policy)
-    trainer.load_weights(joined(_parts(folder, f"{prefix}{WEIGHTS}", ranks), shapes))
-    trainer.load_state(joined(_parts(folder, f"{prefix}{OPTIMIZER}", ranks), shapes))
+def _restore(part: Part, prefix: str, trainer: Trainer, content: Mapping[str, Any]) -> None:
+    """Restore a trainer from ranks' parts whose names begin with `prefix`; from those it needs, if it can tell."""
+    shapes, ranks, elements = _shapes(trainer.policy), content["ranks"], trainer.elements
+    kinds = f"{prefix}{WEIGHTS}", f"{prefix}{OPTIMIZER}"
+    if elements is not None and content.get(CUT) == ROWS:
+        weights, states = (OwnParts(kind, ranks, part, elements) for kind in kinds)
+        trainer.load_weights(weights.weights(shapes))
+        trainer.load_state(states.states(shapes))
+        return
+    weights, states = (joined(_parts(part, kind, ranks), shapes) for kind in kinds)
+    trainer.load_weights(weights)
+    trainer.load_state(states)
 
 
 def _shapes(policy: Policy) -> dict[str, torch.Size]:
@@ -156,11 +178,12 @@ def _shapes(policy: Policy) -> dict[str, torch.Size]:
     return {name: policy.whole_shape(name, shape) for name, shape in held.items()}
 
 
-def _parts(folder: Path, name: str, count: int) -> list[dict[str, Tensor]]:
-    found = sorted(folder.glob(f"{name}*.safetensors"))
-    if len(found) != count:
-        raise CorruptArtifact(f"{folder}: {len(found)} of {count} parts {name}<rank>.safetensors are there")
-    return [load_file(path) for path in found]
+def _parts(part: Part, kind: str, count: int) -> list[dict[str, Tensor]]:
+    paths = [part(part_name(kind, rank)) for rank in range(count)]
+    there = sum(path.is_file() for path in paths)
+    if there != count:
+        raise CorruptArtifact(f"{paths[0].parent}: {there} of {count} parts {kind}<rank>.safetensors are there")
+    return [load_file(path) for path in paths]
 
 
 def _copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

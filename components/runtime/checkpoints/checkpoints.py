@@ -7,6 +7,7 @@ launcher's own state (state.json). Files that did not change since the last one 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -28,6 +29,8 @@ from components.runtime.store.quarantine import Tell
 ADVICE = "Check free space and permissions, then run again: the stage goes on from its last checkpoint."
 SHARE, PACE_SECONDS = 0.02, 10.0
 """Of a stage's time, what checkpoints may take where nobody says when; and the least time between two of them."""
+RANK_PART = re.compile(r"stage/[^/]*-\d{5}\.safetensors")
+"""Files that one rank of several gave (components/modeling/training/training_state.py)."""
 STATE, STAGE, OUTPUTS, LOGS = "state.json", "stage", "outputs", "logs"
 
 
@@ -56,10 +59,20 @@ class Checkpoints:
         """Return the folder with what the stage gave to the checkpoint that was restored."""
         return self._scratch / "resume" / STAGE
 
-    def restore(self, tell: Tell) -> tuple[int, dict[str, Any]] | None:
-        """Restore outputs and logs from the newest whole checkpoint; return its step and state, None without one."""
+    def part(self, name: str, tell: Tell) -> Path:
+        """Return where a file of the restored checkpoint that the stage gave is, if it has it; fetch it if need be."""
+        path = self.resumed / name
+        if not path.exists() and self._partials.fetch(f"{STAGE}/{name}", self.resumed.parent, tell):
+            path.chmod(0o644)
+        return path
+
+    def restore(self, tell: Tell, *, parts_later: bool = False) -> tuple[int, dict[str, Any]] | None:
+        """Restore outputs and logs from the newest whole checkpoint; return its step and state, None without one.
+
+        With `parts_later`, ranks' own parts of it are left to `part`: this rank may need a few of them.
+        """
         folder = self._scratch / "resume"
-        found = self._partials.load(folder, tell)
+        found = self._partials.load(folder, tell, later=lambda path: parts_later and bool(RANK_PART.fullmatch(path)))
         if found is None:
             return None
         step, entries = found

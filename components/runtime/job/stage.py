@@ -164,6 +164,10 @@ class RunningStage:
         """Return the folder of this job's last partial checkpoint, or None on a fresh start."""
         return self._checkpoints.resumed if self.resumed_from is not None else None
 
+    def part(self, name: str) -> Path:
+        """Return where a file of the last partial checkpoint is; ranks' own parts come only when they are asked for."""
+        return self._checkpoints.part(name, self._tell)
+
     def append(self, log: str, rows: Iterable[Any]) -> None:
         """Add JSON rows to one of the stage's append-only logs; the next checkpoint holds them."""
         self._checkpoints.log(f"{OWN}-{log}").append(rows)
@@ -222,11 +226,12 @@ class RunningStage:
         if self._spool is not None and rows:
             self._spool.metrics(self.job.stage, self._fingerprint, 0, rows)
 
-    def _restore(self) -> int | None:
-        def tell(text: str) -> None:
-            self._progress.send("warning", text=text, kept=True)
+    def _tell(self, text: str) -> None:
+        self._progress.send("warning", text=text, kept=True)
 
-        found = self._checkpoints.restore(tell)
+    def _restore(self) -> int | None:
+        sharded = self.job.resources.sharded and "trainer" in self.component.backends
+        found = self._checkpoints.restore(self._tell, parts_later=sharded)
         if found is None:
             return None
         step, state = found

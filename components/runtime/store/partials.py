@@ -11,12 +11,12 @@ from __future__ import annotations
 import logging
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from components.contract.artifacts import ArtifactType, FileEntry, Manifest, describe_folder
-from components.contract.errors import CorruptArtifact
+from components.contract.errors import CorruptArtifact, StoreUnavailable
 from components.runtime.store.keys import DIGEST, check_name
 from components.runtime.store.looks import DAY_SECONDS, look_at
 from components.runtime.store.quarantine import Tell, set_aside
@@ -42,9 +42,11 @@ class Partials:
         self._blobs = blobs
         self.root = f"{PARTIAL}/{check_name(fingerprint, 'fingerprint')}"
         self._known: dict[str, Manifest] = {}
-        """Checkpoints that this object wrote or read, all bytes verified."""
+        """Manifests of checkpoints that this object wrote or read."""
         self._stored: dict[str, float] = {}
         """SHA-256 of a piece that is stored -> since when (epoch seconds)."""
+        self._waiting: dict[str, tuple[str, str, FileEntry]] = {}
+        """Path of a file that `load` left for later -> its checkpoint, key and entry."""
 
     def put(self, folder: Path) -> list[FileEntry]:
         """Store the files of `folder`, which is consumed, as pieces; return their entries for `commit`.
@@ -88,11 +90,13 @@ class Partials:
         """Store `folder`, which is consumed, as the checkpoint of `step`."""
         self.commit(step, self.put(folder))
 
-    def load(self, into: Path, tell: Tell = logger.warning) -> tuple[int, tuple[FileEntry, ...]] | None:
+    def load(
+        self, into: Path, tell: Tell = logger.warning, *, later: Callable[[str], bool] = lambda _: False
+    ) -> tuple[int, tuple[FileEntry, ...]] | None:
         """Copy the newest whole and verified checkpoint into a new folder; None if there is none.
 
-        Returns its step and the files that a later `commit` may name, too.
-        A damaged checkpoint is reported, set aside and skipped for the one before it.
+        Returns its step and the files that a later `commit` may name, too. Files whose path is `later` are left for
+        `fetch`. A damaged checkpoint is reported, set aside and skipped for the one before it.
         """
         for tree in sorted(trees_of(self._keys()), reverse=True):
             step, _, digest = tree.rpartition("/")[2].partition("-")
@@ -101,20 +105,40 @@ class Partials:
                 if manifest is None:
                     continue
                 into.mkdir(parents=True)
-                self._blobs.download([(key_of(tree, manifest, entry), entry) for entry in manifest.files], into)
+                wanted = [entry for entry in manifest.files if not later(entry.path)]
+                self._blobs.download([(key_of(tree, manifest, entry), entry) for entry in wanted], into)
+                waiting = [entry for entry in manifest.files if later(entry.path)]
+                self._waiting = {entry.path: (tree, key_of(tree, manifest, entry), entry) for entry in waiting}
                 if IN_PIECES not in manifest.metadata:
                     return int(step), ()
                 self._known[tree] = manifest
                 stored = {
                     blob.key.rpartition("/")[2]: blob.stored for blob in self._blobs.list(f"{self.root}/{PIECES}/")
                 }
-                self._stored = {entry.sha256: stored.get(entry.sha256, 0.0) for entry in manifest.files}
+                self._stored = {entry.sha256: stored.get(entry.sha256, 0.0) for entry in wanted}
                 return int(step), manifest.files
             except CorruptArtifact as error:
                 shutil.rmtree(into, ignore_errors=True)
                 reason = f"the partial checkpoint of step {int(step)} is left out: {error}"
                 set_aside(self._blobs, tree, reason, tell)
         return None
+
+    def fetch(self, path: str, into: Path, tell: Tell = logger.warning) -> bool:
+        """Copy a file that `load` left for later, verified; return whether the checkpoint has it.
+
+        Raises StoreUnavailable for a damaged one: its checkpoint is set aside, and the next attempt takes another.
+        """
+        if path not in self._waiting:
+            return False
+        tree, key, entry = self._waiting[path]
+        try:
+            self._blobs.download([(key, entry)], into)
+        except CorruptArtifact as error:
+            reason = f"the partial checkpoint at {tree} is left out: {error}"
+            set_aside(self._blobs, tree, reason, tell)
+            raise StoreUnavailable(f"{reason}; run again: the stage goes on from the checkpoint before") from error
+        del self._waiting[path]
+        return True
 
     def drop(self) -> None:
         """Remove all checkpoints, manifests first."""

@@ -1,6 +1,6 @@
 """What test_fsdp.py runs on several ranks: FSDP takes the steps of plain torch; results go to one JSON file.
 
-python fsdp_script.py FOLDER RANK WORLD
+python fsdp_script.py FOLDER RANK WORLD [FOLDER OF ANOTHER WORLD]
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import string
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,9 +32,11 @@ from components.modeling.ranks import current_ranks, ranks_along
 from components.modeling.text.prompting import encode_prompts
 from components.modeling.text.tokenizer import train_tokenizer
 from components.modeling.text.tokenizer_config import TokenizerConfig
+from components.modeling.training import training_state
 from components.modeling.training.build import build_trainer
 from components.modeling.training.fsdp import FsdpTrainer
 from components.modeling.training.fsdp_shards import shard_frozen
+from components.modeling.training.own_parts import OwnParts
 from components.modeling.training.training_config import OptimizerConfig
 from components.modeling.training.training_state import TrainingState, load_training_state, save_training_state
 from components.rl.batch.batch import Prompt
@@ -176,7 +179,8 @@ def train(folder: Path, way: str) -> dict[str, Any]:
     distributed.barrier()
     other = load(folder, way, sharded=True)
     again = build_trainer(other, config_of(way), total_steps=STEPS, backends=WAYS[way][1])
-    load_training_state(saved, policy=other, trainer=again)
+    with reading() as parts_read:
+        load_training_state(saved, policy=other, trainer=again)
     resumed = steps(again, SAVED_AT, STEPS)
     second, state_again = again.weights(), again.state()
     equal = all(torch.equal(first[name], second[name]) for name in first)
@@ -188,8 +192,32 @@ def train(folder: Path, way: str) -> dict[str, Any]:
         "resumed": resumed,
         "equal": equal,
         "kept": trainer.ranks.gather(sum(w.numel() for w in first.values())),
+        "read": trainer.ranks.gather(sum(parts.bytes_read for parts in parts_read)),
         **sizes,
     }
+
+
+@contextmanager
+def reading() -> Iterator[list[OwnParts]]:
+    """Yield what is read of ranks' parts inside, which must not be read whole."""
+    made: list[OwnParts] = []
+
+    def note(*given: Any) -> OwnParts:
+        made.append(OwnParts(*given))
+        return made[-1]
+
+    with mock.patch.object(training_state, "OwnParts", note), mock.patch.object(training_state, "joined", None):
+        yield made
+
+
+def other_size(folder: Path, earlier: Path) -> dict[str, Any]:
+    """Go on from what another number of ranks saved; `opened` are the files that each rank opened."""
+    trained = load(folder, "native", sharded=True)
+    trainer = build_trainer(trained, CONFIG, total_steps=STEPS, backends=FSDP)
+    with reading() as parts_read:
+        load_training_state(earlier / "native", policy=trained, trainer=trainer)
+    read = trainer.ranks.gather((sum(parts.bytes_read for parts in parts_read), parts_read[0].files))
+    return {"rows": steps(trainer, SAVED_AT, STEPS), "read": [size for size, _ in read], "opened": [f for _, f in read]}
 
 
 def live(folder: Path) -> list[float]:
@@ -239,6 +267,8 @@ def main() -> None:
     jobs["rl-layers"] = partial(rl_by_layers, folder)
     jobs |= {way: partial(ppo, folder, way) for way in PPO}
     found = {name: job() for name, job in jobs.items() if world == 2 or name in OF_FOUR}
+    if len(sys.argv) > 4:
+        found["other-size"] = other_size(folder, Path(sys.argv[4]))
     if rank == 0:
         (folder / "found.json").write_text(json.dumps(found))
     distributed.destroy_process_group()

@@ -46,9 +46,10 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
         save_task_model(path / "task")
         script = Path(__file__).with_name("fsdp_script.py")
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+        earlier = [] if world == 2 else [str(found[2])]
         ranks = [
             subprocess.Popen(
-                [sys.executable, str(script), str(path), str(rank), str(world)],
+                [sys.executable, str(script), str(path), str(rank), str(world), *earlier],
                 env=environment,
                 stderr=(path / f"errors-{rank}").open("w"),
             )
@@ -115,6 +116,29 @@ def test_no_rank_holds_a_whole_model(folders: dict[int, Path], world: int, way: 
     assert sum(result["kept"]) == result["trained"]  # each rank stores its own part
     assert max(result["kept"]) <= 1.5 * result["trained"] / world
     assert result["low"] == way.endswith("bfloat16")
+
+
+def stored(folder: Path) -> int:
+    """Return the bytes of the tensors of all ranks' parts."""
+    files = [*folder.glob("weights-*.safetensors"), *folder.glob("optimizer-*.safetensors")]
+    return sum(tensor.nbytes for file in files for tensor in load_file(file).values())
+
+
+@pytest.mark.deepspeed
+@pytest.mark.parametrize(("world", "way"), EACH)
+def test_a_rank_reads_its_own_part_of_a_checkpoint(folders: dict[int, Path], world: int, way: str) -> None:
+    read, total = found(folders, world)[way]["read"], stored(folders[world] / way)
+    assert sum(read) == total
+    assert max(read) < 1.5 * total / world
+
+
+@pytest.mark.deepspeed
+def test_four_ranks_go_on_from_what_two_saved(folders: dict[int, Path], alone: dict[str, list[list[float]]]) -> None:
+    got, total = found(folders, 4)["other-size"], stored(folders[2] / "native")
+    assert got["rows"] == [pytest.approx(row, rel=close("native")) for row in alone["native"][SAVED_AT:]]
+    assert got["opened"] == [[0], [0], [1], [1]]
+    assert total <= sum(got["read"]) < 1.1 * total  # counts of updates are read by each
+    assert max(got["read"]) < 1.5 * total / 4
 
 
 @pytest.mark.deepspeed
