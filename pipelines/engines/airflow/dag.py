@@ -16,6 +16,7 @@ from pipelines.engines.airflow.graphs.shown import drawing_of, read, shown_drawi
 from pipelines.engines.airflow.names import PLAN, REPORT, RUN_MACRO, approval_task, dag_id, run_id_of
 from pipelines.engines.airflow.tasks.approval import ApprovalTask
 from pipelines.engines.airflow.tasks.callbacks import stage_failed
+from pipelines.engines.airflow.tasks.pod_task import StagePod
 from pipelines.engines.airflow.tasks.run_tasks import PlanTask, ReportTask
 from pipelines.engines.airflow.tasks.stage_task import StageTask
 from pipelines.engines.airflow.timing import dag_schedule
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pipelines.recipe.recipe import Recipe
 
 _OWN_RETRIES: dict[str, Any] = {"retries": 3, "retry_delay": timedelta(seconds=5)}
-"""Of the first and the last task and of questions, for what befalls Airflow itself; a refusal is never tried again.
+"""Of all tasks but processes of the worker, for what befalls Airflow itself; a refusal is never tried again.
 
 Airflow fails a question that is answered within the second in which it is asked: it takes the end of the asking process
 for that of the task. A retry asks again."""
@@ -58,12 +59,11 @@ def airflow_dags() -> dict[str, DAG]:
 
 
 def recipe_dag(recipe: Recipe, name: str) -> DAG:
-    """Return the DAG of a whole recipe, with the operators that do its work."""
-    return _dag(drawing_of(recipe, name), name, recipe)
+    """Return the DAG of a whole recipe."""
+    return _dag(drawing_of(recipe, name), name)
 
 
-def _dag(drawing: Drawing, name: str, recipe: Recipe | None = None) -> DAG:
-    """Return the DAG of a drawing; without its recipe, its pods are without the operator that takes seconds to load."""
+def _dag(drawing: Drawing, name: str) -> DAG:
     with DAG(
         name,
         dag_display_name=drawing.title,
@@ -79,7 +79,7 @@ def _dag(drawing: Drawing, name: str, recipe: Recipe | None = None) -> DAG:
         report = ReportTask(task_id=REPORT, task_display_name="report", recipe=drawing.recipe, **_OWN_RETRIES)
         report.as_teardown(setups=plan)
         groups: dict[str, TaskGroup] = {}
-        tasks = {stage.name: _stage(stage, drawing, groups, recipe) for stage in drawing.stages}
+        tasks = {stage.name: _stage(stage, drawing, groups) for stage in drawing.stages}
         awaited = {name for stage in drawing.stages for name in stage.after}
         for stage in drawing.stages:
             first = tasks[stage.name][0]
@@ -95,9 +95,7 @@ def _dag(drawing: Drawing, name: str, recipe: Recipe | None = None) -> DAG:
     return dag
 
 
-def _stage(
-    stage: StageDrawing, drawing: Drawing, groups: dict[str, TaskGroup], recipe: Recipe | None
-) -> list[BaseOperator]:
+def _stage(stage: StageDrawing, drawing: Drawing, groups: dict[str, TaskGroup]) -> list[BaseOperator]:
     """Return the tasks of a stage in order: the approval, if there is one, and the work."""
     # a skipped stage blocks no other; a stage right after the set-up task needs its success
     rule = TriggerRule.NONE_FAILED if stage.after else TriggerRule.ALL_SUCCESS
@@ -107,7 +105,6 @@ def _stage(
         work = _work(
             stage,
             drawing,
-            recipe,
             task_id=stage.name,
             task_display_name=stage.title,
             doc_md=stage.docs,
@@ -115,10 +112,6 @@ def _stage(
             outlets=stage_outlets(stage, drawing.recipe),
             pool=stage.pool,
             pool_slots=stage.slots,
-            retries=stage.retries,
-            retry_delay=timedelta(seconds=stage.backoff_seconds),
-            retry_exponential_backoff=2.0,
-            max_retry_delay=timedelta(seconds=stage.max_backoff_seconds),
             on_failure_callback=stage_failed,
         )
         work.custom_operator_name = stage.component  # shown below a stage's name in the graph
@@ -137,20 +130,22 @@ def _stage(
         return [question, work]
 
 
-def _work(stage: StageDrawing, drawing: Drawing, recipe: Recipe | None, **operator: Any) -> BaseOperator:
-    """Return the task that runs a stage as its pool's `runs_on` says: a process of the worker, or a pod."""
-    if not stage.pod:
-        # the process enforces the limit itself once it is ready; this is for one that cannot
-        limit = None if stage.limit_seconds is None else timedelta(seconds=stage.limit_seconds)
-        return StageTask(recipe=drawing.recipe, stage=stage.name, execution_timeout=limit, **operator)
-    if recipe is None:
-        from pipelines.engines.airflow.tasks import pod_drawn
-
-        return pod_drawn.StagePod(recipe=drawing.recipe, stage=stage.name, path=drawing.path, **operator)
-    from pipelines.engines.airflow.tasks.pod_task import stage_pod
-
-    found = next(one for one in recipe.stages if one.name == stage.name)
-    return stage_pod(found, recipe, **operator)
+def _work(stage: StageDrawing, drawing: Drawing, **operator: Any) -> BaseOperator:
+    """Return the task that runs a stage: as a process of the worker, or on the cluster."""
+    if stage.pod:  # its driver tries it again by the rules of all engines; Airflow's retries are for the task itself
+        return StagePod(recipe=drawing.recipe, stage=stage.name, **_OWN_RETRIES, **operator)
+    # the process enforces the limit itself once it is ready; this is for one that cannot
+    limit = None if stage.limit_seconds is None else timedelta(seconds=stage.limit_seconds)
+    return StageTask(
+        recipe=drawing.recipe,
+        stage=stage.name,
+        execution_timeout=limit,
+        retries=stage.retries,
+        retry_delay=timedelta(seconds=stage.backoff_seconds),
+        retry_exponential_backoff=2.0,
+        max_retry_delay=timedelta(seconds=stage.max_backoff_seconds),
+        **operator,
+    )
 
 
 def _group(group_id: str, label: str, groups: dict[str, TaskGroup]) -> TaskGroup:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class AirflowEngine(Engine):
-    """Every recipe is a DAG; its stages are processes of the worker, or pods."""
+    """Every recipe is a DAG; its stages are processes of the worker, or Jobs, JobSets and TrainJobs of their pools."""
 
     name = "airflow"
     summary = "as a DAG: tasks on Airflow's worker, or pods"
@@ -28,6 +28,7 @@ class AirflowEngine(Engine):
         retries=True,
         going_on=True,
         timeouts=True,
+        several_nodes=True,
         folder_store=True,
         pods=True,
         uploads=True,

@@ -14,6 +14,7 @@ from components.runtime.store import Store
 from pipelines.engines.airflow.catalog import SHOW_METHODS, is_reproduction
 from pipelines.engines.airflow.client import Client, NotFound
 from pipelines.engines.airflow.names import PLAN, REFUSED, REPORT, approval_task, dag_id, run_id
+from pipelines.engines.driver.shown import shown
 from pipelines.engines.shared.follower import ASKING, BLOCKED, FAILED, RETRYING, RUNNING, Snapshot, StageState
 from pipelines.engines.shared.request import conf_of, data_conf
 from pipelines.language.document import display_path
@@ -22,6 +23,8 @@ from pipelines.recipe.recipe import Recipe
 
 ENDED = ("success", "failed", "upstream_failed", "skipped", "removed")
 UNDECIDED = ("awaiting_input", "deferred")
+DRIVEN = ("running", "deferred", "queued", "scheduled")
+"""States of a task whose stage may be at work on the cluster: it waits in the triggerer, or goes on from there."""
 WORDS = {"running": RUNNING, "failed": FAILED, "upstream_failed": BLOCKED}
 """Airflow's state of a stage's task -> the follower's word."""
 
@@ -93,6 +96,8 @@ class AirflowRun:
             return StageState(ASKING)
         task = tasks.get(job.stage, {})
         state = "failed" if question == "failed" else task.get("state")
+        if state in DRIVEN and (found := shown(self._store, self.run_id, job.stage)):
+            return found
         if state == "up_for_retry":
             return StageState(RETRYING, task.get("try_number") or 1, job.retry.backoff_seconds)
         return StageState(WORDS[state]) if state in WORDS else None

@@ -50,6 +50,8 @@ class Attempt:
         self._met = False
         """Whether the work was there in the time of this process."""
         self._deaths: dict[str, Death] = {}
+        self.pods: dict[str, str] = {}
+        """Pods that have begun -> their nodes."""
 
     def find(self) -> bool:
         """Return whether the work is there, in whatever state."""
@@ -78,6 +80,8 @@ class Attempt:
             self.find()
         pods = self._pods()
         for pod in pods:
+            if pod.get("status", {}).get("phase") not in (None, "Pending"):
+                self.pods.setdefault(pod["metadata"]["name"], pod["spec"].get("nodeName") or "a node")
             logs.follow(pod)
             if death := pod_death(pod):
                 self._deaths[pod["metadata"]["name"]] = death

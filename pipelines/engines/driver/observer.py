@@ -31,16 +31,19 @@ class Seen:
     of: str = ""
     """The work that has ended."""
     outcome: Outcome | None = None
+    pods: tuple[str, ...] = ()
+    """Names of its pods."""
 
     def to_json(self) -> dict[str, Any]:
         """Return it for another process."""
-        return {"of": self.of, "outcome": asdict(self.outcome) if self.outcome else None}
+        return {"of": self.of, "outcome": asdict(self.outcome) if self.outcome else None, "pods": list(self.pods)}
 
     @classmethod
     def from_json(cls, told: Mapping[str, Any]) -> Self:
         """Return what another process saw."""
         outcome = told.get("outcome")
-        return cls(told.get("of", ""), outcome and Outcome(**{**outcome, "cause": Cause(outcome["cause"])}))
+        ended = outcome and Outcome(**{**outcome, "cause": Cause(outcome["cause"])})
+        return cls(told.get("of", ""), ended, tuple(told.get("pods", ())))
 
 
 @dataclass
@@ -85,10 +88,11 @@ class Observer:
         if not one.seen and not attempt.find():
             return Seen()  # an earlier driver was killed before it created it
         outcome = attempt.look(self._logs_of(one))
+        self._show_pods(attempt)
         if outcome is None:
             return None
         del self._attempts[one.name]
-        return Seen(one.name, outcome)
+        return Seen(one.name, outcome, tuple(sorted(attempt.pods)))
 
     def wait(self) -> None:
         """Wait for what may have to be acted upon, or for a while."""
@@ -126,6 +130,12 @@ class Observer:
         """Note why nothing runs, and show it if it is news."""
         if self.notes.tell(text, **limit) and text:
             self.say(f"stage {self.run.stage!r}: {visible_line(text)}")
+
+    def _show_pods(self, attempt: Attempt) -> None:
+        for pod, node in attempt.pods.items():
+            if pod not in self._shown:
+                self._shown.add(pod)
+                self.say(f"pod {pod} on {node}")
 
     def _between(self) -> Seen | None:
         """Return that the next try may begin, None while it may not."""

@@ -72,8 +72,6 @@ def refusals(job: Job, pool: Pool, settings: PodSettings) -> Iterator[str]:
     """Yield each reason why a job cannot run as a pod; nothing if it can."""
     if "://" not in job.store:
         yield f"a pod cannot see the folder {job.store or '(none)'}: set POSTTRAIN_STORE to a bucket, s3://bucket/prefix"
-    if pool.nodes > 1:
-        yield f"the pool has {pool.nodes} nodes, and a pod is on one: name a pool with nodes: 1"
     image, variable = settings.image(pool), IMAGES[image_kind(pool.gpus)]
     if image is None:
         yield f"no image is known: set {variable} to name@sha256:<digest>"
@@ -90,26 +88,13 @@ def refusals(job: Job, pool: Pool, settings: PodSettings) -> Iterator[str]:
 
 
 def refuse_pods(jobs: Iterable[Job], pools: Mapping[str, Pool], settings: PodSettings) -> None:
-    """Raise InputError with all that keeps jobs of pools with `runs_on: pod` from running, one line for each reason."""
+    """Raise InputError with all that keeps jobs from running in pods, one line for each reason."""
     found: dict[str, list[str]] = {}
     for job in jobs:
-        pool = pools[job.resources.pool]
-        if pool.runs_on == "pod":
-            for reason in refusals(job, pool, settings):
-                found.setdefault(f"pool {job.resources.pool!r} runs in pods: {reason}", []).append(job.stage)
+        for reason in refusals(job, pools[job.resources.pool], settings):
+            found.setdefault(f"pool {job.resources.pool!r} runs in pods: {reason}", []).append(job.stage)
     if found:
         raise InputError("\n".join(f"{reason} (stages: {', '.join(stages)})" for reason, stages in found.items()))
-
-
-def pod_manifest(job: Job, pool: Pool, settings: PodSettings) -> Manifest:
-    """Return the pod of a job, with the field names of Kubernetes; run id and store may be Airflow templates."""
-    metadata = {
-        "name": f"{job.recipe}-{job.stage}".replace("_", "-"),
-        "namespace": settings.namespace,
-        "labels": {**pool_parts.labels(job, pool), **pool_parts.queue_labels(pool)},
-        "annotations": pool_parts.pod_annotations(pool),
-    }
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod_spec(job, pool, settings)}
 
 
 def pod_template(job: Job, pool: Pool, settings: PodSettings) -> Manifest:

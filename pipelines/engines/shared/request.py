@@ -84,8 +84,8 @@ def overrides_of(recipe: Recipe, conf: Mapping[str, Any]) -> list[str]:
 def refuse_other_graph(drawn: Recipe, asked: Recipe, *, pods_move: bool = False) -> None:
     """Raise InputError if a run would need a DAG other than the one drawn from the unmodified recipe.
 
-    `when` may leave stages out, and with `pods_move` a pod may run in another pool of pods, with the retries that the
-    graph was drawn with also where one of the two is a spot pool; nothing else that orders the run may differ.
+    `when` may leave stages out, and with `pods_move` a pod may run in another pool of pods and have other retries, since
+    its driver makes them. Nothing else that orders the run may differ.
     """
     known = {stage.name: stage for stage in drawn.stages}
     problems = [f"stage {stage.name!r} is not in the DAG" for stage in asked.stages if stage.name not in known]
@@ -96,8 +96,7 @@ def refuse_other_graph(drawn: Recipe, asked: Recipe, *, pods_move: bool = False)
             before = known[stage.name]
             pools = drawn.pools[before.pool], asked.pools[stage.pool]
             pods = pods_move and all(pool.runs_on == "pod" for pool in pools)
-            retry = before.retry if pools[0].spot == pools[1].spot else stage.retry
-            moved = replace(before, pool=stage.pool, retry=retry) if pods else before
+            moved = replace(before, pool=stage.pool, retry=stage.retry) if pods else before
             problems += [f"stage {stage.name!r}: {text}" for text in _differences(moved, stage)]
     if problems:
         raise InputError(

@@ -14,7 +14,7 @@ from components.runtime.store import open_store
 from pipelines.engines.kubeflow.compiler.bundle import Bundle
 from pipelines.engines.kubeflow.compiler.settings import Settings, refuse
 from pipelines.engines.local.containers import Containers
-from pipelines.engines.shared.pod import PodSettings, pod_manifest, refusals
+from pipelines.engines.shared.pod import PodSettings, pod_template, refusals
 from pipelines.plan.forecast import forecast
 from pipelines.plan.memory import memory_fits
 from pipelines.plan.plan import Plan, build_plan
@@ -185,7 +185,7 @@ def test_pods_take_the_key_from_their_secrets_alone(pools: Path, tmp_path: Path)
     named = PodSettings.read({"POSTTRAIN_POD_SECRETS": "models"})
     assert any(re.search("BIG_KEY.*POSTTRAIN_POD_SECRETS", line) for line in refusals(job, pool, PodSettings.read({})))
     assert not any("BIG_KEY" in line for line in refusals(job, pool, named))
-    manifest = json.dumps(pod_manifest(job, pool, named))
+    manifest = json.dumps(pod_template(job, pool, named))
     assert '{"secretRef": {"name": "models"}}' in manifest and KEY not in manifest
 
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from components.contract.job import Job
 from pipelines.engines.driver.manifests.jobset import jobset_manifest
-from pipelines.engines.shared.pod import PodSettings, pod_manifest
+from pipelines.engines.shared.pod import PodSettings, pod_template
 from pipelines.plan.plan import build_plan
 from pipelines.recipe.fabric import Fabric
 from pipelines.recipe.pools import Pool
@@ -52,7 +52,7 @@ def test_a_node_gets_its_devices_variables_and_locked_memory(job: Job) -> None:
 
 def test_a_pod_without_a_fabric_is_as_before(job: Job) -> None:
     pool = Pool.model_validate(PAIR)
-    (found,) = pod_manifest(job, pool, PodSettings.read({}))["spec"]["containers"]
+    (found,) = pod_template(job, pool, PodSettings.read({}))["spec"]["containers"]
     assert found["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     assert found["resources"]["limits"] == {"cpu": "96", "memory": "1600Gi", "nvidia.com/gpu": "8"}
     assert "fabric" not in pool.model_dump_json(exclude_defaults=True)

@@ -10,8 +10,10 @@ from pipelines.engines.airflow.form import fields_of
 from pipelines.engines.airflow.graphs.drawing import Drawing, Question, StageDrawing, Times
 from pipelines.engines.airflow.names import TRACKED, pool_name
 from pipelines.engines.airflow.pools import slots_of_a_job
+from pipelines.engines.driver.manifests.work import is_driven
 from pipelines.engines.shared.attempt import STARTUP_SECONDS
 from pipelines.engines.shared.stage_job import tries_of
+from pipelines.plan.plan import stage_job
 from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.schedule.section import Schedule
 from pipelines.recipe.stage import Stage
@@ -35,6 +37,7 @@ def draw(recipe: Recipe, name: str) -> Drawing:
 def _stage(stage: Stage, recipe: Recipe) -> StageDrawing:
     pool = recipe.pools[stage.pool]
     words = (stage.when or "").replace("(", " ").split()
+    pod = is_driven(stage_job(stage, recipe, "", ""), pool)
     limit = stage.timeout_seconds and stage.timeout_seconds + STARTUP_SECONDS
     return StageDrawing(
         name=stage.name,
@@ -46,8 +49,8 @@ def _stage(stage: Stage, recipe: Recipe) -> StageDrawing:
         depends=[name for name in stage.after if any(word.startswith(f"{name}.") for word in words)],
         groups=_groups(stage),
         pool=pool_name(stage.pool),
-        slots=slots_of_a_job(pool),
-        pod=pool.runs_on != "worker",
+        slots=1 if pod else slots_of_a_job(pool),
+        pod=pod,
         retries=tries_of(stage.retry.retries, stage.on_failure) - 1,
         backoff_seconds=stage.retry.backoff_seconds,
         max_backoff_seconds=stage.retry.max_backoff_seconds,

@@ -33,8 +33,9 @@ class StageDrawing:
     pool: str
     slots: int
     pod: bool
-    """Whether its pool runs pods; otherwise it is a process of the worker."""
+    """Whether it is driven on the cluster; otherwise it is a process of the worker."""
     retries: int
+    """Of a process on the worker; one on the cluster is tried again by its driver."""
     backoff_seconds: float
     max_backoff_seconds: float
     limit_seconds: float | None

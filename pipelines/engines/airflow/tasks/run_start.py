@@ -11,6 +11,8 @@ from pipelines.engines.airflow.engine import AirflowEngine
 from pipelines.engines.airflow.names import run_id_of
 from pipelines.engines.airflow.tasks.stage_run import store_uri
 from pipelines.engines.airflow.timing import trigger_of
+from pipelines.engines.driver.api import Cluster
+from pipelines.engines.driver.manifests.work import is_driven
 from pipelines.engines.engine import RunOptions
 from pipelines.engines.refusals import refuse
 from pipelines.engines.shared.pod import PodSettings, refuse_pods
@@ -32,7 +34,10 @@ def start_run(path: str, context: Any, log: Any) -> dict[str, Any]:
         upload(data, store)
     plan = build_plan(recipe, store.uri, run_id_of(recipe.name, dag_run))
     refuse(AirflowEngine(), plan, store, RunOptions())
-    refuse_pods(plan.jobs, recipe.pools, PodSettings.read())
+    driven = [job for job in plan.jobs if is_driven(job, recipe.pools[job.resources.pool])]
+    refuse_pods(driven, recipe.pools, PodSettings.read())
+    if driven:
+        Cluster.inside()  # raises InputError where there is none
     publish_code(store, [code for job in plan.jobs for code in job.code])
     trigger = trigger_of(context, recipe.schedule)
     where = {"dag_id": dag_run.dag_id, "run_id": dag_run.run_id}

@@ -98,6 +98,17 @@ class StageRun:
         return give_up(self.job, self.store, self.sink, error)
 
     @property
+    def retried(self) -> bool:
+        """Return whether Airflow tries the task again by itself, such as after a worker that was lost."""
+        ti = self.context["ti"]
+        return bool(ti.try_number > 1 + ti.max_tries - self.context["task"].retries)  # clearing it raises max_tries
+
+    @property
+    def holder(self) -> str:
+        """Return who drives the stage: this try of the task, in the worker and in the triggerer."""
+        return f"airflow-{self.context['ti'].id}"
+
+    @property
     def _starts_left(self) -> int:
         """Return how many tries are left after this one, as the recipe counts them: -1 in the one beyond the last."""
         ti = self.context["ti"]

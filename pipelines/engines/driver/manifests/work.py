@@ -24,6 +24,11 @@ def nodes_of(job: Job) -> int:
     return job.resources.nodes if several else 1
 
 
+def is_driven(job: Job, pool: Pool) -> bool:
+    """Return whether a job runs on the cluster, and not in its task's own process or container."""
+    return pool.runs_on == "pod" or nodes_of(job) > 1
+
+
 def work_kind(job: Job, pool: Pool) -> Kind:
     """Return what a job becomes on its pool."""
     return kind_of(pool, nodes_of(job))

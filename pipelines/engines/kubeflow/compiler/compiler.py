@@ -18,7 +18,7 @@ from components.contract.artifacts import ArtifactType
 from components.contract.errors import InputError
 from components.contract.job import FirstOf, StageRef, alternatives
 from pipelines.engines.driver.command import driver_arguments
-from pipelines.engines.driver.manifests.work import nodes_of
+from pipelines.engines.driver.manifests.work import is_driven
 from pipelines.engines.kubeflow.compiler.bundle import Bundle
 from pipelines.engines.kubeflow.compiler.checks import check
 from pipelines.engines.kubeflow.compiler.form import REQUIRED, Form, form_of
@@ -191,7 +191,7 @@ def _pointed(outputs: Iterable[str]) -> list[Argument]:
 
 def runs_remotely(stage: Stage, recipe: Recipe) -> bool:
     """Return whether a stage runs on nodes of its pool, driven by its task; the others run in the task's container."""
-    return recipe.pools[stage.pool].runs_on == "pod" or nodes_of(stage_job(stage, recipe, "", "")) > 1
+    return is_driven(stage_job(stage, recipe, "", ""), recipe.pools[stage.pool])
 
 
 def stage_container(stage: Stage, image: str, wired: list[str]) -> Container:

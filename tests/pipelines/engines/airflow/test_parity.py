@@ -18,8 +18,9 @@ from pipelines.engines.airflow.names import PLAN, POOL_PREFIX, REPORT, approval_
 from pipelines.engines.airflow.tasks.approval import ApprovalTask
 from pipelines.engines.airflow.tasks.pod_task import StagePod
 from pipelines.engines.airflow.tasks.stage_task import StageTask
-from pipelines.engines.shared.pod import STARTUP_SECONDS
-from pipelines.plan.plan import build_plan
+from pipelines.engines.shared.pod import STARTUP_SECONDS, PodSettings, pod_spec
+from pipelines.plan.plan import build_plan, stage_job
+from pipelines.recipe.pools import load_pools
 from pipelines.recipe.recipe import load_recipe
 from tests.pipelines.engines.shape import StageShape, job_shape, plan_shape
 from tests.pipelines.grammar import RECIPES, unused_words
@@ -55,25 +56,37 @@ def dag_shape(dag: DAG, jobs: dict[str, Job]) -> dict[str, StageShape]:
         question = dag.task_dict.get(approval_task(task.task_id))
         first = task if question is None else question
         assert question is None or task.upstream_task_ids == {question.task_id}
-        assert task.retry_exponential_backoff == 2.0
+        job = jobs[task.task_id]
         found[task.task_id] = StageShape(
             after=frozenset(first.upstream_task_ids - {PLAN}),
-            retries=task.retries - (jobs[task.task_id].on_failure == "skip"),
-            pause_seconds=task.retry_delay.total_seconds(),
-            longest_pause_seconds=task.max_retry_delay.total_seconds(),
-            timeout_seconds=timeout_of(task),
+            **retries_of(task, job),
+            timeout_seconds=timeout_of(task, job),
             pool=task.pool.removeprefix(POOL_PREFIX),
             approve=approval_of(question),
-            job=job_shape(jobs[task.task_id]),
+            job=job_shape(job),
         )
     return found
 
 
-def timeout_of(task: StageTask | StagePod) -> float | None:
+def retries_of(task: StageTask | StagePod, job: Job) -> dict[str, float]:
+    """Return how often a stage is tried again: by Airflow, or by its driver, whose tries Airflow does not multiply."""
+    if isinstance(task, StagePod):
+        assert (task.retries, task.retry_exponential_backoff) == (3, 0), "for what befalls Airflow itself"
+        seconds = (job.retry.backoff_seconds, job.retry.max_backoff_seconds)
+        return {"retries": job.retry.retries, "pause_seconds": seconds[0], "longest_pause_seconds": seconds[1]}
+    assert task.retry_exponential_backoff == 2.0
+    return {
+        "retries": task.retries - (job.on_failure == "skip"),
+        "pause_seconds": task.retry_delay.total_seconds(),
+        "longest_pause_seconds": task.max_retry_delay.total_seconds(),
+    }
+
+
+def timeout_of(task: StageTask | StagePod, job: Job) -> float | None:
     """Return a stage's time limit: the task's or the pod's without what it has for starting."""
     if isinstance(task, StageTask):
         return task.execution_timeout and task.execution_timeout.total_seconds() - STARTUP_SECONDS
-    deadline = task.pod_template_dict["spec"].get("activeDeadlineSeconds")
+    deadline = pod_spec(job, load_pools()[job.resources.pool], PodSettings()).get("activeDeadlineSeconds")
     return deadline and deadline - STARTUP_SECONDS
 
 
@@ -108,7 +121,8 @@ def test_in_pods_all_is_as_locally(path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("POSTTRAIN_RUNS_ON", "pod")
     recipe = load_recipe(str(path), whole=True)
     dag = recipe_dag(recipe, name=path.stem)
-    jobs = {task.task_id: task.job for task in dag.tasks if isinstance(task, StagePod)}
+    assert not [task for task in dag.tasks if isinstance(task, StageTask)]
+    jobs = {stage.name: stage_job(stage, recipe, "s3://bucket/store", "parity") for stage in recipe.stages}
     wanted = plan_shape(build_plan(recipe, "s3://bucket/store", "parity"))
     assert all(shape.timeout_seconds in (None, math.ceil(shape.timeout_seconds or 0)) for shape in wanted.values())
     assert dag_shape(dag, jobs) == wanted

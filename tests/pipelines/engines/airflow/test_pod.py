@@ -1,10 +1,8 @@
-"""Pods of stages, built without a cluster: against specifications written by hand, and against Kubernetes' schemas."""
+"""Works of stages, built without a cluster: against specifications written by hand, and against Kubernetes' schemas."""
 
 from __future__ import annotations
 
-import copy
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,13 +10,15 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
-from airflow.sdk import DAG, Param
+from airflow.sdk import DAG
 from airflow.serialization.serialized_objects import DagSerialization
-from kubernetes.client import ApiClient
 
 from components.contract.errors import InputError
 from components.contract.job import Job
 from pipelines.engines.airflow.tasks.pod_task import StagePod
+from pipelines.engines.driver.manifests.batch import batch_manifest
+from pipelines.engines.driver.manifests.work import work_kind, work_manifest
+from pipelines.engines.driver.names import work_name
 from pipelines.engines.shared.pod import PodSettings, refusals, refuse_pods
 from pipelines.recipe.pools import Pool, load_pools
 
@@ -39,8 +39,6 @@ ELSEWHERE = PodSettings.read(
     }
 )
 VERSIONS = ("1.33", "1.34", "1.35")
-EMPTY = {"affinity", "envFrom", "imagePullSecrets", "initContainers", "ports", "tolerations"}
-"""Fields that Airflow writes without content; Kubernetes takes them as absent."""
 
 
 def job(stage: str, component: str, pool: str, pools: dict[str, Pool], **more: Any) -> Job:
@@ -50,19 +48,18 @@ def job(stage: str, component: str, pool: str, pools: dict[str, Pool], **more: A
     return Job(**{**fixed, "stage": stage, "component": component, "resources": resources, **more})
 
 
-def operator(one: Job, pool: Pool, settings: PodSettings) -> StagePod:
-    """Return the operator of a job, in a DAG of its own."""
-    with DAG("nightly", schedule=None, params={"steps": Param(80, type="integer")}):
-        return StagePod(task_id=one.stage, job=one, node_pool=pool, settings=settings)
+def work(one: Job, pool: Pool, settings: PodSettings) -> dict[str, Any]:
+    """Return the work that the first try at a job is."""
+    owner = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "name": "posttrain-x", "uid": "1"}
+    return work_manifest(work_kind(one, pool), one, pool, settings, work_name(one, 0), owner)
 
 
-def spec(task: StagePod) -> dict[str, Any]:
-    """Return the pod that a task would create, without a cluster."""
-    pod = ApiClient().sanitize_for_serialization(task.build_pod_request_obj(dry_run=True))
-    for part in (pod["spec"], pod["spec"]["containers"][0]):
-        for name in [name for name in EMPTY & part.keys() if not part[name]]:
-            del part[name]
-    return pod
+def spec(one: Job, pool: Pool, settings: PodSettings) -> dict[str, Any]:
+    """Return the pod that Kubernetes makes of a job on one node, but for its name and its stage's key."""
+    template = batch_manifest(one, pool, settings, "x", "key", {})["spec"]["template"]
+    assert template["metadata"]["labels"].pop("posttrain.dev/stage-key") == "key"
+    metadata = {**template["metadata"], "namespace": settings.namespace}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]}
 
 
 def examples() -> dict[str, tuple[Job, Pool, PodSettings]]:
@@ -95,53 +92,27 @@ def differences(found: Any, wanted: Any, at: str = "") -> Iterator[str]:
 @pytest.mark.parametrize("name", ["cpu-large", "l4x1-spot", "h100x8"])
 def test_a_pod_is_what_was_written_by_hand(name: str) -> None:
     wanted = yaml.safe_load((Path(__file__).parent / "pods" / f"{name}.yaml").read_text())
-    found = spec(operator(*examples()[name]))
-    prefix, _, suffix = found["metadata"]["name"].rpartition("-")
-    assert re.fullmatch("[a-z0-9]{8}", suffix)
-    found["metadata"]["name"] = prefix
-    assert found["metadata"]["labels"].pop("airflow_version")
-    assert list(differences(found, wanted)) == []
+    assert list(differences(spec(*examples()[name]), wanted)) == []
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_pods_are_valid_to_the_last_field(version: str) -> None:
     for example in examples().values():
-        kubernetes_validate.validate(spec(operator(*example)), version, strict=True)
+        pod = spec(*example)
+        kubernetes_validate.validate({**pod, "metadata": {**pod["metadata"], "name": "x"}}, version, strict=True)
+        kubernetes_validate.validate(work(*example), version, strict=True)
 
 
 def test_strict_validation_sees_an_unknown_field() -> None:
-    pod = spec(operator(*examples()["h100x8"]))
-    pod["spec"]["containers"][0]["imag"] = "x"
+    made = work(*examples()["h100x8"])
+    made["spec"]["template"]["spec"]["containers"][0]["imag"] = "x"
     with pytest.raises(kubernetes_validate.ValidationError):
-        kubernetes_validate.validate(pod, VERSIONS[-1], strict=True)
-
-
-def test_templates_render() -> None:
-    pools = load_pools()
-    run_id = "{{ dag_run.run_id | replace(':', '-') }}-{{ params.steps }}"
-    one = job("rl", "rl", "h100x8", pools, run_id=run_id, store="s3://{{ var.value.bucket }}/store")
-    task = operator(one, pools["h100x8"], SETTINGS)
-    rendered = copy.copy(task)
-    rendered.render_template_fields(
-        {
-            "dag": task.dag,
-            "dag_run": {"run_id": "manual__2026-11-21T12:00:00.123456+00:00"},
-            "params": {"steps": 80},
-            "var": {"value": {"bucket": "models"}},
-        }
-    )
-    pod = spec(rendered)
-    run = "manual__2026-11-21T12-00-00.123456+00-00-80"
-    store = "s3://models/store"
-    assert pod["spec"]["containers"][0]["args"] == ["--store", store, "--run", run, "--stage", "rl", "--alone"]
-    label = pod["metadata"]["labels"]["posttrain.dev/run"]  # a plus is not allowed in a label
-    assert re.fullmatch(r"manual__2026-11-21T12-00-00\.12345600-00-80-[0-9a-f]{9}", label)
-    kubernetes_validate.validate(pod, VERSIONS[-1], strict=True)
+        kubernetes_validate.validate(made, VERSIONS[-1], strict=True)
 
 
 def test_a_long_run_id_becomes_a_valid_label() -> None:
     pools = load_pools()
-    pod = spec(operator(job("rl", "rl", "h100x8", pools, run_id="r" * 200), pools["h100x8"], SETTINGS))
+    pod = spec(job("rl", "rl", "h100x8", pools, run_id="r" * 200), pools["h100x8"], SETTINGS)
     assert len(pod["metadata"]["labels"]["posttrain.dev/run"]) <= 63
     assert "r" * 200 in pod["spec"]["containers"][0]["args"]
 
@@ -156,12 +127,13 @@ def test_no_secret_value_gets_into_a_pod_a_dag_or_a_log(
     monkeypatch.setenv("POSTTRAIN_POD_SECRETS", "store-access")
     pools = load_pools()
     for name, pool in pools.items():
-        task = operator(job("rl", "rl", name, pools), pool, PodSettings.read())
-        pod = spec(task)
-        assert {"secretRef": {"name": "store-access"}} in pod["spec"]["containers"][0]["envFrom"]
-        assert planted not in json.dumps(pod)
-        assert planted not in json.dumps(DagSerialization.to_dict(task.dag), default=str)
-        assert planted not in "".join(refusals(task.job, pool, task.settings))
+        one, settings = job("rl", "rl", name, pools), PodSettings.read()
+        with DAG("nightly", schedule=None) as dag:
+            StagePod(task_id="rl", recipe="nightly", stage="rl")
+        assert {"secretRef": {"name": "store-access"}} in spec(one, pool, settings)["spec"]["containers"][0]["envFrom"]
+        assert planted not in json.dumps(work(one, pool, settings))
+        assert planted not in json.dumps(DagSerialization.to_dict(dag), default=str)
+        assert planted not in "".join(refusals(one, pool, settings))
     assert planted not in "".join([*capfd.readouterr(), caplog.text])
 
 
@@ -192,14 +164,32 @@ def test_no_secret_value_gets_into_a_pod_a_dag_or_a_log(
 def test_what_cannot_be_a_pod_is_refused_before_the_run(environ: dict[str, str], store: str, line: str) -> None:
     pools = load_pools()
     jobs = [job(stage, "rl", "h100x8", pools, store=store) for stage in ("rl", "more")]
-    here = job("sft", "sft", "cpu", pools, store=store)  # not a pod: nothing to refuse
     with pytest.raises(InputError) as refused:
-        refuse_pods([*jobs, here], pools, PodSettings.read(environ))
+        refuse_pods(jobs, pools, PodSettings.read(environ))
     assert str(refused.value) == f"pool 'h100x8' runs in pods: {line} (stages: rl, more)"
 
 
-def test_several_nodes_are_refused_and_complete_settings_are_not() -> None:
+def test_complete_settings_refuse_nothing() -> None:
     pools = load_pools()
-    with pytest.raises(InputError, match="the pool has 2 nodes, and a pod is on one: name a pool with nodes: 1"):
-        refuse_pods([job("rl", "rl", "h100x16", pools)], pools, SETTINGS)
-    refuse_pods([example[0] for example in examples().values()], pools, SETTINGS)
+    several = job("rl", "rl", "h100x16", pools)
+    refuse_pods([several, *(example[0] for example in examples().values())], pools, SETTINGS)
+
+
+@pytest.mark.parametrize("trainer", [None, "posttrain-torch"])
+def test_several_nodes_meet_at_the_first_pod(trainer: str | None) -> None:
+    pools = load_pools()
+    pool = pools["h100x16"].model_copy(update={"training_runtime": trainer})
+    one = job("rl", "rl", "h100x16", pools)
+    made = work(one, pool, SETTINGS)
+    name = made["metadata"]["name"]
+    if trainer:
+        assert made["kind"] == "TrainJob" and made["spec"]["runtimeRef"]["name"] == trainer
+        node, command = made["spec"]["trainer"]["numNodes"], made["spec"]["trainer"]["command"]
+    else:
+        assert made["kind"] == "JobSet" and made["spec"]["network"]["subdomain"] == name
+        (group,) = made["spec"]["replicatedJobs"]
+        batch = group["template"]["spec"]
+        node, command = batch["completions"], batch["template"]["spec"]["containers"][0]["command"]
+    assert node == 2 and command[:3] == ["torchrun", "--nnodes=2", "--nproc-per-node=8"]
+    assert f"--master-addr={name}-node-0-0.{name}" in command and "--node-rank=$(JOB_COMPLETION_INDEX)" in command
+    assert made["metadata"]["ownerReferences"][0]["kind"] == "Lease"

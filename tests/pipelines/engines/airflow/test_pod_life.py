@@ -1,244 +1,189 @@
-"""Pods of stages from start to end, against an API that answers as Kubernetes does."""
+"""Stages that Airflow drives on a cluster, beside the chaos table: restarts after days, people, logs, the live view."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 from collections.abc import Iterator
-from contextlib import suppress
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow._shared.module_loading import import_string
-from airflow.models.trigger import Trigger as KeptTrigger
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException, TaskDeferred
 
 from components.contract.job import Job
-from components.runtime.ledger.records import failure_key, run_key, save_job, stage_entry, stage_key
-from components.runtime.store import Store, open_store
-from pipelines.engines.airflow.names import run_id_of
-from pipelines.engines.airflow.tasks.pod_task import StagePod
-from tests.pipelines.engines.airflow.test_pod import examples, operator
-from tests.support.kubernetes_api import KubernetesApi, kubernetes_api
+from components.runtime.ledger.records import stage_entry, stage_key
+from pipelines.engines.airflow.run import AirflowRun
+from pipelines.engines.driver.api import Cluster
+from pipelines.engines.driver.reap import reap
+from pipelines.engines.shared.follower import RETRYING, RUNNING
+from tests.pipelines.engines.airflow.driven import AirflowDrive, Trigger, airflow_drive_of
+from tests.pipelines.engines.driver.conftest import training  # noqa: F401 - a fixture
+from tests.pipelines.engines.driver.drives import RUN, STAGE, Killed, kills
+from tests.pipelines.engines.driver.test_chaos import check_end
+from tests.support.api_server.cluster import NAMESPACE, SimulatedCluster
+from tests.support.api_server.events import OWN, WELL
+
+RUNS = WELL["runs"]
+HOURS = 3600.0
 
 
 @pytest.fixture
-def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesApi]:
-    """A cluster without pods that this process's clients find, and a store in which the run has begun."""
-    connection = {"conn_type": "kubernetes", "extra": {"kube_config_path": str(tmp_path / "kubeconfig")}}
-    monkeypatch.setenv("AIRFLOW_CONN_KUBERNETES_DEFAULT", json.dumps(connection))
-    monkeypatch.setenv("POSTTRAIN_STORE", str(tmp_path / "store"))
-    store = open_store(str(tmp_path / "store"))
-    store.put(run_key(job().run_id), {"run_id": job().run_id})
-    save_job(store, job())
-    with kubernetes_api(tmp_path) as served:
-        yield served
+def drive(tmp_path: Path) -> Iterator[AirflowDrive]:
+    """A stage that has not begun, on a pool of one node."""
+    with airflow_drive_of(tmp_path) as made:
+        yield made
 
 
-def job() -> Job:
-    """Return the stage's job, as the run's first task puts it into the store."""
-    dag_run = Attempt.dag_run
-    return examples()["l4x1-spot"][0].model_copy(update={"run_id": run_id_of("nightly", dag_run), "after": []})
+def deferred(drive: AirflowDrive) -> tuple[Any, Any]:
+    """Start the task; return its trigger and its context."""
+    drive._start(by_person=True)
+    context = drive.context()
+    with pytest.raises(TaskDeferred) as left:
+        drive.run(context)
+    return left.value.trigger, context
 
 
-class Attempt:
-    """One try of a task, as a worker makes it; `kept` is what Airflow keeps of the task between its tries."""
+def test_a_stage_leaves_its_log_and_its_pods_name(drive: AirflowDrive, capfd: pytest.CaptureFixture[str]) -> None:
+    def writes(world: SimulatedCluster) -> None:
+        (pod,) = world.pods(None, "Running")
+        world.logs[pod["metadata"]["name"]] = "step 1 of 1\nharmless \x1b[31mred\n"
 
-    dag_run = SimpleNamespace(
-        dag_id="nightly", run_id="manual__1", run_after=datetime(2026, 11, 21, 12, tzinfo=UTC), conf={}
-    )
-
-    def __init__(self, kept: dict[str, Any], number: int = 1) -> None:
-        self.task = self._parsed()
-        instance = SimpleNamespace(
-            dag_id="nightly",
-            task_id=self.task.task_id,
-            run_id="manual__1",
-            map_index=-1,
-            try_number=number,
-            max_tries=self.task.retries,
-            xcom_push=lambda key, value: None,
-        )
-        self.context = {
-            "ti": instance,
-            "run_id": "manual__1",
-            "dag": self.task.dag,
-            "dag_run": self.dag_run,
-            "task": self.task,
-            "task_state_store": SimpleNamespace(get=kept.get, set=kept.__setitem__),
-            "outlet_events": {},
-        }
-
-    @staticmethod
-    def _parsed() -> StagePod:
-        _, pool, settings = examples()["l4x1-spot"]
-        return operator(job(), pool, settings)
-
-    def start(self) -> Any:
-        """Run the task until it hands over to the triggerer; return the trigger."""
-        with pytest.raises(TaskDeferred) as deferred:
-            self.task.execute(self.context)
-        assert deferred.value.method_name == "trigger_reentry"
-        return deferred.value.trigger
-
-    def resume(self, event: dict[str, Any]) -> dict[str, Any]:
-        """Take the task up again on a worker that has not seen it yet."""
-        self.task = self._parsed()
-        return self.task.trigger_reentry(self.context, event)
-
-    @property
-    def store(self) -> Store:
-        """Return the run's store."""
-        return open_store(os.environ["POSTTRAIN_STORE"])
-
-    def work(self, status: str = "done") -> None:
-        """Write what the stage in the pod would have written."""
-        entry = stage_entry(
-            job(), status=status, cache="miss", started=0.0, ended=1.0, inputs={}, metrics={"loss": 0.5}
-        )
-        self.store.put(stage_key(job().run_id, job().stage), entry)
-
-    def failure(self) -> str | None:
-        """Return the failure that the ledger holds."""
-        record = self.store.get(failure_key(job().run_id, job().stage))
-        return record and record["error"]
+    drive.world.steps = [RUNS, writes, WELL["waits"]]
+    assert drive.drive() == 0
+    shown = capfd.readouterr().out
+    assert "step 1 of 1" in shown and "\x1b[31mred" not in shown
+    assert drive.pushed["pod_name"].startswith(drive.world.created[0]) and f"pod {drive.pushed['pod_name']} on" in shown
+    assert drive.pushed["pod_namespace"] == NAMESPACE
 
 
-def watch(trigger: Any) -> dict[str, Any]:
-    """Return the event of a trigger, as the triggerer gets it."""
-
-    async def first() -> dict[str, Any]:
-        return (await anext(trigger.run())).payload
-
-    return asyncio.run(first())
-
-
-def test_a_pod_that_succeeds_leaves_its_log_and_is_deleted(
-    api: KubernetesApi, capfd: pytest.CaptureFixture[str]
-) -> None:
-    attempt = Attempt({})
-    trigger = attempt.start()
-    (name,) = api.created
-    api.end(name, 0, log="step 1 of 1\n")
-    attempt.work()
-    assert attempt.resume(watch(trigger))["metrics"] == {"loss": 0.5}
-    assert api.deleted == [name]
-    assert "[stage] logs: step 1 of 1" in capfd.readouterr().out
-
-
-def test_a_restart_finds_its_pod_again(api: KubernetesApi) -> None:
-    kept: dict[str, Any] = {}
-    Attempt(kept).start()  # and its worker dies
-    (name,) = api.created
-    api.start(name)
-    trigger = Attempt(kept, number=2).start()
-    assert api.created == [name]
-    assert trigger.pod_name == name
-    api.end(name, 0)
-    assert watch(trigger)["status"] == "success"
-
-
-def of_another_triggerer(trigger: Any, *, hours: float) -> Any:
-    """Return a trigger as a triggerer makes it that starts `hours` later, from what Airflow's database holds."""
-    path, arguments = trigger.serialize()
-    arguments["trigger_start_time"] -= timedelta(hours=hours)
-    kept = KeptTrigger.encrypt_kwargs(arguments)
-    return import_string(path)(**KeptTrigger._decrypt_kwargs(kept))
-
-
-def test_a_triggerer_that_restarts_finds_the_pod_of_thirty_hours_again(api: KubernetesApi) -> None:
-    attempt = Attempt({})
-    trigger = attempt.start()
-    (name,) = api.created
-    api.start(name)
-
-    async def until_the_triggerer_ends() -> None:
-        watching = asyncio.ensure_future(anext(trigger.run()))
-        await asyncio.wait({watching}, timeout=0.5)
-        assert not watching.done(), "a pod that works is waited for"
-        watching.cancel()
-        with suppress(asyncio.CancelledError):
-            await watching
-
-    asyncio.run(until_the_triggerer_ends())
-    assert (api.created, api.deleted) == ([name], []), "the pod works on without a triggerer"
-    again = of_another_triggerer(trigger, hours=30)
-    api.end(name, 0)
-    attempt.work()
-    event = watch(again)
-    assert event["status"] == "success"
-    assert attempt.resume(event)["metrics"] == {"loss": 0.5}, "by a worker that has not seen the task yet"
-    assert (api.created, api.deleted) == ([name], [name])
-
-
-def test_a_pod_that_ended_while_no_triggerer_and_no_scheduler_ran(api: KubernetesApi) -> None:
-    kept: dict[str, Any] = {}
-    trigger = Attempt(kept).start()
-    (name,) = api.created
-    api.end(name, 1, message="posttrain: stage 'rl': ValueError: no rows\n")
-    event = watch(of_another_triggerer(trigger, hours=30))
-    with pytest.raises(AirflowException, match=r"^stage 'rl': ValueError: no rows$"):
-        Attempt(kept).resume(event)
-    assert (api.created, api.deleted) == ([name], [])
-
-
-def test_a_failed_pod_is_kept_and_its_retry_gets_a_new_one(api: KubernetesApi) -> None:
-    kept: dict[str, Any] = {}
-    attempt = Attempt(kept)
-    trigger = attempt.start()
-    (name,) = api.created
-    api.end(name, 1, message="Traceback ...\nposttrain: stage 'rl': ValueError: no rows\n")
-    with pytest.raises(AirflowException, match=r"^stage 'rl': ValueError: no rows$") as failed:
-        attempt.resume(watch(trigger))
-    assert not isinstance(failed.value, AirflowFailException)
-    assert list(api.pods) == [name]
-    Attempt(kept, number=2).start()
-    assert len(api.created) == 2 and not api.deleted
-
-
-def test_no_pod_for_what_is_settled(api: KubernetesApi) -> None:
-    attempt = Attempt({})
-    attempt.work("skipped")
+def test_nothing_is_asked_of_kubernetes_for_what_is_settled(drive: AirflowDrive) -> None:
+    entry = stage_entry(drive.job, status="skipped", cache="miss", started=0.0, ended=1.0, inputs={})
+    drive.store.put(stage_key(RUN, STAGE), {**entry, "error": "its `when` does not hold"})
+    drive._start(by_person=True)
     with pytest.raises(AirflowSkipException):
-        attempt.task.execute(attempt.context)
-    assert not api.created
+        drive.run(drive.context())
+    assert drive.world.requests == []
 
 
-@pytest.mark.parametrize(
-    ("code", "ending", "error", "line"),
-    [
-        (2, {"message": "posttrain: gate pass_rate >= 0.5 does not hold"}, AirflowFailException, "^gate pass_rate >="),
-        (137, {"reason": "OOMKilled"}, AirflowException, r"its pool gives \(OOMKilled\); take a larger pool$"),
-        (137, {"pod": "DeadlineExceeded"}, AirflowException, "DeadlineExceeded: as the test wants it$"),
-        (139, {}, AirflowException, "^its process was killed by SIGSEGV$"),
-    ],
-    ids=["refused", "memory", "time", "crash"],
-)
-def test_why_a_pod_failed(
-    api: KubernetesApi, code: int, ending: dict[str, str], error: type[Exception], line: str
+@pytest.mark.parametrize("kind", ["Job", "JobSet", "TrainJob"])
+def test_work_of_thirty_hours_is_found_again_after_everything_has_restarted(tmp_path: Path, kind: str) -> None:
+    with airflow_drive_of(tmp_path, kind) as drive:
+        trigger, context = deferred(drive)
+        drive.world.stuck, drive.world.steps = True, [RUNS, kills(drive, Killed)]
+        with pytest.raises(Killed):
+            asyncio.run(drive._until_it_fires(drive.of_another_triggerer(trigger)))
+        drive.world.seconds += 30 * HOURS
+        assert drive.world.active(), "the work goes on without a triggerer"
+        drive.world.stuck = False
+        drive.run(context, drive.follow(trigger))
+        assert len(drive.world.created) == 1
+        check_end(drive, 0)
+
+
+def test_work_that_ended_while_no_triggerer_and_no_scheduler_ran(drive: AirflowDrive) -> None:
+    trigger, context = deferred(drive)
+    drive.world.tick(1)
+    OWN["fails"](drive.world)
+    drive.world.seconds += 30 * HOURS
+    event = drive.follow(trigger)
+    with pytest.raises(TaskDeferred):  # it is tried again, since its recipe says so
+        drive.run(context, event)
+    assert drive.causes == ["failed"] and drive.record.due > drive.record.tries[0].ended
+
+
+@pytest.mark.parametrize("name", ["marked failed", "marked as success", "deleted"])
+def test_whoever_ends_the_task_frees_the_nodes(drive: AirflowDrive, name: str) -> None:
+    drive.again = False
+    drive.world.steps = [RUNS, drive.own[name]]
+    assert drive.drive() == 143
+    drive.world.stuck = True
+    drive.world.tick(1)
+    assert drive.world.active() == [] and drive.world.pods() == [] and drive.causes == ["stopped"]
+
+
+def test_clearing_a_task_that_is_at_work_finds_the_same_work_at_once(drive: AirflowDrive) -> None:
+    drive.world.steps, drive.world.stuck = [RUNS, drive.own["cleared"], WELL["waits"], WELL["succeeds"]], True
+    began = drive.world.now()
+    assert drive.drive() == 0
+    assert drive.world.now() - began < 60 and drive.codes == ["Stopped", 0]
+    assert len(drive.world.created) == 1 and drive.causes == ["done"]
+
+
+def test_work_that_was_handed_over_and_never_taken_is_reaped(drive: AirflowDrive) -> None:
+    drive.again = False
+    drive.world.steps, drive.world.stuck = [RUNS, drive.own["cleared"]], True
+    assert drive.drive() == 143 and drive.world.active()
+    cluster = Cluster(drive.url)
+    assert reap(cluster, NAMESPACE, drive.world.now() + 300) == []
+    assert len(reap(cluster, NAMESPACE, drive.world.now() + 1200)) == 1 and drive.world.active() == []
+
+
+def test_a_trigger_that_is_lost_for_good_leaves_nothing_that_runs(drive: AirflowDrive) -> None:
+    deferred(drive)
+    drive.world.stuck = True
+    assert drive.world.active()
+    assert len(reap(Cluster(drive.url), NAMESPACE, drive.world.now() + 1200)) == 1
+    assert drive.world.active() == [] and drive.world.pods() == []
+    drive.world.stuck = False
+    assert drive.drive(retried=True) == 0 and drive.causes == ["node lost", "done"]
+
+
+def test_where_airflow_does_not_say_what_became_of_a_task_its_work_goes_on(
+    drive: AirflowDrive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    attempt = Attempt({})
-    trigger = attempt.start()
-    api.end(api.created[0], code, **ending)
-    with pytest.raises(error, match=line) as failed:
-        attempt.resume(watch(trigger))
-    assert type(failed.value) is error
-    assert attempt.failure() == (None if code == 2 else str(failed.value))  # the stage itself records what it can
+    def nothing(self: Trigger) -> None:
+        raise ConnectionError("no answer")
+
+    monkeypatch.setattr(Trigger, "states", nothing)
+    drive.world.steps, drive.world.stuck = [RUNS, drive.own["marked failed"], *[WELL["waits"]] * 12], True
+    drive.world.steps.append(WELL["succeeds"])
+    assert drive.drive() == 0 and len(drive.world.created) == 1
 
 
-@pytest.mark.parametrize(("reason", "status"), [("ErrImagePull", "error"), ("ContainerCreating", "timeout")])
-def test_a_pod_that_does_not_start_is_deleted_before_its_retry(api: KubernetesApi, reason: str, status: str) -> None:
-    attempt = Attempt({})
-    trigger = attempt.start()
-    (name,) = api.created
-    api.hold(name, reason)
-    trigger.startup_timeout, trigger.startup_check_interval = 0.5, 0.1
-    event = watch(trigger)
-    assert event["status"] == status
-    with pytest.raises(AirflowException, match=rf"did not start: {reason}: as the test wants it$"):
-        attempt.resume(event)
-    assert api.deleted == [name]
+def test_two_triggerers_at_once_do_no_harm(drive: AirflowDrive) -> None:
+    trigger, _ = deferred(drive)
+    one, other = drive.of_another_triggerer(trigger), drive.of_another_triggerer(trigger)
+    for _ in range(3):
+        assert (one._look(), other._look()) == (None, None)
+        drive.world.seconds += 30
+    drive.world.tick(1)
+    drive.world.tick(1)
+    assert one._look() is not None and other._look() is not None
+    assert len(drive.world.created) == 1
+
+
+def test_retries_are_the_drivers_and_airflows_do_not_multiply_them(tmp_path: Path) -> None:
+    with airflow_drive_of(tmp_path, retries=2) as drive:
+        drive.world.steps = [*[RUNS, OWN["fails"], *[WELL["waits"]] * 6] * 9]
+        assert drive.drive() == 1 and len(drive.world.created) == 3
+        drive._start(by_person=False)  # Airflow asks again, for a worker that died before it could tell
+        with pytest.raises(AirflowFailException):
+            drive.run(drive.context())
+        assert len(drive.world.created) == 3
+        check_end(drive, 1)
+
+
+def test_a_right_that_is_missing_is_told_and_not_waited_for(drive: AirflowDrive) -> None:
+    trigger, context = deferred(drive)
+    drive.world.faults = [403] * 3
+    event = drive.follow(trigger)
+    assert "HTTP 403" in event["error"]
+    with pytest.raises(AirflowException, match="HTTP 403"):
+        drive.run(context, event)
+
+
+def test_the_live_view_shows_why_a_deferred_stage_waits_and_that_it_is_tried_again(drive: AirflowDrive) -> None:
+    view = AirflowRun.__new__(AirflowRun)
+    view._store, view.run_id = drive.store, RUN
+    job: Job = drive.job
+    seen: list[Any] = []
+
+    def look(world: SimulatedCluster) -> None:
+        seen.append(view._state(job, {STAGE: {"state": "deferred"}}))
+
+    drive.world.steps = [WELL["no node"], WELL["waits"], look, RUNS, WELL["waits"], look, OWN["fails"], look]
+    assert view._state(job, {STAGE: {"state": "running"}}).word == RUNNING
+    assert drive.drive() == 0
+    waits, runs, again = seen
+    assert (waits.word, runs.word, runs.note) == (RUNNING, RUNNING, "") and "0/3 nodes are available" in waits.note
+    assert (again.word, again.attempt, again.pause_seconds) == (RETRYING, 1, 1.0)

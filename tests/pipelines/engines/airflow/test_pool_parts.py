@@ -1,4 +1,4 @@
-"""One builder: what a pool says of its pods reaches Airflow's pods and the nodes of JobSets to the last field."""
+"""One builder: what a pool says of its pods reaches Jobs and the nodes of JobSets to the last field."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import kubernetes_validate
 import pytest
 
 from components.contract.job import Job
+from pipelines.engines.driver.manifests.batch import batch_manifest
 from pipelines.engines.driver.manifests.jobset import jobset_manifest
-from pipelines.engines.shared.pod import PodSettings, pod_manifest, pod_template
+from pipelines.engines.shared.pod import PodSettings, pod_template
 from pipelines.recipe.pools import Pool, load_pools
-from tests.pipelines.engines.airflow.test_pod import SETTINGS, job, operator, spec
+from tests.pipelines.engines.airflow.test_pod import SETTINGS, job
 from tests.pipelines.open_pool import OPEN, PAIR
 
 QUEUE = "kueue.x-k8s.io/queue-name"
+OWNER = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "name": "x", "uid": "1"}
 PLAIN = Pool.model_validate(PAIR)
 POOL = Pool.model_validate({**PAIR, **OPEN})
 
@@ -81,24 +83,22 @@ def test_volumes_are_mounted_once_and_tmp_is_the_pools_own(stage: Job) -> None:
 def test_all_kinds_of_work_have_the_same_pods(stage: Job) -> None:
     jobset = jobset_manifest(stage, POOL, SETTINGS, "train-1", "key", {})
     template = jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
-    alone = pod_manifest(stage, POOL, SETTINGS)
-    drawn = spec(operator(stage, POOL, SETTINGS))
+    alone = batch_manifest(stage, POOL, SETTINGS, "train-1", "key", {})
+    of_job = alone["spec"]["template"]
     for name in ("affinity", "volumes", "terminationGracePeriodSeconds", "nodeSelector", "securityContext"):
-        found: list[Any] = [pod["spec"].get(name) for pod in (template, alone, drawn)]
-        assert (found[0] and found.count(found[0]) == 3) or name == "nodeSelector"
+        found: list[Any] = [pod["spec"].get(name) for pod in (template, of_job)]
+        assert (found[0] and found.count(found[0]) == 2) or name == "nodeSelector"
     for name in ("env", "resources", "volumeMounts", "securityContext", "image", "envFrom"):
-        found = [pod["spec"]["containers"][0].get(name) for pod in (template, alone, drawn)]
-        assert found[1:] == found[:1] * 2 or name == "envFrom"
+        first, other = (pod["spec"]["containers"][0].get(name) for pod in (template, of_job))
+        assert first == other
     # Kueue queues the workload as a whole: its pods do not queue again
     assert jobset["metadata"]["labels"][QUEUE] == alone["metadata"]["labels"][QUEUE] == "stages"
-    assert QUEUE not in template["metadata"]["labels"]
-    assert drawn["metadata"]["labels"][QUEUE] == "stages"
+    assert QUEUE not in template["metadata"]["labels"] and QUEUE not in of_job["metadata"]["labels"]
 
 
 @pytest.mark.parametrize("version", ["1.33", "1.34", "1.35"])
 def test_every_field_is_valid_to_the_letter(stage: Job, version: str) -> None:
-    kubernetes_validate.validate(pod_manifest(stage, POOL, SETTINGS), version, strict=True)
-    kubernetes_validate.validate(spec(operator(stage, POOL, SETTINGS)), version, strict=True)
+    kubernetes_validate.validate(batch_manifest(stage, POOL, SETTINGS, "x", "key", OWNER), version, strict=True)
     template = jobset_manifest(stage, POOL, SETTINGS, "x", "key", {})["spec"]["replicatedJobs"][0]["template"]
     batch = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "x"}, **template}
     kubernetes_validate.validate(batch, version, strict=True)
@@ -109,12 +109,12 @@ def test_a_pool_without_such_fields_adds_nothing(stage: Job) -> None:
     assert not pod.keys() & {"affinity", "priorityClassName"}
     assert pod["terminationGracePeriodSeconds"] == 120
     assert pod["volumes"] == [{"name": "tmp", "emptyDir": {}}]
-    assert QUEUE not in pod_manifest(stage, PLAIN, SETTINGS)["metadata"]["labels"]
+    assert QUEUE not in batch_manifest(stage, PLAIN, SETTINGS, "x", "key", {})["metadata"]["labels"]
 
 
 def test_a_pool_without_gpus_takes_the_small_image(stage: Job) -> None:
     settings = PodSettings(images={"cpu": "small", "gpu": "large"})
     pools = load_pools()
     for name, pool in pools.items():  # rl declares the GPU image, and needs it where there are GPUs
-        image = pod_manifest(job("train", "rl", name, pools), pool, settings)["spec"]["containers"][0]["image"]
+        image = pod_template(job("train", "rl", name, pools), pool, settings)["spec"]["containers"][0]["image"]
         assert image == ("large" if pool.gpus else "small")

@@ -20,7 +20,7 @@ from pipelines.engines.driver.stage import DrivenStage
 from pipelines.engines.driver.waiting import waiting
 from pipelines.engines.shared.pod import PodSettings
 from pipelines.recipe.pools import Pool
-from tests.support.api_server.cluster import SimulatedCluster
+from tests.support.api_server.cluster import SimulatedCluster, Step
 from tests.support.api_server.server import served
 
 RUN, STAGE = "nightly-20261121-120000-ab12", "train"
@@ -50,6 +50,8 @@ class Drive:
     """How each driver ended: an exit code, or what befell it."""
     ends: list[BaseException] = field(default_factory=list)
     """What befalls the driver at its next request."""
+    own: dict[str, Step] = field(default_factory=dict)
+    """What else can befall a stage with this engine."""
 
     def drive(self, *, retried: bool = False, times: int = 40) -> int:
         """Start drivers until one ends by itself; return its exit code."""

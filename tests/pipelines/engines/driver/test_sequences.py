@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,7 +19,7 @@ from tests.pipelines.engines.driver.test_chaos import EVENTS, check_end
 from tests.support.api_server.cluster import NAMESPACE, SimulatedCluster
 
 DRIVER = ["killed", "killed after", "stopped", "long silence", "reaped"]
-NAMES = st.sampled_from([*EVENTS, *DRIVER, *3 * ["runs"]])
+NAMES = [*EVENTS, *DRIVER, *3 * ["runs"]]
 
 
 def step_of(drive: Drive, name: str):
@@ -33,7 +34,7 @@ def step_of(drive: Drive, name: str):
         return lambda world: setattr(world, "seconds", world.seconds + 200)
     if name == "reaped":
         return lambda world: reap_now(drive, world)
-    return EVENTS[name]
+    return drive.own[name] if name in drive.own else EVENTS[name]
 
 
 def reap_now(drive: Drive, world: SimulatedCluster) -> None:
@@ -44,12 +45,6 @@ def reap_now(drive: Drive, world: SimulatedCluster) -> None:
         world.objects.delete("leases", NAMESPACE, lease["metadata"]["name"])
 
 
-@given(
-    names=st.lists(NAMES, max_size=12),
-    kind=st.sampled_from(["Job", "JobSet", "TrainJob"]),
-    retries=st.integers(0, 2),
-    bookmarks=st.booleans(),
-)
 def whatever_happens(names: list[str], kind: str, retries: int, bookmarks: bool) -> None:
     """Check the ends of drivers under one sequence."""
     with tempfile.TemporaryDirectory() as folder, drive_of(Path(folder), kind, retries=retries) as drive:
@@ -65,13 +60,22 @@ def whatever_happens(names: list[str], kind: str, retries: int, bookmarks: bool)
         assert reap(Cluster(drive.url), NAMESPACE, drive.world.now() + 4 * 86_400) == []
 
 
-QUIET = {"deadline": None, "database": None, "suppress_health_check": list(HealthCheck)}
+def check_sequences(**options: Any) -> None:
+    """Check as many sequences as the options of hypothesis say."""
+    given_these = given(
+        names=st.lists(st.sampled_from(NAMES), max_size=12),
+        kind=st.sampled_from(["Job", "JobSet", "TrainJob"]),
+        retries=st.integers(0, 2),
+        bookmarks=st.booleans(),
+    )
+    quiet = {"deadline": None, "database": None, "suppress_health_check": list(HealthCheck)}
+    settings(**quiet, **options)(given_these(whatever_happens))()
 
 
 def test_some_sequences() -> None:
-    settings(max_examples=25, derandomize=True, **QUIET)(whatever_happens)()
+    check_sequences(max_examples=25, derandomize=True)
 
 
 @pytest.mark.slow
 def test_many_sequences() -> None:
-    settings(max_examples=250, **QUIET)(whatever_happens)()
+    check_sequences(max_examples=250)
