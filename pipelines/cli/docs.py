@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from components.contract.errors import InputError
 from components.contract.terminal import visible_line
+from components.runtime.store.access import local_cache
 from pipelines.cli.stopping import terminate_like_interrupt
 from pipelines.docs.site import build_into, cached
 
@@ -25,8 +25,7 @@ def docs(arguments: argparse.Namespace) -> int:
         build_into(folder)
         print(visible_line(str(folder / "index.html")))
         return 0
-    cache = Path(os.environ.get("POSTTRAIN_CACHE") or Path.home() / ".cache" / "posttrain") / "docs"
-    site = cached(cache)
+    site = cached(local_cache() / "docs")
     try:
         server = ThreadingHTTPServer((HOST, arguments.port or 0), partial(_Pages, directory=str(site)))
     except OSError as error:

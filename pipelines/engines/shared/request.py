@@ -84,8 +84,8 @@ def overrides_of(recipe: Recipe, conf: Mapping[str, Any]) -> list[str]:
 def refuse_other_graph(drawn: Recipe, asked: Recipe, *, pods_move: bool = False) -> None:
     """Raise InputError if a run would need a DAG other than the one drawn from the unmodified recipe.
 
-    `when` may leave stages out, and with `pods_move` a pod may run in another pool of pods and have other retries, since
-    its driver makes them. Nothing else that orders the run may differ.
+    `when` may leave stages out. With `pods_move` a pod may run in another pool of pods, and may have other retries: its
+    driver makes them. Nothing else that orders the run may differ.
     """
     known = {stage.name: stage for stage in drawn.stages}
     problems = [f"stage {stage.name!r} is not in the DAG" for stage in asked.stages if stage.name not in known]

@@ -22,6 +22,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from components.runtime.store.access import local_cache
+from components.runtime.store.records import seal, unseal
 from pipelines.engines.airflow.graphs.drawing import Drawing
 from pipelines.language.find import FOLDER
 from pipelines.language.whole_file import write_whole
@@ -64,13 +66,12 @@ class Graphs:
     """Whether the code on the disk is that of this process."""
 
     @classmethod
-    def here(cls, recipes: Mapping[str, Path], environ: Mapping[str, str] = os.environ) -> Graphs:
+    def here(cls, recipes: Mapping[str, Path]) -> Graphs:
         """Return those of this tree; `recipes` are all that a name can mean."""
-        given = environ.get(VARIABLE)
-        base = Path(environ.get("POSTTRAIN_CACHE") or Path.home() / ".cache" / "posttrain")
+        given = os.environ.get(VARIABLE)
         world, changed = _world(recipes)
         settled = changed < LOADED - SETTLED_SECONDS
-        return cls(Path(given) if given else base / "airflow-graphs", world, settled)
+        return cls(Path(given) if given else local_cache() / "airflow-graphs", world, settled)
 
     def find(self, name: str, path: Path) -> Drawing | None:
         """Return a recipe's drawing if one is kept, whole, and made of what is there now."""
@@ -78,13 +79,10 @@ class Graphs:
         try:
             if not _ours(target.parent) or not _ours(target):
                 return None
-            told, _, text = target.read_bytes().partition(b"\n")
-            if hashlib.sha256(text).hexdigest().encode() != told:
+            kept = unseal(target.read_bytes())
+            if kept is None or any(_hash(Path(file)) != digest for file, digest in kept["files"].items()):
                 return None
-            kept = json.loads(text)
-            if any(_hash(Path(file)) != digest for file, digest in kept["files"].items()):
-                return None
-            drawing: Drawing = _form().validate_python(kept["drawing"])
+            drawing: Drawing = _form().validate_json(kept["drawing"])
             return drawing
         except (OSError, ValueError, KeyError, TypeError, AttributeError):  # gone, or not what was written here
             return None
@@ -97,8 +95,8 @@ class Graphs:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             for one in drawn:
                 files = {str(file.absolute()): _hash_text(text) for file, text in one.files.items()}
-                text = json.dumps({"files": files, "drawing": _form().dump_python(one.drawing, mode="json")})
-                write_whole(self._target(one.name, one.path), f"{_hash_text(text)}\n{text}")
+                drawing = _form().dump_json(one.drawing).decode()  # a text: what is sealed has its keys sorted
+                write_whole(self._target(one.name, one.path), seal({"files": files, "drawing": drawing}).decode())
             self._drop_old()
 
     def _target(self, name: str, path: Path) -> Path:

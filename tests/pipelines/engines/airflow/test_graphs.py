@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from airflow.serialization.serialized_objects import DagSerialization
 
+from components.runtime.store.records import seal
 from pipelines.engines.airflow.dag import airflow_dags
 from pipelines.engines.airflow.graphs import cache, shown
 
@@ -117,16 +118,17 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "cut": lambda data: data[: len(data) // 2],
     "one bit": lambda data: data[:200] + bytes([data[200] ^ 1]) + data[201:],
     "empty": lambda data: b"",
-    "no text": lambda data: b"\xff\xfe" * 40,
-    "another form": lambda data: _signed({"files": {}, "drawing": {"recipe": "own"}}),
-    "no form": lambda data: _signed([1, 2]),
-    "files of no form": lambda data: _signed({"files": [], "drawing": {}}),
+    "no characters": lambda data: b"\xff\xfe" * 40,
+    "another form": lambda data: _signed({"recipe": "own"}),
+    "no JSON": lambda data: seal({"files": {}, "drawing": "{"}),
+    "no text": lambda data: seal({"files": {}, "drawing": {"recipe": "own"}}),
+    "no form": lambda data: seal([1, 2]),  # type: ignore[arg-type]
+    "files of no form": lambda data: _signed({}, files=[]),
 }
 
 
-def _signed(kept: Any) -> bytes:
-    text = json.dumps(kept)
-    return f"{cache._hash_text(text)}\n{text}".encode()
+def _signed(drawing: Any, files: Any = None) -> bytes:
+    return seal({"files": {} if files is None else files, "drawing": json.dumps(drawing)})
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
