@@ -98,7 +98,7 @@ class ModelSizes:
         if not uneven:
             return None
         fitting = ", ".join(str(count) for count in range(1, tensor) if self.why_not_parted(count) is None)
-        what = f"the model's {' and '.join(uneven)} are not parted evenly"
+        what = f"the model's {', '.join(uneven)} are not parted evenly"
         return f"tensor_parallel {tensor}: {what}; take one of {fitting}"
 
     @property

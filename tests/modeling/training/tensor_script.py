@@ -9,7 +9,6 @@ import json
 import string
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +35,10 @@ from components.modeling.training.shards import joined
 from components.modeling.training.trainer import Trainer
 from components.modeling.training.training_state import TrainingState, load_training_state, save_training_state
 from components.runtime.system.mesh import arrange
-from tests.modeling.training.fsdp_script import FSDP, rl, rl_by_layers
 from tests.modeling.training.ranks_script import CONFIG, SAVED_AT, STEPS, parts, sampled, steps
 
 WAYS: dict[str, tuple[str, dict[str, Any]]] = {
+    "light": ("qwen2", {"dtype": "float64"}),
     "qwen2": ("qwen2", {"dtype": "float64"}),
     "qwen3": ("qwen3", {"dtype": "float64"}),
     "gemma2": ("gemma2", {"dtype": "float64"}),
@@ -109,7 +108,12 @@ def train(folder: Path, way: str) -> dict[str, Any]:
     rows += steps(trainer, SAVED_AT, STEPS)
     trainer.save(folder / f"{way}-end")
     drawn = trainer.roll_out(lambda: sampled(SharedSampler(NativeSampler(trained), trainer.ranks)))
+    found = {"scores": scored, "rows": rows, "drawn": drawn, "size": trainer.num_parameters}
     first = trainer.weights()
+    kept = sum(weight.numel() for weight in first.values())
+    found |= {"held": trainer.ranks.all.gather(held), "kept": trainer.ranks.all.gather(kept)}
+    if way == "light":
+        return found
     distributed.barrier()
     again = trainer_of(other := load(folder, way, sharded=True), way, sharded=True)
     load_training_state(saved, policy=other, trainer=again)
@@ -117,17 +121,8 @@ def train(folder: Path, way: str) -> dict[str, Any]:
     second = again.weights()
     from_one = trainer_of(other := load(folder, way, sharded=True), way, sharded=True)
     load_training_state(folder / f"{way}-one", policy=other, trainer=from_one)
-    return {
-        "scores": scored,
-        "rows": rows,
-        "resumed": resumed,
-        "equal": all(torch.equal(first[name], second[name]) for name in first) and first.keys() == second.keys(),
-        "from_one": steps(from_one, SAVED_AT, STEPS),
-        "drawn": drawn,
-        "held": trainer.ranks.all.gather(held),
-        "size": trainer.num_parameters,
-        "kept": trainer.ranks.all.gather(sum(w.numel() for w in first.values())),
-    }
+    found["equal"] = all(torch.equal(first[name], second[name]) for name in first) and first.keys() == second.keys()
+    return found | {"resumed": resumed, "from_one": steps(from_one, SAVED_AT, STEPS)}
 
 
 def copies(folder: Path) -> dict[str, Any]:
@@ -146,7 +141,21 @@ def copies(folder: Path) -> dict[str, Any]:
     }
 
 
-JOBS: dict[str, Callable[[Path], Any]] = {"copies": copies, "rl": partial(rl, backends=FSDP), "rl-layers": rl_by_layers}
+def whole_rl(folder: Path) -> list[dict[str, float]]:
+    """Take steps of GRPO, drawing and scoring with whole copies of the parts."""
+    from tests.modeling.training.fsdp_script import FSDP, rl
+
+    return rl(folder, FSDP)
+
+
+def layered_rl(folder: Path) -> dict[str, Any]:
+    """Take steps of GRPO, drawing and scoring layer by layer."""
+    from tests.modeling.training.fsdp_script import rl_by_layers
+
+    return rl_by_layers(folder)
+
+
+JOBS: dict[str, Callable[[Path], Any]] = {"copies": copies, "rl": whole_rl, "rl-layers": layered_rl}
 
 
 def save_task_model(folder: Path) -> None:
@@ -170,7 +179,7 @@ def main() -> None:
             torch.save(own, folder / f"{way}-gradients")
     found |= {name: job(folder) for name, job in JOBS.items() if name in sys.argv}
     arrange()
-    for way in ways:
+    for way in (way for way in ways if way != "light"):
         trainer = trainer_of(other := load(folder, way, sharded=True), way, sharded=True)
         load_training_state(folder / f"{way}-saved", policy=other, trainer=trainer)
         found[way]["without"] = steps(trainer, SAVED_AT, STEPS)

@@ -20,6 +20,11 @@ PARTS: dict[str, Any] = {"component": "rl", "seed": 7}
         ({"trainer": "fsdp", "processes": 16}, {"trainer": "fsdp", "processes": 8}, "{trainer: fsdp}` on 16 in all"),
         ({"trainer": "fsdp", "processes": 4, "gather": "layer"}, {}, "{trainer: fsdp, gather: layer}` on 4 in all"),
         (
+            {"trainer": "fsdp", "processes": 16, "tensor_parallel": 8},
+            {"trainer": "fsdp", "processes": 16},
+            "{trainer: fsdp, tensor_parallel: 8}` on 16 in all",
+        ),
+        (
             {"sampler": "vllm", "trainer": "deepspeed", "zero_stage": 3, "processes": 2},
             {"sampler": "vllm", "trainer": "fsdp", "processes": 2},
             "{trainer: deepspeed, zero_stage: 3}` on 2 in all",
