@@ -20,9 +20,12 @@ from tests.modeling.decoder_models import build
 from tests.modeling.training.ranks_script import SAVED_AT, STEPS, sampled, steps
 from tests.modeling.training.tensor_script import JOBS, WAYS, gradients, load, save_task_model, scores, trainer_of
 
+pytestmark = pytest.mark.timeout(1500)
 ROOT = Path(__file__).parents[3]
 LAYOUTS = {"2": (2, 2), "4": (4, 4), "2x2": (4, 2)}
 """Ranks, and those of a tensor group."""
+OF_JOBS = "qwen3"
+"""The model of `copies`."""
 LIGHT = ("2", "light")
 """What runs with the quick tests."""
 EACH = [(layout, way) for layout in LAYOUTS for way in WAYS if way != "light"]
@@ -66,13 +69,11 @@ def ranks(alone: Any, tmp_path_factory: pytest.TempPathFactory, request: pytest.
     def run(layout: str) -> tuple[Path, dict[str, Any]]:
         ways = [way for way in (*WAYS, *JOBS) if (layout, way) in wanted]
         folder, (world, tensor) = tmp_path_factory.mktemp(f"tensor-{layout}"), LAYOUTS[layout]
-        for way in (way for way in ways if way in WAYS):
+        for way in (OF_JOBS if way in JOBS else way for way in ways):
             alone(way)
             for name in (WAYS[way][0], f"{way}-one"):
                 if not (folder / name).exists():
                     (folder / name).symlink_to(alone.folder / name)
-        if "copies" in ways and not (folder / "qwen3").exists():
-            build("qwen3").save_pretrained(folder / "qwen3")
         if {"rl", "rl-layers"} & {*ways}:
             save_task_model(folder / "task")
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
@@ -85,7 +86,7 @@ def ranks(alone: Any, tmp_path_factory: pytest.TempPathFactory, request: pytest.
             )
             for rank in range(world)
         ]
-        codes = [rank.wait(timeout=500) for rank in started]
+        codes = [rank.wait(timeout=1400) for rank in started]
         assert codes == [0] * world, "\n".join((folder / f"errors-{r}").read_text()[-1500:] for r in range(world))
         return folder, json.loads((folder / "found.json").read_text())
 
