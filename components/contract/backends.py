@@ -83,8 +83,6 @@ class Backends(BaseModel):
 
         A tensor group stays on a node: its ranks wait for one another several times in each layer.
         """
-        if self.tensor_parallel > 1 and self.context_parallel > 1:
-            return "tensor_parallel and context_parallel: not together yet; leave one out"
         own = self.processes or gpus or 1
         for name, count, total in (
             ("tensor_parallel", self.tensor_parallel, own),

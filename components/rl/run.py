@@ -202,10 +202,8 @@ def _critic(slots: Slots, policy: Policy, params: RLParams, backends: Backends |
     config = slots.critic.config
     if not isinstance(config, CriticConfig):
         return None
-    if backends is not None and max(backends.tensor_parallel, backends.context_parallel) > 1:
-        raise InputError(
-            "rl: a value model is not divided within a layer: leave tensor_parallel and context_parallel out"
-        )
+    if backends is not None and backends.tensor_parallel > 1:
+        raise InputError("rl: a value model is not divided within a layer: leave tensor_parallel out")
     return ValueModel(policy, config, micro_batch_tokens=params.micro_batch_tokens, backends=backends)
 
 

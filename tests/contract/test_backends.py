@@ -30,10 +30,7 @@ from components.contract.job import Resources
         ({"trainer": "fsdp", "context_parallel": 2}, "1 process beside tensor_parallel cannot be divided by it"),
         ({"trainer": "deepspeed", "context_parallel": 2}, "context_parallel: only for trainer fsdp"),
         ({"tensor_parallel": 2}, "tensor_parallel: only for trainer fsdp, and the trainer is torch"),
-        (
-            {"trainer": "fsdp", "tensor_parallel": 2, "context_parallel": 2, "processes": 4},
-            "tensor_parallel and context_parallel: not together yet; leave one out",
-        ),
+        ({"trainer": "fsdp", "tensor_parallel": 2, "context_parallel": 2, "processes": 4}, None),
         ({"trainer": "fsdp", "tensor_parallel": 2, "processes": 4}, None),
         (
             {"trainer": "fsdp", "tensor_parallel": 4, "processes": 6},

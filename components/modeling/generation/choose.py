@@ -16,8 +16,9 @@ from components.modeling.generation.sampler import NativeSampler, Sampler
 from components.modeling.models.gpus import VISIBLE, gpu_memory_share, gpus_apart, own_gpus
 from components.modeling.models.model_sizes import ModelSizes
 from components.modeling.models.policy import Policy
-from components.modeling.ranks import Ranks, current_ranks
+from components.modeling.ranks import Ranks, current_ranks, ranks_along
 from components.runtime.system.determinism import BATCH_INVARIANT
+from components.runtime.system.mesh import SHARDS
 
 PYTHON = "POSTTRAIN_VLLM_PYTHON"
 """Python of the environment that has vLLM; by default the stage's own."""
@@ -43,9 +44,9 @@ def open_sampler(policy: Policy, resources: Resources, ranks: Ranks | None = Non
 
     vLLM starts with the first weights, and uses all GPUs of this rank, or of several ranks that hold shards of a large
     model. Ranks draw together: all must call it. `ranks` are those that divide the prompts of the policy's own passes:
-    data ranks, unless all of them have a whole model.
+    data ranks, those of a context group among them, unless all of them have a whole model.
     """
-    ranks = ranks or current_ranks()
+    ranks = ranks or ranks_along(SHARDS)
     per_engine = _ranks_per_engine(policy, resources) if ranks.all.count > 1 else 1
     own = _own_sampler(policy, resources, per_engine)
     return own if ranks.all.count == 1 else SharedSampler(own, ranks, per_engine=per_engine)

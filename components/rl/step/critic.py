@@ -98,9 +98,11 @@ class ValueModel:
         return sum(self.trainer.accumulate(parts, loss_of), 0.0)
 
     def _score(self, batch: Batch) -> Tensor:
-        hidden = self._body.target_hidden(pack(self._body, batch))
-        scores: Tensor = self._head(hidden.to(self._head.weight.dtype))
-        return scores.squeeze(-1)
+        def head(hidden: Tensor) -> Tensor:
+            scores: Tensor = self._head(hidden.to(self._head.weight.dtype))
+            return scores.squeeze(-1)
+
+        return self._body.at_targets(pack(self._body, batch), head)
 
     def _loss(self, part: Batch) -> Tensor:
         """Return the sum of the loss over the tokens that have a target."""

@@ -27,7 +27,7 @@ from components.modeling.training.build import build_trainer
 from components.modeling.training.trainer import Trainer
 from components.modeling.training.training_state import TrainingState, load_training_state, save_training_state
 from components.runtime.system.mesh import CONTEXT, arrange
-from tests.modeling.training.fsdp_script import rl
+from tests.modeling.training.fsdp_script import VALUES, rl
 from tests.modeling.training.ranks_script import CONFIG
 
 STEPS, SAVED_AT = 4, 2
@@ -39,15 +39,17 @@ WAYS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "bfloat16": ("qwen3", {"dtype": "bfloat16"}, {}),
     "lora": ("mistral-window", {"lora": LoraConfig(rank=4)}, {}),
     "muon": ("llama-gqa", {}, {}),
+    "tensor": ("gemma2", {}, {"tensor_parallel": 2}),
 }
 """Model, how it is loaded, and backends."""
 METHODS: dict[str, dict[str, Any]] = {
     "grpo": {},
     "gspo": {"method": "gspo"},
     "rover": {"method": "rover"},
+    "ppo": VALUES,
     "kl": {"regularizers": [{"name": "kl", "coefficient": 0.1}], "start_kl_every": 1},
 }
-"""Ratios of tokens and of whole sequences; logits of some positions; a frozen reference."""
+"""Ratios of tokens and of whole sequences; logits of some positions; a value model; a frozen reference."""
 
 
 def rows(*lengths: int) -> list[list[int]]:
@@ -173,7 +175,8 @@ def new_trainer(folder: Path, way: str, *, context: int | None) -> Trainer:
 
 def train(folder: Path, way: str, context: int, other: int) -> dict[str, Any]:
     """Train straight through, saving on the way; then on from what was saved, in groups of this and another size."""
-    arrange(context=context)
+    tensor = WAYS[way][2].get("tensor_parallel", 1)
+    arrange(context=context, tensor=tensor)
     trainer = new_trainer(folder, way, context=context)
     found = {"rows": steps(trainer, 0, SAVED_AT)}
     saved = folder / f"{way}-{context}"
@@ -183,7 +186,7 @@ def train(folder: Path, way: str, context: int, other: int) -> dict[str, Any]:
     trainer.save(folder / f"{way}-{context}-end")
     distributed.barrier()
     for name, size in (("resumed", context), ("otherwise", other)):
-        arrange(context=size)
+        arrange(context=size, tensor=tensor)
         again = new_trainer(folder, way, context=size)
         load_training_state(saved, policy=again.policy, trainer=again)
         found[name] = steps(again, SAVED_AT, STEPS)
@@ -209,10 +212,9 @@ def main() -> None:
     arrange(context=world)
     jobs: dict[str, Callable[[], Any]] = {kind: partial(apart, folder, kind) for kind in KINDS}
     jobs["kept"] = partial(kept, folder)
-    sizes = {2: ((2, 1),), 4: ((2, 4),)}[world]
-    for context, other in sizes:
-        jobs |= {way: partial(train, folder, way, context, other) for way in WAYS}
-        jobs |= {method: partial(learn, folder, method, context) for method in METHODS}
+    for way in (way for way in WAYS if world == 4 or way != "tensor"):
+        jobs[way] = partial(train, folder, way, 2, 4 if world == 4 and way != "tensor" else 1)
+    jobs |= {method: partial(learn, folder, method, 2) for method in METHODS}
     jobs["by layers"] = partial(learn, folder, "kl", 2, gather="layer")
     found = {name: job() for name, job in jobs.items()}
     if rank == 0:
