@@ -83,11 +83,10 @@ def test_an_upgrade_tells_the_version_now_and_after(run: Run, world: World, caps
     assert {call[call.index("--install") + 1] for call in world.changes()} == {"kueue", "airflow"}
 
 
-EARLY = ["cloud", "context", "images", "storage", "posttrain", "logins"]
-LATE = ["nvidia-device-plugin", "kueue", "queues", "kubeflow-kinds", "kubeflow-pipelines", "airflow-account", "airflow"]
+EVERY = ["cloud", "context", "images", "logins", *(one.name for one in read_addons() if "aws" in one.clouds)]
 
 
-@pytest.mark.parametrize("step", [*EARLY, *LATE])
+@pytest.mark.parametrize("step", EVERY)
 def test_after_a_failure_in_any_step_the_same_command_goes_on(
     run: Run, world: World, step: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
