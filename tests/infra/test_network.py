@@ -97,8 +97,6 @@ def to_mlflow(cloud: str) -> set[tuple[str, str, int]]:
 
 def to_kubernetes(cloud: str) -> set[tuple[str, str, int]]:
     """Return what drives stages -> the Kubernetes API, which may be anywhere but at addresses of the node."""
-    if not any(one["metadata"]["name"] == "engine-to-kubernetes" for one in of_kind(rendered(cloud), "NetworkPolicy")):
-        return set()
     anywhere = [end.name for end in OUTSIDE if not end.address.startswith("169.254")]
     return set(product(engines(cloud), (*anywhere, *OTHERS), (443, 6443)))
 
