@@ -88,7 +88,11 @@ class Site:
         known = self.tools.run("kubectl", "config", "get-contexts", self.settings.context, "-o", "name", fine=(0, 1))
         if known.returncode:
             return False
-        self.kubectl("version", "-o", "json")
+        try:
+            self.kubectl("version", "-o", "json")
+        except StepFailed as error:
+            name = self.settings.context
+            raise StepFailed(f"the cluster of the context {name} does not answer, or not to you ({error})") from None
         return True
 
     def kept(self, name: str) -> dict[str, Any]:

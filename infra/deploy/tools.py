@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from pathlib import Path
 
 from components.contract.errors import PosttrainError
@@ -20,6 +21,7 @@ HOW_TO_INSTALL = {
     "git": "apt-get install git",
     "podman": "apt-get install podman, or install docker",
 }
+VALUED = ("--context", "--kube-context", "--namespace", "-n", "-o", "-f", "--timeout", "--filter", "--values")
 SHORT_SECONDS = 300
 LONG_SECONDS = 5400
 """For what makes a cluster or takes one down."""
@@ -87,8 +89,10 @@ class Tools:
 
 
 def _short(command: tuple[str, ...]) -> str:
-    """Return a command as a person would name it: without options."""
-    return " ".join([Path(command[0]).name, *(word for word in command[1:] if not word.startswith(("-", "/")))][:4])
+    """Return a command as a person would name it: without options and their values."""
+    valued = {word for option, word in pairwise(command) if option in VALUED}
+    words = [word for word in command[1:] if not word.startswith(("-", "/")) and word not in valued]
+    return " ".join([Path(command[0]).name, *words][:4])
 
 
 def _reason(text: str) -> str:
