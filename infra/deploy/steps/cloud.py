@@ -21,13 +21,20 @@ class Cloud:
 
     def __init__(self, site: Site) -> None:
         self.site = site
+        self._shown: list[str] | None = None
 
     def plan(self) -> Change:
-        """Return what terraform would change, as it says."""
-        return Change(self._planned())
+        """Return what terraform would change, as it says; asked once, so that what is applied is what was shown."""
+        if self._shown is None:
+            self._shown = self._planned()
+        return Change(self._shown)
 
     def apply(self) -> None:
-        """Apply the plan that was shown, and keep the outputs for the steps that follow."""
+        """Apply the plan that was shown, and keep the outputs for the steps that follow.
+
+        Terraform refuses a plan if somebody else has changed something since.
+        """
+        self._shown = None
         self.site.terraform("apply", "-input=false", "-no-color", str(self._file), seconds=LONG_SECONDS, shown=True)
         self.note()
 
@@ -37,7 +44,9 @@ class Cloud:
         self.site.keep("outputs.json", {name: one["value"] for name, one in told.items() if not one.get("sensitive")})
 
     def wait(self) -> None:
-        """Nothing: terraform ends when all of it is there."""
+        """Terraform ends when all of it is there; on another machine its outputs have yet to be kept."""
+        if not self.site.outputs:
+            self.note()
 
     def removal(self) -> Change:
         """Return what would be taken down; bucket, databases and images only if that was asked for."""

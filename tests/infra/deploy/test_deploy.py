@@ -56,6 +56,15 @@ def test_a_second_deploy_changes_nothing(run: Run, world: World, capsys: pytest.
     assert [one for one in world.objects.values() if one["kind"] == "Secret"] == secrets
 
 
+def test_another_machine_goes_on_with_the_same_state(run: Run, world: World, tmp_path: Path) -> None:
+    images = {f"POSTTRAIN_IMAGE_{kind.upper()}": PINNED.format(kind) for kind in ("cpu", "gpu", "airflow")}
+    assert run("deploy", **images) == 0
+    world.calls.clear()
+    world.contexts.clear()
+    assert run("deploy", DEPLOY_FOLDER=str(tmp_path / "elsewhere"), **images) == 0
+    assert [call[:3] for call in world.changes()] == [["aws", "eks", "update-kubeconfig"]]
+
+
 def test_the_plan_comes_first_and_a_no_changes_nothing(
     run: Run, world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
