@@ -17,7 +17,11 @@ FIRST = {
         "pipelines/client/README.md",
         *(f"{GUIDES}/{name}.md" for name in ("migration", "troubleshooting")),
     ],
-    "Recipes": ["pipelines/recipe/README.md", f"{GUIDES}/own-operators.md", "components/rl/methods/README.md"],
+    "Recipes": [
+        "pipelines/recipe/README.md",
+        *(f"{GUIDES}/own-{name}.md" for name in ("operators", "code")),
+        "components/rl/methods/README.md",
+    ],
     "Stages": [f"components/{name}/README.md" for name in ("curate", "pretrain", "sft", "rl", "replay", "select")],
     "Engines": [f"pipelines/engines/{name}README.md" for name in ("", "airflow/", "kubeflow/")],
     "Inside": ["pipelines/README.md"],

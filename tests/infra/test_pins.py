@@ -129,7 +129,7 @@ def _named_in_dockerfiles() -> Iterator[str]:
         stages = set(re.findall(r"^FROM .* AS (\S+)$", text, re.MULTILINE))
         bases = set(re.findall(r"^FROM (\S+)", text, re.MULTILINE))
         bases |= set(re.findall(r"^ARG BASE_IMAGE=(\S+)", text, re.MULTILINE))
-        yield from bases - stages - {"${BASE_IMAGE}"}
+        yield from bases - stages - {"${BASE_IMAGE}", "${POSTTRAIN_IMAGE}"}  # the second is ours
 
 
 def _named_in_manifests() -> Iterator[str]:

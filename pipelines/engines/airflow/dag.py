@@ -21,6 +21,7 @@ from pipelines.engines.airflow.tasks.run_tasks import PlanTask, ReportTask
 from pipelines.engines.airflow.tasks.stage_task import StageTask
 from pipelines.engines.airflow.timing import dag_schedule
 from pipelines.language.find import recipe_files
+from pipelines.language.synced import consistently
 
 if TYPE_CHECKING:
     from pipelines.recipe.recipe import Recipe
@@ -41,7 +42,14 @@ class BrokenRecipes(DAG):
 
 
 def airflow_dags() -> dict[str, DAG]:
-    """Return a DAG for each readable recipe that Airflow shows; a task's process gets only its own."""
+    """Return a DAG for each readable recipe that Airflow shows; a task's process gets only its own.
+
+    All are of one commit, where git-sync brings recipes.
+    """
+    return consistently(_read_dags)
+
+
+def _read_dags() -> dict[str, DAG]:
     wanted = get_parsing_context().dag_id
     own = {name: path for name, path in recipe_files().items() if dag_id(name) == wanted} if wanted else {}
     dags: dict[str, DAG] = {}

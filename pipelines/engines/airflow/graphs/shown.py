@@ -40,7 +40,8 @@ def shown_drawings(problems: list[str], *, settled: bool = False) -> dict[str, D
                 problems.append(str(error))
                 continue
             drawing = drawing_of(recipe, dag_id(name))
-            if not (recipe.files and recipe.files.named):  # an operator's file may import any other
+            named = recipe.trees or (recipe.files and recipe.files.named)
+            if not named:  # an operator's file may import any other
                 made.append(Drawn(name, path, drawing, {one.path: one.text for one in recipe.documents}))
         found[name] = drawing
     (replace(graphs, settled=True) if settled else graphs).keep(made, known)

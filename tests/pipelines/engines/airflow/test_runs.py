@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from components.runtime.ledger.records import run_key
+from components.runtime.store import open_store
 from pipelines.engines.shared.launcher import stage_python
+from pipelines.language.synced import commit_of
+from tests.pipelines.language.git_sync import GitSync
 from tests.support.command_line import digests
 from tests.support.dag_runs import ROOT, dag_environment, run_dags
 
@@ -37,7 +42,12 @@ Done = dict[str, dict[str, Any]]
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Variables of a folder with a store of the tests' own, the toy package and the recipes beside this file."""
-    return dag_environment(tmp_path_factory.mktemp("airflow"), RECIPES, RECIPES.parents[1] / "operator_files")
+    sync = GitSync(tmp_path_factory.mktemp("synced"))
+    own = RECIPES.parents[1] / "operator_files"
+    files = [path for path in own.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    sync.commit({f"recipes/{path.relative_to(own)}": path.read_text() for path in files})
+    sync.move_to(sync.commits[0])
+    return dag_environment(tmp_path_factory.mktemp("airflow"), RECIPES, sync.link / "recipes")
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +97,14 @@ def test_a_worker_takes_a_package_from_the_store(done: Done, environment: dict[s
     there = posttrain(environment, "run", PACKAGE, store=tmp_path / "local")
     assert digests(here) == digests(there)
     assert [one["fingerprint"] for one in here["stages"]] == [one["fingerprint"] for one in there["stages"]]
+
+
+def test_the_commit_that_git_sync_brought_is_in_the_runs_record(done: Done, environment: dict[str, str]) -> None:
+    store = open_store(environment["POSTTRAIN_STORE"])
+    (link,) = [folder for folder in environment["POSTTRAIN_RECIPES"].split(os.pathsep) if "synced" in folder]
+    runs = [done[name]["values"]["run.plan:return_value"]["run_id"] for name in (PACKAGE, "first")]
+    commits = [(store.get(run_key(run)) or {}).get("recipe_commit") for run in runs]
+    assert commits == [commit_of(Path(link)), None] and commits[0]
 
 
 def test_what_was_made_is_not_made_again(done: Done, environment: dict[str, str]) -> None:
