@@ -20,7 +20,7 @@ from components.contract.operator_packages.folder import read_folder, read_insta
 from components.contract.operator_packages.rules import check_modules
 from components.contract.operator_packages.wheel import SUFFIX, Wheel, pinned_path, read_wheel
 from components.contract.terminal import visible_line
-from components.runtime.closure.locate import package_version
+from components.runtime.closure.locate import is_library, package_version
 from pipelines.language.document import display_path
 from pipelines.language.nodes import Node
 from pipelines.language.problems import Mark, Problems, shown
@@ -124,8 +124,8 @@ class _Reader:
             place = self._folders.get(entry.file, Path()).absolute() / Path(path).expanduser()
             tree = self._from_path(place, display_path(place), pin, entry)
         check_modules(tree, tree.name)
-        if pinned := next((one for one in tree.modules if package_version(one) and one != tree.name), None):
-            raise InputError(f"{tree.name}: its module {pinned!r} has the name of a library of the stages; rename it")
+        if hidden := next((one for one in tree.modules if is_library(one)), None):
+            raise InputError(f"{tree.name}: its module {hidden!r} has the name of a library of the stages; rename it")
         return tree
 
     def _from_path(self, place: Path, label: str, pin: str, entry: Node) -> CodeTree:

@@ -174,6 +174,11 @@ def package_version(name: str) -> str | None:
         return _pinned().get(_plain(name))
 
 
+def is_library(name: str) -> bool:
+    """Return whether a distribution of this name is one that stages run with, installed here or not."""
+    return _plain(name) in required_libraries() or _plain(name) in _pinned()
+
+
 @cache
 def _pinned() -> dict[str, str]:
     lines = LOCK.read_text(encoding="utf-8").splitlines() if LOCK.is_file() else []
