@@ -188,3 +188,19 @@ def test_a_name_with_escapes_is_shown_as_text(folder: Path, store: Store) -> Non
     send(store, sending.local_files(str(evil), [evil / "x.jsonl"]), said.append)
     assert said and "\x1b" not in said[0] and "\\x1b[31mrows" in said[0]
     assert Upload(path="/x", kind=ArtifactType.FILES, digest="0" * 64, size=0).size == 0
+
+
+def test_a_bucket_gets_the_files_from_where_they_lie(folder: Path, s3_uri: str, tmp_path: Path) -> None:
+    store = open_store(s3_uri)
+    model = folder / "model"
+    model.mkdir()
+    (model / "config.json").write_text("{}")
+    (model / "model.safetensors").write_bytes(os.urandom(9 << 20))  # more than one part
+    data = local_input(str(model), ArtifactType.MODEL)
+    said: list[str] = []
+    send(store, data, said.append)
+    send(store, data, said.append)
+    assert said == [f"uploading {model} to {s3_uri}: 9.0 MiB in 2 files"]
+    there = store.fetch(data.manifest.digest)
+    assert (there / "model.safetensors").read_bytes() == (model / "model.safetensors").read_bytes()
+    assert not (there / "model.safetensors").is_symlink()
