@@ -12,6 +12,7 @@ from components.contract.operator_files.code import OperatorCode
 from components.contract.operator_packages.code import CodeTree
 from components.contract.uploaded import Upload
 from pipelines.language.document import Document
+from pipelines.language.uris import check_uri
 
 
 class SenderFolders(dict[str, Path]):
@@ -24,6 +25,11 @@ class SenderFolders(dict[str, Path]):
     def get(self, label: str, default: Any = None) -> Any:
         """Return the folder of a label, the working folder for a label of no file."""
         return super().get(label, self._working)
+
+
+def checked_uri(text: str, folders: Mapping[str, Path], label: str) -> str:
+    """Return the URI of an input as `check_uri` does; a path of the sender's is not looked for on this machine."""
+    return check_uri(text, folders.get(label), here=not isinstance(folders, SenderFolders))
 
 
 def sender_folders(documents: Sequence[Document]) -> list[str]:

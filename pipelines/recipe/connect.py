@@ -15,8 +15,8 @@ from components.contract.errors import InputError
 from pipelines.language.nodes import UNKNOWN, Node
 from pipelines.language.problems import Mark, Problems, shown
 from pipelines.language.references import Resolver
-from pipelines.language.uris import check_uri, is_uri
-from pipelines.recipe.carried import SenderFolders
+from pipelines.language.uris import is_uri
+from pipelines.recipe.carried import checked_uri
 from pipelines.recipe.matrix import slug
 from pipelines.recipe.unroll import Cell, Group, Namespace, Template
 
@@ -94,8 +94,7 @@ class Connector:
             return self._note(node.mark, f"{NONE!r} alone is no reference: {instead}")
         if is_uri(node.value):
             try:
-                here = not isinstance(self._folders, SenderFolders)
-                return check_uri(node.value, self._folders.get(node.file), here=here)
+                return checked_uri(node.value, self._folders, node.file)
             except InputError as error:
                 return self._note(node.mark, str(error))
         wanted = self._parse(node)
