@@ -45,7 +45,8 @@ class ServedRun:
         if self.work is not None:
             names = [task.name for task in self.work.tasks.values() if task.state == "RUNNING"]
             alive = self.thread is not None and self.thread.is_alive()
-            state = "RUNNING" if alive or self.work.state not in _ENDED else self.work.state
+            going = "CANCELING" if self.work.stop.is_set() else "RUNNING"
+            state = going if alive or self.work.state not in _ENDED else self.work.state
         details = [{"display_name": name, "state": "RUNNING"} for name in names]
         error = {"error": {"code": 2, "message": self.error}} if self.error else {}
         return {**self.body, "state": state, "run_details": {"task_details": details}, **error}

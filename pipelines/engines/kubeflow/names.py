@@ -17,6 +17,8 @@ TRIGGER = "posttrain_trigger"
 """Parameter of a pipeline with a schedule: when a recurring run was due; empty for a run that a person starts."""
 SCHEDULED_TIME = "[[ScheduledTime]]"
 """Becomes the time of a recurring run, in UTC."""
+RUN_ID = "posttrain_run"
+"""Parameter of a part's pipeline: the run in the ledger."""
 OWN = (STORE, SET, TRIGGER)
 LABEL = "posttrain.dev/"
 COMPONENT = f"{LABEL}component"
@@ -30,6 +32,11 @@ RUN_PLACEHOLDER = "{{$.pipeline_job_uuid}}"
 def task_name(stage: str) -> str:
     """Return the name of a stage's task: names of Kubernetes hold no '_'."""
     return stage.replace("_", "-")
+
+
+def part_task(number: int) -> str:
+    """Return the name of the task of a part; parts are counted from 1."""
+    return f"posttrain-part-{number}"
 
 
 def approval_task(stage: str) -> str:
@@ -57,6 +64,16 @@ def numbered_port(name: str) -> str | None:
 def run_key(kubeflow_run: str) -> str:
     """Return the store's key that leads from Kubeflow's run to ours, or to why it was refused."""
     return f"kubeflow/{kubeflow_run}.json"
+
+
+def parts_place(kubeflow_run: str) -> str:
+    """Return where the store's keys of a run's parts begin."""
+    return f"kubeflow/{kubeflow_run}/parts/"
+
+
+def part_key(kubeflow_run: str, number: int) -> str:
+    """Return the store's key that leads from Kubeflow's run to that of one of its parts."""
+    return f"{parts_place(kubeflow_run)}{number}.json"
 
 
 def new_run_id(recipe: str, kubeflow_run: str) -> str:

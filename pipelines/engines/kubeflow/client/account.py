@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from components.contract.errors import InputError
+from pipelines.engines.kubeflow.address import web_address
 
 URL = "POSTTRAIN_KUBEFLOW_URL"
 TOKEN = "POSTTRAIN_KUBEFLOW_TOKEN"
@@ -48,7 +49,7 @@ class Account:
             raise InputError(f"{MLFLOW_PLUGIN}={given!r}: expected 1 or 0")
         token, path = environ.get(TOKEN), environ.get(TOKEN_FILE)
         return cls(
-            address(URL, url),
+            web_address(URL, url),
             _printable(TOKEN, token) if token else None,
             _readable(Path(path)) if path and not token else None,
             environ.get(NAMESPACE) or None,
@@ -79,13 +80,6 @@ class Account:
             return {}
         told = {"experiment_name": recipe} if self.mlflow_plugin else {"disabled": True}
         return {"plugins_input": {"mlflow": told}}
-
-
-def address(variable: str, url: str) -> str:
-    """Return an address of the web without its last slash; raise InputError for something else."""
-    if not url.startswith(("http://", "https://")) or not url.isprintable() or " " in url:
-        raise InputError(f"{variable}={url!r}: expected an address such as https://kubeflow.example.com/pipeline")
-    return url.rstrip("/")
 
 
 def _readable(path: Path) -> Path:

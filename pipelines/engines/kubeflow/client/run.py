@@ -6,6 +6,7 @@ Kubeflow says which tasks run and how the run as a whole stands; the ledger says
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from typing import Any
 
 from components.contract.errors import InputError, PosttrainError
@@ -15,9 +16,9 @@ from components.runtime.store import Store
 from pipelines.engines.driver.record import read as driver_record
 from pipelines.engines.driver.waiting import waiting
 from pipelines.engines.kubeflow.client.api import Client, RunState
-from pipelines.engines.kubeflow.client.rest import Refused
+from pipelines.engines.kubeflow.client.rest import NotFound, NotNow, Refused
 from pipelines.engines.kubeflow.ending import close
-from pipelines.engines.kubeflow.names import run_key, task_name
+from pipelines.engines.kubeflow.names import parts_place, run_key, task_name
 from pipelines.engines.shared.approvals import record_decision
 from pipelines.engines.shared.follower import ASKING, BLOCKED, FAILED, RETRYING, RUNNING, Snapshot, StageState
 
@@ -33,6 +34,7 @@ class KubeflowRun:
         self._run_id: str | None = None
         self._failures: dict[str, list[float]] = {}
         self._state = RunState("PENDING", "", frozenset())
+        self._succeeded: set[str] = set()
 
     @property
     def page(self) -> str:
@@ -57,8 +59,14 @@ class KubeflowRun:
         record_decision(self._store, self._run_id, stage, approved=approved)
 
     def stop(self) -> None:
-        """Stop the run on Kubeflow."""
-        self._client.terminate(self._run)
+        """Stop the run on Kubeflow, and the runs of its parts, whose tasks may be gone."""
+        parts = self._parts()
+        with suppress(NotNow) if parts else nullcontext():
+            self._client.terminate(self._run)
+        for part in parts:
+            if (state := self._part(part)) and not state.final:
+                with suppress(NotFound, NotNow):
+                    self._client.terminate(part)
 
     def close(self) -> str:
         """End a run that was cut off with its last task, and return its status."""
@@ -66,10 +74,29 @@ class KubeflowRun:
         return close(self._store, self._run_id, self._state.state, self._state.error)
 
     def _seen(self) -> RunState:
+        """Return how the run stands, with the runs of its parts: it goes on while one of them does."""
         try:
-            return self._client.state(self._run)
+            whole = self._client.state(self._run)
+            parts = [state for part in self._parts() if (state := self._part(part))]
         except Refused as error:
             raise Refused(f"{error}; the run goes on, and the same command follows it again: {self.page}") from None
+        word = "RUNNING" if whole.final and not all(part.final for part in parts) else whole.state
+        return RunState(word, whole.error, whole.running.union(*(part.running for part in parts)))
+
+    def _parts(self) -> list[str]:
+        """Return Kubeflow's ids of the parts' runs that may go on."""
+        known = (self._store.get(key) or {} for key in self._store.keys(parts_place(self._run)))
+        return [entry["run_id"] for entry in known if entry and entry["run_id"] not in self._succeeded]
+
+    def _part(self, part: str) -> RunState | None:
+        """Return how a part's run stands; None for one that is gone."""
+        try:
+            state = self._client.state(part)
+        except NotFound:
+            return None
+        if state.state == "SUCCEEDED":
+            self._succeeded.add(part)
+        return state
 
     def _begun(self, state: RunState) -> str | None:
         """Return the run's id in the ledger, once its first task has written it."""

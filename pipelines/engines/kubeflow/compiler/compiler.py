@@ -7,58 +7,32 @@ cache has parameters, inputs, seed and code, and a stage that it knows ends in s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
-from kfp import dsl
-
-from components.contract.artifacts import ArtifactType
 from components.contract.errors import InputError
-from components.contract.job import FirstOf, StageRef, alternatives
-from pipelines.engines.driver.command import driver_arguments
-from pipelines.engines.driver.manifests.work import is_driven
 from pipelines.engines.kubeflow.compiler.bundle import Bundle
 from pipelines.engines.kubeflow.compiler.checks import check
+from pipelines.engines.kubeflow.compiler.drawing import Drawing
 from pipelines.engines.kubeflow.compiler.form import REQUIRED, Form, form_of
-from pipelines.engines.kubeflow.compiler.ir import (
-    Argument,
-    Container,
-    compile_pipeline,
-    path_of,
-    result_path,
-    value_of,
-)
+from pipelines.engines.kubeflow.compiler.ir import compile_pipeline
 from pipelines.engines.kubeflow.compiler.lifetime import Lifetime
-from pipelines.engines.kubeflow.compiler.placement import OWN_RETRY, place_driver, place_small, place_stage, retry
+from pipelines.engines.kubeflow.compiler.parts import CANNOT, StageTooLarge, split
 from pipelines.engines.kubeflow.compiler.settings import Settings, refuse
 from pipelines.engines.kubeflow.compiler.size import LIMIT_BYTES, ROOM_BYTES, fits
-from pipelines.engines.kubeflow.names import (
-    END,
-    EXECUTOR_INPUT,
-    PLAN,
-    RUN_PLACEHOLDER,
-    STORE,
-    approval_task,
-    identifier,
-    many_input,
-    numbered_port,
-    task_name,
-)
-from pipelines.engines.kubeflow.run_pages import PAGES
+from pipelines.engines.kubeflow.names import RUN_ID, STORE
 from pipelines.engines.shared.container import IMAGES
-from pipelines.engines.shared.launcher import container_environment
-from pipelines.plan.plan import stage_job
 from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.stage import Stage
 
-MODULES = "pipelines.engines.kubeflow"
-CERTAINLY_FIT = 150
-"""Stages that fit for sure, at some 3 KB each and 160 KB for a recipe: a smaller pipeline is not made to be weighed."""
+MAY_FIT = 400
+"""Stages that may fit one pipeline: a task takes more than 2.3 KB, and kfp's time grows with the square of them."""
+CERTAINLY_FIT = 5_000
+"""Stages that fit for sure, in parts: a smaller recipe is not compiled to be weighed."""
 STAND_IN = f"registry.example/image@sha256:{'0' * 64}"
 """As long as an image's name, where only the size counts."""
-_TEXT: tuple[type, Any] = (str, REQUIRED)
+PART_FORM: Form = {STORE: (str, REQUIRED), RUN_ID: (str, REQUIRED)}
 
 
 def compile_recipe(recipe: Recipe, settings: Settings, *, store: str | None = None) -> str:
@@ -71,7 +45,7 @@ def compile_recipe(recipe: Recipe, settings: Settings, *, store: str | None = No
     refuse(recipe, settings)
     text, size = _compiled(recipe, settings, store)
     if not fits(size):
-        raise InputError(f"engine kubeflow cannot {too_large(recipe, size)}")
+        raise InputError(f"{CANNOT}{too_large(recipe, size)}")
     return text
 
 
@@ -80,149 +54,36 @@ def size_refusal(recipe: Recipe, settings: Settings) -> str | None:
     if len(recipe.stages) <= CERTAINLY_FIT:
         return None
     named = {kind: settings.images.get(kind) or STAND_IN for kind in IMAGES}
-    _, size = _compiled(recipe, replace(settings, images=named), None)
+    try:
+        _, size = _compiled(recipe, replace(settings, images=named), None)
+    except StageTooLarge as error:
+        return str(error).removeprefix(CANNOT)
     return None if fits(size) else too_large(recipe, size)
 
 
 def too_large(recipe: Recipe, size: int) -> str:
     """Return that a workflow of `size` bytes is too large, and what to do."""
     return (
-        f"take {len(recipe.stages)} stages in one pipeline: its workflow would have some {size:,} bytes, and a cluster "
+        f"take {len(recipe.stages)} stages in one run: its workflow would have some {size:,} bytes, and a cluster "
         f"takes {LIMIT_BYTES - ROOM_BYTES:,} beside what happens in a run; use fewer cells or rounds in one recipe, or "
         "another engine"
     )
 
 
 def _compiled(recipe: Recipe, settings: Settings, store: str | None) -> tuple[str, int]:
-    form = form_of(recipe, store)
-    body = partial(_Drawing(recipe, settings, form, Bundle.of(recipe).dump()).draw)
-    return compile_pipeline(recipe.name.replace("_", "-"), recipe.summary, form, body, Lifetime.of(recipe))
+    """Return the pipeline of a run, in parts if it is too large in one, and the bytes of its workflow."""
+    form, name = form_of(recipe, store), recipe.name.replace("_", "-")
+    bundle, lifetime = Bundle.of(recipe).dump(), Lifetime.of(recipe)
 
+    def pipeline(body: Callable[..., None], parameters: Form = form, ending: str = "") -> tuple[str, int]:
+        return compile_pipeline(name + ending, recipe.summary, parameters, body, lifetime)
 
-class _Drawing:
-    """Adds the tasks of one recipe to the pipeline under construction."""
+    def part(stages: Sequence[Stage]) -> tuple[str, int]:
+        return pipeline(partial(Drawing(recipe, settings, form, bundle).part, stages), PART_FORM, "-part")
 
-    def __init__(self, recipe: Recipe, settings: Settings, form: Form, bundle: str) -> None:
-        self._recipe, self._settings, self._form, self._bundle = recipe, settings, form, bundle
-        self._image = settings.images["cpu"]
-        self._tasks: dict[str, Any] = {}
-
-    def draw(self, **channels: Any) -> None:
-        """Add all tasks; `channels` are the pipeline's parameters."""
-        self._store = channels[STORE]
-        end = self._end()
-        with dsl.ExitHandler(end, name="run"):
-            self._begin(channels)
-            for stage in self._recipe.stages:
-                self._stage(stage)
-
-    def _begin(self, channels: dict[str, Any]) -> None:
-        arguments: list[Argument] = ["--bundle", self._bundle, "--kubeflow-run", value_of("kubeflow_run")]
-        arguments += ["--executor-input", EXECUTOR_INPUT, "--run-id", result_path("run_id")]
-        parameters = {name: (kind, REQUIRED) for name, (kind, _) in self._form.items()} | {"kubeflow_run": _TEXT}
-        container = self._own(PLAN, "begin", arguments, parameters, results=("run_id",))
-        task = container.component()(**channels, kubeflow_run=RUN_PLACEHOLDER)
-        place_small(task, self._recipe, self._settings)
-        retry(task, OWN_RETRY)
-        self._run_id = task.set_display_name("plan").outputs["run_id"]
-
-    def _end(self) -> Any:
-        arguments: list[Argument] = ["--store", value_of("store"), "--kubeflow-run", value_of("kubeflow_run")]
-        arguments += ["--executor-input", EXECUTOR_INPUT, *_pointed(PAGES)]
-        container = self._own(
-            END,
-            "ending",
-            arguments,
-            {"store": _TEXT, "kubeflow_run": _TEXT},
-            status_input="final_status",
-            outputs=PAGES,
-        )
-        task = container.component()(store=self._store, kubeflow_run=RUN_PLACEHOLDER)
-        place_small(task, self._recipe, self._settings)
-        retry(task, OWN_RETRY)
-        return task.set_display_name("report")
-
-    def _stage(self, stage: Stage) -> None:
-        before = [self._tasks[name] for name in stage.after]
-        question = self._approval(stage, before) if stage.approve else None
-        pool = self._recipe.pools[stage.pool]
-        wired = self._wired(stage)
-        remote = runs_remotely(stage, self._recipe)
-        container = stage_container(stage, self._settings.image(pool), list(wired))
-        if remote:
-            container = driver_container(stage, self._recipe, self._settings, list(wired))
-        task = container.component()(run_id=self._run_id, store=self._store, stage=stage.name, **wired)
-        place = place_driver if remote else place_stage
-        place(task, stage, self._recipe, self._settings)
-        task.set_display_name(stage.title)
-        task.after(*([question] if question else before))
-        self._tasks[stage.name] = task
-
-    def _approval(self, stage: Stage, before: list[Any]) -> Any:
-        arguments: list[Argument] = ["--store", value_of("store"), "--run", value_of("run_id")]
-        arguments += ["--stage", value_of("stage")]
-        parameters = {"run_id": _TEXT, "store": _TEXT, "stage": _TEXT}
-        container = self._own(approval_task(stage.name), "approval", arguments, parameters)
-        task = container.component()(run_id=self._run_id, store=self._store, stage=stage.name)
-        place_small(task, self._recipe, self._settings)
-        retry(task, OWN_RETRY)
-        return task.set_display_name(f"approve {stage.title}").after(*before)
-
-    def _own(self, name: str, module: str, arguments: list[Argument], parameters: Form, **more: Any) -> Container:
-        command = ["python", "-m", f"{MODULES}.{module}"]
-        return Container(name, self._image, command, arguments, parameters, env=container_environment(), **more)
-
-    def _wired(self, stage: Stage) -> dict[str, Any]:
-        """Return input -> the output of an earlier task; inputs from outside the run are only in the job."""
-        wired: dict[str, Any] = {}
-        for port, references in stage.inputs.items():
-            numbered = stage.component.inputs[port].many or any(isinstance(ref, FirstOf) for ref in references)
-            for number, reference in enumerate(alternatives(references), 1):
-                if isinstance(reference, StageRef):
-                    name = many_input(port, number) if numbered else identifier(port)
-                    wired[name] = self._tasks[reference.stage].outputs[identifier(reference.port)]
-        return wired
-
-
-def _pointed(outputs: Iterable[str]) -> list[Argument]:
-    """Return a flag for each output, with the file that it is."""
-    return [word for name in outputs for word in (f"--{name}", path_of(name))]
-
-
-def runs_remotely(stage: Stage, recipe: Recipe) -> bool:
-    """Return whether a stage runs on nodes of its pool, driven by its task; the others run in the task's container."""
-    return is_driven(stage_job(stage, recipe, "", ""), recipe.pools[stage.pool])
-
-
-def stage_container(stage: Stage, image: str, wired: list[str]) -> Container:
-    """Return the container of a stage, made from its component's declaration."""
-    return _container(stage, image, "stage", [], wired)
-
-
-def driver_container(stage: Stage, recipe: Recipe, settings: Settings, wired: list[str]) -> Container:
-    """Return the container that drives a stage on nodes of its pool."""
-    pool = recipe.pools[stage.pool]
-    described = driver_arguments(pool, settings.pods, settings.image(pool))
-    return _container(stage, settings.images["cpu"], "remote", [*described], wired)
-
-
-def _container(stage: Stage, image: str, module: str, more: list[Argument], wired: list[str]) -> Container:
-    component = stage.component
-    outputs = {identifier(port): info.type for port, info in component.outputs.items()}
-    arguments: list[Argument] = ["--store", value_of("store"), "--run", value_of("run_id")]
-    arguments += ["--stage", value_of("stage"), *more, "--executor-input", EXECUTOR_INPUT]
-    for port in component.outputs:
-        arguments += ["--pointer", port, path_of(identifier(port))]
-    types: dict[str, ArtifactType] = {}
-    for port, info in component.inputs.items():
-        types |= {name: info.type for name in wired if identifier(port) in (name, numbered_port(name))}
-    return Container(
-        task_name(stage.name),
-        image,
-        ["python", "-m", f"{MODULES}.{module}"],
-        arguments,
-        {"run_id": _TEXT, "store": _TEXT, "stage": _TEXT},
-        inputs=types,
-        outputs=outputs,
-        env=container_environment(),
-    )
+    if len(recipe.stages) <= MAY_FIT:
+        text, size = pipeline(Drawing(recipe, settings, form, bundle).whole)
+        if fits(size):
+            return text, size
+    parts = split(recipe.stages, part)
+    return pipeline(partial(Drawing(recipe, settings, form, bundle).run_of_parts, parts))

@@ -20,6 +20,8 @@ from pipelines.recipe.stage import Stage
 GPU = "nvidia.com/gpu"
 SMALL = {"cpu": "1", "memory": "2Gi"}
 """Of tasks that only begin, watch or end."""
+ASKS_KUBEFLOW = "access-ml-pipeline"
+"""Label by which Kubeflow with several users gives a pod its token (its PodDefault of that name)."""
 OWN_RETRY = Retry(retries=3, backoff_seconds=5)
 """For what befalls a task's own pod; asking again does no harm. A stage is tried again by its task."""
 
@@ -63,6 +65,13 @@ def place_small(task: PipelineTask, recipe: Recipe, settings: Settings) -> None:
     """Put a task that is not a stage onto any node."""
     _resources(task, **SMALL)
     _every(task, recipe, settings, role="stage")  # it may reach what a stage may: the store and MLflow
+
+
+def place_part(task: PipelineTask, recipe: Recipe, settings: Settings) -> None:
+    """Put the task of a part onto any node, with a token for Kubeflow Pipelines where pods are given one."""
+    _resources(task, **SMALL)
+    _every(task, recipe, settings, role="engine")
+    kubernetes.add_pod_label(task, ASKS_KUBEFLOW, "true")
 
 
 def retry(task: PipelineTask, wanted: Retry) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from components.contract.errors import InputError
 from components.contract.job import UriRef, alternatives
+from pipelines.engines.kubeflow.address import web_address
 from pipelines.engines.kubeflow.compiler.refused_fields import task_refusals
 from pipelines.engines.shared.container import IMAGES, image_kind
 from pipelines.engines.shared.pod import CONFIG_MAP, MLFLOW_SECRET, NAMESPACE, SERVICE_ACCOUNT, PodSettings
@@ -26,6 +27,8 @@ DEFAULTS = {
     CONFIG_MAPS: f"{CONFIG_MAP}:POSTTRAIN_STORE+MLFLOW_TRACKING_URI+AWS_REGION",
 }
 """What overlays/<cluster>/kubeflow of infra/kubernetes makes; an empty variable means none."""
+API = "POSTTRAIN_KUBEFLOW_API"
+IN_CLUSTER = "http://ml-pipeline.kubeflow:8888"
 LOCAL = "localhost/"
 """Images of this machine alone; no cluster can pull one, and Kubeflow's local runner can."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -42,6 +45,8 @@ class Settings:
     """Kind of image (cpu, gpu) -> name@sha256:..."""
     secrets: Sources = ()
     config_maps: Sources = ()
+    api: str = IN_CLUSTER
+    """Kubeflow Pipelines' address for tasks, which start the parts of a large run."""
     pods: PodSettings = field(default_factory=PodSettings)
     """Namespace and account of the pods of multi-node stages; Kubeflow decides on those of all others."""
 
@@ -55,7 +60,8 @@ class Settings:
         )
         for variable, name in ((NAMESPACE, pods.namespace), (SERVICE_ACCOUNT, pods.service_account)):
             _check(variable, name)
-        return cls(pods.images, secrets, config_maps, pods)
+        api = web_address(API, environ.get(API) or IN_CLUSTER)
+        return cls(pods.images, secrets, config_maps, api, pods)
 
     def image(self, pool: Pool) -> str:
         """Return the pool's own image, or the GPU image where it has GPUs, and the CPU image where it has none."""

@@ -14,7 +14,7 @@ from components.runtime.ledger.records import load_job
 from components.runtime.store import open_store
 from pipelines.engines.kubeflow.begin import begin
 from pipelines.engines.kubeflow.compiler.bundle import Bundle
-from pipelines.engines.kubeflow.compiler.compiler import runs_remotely
+from pipelines.engines.kubeflow.compiler.drawing import runs_remotely
 from pipelines.engines.kubeflow.names import PLAN, STORE, approval_task, task_name
 from pipelines.engines.shared.pod import STARTUP_SECONDS
 from pipelines.plan.plan import build_plan
