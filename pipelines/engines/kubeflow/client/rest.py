@@ -6,6 +6,7 @@ kfp's own client waits without a limit, and takes the page of a login for an ans
 from __future__ import annotations
 
 import json
+import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -69,8 +70,7 @@ class Rest:
         except urllib.error.HTTPError as error:
             self._refused(error)
         except (OSError, HTTPException) as error:
-            text = str(getattr(error, "reason", "") or error) or type(error).__name__
-            raise KubeflowUnavailable(f"{self._name} does not answer: {short_line(text, DETAIL)}") from None
+            self._broken(getattr(error, "reason", error))
 
     def ask_for(self, field: str, method: str, path: str, body: Any = None) -> str:
         """Return one field of the answer; raise Refused for an answer without it."""
@@ -117,6 +117,13 @@ class Rest:
             raise Refused(f"{said}: no Kubeflow Pipelines is there; {URL} is its address without {ROOT}")
         kinds: Mapping[int, type[PosttrainError]] = {404: NotFound, 400: NotNow, 409: NotNow, 412: NotNow}
         raise kinds.get(error.code, KubeflowUnavailable)(said)
+
+    def _broken(self, reason: object) -> NoReturn:
+        """Say why there is no answer; certificates do not become good by waiting."""
+        text = short_line(str(getattr(reason, "strerror", None) or reason) or type(reason).__name__, DETAIL)
+        if isinstance(reason, ssl.SSLError):
+            raise Refused(f"{self._name}: {text}: SSL_CERT_FILE names the certificates to trust, http:// asks for none")
+        raise KubeflowUnavailable(f"{self._name} does not answer: {text}")
 
     def _renew(self) -> str:
         if self.account.token_file:

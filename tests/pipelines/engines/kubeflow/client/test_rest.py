@@ -102,6 +102,18 @@ def test_a_redirect_to_a_login_is_said_and_not_followed(server: Server) -> None:
     assert str(caught.value).isprintable() and len(server.asked) == 1
 
 
+def test_what_is_wrong_with_https_is_said_and_not_waited_for(server: Server) -> None:
+    with pytest.raises(Refused, match=r"Kubeflow at https://127.*SSL.*SSL_CERT_FILE names the certificates to trust"):
+        Client(Account(server.url.replace("http://", "https://"))).state("x")
+
+
+def test_nobody_there_is_one_plain_line() -> None:
+    with pytest.raises(
+        KubeflowUnavailable, match=r"^Kubeflow at http://127\.0\.0\.1:9 does not answer: Connection refused$"
+    ):
+        Client(Account("http://127.0.0.1:9")).state("x")
+
+
 def test_what_a_server_says_is_spelled_out_and_cut(server: Server) -> None:
     server.status, server.text = 500, json.dumps({"error": "\x1b[31mred\n\u202e" + "x" * 5000})
     with pytest.raises(KubeflowUnavailable) as caught:
