@@ -12,7 +12,7 @@ from components.contract.memory import GIB, Knob, MemoryEstimate, Moment, Need
 from components.contract.operators import OperatorSpec
 from components.modeling.estimates.fsdp_memory import drawing_by_layers, frozen_share, fsdp_needs, gathered_to_draw
 from components.modeling.estimates.memory_knobs import knobs
-from components.modeling.estimates.memory_needs import AVERAGES, BYTES, state_bytes, training_needs
+from components.modeling.estimates.memory_needs import AVERAGES, BYTES, packed_of, state_bytes, training_needs
 from components.modeling.estimates.sampling_memory import DEFAULT_BATCH, PROMPT_TOKENS, drawing_needs, engine_share
 from components.modeling.models.model_sizes import ModelSizes
 from components.rl.presets import bind
@@ -64,6 +64,7 @@ def _needs(model: ModelSizes, params: RLParams, resources: Resources, share: flo
     )
     part = model.part(resources.tensor_parallel)
     held = {"size": BYTES[params.dtype], "adapters": part.adapters(params.lora) if params.lora else 0}
+    held["packed"] = packed_of(part, params.lora)
     by_layers = drawing_by_layers(part, resources, **held)
     if resources.sharded:
         yield gathered_to_draw(part, by_layers=by_layers, **held)
@@ -118,8 +119,8 @@ def _critic_needs(model: ModelSizes, params: RLParams, resources: Resources) -> 
         yield Need("critic", size * model.parameters + state_bytes("adamw", size) * trained)
         yield Need("critic's gradients", size * trained, moment=Moment.PASS)
         return
-    averages = AVERAGES["adamw"]  # of the second network, what a pass gathers is free while the policy's is held
-    needs = fsdp_needs(model, resources, size=size, trained=trained, averages=averages, whole_model=not params.lora)
-    for need in needs:
+    given = {"size": size, "trained": trained, "averages": AVERAGES["adamw"], "packed": packed_of(model, params.lora)}
+    # Of the second network, what a pass gathers is free while the policy's is held.
+    for need in fsdp_needs(model, resources, whole_model=not params.lora, **given):
         if need.name in ("weights", "gradients", "optimiser states"):
             yield replace(need, name=f"critic's {need.name}")

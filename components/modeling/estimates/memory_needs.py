@@ -10,13 +10,11 @@ from collections.abc import Iterator
 
 from components.contract.job import Resources
 from components.contract.memory import GIB, Moment, Need
-from components.modeling.estimates.fsdp_memory import fsdp_needs
+from components.modeling.estimates.fsdp_memory import PACKED, fsdp_needs
 from components.modeling.models.lora import LoraConfig
 from components.modeling.models.model_sizes import ModelSizes
 
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
-PACKED = (4 + 8 / 64 + 32 / (64 * 256)) / 8
-"""Bytes of a weight in 4 bits, with its share of the scales (components/modeling/native/nf4.py)."""
 AVERAGES = {"adamw": 2, "muon": 1}
 """Moving averages of an optimiser for each weight, all of them float32; of Muon those of its matrices."""
 PROCESS = 0.55 * GIB
@@ -58,8 +56,8 @@ def training_needs(
     sizes = sizes.part(resources.tensor_parallel)
     trained = sizes.adapters(lora) if lora else sizes.parameters
     if resources.sharded:
-        averages, whole = AVERAGES[optimizer], lora is None
-        yield from fsdp_needs(sizes, resources, size=size, trained=trained, averages=averages, whole_model=whole)
+        given = {"size": size, "trained": trained, "averages": AVERAGES[optimizer], "packed": packed_of(sizes, lora)}
+        yield from fsdp_needs(sizes, resources, whole_model=lora is None, **given)
         # The first rank's host alone, twice while it is written.
         written = 2 * saved / resources.ranks_per_node
         yield Need("model being saved", written, on_host=True, moment=Moment.BETWEEN)
@@ -83,7 +81,7 @@ def _replica_or_zero_needs(
     """Yield weights, gradients and optimiser states of plain torch, or of a rank under ZeRO."""
     stage = resources.zero_stage if resources.trainer == "deepspeed" else 0
     share = {level: resources.world_size if stage >= level else 1 for level in (1, 2, 3)}
-    packed = sizes.matrices if lora and lora.bits == 4 else 0
+    packed = packed_of(sizes, lora)
     if packed:  # no part of what ZeRO shares out; a layer's are unpacked while it computes
         yield Need("packed weights", PACKED * packed + size * packed / sizes.layers)
     whole = size * (sizes.parameters - packed + (trained if lora else 0))
@@ -95,6 +93,11 @@ def _replica_or_zero_needs(
     yield Need("optimiser states", states, on_host=resources.offload != "none")
     if stage and resources.gpus:  # on a CPU memory that is not written takes nothing
         yield Need("DeepSpeed's bucket", size * BUCKET, moment=None if stage == 3 else Moment.PASS)
+
+
+def packed_of(sizes: ModelSizes, lora: LoraConfig | None) -> int:
+    """Return how many weights are kept in 4 bits."""
+    return sizes.matrices if lora and lora.bits == 4 else 0
 
 
 def _weight_needs(whole: float, share: int, size: int, resources: Resources) -> Iterator[Need]:

@@ -40,8 +40,6 @@ def load_policy(
     folder = Path(path)
     config = read_config(folder)
     obstacle = why_not_native(config) or (why_not_adapted(lora) if lora else None)
-    if sharded and lora is not None and lora.bits is not None:
-        raise InputError("lora.bits: trainer fsdp does not shard packed weights; leave bits out, or take trainer torch")
     if backend == "native" and obstacle:
         raise InputError(f"{folder} cannot run on the native backend: {obstacle}; use backend 'transformers'")
     if backend == "native" or (backend == "auto" and obstacle is None):

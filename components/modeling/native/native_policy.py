@@ -166,6 +166,8 @@ class NativePolicy(Policy):
         ranks = ranks_along(TENSOR)
         if ranks.count == 1 or self.module.parted:
             return
+        if any(layer.packed for layer in self.module.layers):
+            raise InputError("lora.bits: weights in 4 bits are not parted; leave them or tensor_parallel out")
         sizes = ModelSizes.from_config(self.config)
         if sizes is not None and (refusal := sizes.why_not_parted(ranks.count)):
             raise InputError(refusal)

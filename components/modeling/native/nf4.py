@@ -60,6 +60,12 @@ class PackedMatrix(nn.Module):
         whole = blocks * scales.flatten()[: blocks.shape[0]].unsqueeze(1)
         return whole.flatten()[: math.prod(self.shape)].view(self.shape).to(dtype or self.dtype)
 
+    def make_shardable(self) -> None:
+        """Hold the codes and scales as frozen parameters, which fully_shard cuts up; buffers it leaves whole."""
+        for name, buffer in list(self.named_buffers()):
+            delattr(self, name)
+            self.register_parameter(name, nn.Parameter(buffer, requires_grad=False))
+
     def forward(self, x: Tensor) -> Tensor:
         """Return x [N, K] @ matrix.T; the backward pass unpacks the matrix again instead of keeping it."""
         return _PackedLinear.apply(x, self)

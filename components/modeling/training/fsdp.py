@@ -106,8 +106,8 @@ class FsdpTrainer(Trainer):
 
     @property
     def num_parameters(self) -> int:
-        """Return how many weights the policy has, trained or not."""
-        own = self.policy.module.named_parameters()
+        """Return how many weights the policy has, trained or not; none that are kept in 4 bits, as other trainers."""
+        own = ((name, p) for name, p in self.policy.module.named_parameters() if p.is_floating_point())
         return sum(prod(self.policy.whole_shape(name, parameter.shape)) for name, parameter in own)
 
     def accumulate(self, parts: Sequence[P], loss_of: Callable[[P], tuple[Tensor, R]]) -> list[R]:

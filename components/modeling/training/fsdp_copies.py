@@ -22,7 +22,9 @@ def sharded_copy(policy: Policy) -> Policy:
     The weights outside of the layers are whole: it is called where they are gathered (`Trainer.roll_out`).
     """
     blank = {
-        id(weight): nn.Parameter(torch.empty(weight.shape, dtype=_dtype(policy, weight), device="meta"))
+        id(weight): nn.Parameter(
+            torch.empty(weight.shape, dtype=_dtype(policy, weight), device="meta"), requires_grad=False
+        )
         for weight in sharded_weights(policy.module)
     }
     with standing_in(policy.module, blank):

@@ -10,6 +10,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 
 from components.modeling.models.policy import Policy
+from components.modeling.native.nf4 import PackedMatrix
 from components.modeling.packing.logprobs import LOW_PRECISION
 from components.modeling.ranks import Ranks
 from components.modeling.training.compute import Compute
@@ -34,6 +35,7 @@ def shard_trained(policy: Policy) -> FSDPModule:
     for part in (*policy.layers(), root):
         policy.materialize(part)
         _to_float32(part)
+        _with_shardable_codes(part)
         # Between its forward and backward passes the root stays whole: the backward pass begins with its head.
         fully_shard(part, mesh=mesh, mp_policy=precision, reshard_after_forward=part is not root)
         # The sum over ranks is wanted, not the mean; gloo has no other reduction.
@@ -59,6 +61,7 @@ def shard_layers(policy: Policy, *, fill: Callable[[Policy, nn.Module], None]) -
     mesh = _mesh()
     for layer in policy.layers():
         fill(policy, layer)
+        _with_shardable_codes(layer)
         fully_shard(layer, mesh=mesh, reshard_after_forward=True)
 
 
@@ -79,6 +82,13 @@ def _mesh() -> DeviceMesh:
         return found
     kind = "cuda" if torch.cuda.is_available() else "cpu"
     return init_device_mesh(kind, (torch.distributed.get_world_size(),))
+
+
+def _with_shardable_codes(part: nn.Module) -> None:
+    """Let weights in 4 bits be sharded as the bytes that they are (as answer.ai's FSDP and QLoRA, 2024)."""
+    for matrix in part.modules():
+        if isinstance(matrix, PackedMatrix):
+            matrix.make_shardable()
 
 
 def _to_float32(part: nn.Module) -> None:

@@ -50,6 +50,15 @@ def test_adapters_by_hand() -> None:
     assert "gathered gradients" not in found
 
 
+def test_weights_in_four_bits_are_sharded_and_gathered_so_by_hand() -> None:
+    lora = LoraConfig(rank=2, bits=4)
+    trained, found, packed = SMALL.adapters(lora), named(SHARDED, lora=lora), 4.126953125 / 8
+    # of a layer's 140 weights the 132 of its matrices; one layer's are unpacked while it computes
+    kept = 2 * (SMALL.parameters - 264) + packed * 264 + 4 * trained
+    assert found["weights"] == pytest.approx(kept / 16)
+    assert found["gathered weights"] == pytest.approx(2 * (2 * 8 + TABLES) + 2 * 132 * packed + 2 * 132)
+
+
 def test_parts_of_a_tensor_group_by_hand() -> None:
     """Two ranks have 5 tokens, a head, 3 of 5 features each, and both the one key head."""
     layer, tables = (1 + 2) * 3 * 4 + 4 * 3 + 3 * 4 * 3 + 8, 2 * 5 * 4 + 4

@@ -56,6 +56,7 @@ WAYS: dict[str, tuple[dict[str, Any], Backends]] = {
     "native-muon": ({}, FSDP),
     "hosted": ({"backend": "transformers"}, FSDP),
     "lora": ({"lora": LoraConfig(rank=2)}, FSDP),
+    "qlora": ({"lora": LoraConfig(rank=2, bits=4)}, FSDP),
     "hosted-lora-bfloat16": (
         {"lora": LoraConfig(rank=2), "dtype": "bfloat16", "backend": "transformers"},
         FSDP,
@@ -69,7 +70,7 @@ MOVING = {"reference": {"name": "ema", "decay": 0.5}, "regularizers": [{"name": 
 VALUES = {"method": "ppo", "critic": {"name": "lambda_return", "learning_rate": 1e-2, "minibatches": 2, "clip": 0.2}}
 PPO: dict[str, tuple[Backends, dict[str, Any]]] = {
     "ppo": (FSDP, VALUES),
-    "ppo-lora": (FSDP, {**VALUES, "lora": {"rank": 2}}),
+    "ppo-qlora": (FSDP, {**VALUES, "lora": {"rank": 2, "bits": 4}, **MOVING}),
 }
 OF_FOUR = ("native", "native-muon", "lora", "whole", "rl", "rl-layers", "ppo")
 """What four ranks run: of adapters of rank 2, two of them have no rows."""
@@ -157,10 +158,10 @@ def ppo(folder: Path, way: str) -> dict[str, Any]:
     backends, more = PPO[way]
     loop = rl_loop(folder, backends, **more)
     assert loop.critic is not None
-    body = loop.critic.trainer.policy.module
-    held = sum(p.to_local().numel() for p in body.parameters() if isinstance(p, DTensor))
+    body = [p for p in loop.critic.trainer.policy.module.parameters() if p.is_floating_point()]
+    held = sum(p.to_local().numel() for p in body if isinstance(p, DTensor))
     found = rl_resumed(folder, loop, rl_loop(folder, backends, **more), way)
-    return {**found, "held": held / sum(p.numel() for p in body.parameters())}
+    return {**found, "held": held / sum(p.numel() for p in body)}
 
 
 def train(folder: Path, way: str) -> dict[str, Any]:
@@ -168,7 +169,8 @@ def train(folder: Path, way: str) -> dict[str, Any]:
     trained = load(folder, way, sharded=True)
     trainer = build_trainer(trained, config_of(way), total_steps=STEPS, backends=WAYS[way][1])
     assert isinstance(trainer, FsdpTrainer)
-    held = sum(p.to_local().numel() for p in trained.module.parameters() if isinstance(p, DTensor))
+    shards = [p for p in trained.module.parameters() if isinstance(p, DTensor)]
+    held, codes = (sum(p.to_local().numel() for p in shards if p.is_floating_point() == kind) for kind in (True, False))
     rows = steps(trainer, 0, SAVED_AT)
     saved = folder / way
     saved.mkdir(exist_ok=True)
@@ -185,7 +187,12 @@ def train(folder: Path, way: str) -> dict[str, Any]:
     second, state_again = again.weights(), again.state()
     equal = all(torch.equal(first[name], second[name]) for name in first)
     equal &= set(state) == set(state_again) and all(torch.equal(state[key], state_again[key]) for key in state)
-    sizes = {"held": trainer.ranks.gather(held), "size": trainer.num_parameters, "low": trained.low_precision}
+    sizes = {
+        "held": trainer.ranks.gather(held),
+        "codes": trainer.ranks.gather(codes),
+        "size": trainer.num_parameters,
+        "low": trained.low_precision,
+    }
     sizes["trained"] = sum(p.numel() for _, p in trained.trainable())
     return {
         "rows": rows,

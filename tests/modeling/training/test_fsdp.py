@@ -113,6 +113,10 @@ def test_no_rank_holds_a_whole_model(folders: dict[int, Path], world: int, way: 
     result = found(folders, world)[way]
     assert sum(result["held"]) == result["size"]
     assert max(result["held"]) <= 1.2 * result["size"] / world
+    if way == "qlora":  # the codes and scales, too
+        packed = load(folders[world], way, sharded=False).module.buffers()
+        assert sum(result["codes"]) == sum(buffer.numel() for buffer in packed) > 0
+        assert max(result["codes"]) <= 1.4 * sum(result["codes"]) / world  # a few rows of scales of so small a model
     assert sum(result["kept"]) == result["trained"]  # each rank stores its own part
     assert max(result["kept"]) <= 1.5 * result["trained"] / world
     assert result["low"] == way.endswith("bfloat16")
