@@ -11,24 +11,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.command_line import Project, digests
+from tests.support.ranks import ranks_of
 
 pytestmark = [pytest.mark.deepspeed, pytest.mark.timeout(1500)]
 
 RECIPES = Path(__file__).with_name("recipes")
 SECONDS = 700.0
-
-
-def ranks_of(project: Project, number: int) -> list[int]:
-    """Return the processes that are this rank of a stage of the project."""
-    wanted, found = {f"RANK={number}".encode(), f"POSTTRAIN_STORE={project.store}".encode()}, []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            command, environment = (folder / "cmdline").read_bytes(), (folder / "environ").read_bytes()
-        except OSError:  # it has ended meanwhile
-            continue
-        if b"components.runtime.job.process" in command and wanted <= set(environment.split(b"\0")):
-            found.append(int(folder.name))
-    return found
 
 
 def checkpoints(project: Project) -> set[Path]:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.support.command_line import MICRO, Project, digests
+from tests.support.ranks import ranks_of
 
 pytestmark = [pytest.mark.vllm, pytest.mark.deepspeed, pytest.mark.timeout(1500)]
 
@@ -41,26 +42,12 @@ def finish(process: subprocess.Popen[str]) -> str:
     return out
 
 
-def second_rank(project: Project) -> int | None:
-    """Return the id of the process that is the second rank of a stage of the project."""
-    wanted = {b"RANK=1", f"POSTTRAIN_STORE={project.store}".encode()}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            command, environment = (folder / "cmdline").read_bytes(), (folder / "environ").read_bytes()
-        except OSError:  # it has ended meanwhile
-            continue
-        if b"components.runtime.job.process" in command and wanted <= set(environment.split(b"\0")):
-            return int(folder.name)
-    return None
-
-
 def kill_second_rank(project: Project, process: subprocess.Popen[str]) -> None:
     """SIGKILL the second rank once the stage has kept a checkpoint."""
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline and process.poll() is None:
-        rank = second_rank(project)
-        if rank is not None and [*Path(project.store).glob("partial/*/*")]:
-            os.kill(rank, signal.SIGKILL)
+        if (found := ranks_of(project, 1)) and [*Path(project.store).glob("partial/*/*")]:
+            os.kill(found[0], signal.SIGKILL)
             return
         time.sleep(0.05)
     pytest.fail("the stage never kept a checkpoint")
