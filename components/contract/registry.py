@@ -13,7 +13,6 @@ import importlib
 import importlib.util
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from components.contract.errors import InputError, UnknownName
 from components.contract.names import Entry, Registry
 from components.contract.operator_files.names import package_name, travel_name, written_name
 from components.contract.operator_files.operator import FileOperator
+from components.contract.plug_ins import plug_ins
 from components.contract.slots import EMPTY, Slot, operators_in
 
 COMPONENT_GROUP = "posttrain.components"
@@ -159,17 +159,6 @@ def plugged_in() -> frozenset[str]:
     """Return the names of the distributions that register components or operators."""
     points = [point for group in (COMPONENT_GROUP, OPERATOR_GROUP) for point in plug_ins(group)]
     return frozenset(point.dist.name for point in points if point.dist)
-
-
-def plug_ins(group: str) -> EntryPoints:
-    """Return the entry points of a group, of all installed packages."""
-    return _entry_points().select(group=group)
-
-
-@cache
-def _entry_points() -> EntryPoints:
-    """Read the metadata of all installed packages, once: it takes as long as everything else in this module."""
-    return entry_points()  # type: ignore[return-value]  # Python 3.11's return type has select, too
 
 
 def _distribution(point: Any) -> str:

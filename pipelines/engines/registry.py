@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from components.contract.errors import InputError, PosttrainError
 from components.contract.names import Registry
-from components.contract.registry import plug_ins
+from components.contract.plug_ins import plug_ins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

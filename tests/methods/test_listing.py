@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from components.contract import registry
+from components.contract import plug_ins, registry
 from components.contract.errors import InputError
 from components.rl import presets
 from components.rl.slots import step_slots
@@ -101,7 +101,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     folder.mkdir(parents=True)
     monkeypatch.syspath_prepend(str(tmp_path))
     point = EntryPoint(name="brought", value="brought.presets", group=presets.GROUP)
-    monkeypatch.setattr(registry, "_entry_points", lambda: EntryPoints([point]))
+    monkeypatch.setattr(plug_ins, "_entry_points", lambda: EntryPoints([point]))
     caches = (registry.registered_folders, presets.preset_files, presets.load_preset)
     for cached in caches:
         cached.cache_clear()
@@ -136,6 +136,6 @@ def test_an_entry_point_without_a_folder_is_named(monkeypatch: pytest.MonkeyPatc
     registry.registered_folders.cache_clear()
     for value in ("no_such_package.methods", "json.decoder"):
         point = EntryPoint(name="x", value=value, group="posttrain.nothing")
-        monkeypatch.setattr(registry, "_entry_points", lambda point=point: EntryPoints([point]))
+        monkeypatch.setattr(plug_ins, "_entry_points", lambda point=point: EntryPoints([point]))
         with pytest.raises(InputError, match=f"posttrain.nothing.*{value}"):
             registry.registered_folders("posttrain.nothing")
