@@ -13,8 +13,9 @@ from components.runtime.gates.known import check_expectation
 from pipelines.language.nodes import UNKNOWN, Node
 from pipelines.language.problems import Problems, shown
 from pipelines.language.references import Resolver
-from pipelines.recipe.connect import Connector, FirstFound, several
+from pipelines.recipe.connect import Connector
 from pipelines.recipe.draft import StageDraft
+from pipelines.recipe.found import FirstFound, several
 from pipelines.recipe.grammar import ExpectationWords, metric_fits
 
 _ROWS = (ArtifactType.DATASET, ArtifactType.ROLLOUTS)

@@ -17,6 +17,7 @@ from pipelines.language.problems import Mark, Problems, shown
 from pipelines.language.references import Resolver
 from pipelines.language.uris import is_uri
 from pipelines.recipe.carried import checked_uri
+from pipelines.recipe.found import FirstFound, Found, Source, cell_label, several
 from pipelines.recipe.matrix import slug
 from pipelines.recipe.unroll import Cell, Group, Namespace, Template
 
@@ -27,29 +28,6 @@ BEST = "best"
 NONE = "none"
 """The last entry of a fallback that may yield nothing."""
 FILE_ENDINGS = ("jsonl", "json", "parquet", "csv", "txt", "safetensors")
-
-
-@dataclass(frozen=True)
-class Source:
-    """What a reference leads to: an output (or metric) of one stage of the graph."""
-
-    cell: Cell
-    port: str
-
-
-@dataclass(frozen=True)
-class FirstFound:
-    """A fallback: what each of its references resolves to, in the order they are tried."""
-
-    alternatives: list[list[Source] | str]
-    places: list[Node]
-    """Source location of each reference."""
-    or_none: bool = False
-    picked: bool = False
-    """Whether the best trial of the sweep says which one is taken, instead of the order."""
-
-
-Found = list[Source] | str | FirstFound | None
 
 
 @dataclass(frozen=True)
@@ -268,28 +246,6 @@ class Connector:
 
     def _note(self, mark: Mark, message: str) -> None:
         self._problems.add(mark, message)
-
-
-def cell_label(cell: Cell) -> str:
-    """Return a cell as a reference writes it: "method=dapo, seed=1"."""
-    return ", ".join(f"{axis}={value}" for axis, value in cell.labels.items())
-
-
-def agree(cell: Cell, other: Cell) -> bool:
-    """Return whether two cells have the same values on shared axes."""
-    return all(slug(cell.labels[axis]) == slug(other.labels[axis]) for axis in cell.labels if axis in other.labels)
-
-
-def several(sources: list[Source], taker: str) -> str:
-    """Return advice for a reference to several cells where only one is allowed."""
-    template = sources[0].cell.template
-    shared = {axis: sources[0].cell.labels[axis] for axis in sources[0].cell.labels}
-    axes = ", ".join(shared)
-    example = f"{template.path}[{cell_label(sources[0].cell)}].{sources[0].port}"
-    return (
-        f"{template.path!r} is {len(sources)} stages (its matrix: {axes}) and {taker} takes one: give this stage the "
-        f"same matrix to pair them, or pick one, such as {example!r}"
-    )
 
 
 def _cells_of(group: Group) -> list[Cell]:

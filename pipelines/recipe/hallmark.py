@@ -25,8 +25,9 @@ from pipelines.language.nodes import Node
 from pipelines.language.problems import Problems, meant, shown
 from pipelines.language.references import Resolver, Scope
 from pipelines.language.wording import add_schema_errors
-from pipelines.recipe.connect import Connector, FirstFound, several
+from pipelines.recipe.connect import Connector
 from pipelines.recipe.draft import StageDraft
+from pipelines.recipe.found import FirstFound, several
 from pipelines.recipe.grammar import metric_fits
 from pipelines.recipe.hallmark_words import HallmarkWords, SecondaryWords
 from pipelines.recipe.unroll import Cell

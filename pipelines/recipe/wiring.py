@@ -9,9 +9,10 @@ from components.contract.endpoints import endpoint_name
 from components.contract.job import FirstOf, InputRef, StageRef, UriRef
 from pipelines.language.nodes import UNKNOWN, Node
 from pipelines.language.problems import Problems, shown
-from pipelines.recipe.connect import NONE, Connector, FirstFound, Source, agree, several
+from pipelines.recipe.connect import NONE, Connector
 from pipelines.recipe.draft import StageDraft
 from pipelines.recipe.endpoints import Endpoints, check_further
+from pipelines.recipe.found import FirstFound, Source, agree, several
 from pipelines.recipe.sweep.section import SWEEP
 
 

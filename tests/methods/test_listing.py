@@ -18,6 +18,7 @@ from components.rl.slots import step_slots
 from pipelines.cli import main
 from pipelines.methods.diff import diff_methods
 from pipelines.methods.methods import list_methods
+from pipelines.methods.results import EARLIER_PROTOCOL
 
 
 def read(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
@@ -139,3 +140,10 @@ def test_an_entry_point_without_a_folder_is_named(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(plug_ins, "_entry_points", lambda point=point: EntryPoints([point]))
         with pytest.raises(InputError, match=f"posttrain.nothing.*{value}"):
             registry.registered_folders("posttrain.nothing")
+
+
+def test_records_agree_with_recipes_and_code() -> None:
+    """Run `posttrain reproduce METHOD --record` again where this fails: what is claimed is no longer what was run."""
+    found = {method.slug: method.remarks for method in list_methods() if method.remarks is not None}
+    assert len(found) > 30
+    assert {slug: remarks for slug, remarks in found.items() if remarks not in ([], [EARLIER_PROTOCOL])} == {}

@@ -64,7 +64,7 @@ class Collector:
         self.num_probes = 0
         """Responses drawn without being scored, such as by `probe`."""
         self.num_tokens = 0
-        """Tokens drawn, without prefixes and without what `generator` of its own drew, such as for held-out prompts."""
+        """Tokens drawn, without prefixes and what a generator of its own drew, such as for held-out prompts."""
         self._judge = Judge()
         self._generator, self._ledger, self._reward = generator, ledger, reward
         self._sampler, self._ahead = sampler or NativeSampler(policy), RolloutQueue() if ahead is None else ahead
@@ -195,9 +195,8 @@ class Collector:
         self, sampler: Sampler, contexts: Sequence[Sequence[int]], samples: Samples, temperature: float
     ) -> Samples:
         """Return samples with the log-probabilities that training begins from, and note the sampler's gap."""
-        samples = sampler.with_policy_logprobs(contexts, samples, temperature=temperature)
-        self.gap.add(samples)
-        return samples
+        self.gap.add(found := sampler.with_policy_logprobs(contexts, samples, temperature=temperature))
+        return found
 
     def _sampling(self, num_samples: int, temperature: float | None = None) -> SamplingConfig:
         return SamplingConfig(
@@ -237,8 +236,7 @@ class Collector:
 
     def rescore(self, batch: Batch) -> Batch:
         """Set `old_logprobs` to the trained policy's at the step's temperature; keep `behaviour_logprobs`."""
-        temperature = self.settings.temperature
-        own = frozen_logprobs(self.policy, batch, temperature=temperature, max_tokens=self.max_tokens)
+        own = frozen_logprobs(self.policy, batch, temperature=self.settings.temperature, max_tokens=self.max_tokens)
         return replace(batch, old_logprobs=own)
 
     def score(self, batch: Batch) -> Batch:

@@ -14,8 +14,9 @@ from components.contract.job import Setting
 from pipelines.language.nodes import Node
 from pipelines.language.problems import Problems
 from pipelines.language.references import Scope, plain_node
-from pipelines.recipe.connect import Connector, Source
+from pipelines.recipe.connect import Connector
 from pipelines.recipe.draft import StageDraft
+from pipelines.recipe.found import Source
 from pipelines.recipe.grammar import metric_fits
 from pipelines.recipe.sweep.reach import TRIAL
 from pipelines.recipe.sweep.section import SWEEP, Sweep, Trial
