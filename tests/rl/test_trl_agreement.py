@@ -59,7 +59,7 @@ TWINS = {
     ),
     "luspo": Twin(
         "luspo",
-        {"loss_type": "luspo", "importance_sampling_level": "sequence", "epsilon_low": 3e-4, "epsilon_high": 4e-4},
+        {"loss_type": "luspo", "importance_sampling_level": "sequence", "epsilon_low": 2e-3, "epsilon_high": 2.5e-3},
     ),
     "80/20": Twin("forking-tokens-8020", {"loss_type": "dapo", "epsilon_high": 0.28, "top_entropy_quantile": 0.2}),
 }

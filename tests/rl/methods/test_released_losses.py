@@ -1,0 +1,75 @@
+"""Presets' losses against loops written from the papers and the authors' released code."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from components.modeling.packing.logprobs import TokenScores
+from components.rl.batch.batch import Batch
+from components.rl.step.learner import token_weights
+from tests.rl.build import batch_of, context, near, noisy_scores, rows_of
+from tests.rl.methods.released import slots_of
+
+groups = st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=4), min_size=1, max_size=3)
+
+
+def batch_with(lengths: list[list[int]]) -> Batch:
+    batch = batch_of([[0.0] * len(group) for group in lengths], lengths)
+    values = torch.randn(batch.num_responses, generator=torch.Generator().manual_seed(5))
+    return batch.with_advantages(values)
+
+
+# --- LUSPO
+
+
+def test_luspo_by_hand() -> None:
+    """Band 0.998 to 1.0025; a response counts its length times, over the number of responses."""
+    batch = batch_of([[1.0, 0.0]], [[4, 2]]).with_advantages(torch.tensor([2.0, -1.0]))
+    logs = torch.tensor([0.004] * 4 + [-0.001] * 2)  # ratios e^0.004 > 1.0025, e^-0.001 > 0.998
+    slots = slots_of("luspo")
+    result = slots.objective(TokenScores(batch.old_logprobs + logs, None), batch, context())
+    assert near(result.loss, [-2 * 1.0025] * 4 + [math.exp(-0.001)] * 2)
+    assert result.metrics["clip_fraction"].tolist() == [1.0] * 4 + [0.0] * 2
+    total = (result.loss * token_weights(batch, "constant", 1)).sum()
+    assert float(total) == pytest.approx((4 * -2 * 1.0025 + 2 * math.exp(-0.001)) / 2, abs=1e-5)
+
+
+@given(groups)
+def test_luspo_equals_a_loop(lengths: list[list[int]]) -> None:
+    batch, slots = batch_with(lengths), slots_of("luspo")
+    scores = noisy_scores(batch, spread=3e-3)
+    found = slots.objective(scores, batch, context()).loss.detach()
+    config = slots.objective_config
+    assert config.constant is not None
+    expected = 0.0
+    pairs = zip(rows_of(batch, scores.logprobs - batch.old_logprobs), rows_of(batch, batch.advantages), strict=True)
+    for logs, advantages in pairs:
+        s, a = math.exp(sum(logs) / len(logs)), advantages[0]
+        expected += len(logs) * -min(s * a, min(max(s, 1 - 0.002), 1 + 0.0025) * a) / batch.num_responses
+    total = (found * token_weights(batch, config.denominator, config.constant)).sum()
+    assert float(total) == pytest.approx(expected, abs=1e-5)
+
+
+# --- ROVER
+
+
+def test_rovers_two_scripts_are_its_preset_and_one_override() -> None:
+    """Countdown centres rewards; mathematics also divides by their deviation, as group_mean_std does."""
+    slots = slots_of("rover")
+    batch = batch_of([[1.0, 0.0, 0.0, 0.0]], [[1, 1, 1, 1]])
+    (centred,) = slots.advantages
+    assert near(centred(batch, context()), [0.75, -0.25, -0.25, -0.25])
+    (divided,) = slots_of("gspo").advantages
+    deviation = math.sqrt((0.75**2 + 3 * 0.25**2) / 3)
+    assert near(divided(batch, context()), [v / deviation for v in (0.75, -0.25, -0.25, -0.25)], 1e-5)
+    for act, scale in ((centred, 1.0), (divided, 1 / deviation)):
+        scored = batch.with_advantages(act(batch, context())).with_extras(mean_logprob_n=torch.full((4,), -2.0))
+        logits = torch.zeros(4, 7)
+        scores = TokenScores(scored.old_logprobs + 0.1, None, hidden=logits, logits_of=lambda hidden: hidden)
+        loss = slots.objective(scores, scored, context()).loss
+        assert near(loss, [(0.1 - scale * v) ** 2 for v in (0.75, -0.25, -0.25, -0.25)], 1e-5)  # no next token
