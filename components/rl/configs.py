@@ -31,6 +31,8 @@ class SlotConfig(Params):
     """Whether the batch it returns drops the marks of earlier operators."""
     needs_entropy: ClassVar[bool] = False
     """Whether a loss reads `scores.entropies`, with its gradient."""
+    step_entropies: ClassVar[bool] = False
+    """Whether it reads `batch.entropies`, which are then at the step's temperature."""
     needs_processor: ClassVar[bool] = False
     """Whether it draws through a logits processor, which the native sampler supports and an engine does not."""
     draws_ahead: ClassVar[bool] = False

@@ -78,7 +78,8 @@ class Batch(Layout):
     behaviour_logprobs: Tensor
     """[N] float32: log-probabilities under the sampling distribution; `old_logprobs` unless a rollout differs."""
     entropies: Tensor
-    """[N] float32: entropy in nats of the distribution that each token was drawn from, at temperature 1."""
+    """[N] float32: entropy in nats of the distribution that each token was drawn from, at temperature 1; where an
+    operator reads it, from `annotate` on at the step's."""
     advantages: Tensor
     """[N] float32: 0 until an advantage operator has run."""
     reference_logprobs: Tensor

@@ -36,7 +36,7 @@ from components.rl.step.reward_parts import named_parts
 from components.rl.step.rollout_queue import RolloutQueue
 from components.rl.step.sampler_gap import corrected
 from components.rl.step.samples import StepSamples
-from components.rl.step.scoring import frozen_logprobs
+from components.rl.step.scoring import frozen_entropies, frozen_logprobs
 from components.rl.step.settings import StepSettings
 from components.rl.step.state import LoopSettings, LoopState, joined, separated
 
@@ -202,11 +202,16 @@ class Loop:
         return batch.of_learned()
 
     def _prepare(self, batch: Batch, collector: Collector) -> Batch:
-        """Score the batch with the reference policy if an operator reads it, and with the critic if there is one."""
+        """Score the batch with what operators read: the reference policy, the critic, entropies at the temperature."""
         if self.slots.needs_reference:
             reference = self.slots.reference(self.policies, self._context(self.slots.reference, collector))
             assert reference is not None
             batch = replace(batch, reference_logprobs=self._frozen(reference, batch, collector.settings))
+        temperature = collector.settings.temperature
+        if temperature != 1.0 and self.slots.users_of("step_entropies"):
+            most = collector.max_tokens
+            own = frozen_entropies(self.policies.trained, batch, max_tokens=most, temperature=temperature)
+            batch = replace(batch, entropies=own)
         return batch if self.critic is None else replace(batch, values=self.critic.values(batch))
 
     def _with_advantages(self, batch: Batch, collector: Collector) -> Batch:

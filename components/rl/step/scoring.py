@@ -41,9 +41,13 @@ def frozen_logprobs(policy: Policy, batch: Batch, *, temperature: float, max_tok
     return frozen(batch, score, max_tokens=max_tokens)
 
 
-def frozen_entropies(policy: Policy, batch: Batch, *, max_tokens: int) -> Tensor:
-    """Return the entropy [N] in nats, at temperature 1, of the distribution of every response token, on the CPU."""
-    return frozen_token_map(policy, batch, lambda hidden, _, logits_of: token_entropy(logits_of(hidden)), max_tokens)
+def frozen_entropies(policy: Policy, batch: Batch, *, max_tokens: int, temperature: float = 1.0) -> Tensor:
+    """Return the entropy [N] in nats of the distribution of every response token, on the CPU."""
+
+    def entropy(hidden: Tensor, _: Tensor, logits_of: LogitsOf) -> Tensor:
+        return token_entropy(logits_of(hidden))
+
+    return frozen_token_map(policy, batch, entropy, max_tokens, temperature=temperature)
 
 
 def frozen_token_map(

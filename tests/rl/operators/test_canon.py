@@ -37,7 +37,7 @@ def test_by_hand() -> None:
     assert near(canon(batch, metric="length", alpha=0.5), [0.75, 0.75, -0.5, -1.0])
     # entropies decide by their mean over tokens, not by their sum
     batch = replace(built([[(1.0, 1), (0.0, 4)]]), entropies=torch.tensor([0.9, 0.5, 0.5, 0.5, 0.5]))
-    assert near(canon(batch, mu=1.0, alpha=0.5), [0.5, -0.5])
+    assert near(canon(batch, mu=1.0, alpha=0.5), [1.0, -1.0])
 
 
 @given(groups, st.sampled_from(["length", "entropy"]), st.sampled_from([0.0, 0.3, 1.0]), st.sampled_from([1.0, 0.6]))
@@ -55,7 +55,10 @@ def test_a_loop_over_the_rule(pairs: list[list[tuple[float, int]]], metric: str,
                 continue
             own, other = (high, low) if row in high else (low, high)
             mean_own, mean_other = (statistics.fmean(group[i][0] for i in side) for side in (own, other))
-            between = alpha * reward - mean_other if row in high else reward - alpha * mean_other
+            if (row in high) == (metric == "length"):  # the half that alpha scales: longer, or of lower entropy
+                between = alpha * reward - mean_other
+            else:
+                between = reward - alpha * mean_other
             expected.append(mu * between + (1 - mu) * (reward - mean_own))
     assert near(canon(batch, metric=metric, mu=mu, alpha=alpha), expected)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 class CanonConfig(AdvantageConfig):
     """The metric that splits a group, and the weight of the comparison between its halves."""
 
+    step_entropies: ClassVar[bool] = True
     metric: Literal["entropy", "length"] = "entropy"
     """Mean token entropy of a response, or its length in tokens."""
     mu: float = Field(default=1.0, ge=0, le=1)
@@ -26,12 +27,13 @@ class CanonConfig(AdvantageConfig):
     schedule: Literal["constant", "accuracy", "cosine"] = "constant"
     """constant: mu. accuracy: mu times the share of wrong responses in the batch. cosine: a linear rise to mu in
     `warmup_steps`, then half-cosines from mu to 0, each `cycle_steps` long."""
-    warmup_steps: int = Field(default=10, ge=0)
+    warmup_steps: int = Field(default=30, ge=0)
     """For schedule cosine."""
-    cycle_steps: int = Field(default=100, ge=1)
+    cycle_steps: int = Field(default=40, ge=1)
     """For schedule cosine."""
     alpha: float = Field(default=1.0, gt=0)
-    """Factor of the upper half's rewards when halves are compared: below 1, the lower half wins ties."""
+    """Factor of one half's rewards when halves are compared, of the longer half or of the one with the lower entropy:
+    below 1, the shorter or the more uncertain half wins ties."""
 
 
 def canon(batch: Batch, context: SlotContext, *, config: CanonConfig) -> Tensor:
@@ -39,7 +41,7 @@ def canon(batch: Batch, context: SlotContext, *, config: CanonConfig) -> Tensor:
 
     A group is sorted by the metric; the first half, rounded down, is the lower side. Rows with equal metrics keep
     their order. Neither side is preferred in advance. Source: Chen et al. 2025, Conditional Advantage
-    Estimation (arXiv:2509.23962), and its released code; the two schedules are reconstructed.
+    Estimation (arXiv:2509.23962), and its released code.
     """
     import torch
 
@@ -50,7 +52,8 @@ def canon(batch: Batch, context: SlotContext, *, config: CanonConfig) -> Tensor:
     upper_s, alone_s = _upper(batch, metric_s), batch.group_sizes < 2
     reward_s = batch.rewards.double()
     low_s, high_s = _mean_where(batch, reward_s, ~upper_s), _mean_where(batch, reward_s, upper_s)
-    inter_s = torch.where(upper_s, config.alpha * reward_s - low_s, reward_s - config.alpha * high_s)
+    in_low, in_high = (1.0, config.alpha) if config.metric == "length" else (config.alpha, 1.0)
+    inter_s = torch.where(upper_s, in_high * reward_s - in_low * low_s, in_low * reward_s - in_high * high_s)
     intra_s = reward_s - torch.where(upper_s, high_s, low_s)
     mu = _mu(batch, context.step, config)
     return (mu * inter_s + (1 - mu) * intra_s).masked_fill(alone_s, 0.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 class EntropyShareConfig(AdvantageConfig):
     """Which tokens are learned from."""
 
+    step_entropies: ClassVar[bool] = True
     share: float = Field(default=0.2, gt=0, le=1)
     """rho: share of the step's tokens that keep their advantage; 1 for all."""
     keep: Literal["highest", "lowest", "random"] = "highest"
@@ -29,7 +30,7 @@ class EntropyShareConfig(AdvantageConfig):
 def entropy_share(batch: Batch, context: SlotContext, *, config: EntropyShareConfig) -> Tensor:
     """Return [N]: the advantages so far at the chosen tokens, 0 elsewhere, so that the rest has no gradient.
 
-    The entropy is that of the distribution each token was drawn from; the quantile is over all tokens of the step.
+    The entropy is the policy's at the step's temperature; the quantile is over all tokens of the step.
     With denominator tokens, all of them still count, as in the paper.
     Source: Wang et al. 2025, Beyond the 80/20 Rule (arXiv:2506.01939), section 5.1.
     """

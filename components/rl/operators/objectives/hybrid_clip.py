@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 class HybridClipConfig(ObjectiveConfig):
     """Both trust regions, and the share of each branch."""
 
+    step_entropies: ClassVar[bool] = True
     token_clip_low: float = Field(default=0.2, ge=0, le=1)
     """Token ratios are clipped below at 1 - token_clip_low."""
     token_clip_high: float = Field(default=0.28, ge=0)
@@ -43,8 +44,8 @@ def hybrid_clip(scores: TokenScores, batch: Batch, context: SlotContext, *, conf
 
     Each branch is bounded on the side its advantage pushes to; a clipped branch has no gradient, and the other branch
     keeps its own. s has GSPO-token's form: its gradient is that of the token alone.
-    Entropies are those of the policy that sampled. Metrics: `clip_fraction` (both branches clipped),
-    `token_clip_fraction`, `sequence_clip_fraction`, `token_branch_share`.
+    Entropies are those of the policy before the update, at the step's temperature. Metrics: `clip_fraction` (both
+    branches clipped), `token_clip_fraction`, `sequence_clip_fraction`, `token_branch_share`.
     Source: Min et al. 2026, DHPO (arXiv:2601.05607). Reconstructed: the normalisation of the entropy, the use of the
     token ratio for uncertain tokens, and all four bounds.
     """
