@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from components.contract.errors import InputError
+from components.contract.terminal import visible_line
 from pipelines.cli.output import effect_text, print_json, print_table
+from pipelines.cli.stores import store_of
+from pipelines.language.whole_file import write_whole
 
 if TYPE_CHECKING:
     from pipelines.methods.methods import Method
 
 
 def methods(arguments: argparse.Namespace) -> int:
-    """List all methods, or show one: its source, what distinguishes it, whether it runs and reproduces."""
+    """List all methods, show one, or write the table of what was claimed and seen as a page."""
     from pipelines.methods.methods import find_method, list_methods
 
+    if arguments.html is not None:
+        chosen = list_methods() if arguments.slug is None else [find_method(arguments.slug)]
+        return _write_page(chosen, arguments)
     if arguments.slug is not None:
         show(find_method(arguments.slug), as_json=arguments.json)
         return 0
@@ -35,6 +44,24 @@ def methods(arguments: argparse.Namespace) -> int:
         for row in found
     ]
     print_table(["method", "id", "paper", "slots or stages", "status", "last reproduction"], rows)
+    return 0
+
+
+def _write_page(chosen: Sequence[Method], arguments: argparse.Namespace) -> int:
+    from pipelines.methods.page.page import methods_page
+
+    path = Path(arguments.html)
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; name a file")
+    page = methods_page(chosen, store_of(arguments))
+    try:
+        write_whole(path, page)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    if arguments.json:
+        print_json({"page": str(path)})
+    else:
+        print(visible_line(str(path)))
     return 0
 
 

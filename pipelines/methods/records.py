@@ -109,7 +109,7 @@ def _restated(record: Mapping[str, Any]) -> bool:
     """Return whether the record's decisions follow from its effects."""
     for entry in record["claims"].values():
         decision = decide(entry["direction"], entry["floor"], entry["effects"], plan_looks(record["looks"]))
-        if _decision_json(decision) != entry["decision"]:
+        if decision_json(decision) != entry["decision"]:
             return False
     return True
 
@@ -117,10 +117,10 @@ def _restated(record: Mapping[str, Any]) -> bool:
 def _claim_json(found: Reproduction, part: str) -> dict[str, Any]:
     words: PrimaryWords = getattr(found.hallmark.words, part)
     kept = {key: getattr(words, key) for key in DECIDES}
-    return kept | _effect_json(found.claims[part]) | {"decision": _decision_json(found.decisions[part])}
+    return kept | _effect_json(found.claims[part]) | {"decision": decision_json(found.decisions[part])}
 
 
-def _decision_json(decision: Decision | None) -> dict[str, Any] | None:
+def decision_json(decision: Decision | None) -> dict[str, Any] | None:
     """Return a decision, whatever the preconditions, with the interval that gave it."""
     if decision is None:
         return None

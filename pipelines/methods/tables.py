@@ -13,6 +13,9 @@ from components.rl.presets import FOLDER, Preset, load_preset
 from components.rl.slots import step_slots
 from pipelines.language.find import FOLDER as RECIPES
 from pipelines.language.find import METHODS
+from pipelines.methods.families import family_of
+from pipelines.methods.multiplicity import together
+from pipelines.methods.recorded import RecordedClaim, effect_text, read_record
 from pipelines.methods.records import FORMAT, remarks_on
 from pipelines.methods.results import FOLDER as RESULTS
 from pipelines.methods.systems import System, outline, read_file
@@ -70,18 +73,23 @@ def coordinate_table(presets: Sequence[Preset]) -> str:
 
 
 def result_table() -> str:
-    """Return every reproduction by the protocol: claims, effects with intervals, seeds, seconds and verdicts."""
+    """Return every reproduction by the protocol, and how many false verdicts are to be expected of them."""
+    found = [(slug, read_record(record), record) for slug, record in _records() if record.get("format") == FORMAT]
+    table = together(record for _, record, _ in found)
     rows = []
-    for slug, found in _records():
-        if found.get("format") != FORMAT:
-            continue
-        claims = "<br>".join(_claim(part, entry) for part, entry in found["claims"].items())
-        verdicts = "<br>".join(f"{part}: **{verdict}**" for part, verdict in found["verdicts"].items())
-        times = ", ".join(f"{arm} {seconds:.0f}" for arm, seconds in found["seconds"]["arms"].items())
-        changes = remarks_on(slug, found)
-        date = "; ".join([found["date"], *changes])
-        rows.append([f"`{slug}`", found["claim"], claims, verdicts, str(len(found["seeds"])), times, date])
-    return _table(("method", "claim", "effect", "verdicts", "seeds", "seconds per seed", "date"), rows)
+    for slug, record, plain in found:
+        claims = "<br>".join(_claim(part, entry) for part, entry in record.claims.items())
+        verdicts = "<br>".join(
+            f"{part}: **{verdict}**{' +' if (slug, part) in table.holding else ''}"
+            for part, verdict in record.verdicts.items()
+        )
+        spent = "" if record.budget is None else f"{min(map(record.budget.mean_of, record.arms)):,.0f}"
+        times = ", ".join(f"{arm} {seconds:.0f}" for arm, seconds in record.seconds.arms.items())
+        family = family_of(plain["catalogue"])
+        date = "; ".join([record.date, *remarks_on(slug, plain)])
+        rows.append([f"`{slug}`", family, record.claim, claims, verdicts, str(len(record.seeds)), spent, times, date])
+    columns = ("method", "family", "claim", "effect", "verdicts", "seeds", "budget", "seconds per seed", "date")
+    return "\n\n".join([_table(columns, rows), *([table.in_words] if rows else [])])
 
 
 def earlier_table() -> str:
@@ -100,11 +108,10 @@ def _records() -> list[tuple[str, dict[str, Any]]]:
     return [(path.stem, json.loads(path.read_text(encoding="utf-8"))) for path in ordered]
 
 
-def _claim(part: str, entry: dict[str, Any]) -> str:
-    found = (entry["decision"] or entry)["interval"]
-    ends = f" [{found['low']:+.3g}, {found['high']:+.3g}]" if "low" in found else ""
-    claimed = f"{entry['direction'].replace('_', ' ')} by {entry['floor']:g}"
-    return f"{part}, {entry['name']}: {entry['effect']} = {found['value']:+.3g}{ends} ({claimed})"
+def _claim(part: str, entry: RecordedClaim) -> str:
+    found = entry.decision.interval if entry.decision else entry.interval
+    claimed = f"{entry.direction.replace('_', ' ')}, floor {entry.floor:g}"
+    return f"{part}, {entry.name}: {entry.effect} = {effect_text(found)} ({claimed})"
 
 
 def _cell(slot: str, given: OperatorSpec | tuple[OperatorSpec, ...]) -> str:

@@ -19,7 +19,7 @@ from tests.airflow_ui.browser import CHROMIUM, FLAGS
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser: apt-get install chromium")
 ROOT = Path(__file__).parents[2]
-KINDS = ("chain", "matrix", "rounds", "several")
+KINDS = ("chain", "matrix", "rounds", "several", "methods")
 WIDTHS = {"phone": 390, "desktop": 1280}
 
 

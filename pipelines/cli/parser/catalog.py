@@ -26,6 +26,14 @@ def add_method_commands(commands: Any) -> None:
     methods = command(commands, "methods", "list methods, or show one: paper, what it is, verdict", "methods:methods")
     methods.set_defaults(instead="; 'posttrain diff A B' shows how two methods differ")
     methods.add_argument("slug", nargs="?", metavar="SLUG", help="only this one, with the sources of its constants")
+    methods.add_argument(
+        "--html",
+        nargs="?",
+        const="methods.html",
+        metavar="PATH",
+        help="write claims, effects and verdicts as a page (default: methods.html)",
+    )
+    store(methods)
     json_output(methods)
     diff = command(commands, "diff", "show the stages, slots and constants in which two methods differ", "methods:diff")
     diff.add_argument("a", metavar="A", help="a method")

@@ -234,7 +234,7 @@ def test_the_surface_is_frozen() -> None:
         "pin": ["--help", "--json", "--note", "--store"],
         "unpin": ["--help", "--json", "--store"],
         "verify": ["--help", "--json", "--repair", "--store"],
-        "methods": ["--help", "--json"],
+        "methods": ["--help", "--html", "--json", "--store"],
         "diff": ["--help", "--json"],
         "reproduce": [
             "--all",

@@ -13,10 +13,12 @@ from pathlib import Path
 
 from components.runtime.costs.amounts import Rate
 from components.runtime.costs.attempts import Attempt
+from pipelines.methods.page.page import draw
 from pipelines.plan.costs import RunCost, StageCost
 from pipelines.report.page import render_page
 from pipelines.report.several.page import render_sides
 from pipelines.report.several.sides import Side
+from tests.pipelines.methods.made_records import methods
 from tests.pipelines.report.made import MadeRun, lines
 
 RATE = Rate("l4x1", 8, 1, 0.8, "EUR")
@@ -79,6 +81,7 @@ def pages(folder: Path) -> Iterator[tuple[str, str]]:
         yield make.__name__, render_page(data)
     sides = [Side(matrix(folder, name, place).data, {}) for place, name in enumerate(("one", "two"))]
     yield "several", render_sides(sides)
+    yield "methods", draw(methods(), {"canon": ["the recipe requests other work"]}, {"rover": ["rover-1"]})
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""The table of methods as a page."""

@@ -1,0 +1,143 @@
+"""A record of a reproduction as typed data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+
+from components.contract.errors import InputError, schema_problems
+from pipelines.methods.verdict import Verdict
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Ends(_Part):
+    """A mean with its interval; ends that are unknown are None."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+class Decided(_Part):
+    """The decision on a primary measure."""
+
+    verdict: Verdict
+    look: int
+    confidence: float
+    interval: Ends
+    p: float
+    more_seeds: int | None = None
+
+
+class RecordedValue(_Part):
+    """A quantity of every arm."""
+
+    value: str
+    """Expression over stage.metric."""
+    arms: dict[str, list[float]]
+    """Arm -> value at each seed."""
+
+    def mean_of(self, arm: str) -> float:
+        """Return an arm's mean over seeds."""
+        values = self.arms.get(arm) or [math.nan]
+        return math.fsum(values) / len(values)
+
+
+class RecordedEffect(RecordedValue):
+    """A quantity with its effects."""
+
+    effect: str
+    """Expression over arms."""
+    interval: Ends
+    effects: list[float]
+    """At each seed."""
+
+
+class RecordedClaim(RecordedEffect):
+    """A primary measure."""
+
+    name: str
+    direction: str
+    floor: float
+    floor_from: str
+    decision: Decided | None
+
+
+class RecordedCondition(RecordedEffect):
+    """A precondition or a sign of activity."""
+
+    at_least: float | None = None
+    at_most: float | None = None
+    mean: float
+    holds: bool
+
+
+class Seconds(_Part):
+    """Mean times of a seed."""
+
+    shared: float
+    arms: dict[str, float]
+
+
+class Setting(_Part):
+    """What the record was made with."""
+
+    digest: str
+    overrides: list[str]
+
+
+class Record(_Part):
+    """One record of the protocol."""
+
+    slug: str
+    claim: str
+    verdicts: dict[str, Verdict]
+    invalid: str | None
+    seeds: list[int]
+    looks: list[int]
+    claims: dict[str, RecordedClaim]
+    preconditions: dict[str, RecordedCondition]
+    active: dict[str, RecordedCondition]
+    secondary: dict[str, RecordedEffect]
+    also: dict[str, RecordedValue]
+    budget: RecordedValue | None
+    seconds: Seconds
+    run_seconds: float
+    date: str
+    code: dict[str, Any]
+    setting: Setting
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.verdicts.keys() != self.claims.keys():
+            raise ValueError("expected a verdict for each claim")
+        for entry in (*self.claims.values(), *self.secondary.values()):
+            if len(entry.effects) != len(self.seeds):
+                raise ValueError("expected an effect for each seed")
+        return self
+
+    @property
+    def arms(self) -> list[str]:
+        """Return the arms in their order."""
+        return list(self.seconds.arms)
+
+
+def read_record(found: Mapping[str, Any]) -> Record:
+    """Return a record of today's format; raise InputError for one that is malformed."""
+    try:
+        return Record.model_validate(found)
+    except ValidationError as error:
+        raise InputError(f"its record is malformed: {schema_problems(error, most=3)}") from None
+
+
+def effect_text(found: Ends) -> str:
+    """Return a mean with its interval: "+0.0123 [+0.004, +0.021]"."""
+    if found.low is None or found.high is None:
+        return f"{found.value:+.3g}"
+    return f"{found.value:+.3g} [{found.low:+.3g}, {found.high:+.3g}]"
