@@ -99,7 +99,8 @@ class AirflowRun:
         if state in DRIVEN and (found := shown(self._store, self.run_id, job.stage)):
             return found
         if state == "up_for_retry":
-            return StageState(RETRYING, task.get("try_number") or 1, job.retry.backoff_seconds)
+            tried = task.get("try_number") or 1
+            return StageState(RETRYING, tried, job.retry.pause_before(tried))
         return StageState(WORDS[state]) if state in WORDS else None
 
 
