@@ -103,4 +103,6 @@ class RegularizerConfig(LossConfig):
     """Base of regularizer configs."""
 
     coefficient: float = Field(default=0.01, ge=0)
-    """Weight of the term in the loss; it is divided by the objective's denominator."""
+    """Weight of the term in the loss."""
+    denominator: Denominator | None = None
+    """What divides the sum of the term over tokens, as for an objective; null: the objective's denominator."""

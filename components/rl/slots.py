@@ -17,7 +17,14 @@ from pydantic import ConfigDict
 
 from components.contract.operators import Bound, OperatorSpec
 from components.contract.slots import EMPTY, Plain, Slot
-from components.rl.configs import CriticConfig, ObjectiveConfig, RegularizerConfig, RewardConfig, SlotConfig
+from components.rl.configs import (
+    CriticConfig,
+    Denominator,
+    ObjectiveConfig,
+    RegularizerConfig,
+    RewardConfig,
+    SlotConfig,
+)
 from components.rl.flow import check_flow
 
 OPERATORS = f"{__package__}.operators"
@@ -210,6 +217,10 @@ class Slots(StepSlots[Bound]):
         """Return the objective's config."""
         assert isinstance(self.objective.config, ObjectiveConfig)
         return self.objective.config
+
+    def denominator_of(self, loss: Bound) -> Denominator | None:
+        """Return the denominator of a regularizer that has one of its own."""
+        return loss.config.denominator if isinstance(loss.config, RegularizerConfig) else None
 
     @property
     def needs_entropy(self) -> bool:

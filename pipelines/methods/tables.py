@@ -117,11 +117,12 @@ def _claim(part: str, entry: RecordedClaim) -> str:
 def _cell(slot: str, given: OperatorSpec | tuple[OperatorSpec, ...]) -> str:
     if isinstance(given, tuple):
         return " + ".join(map(_operator, given)) or "-"
-    return "." if given.name == step_slots()[slot].default and not given.settings else _operator(given)
+    aside = AGGREGATION if slot == "objective" else ()
+    return "." if given.name == step_slots()[slot].default and not given.settings else _operator(given, aside)
 
 
-def _operator(spec: OperatorSpec) -> str:
-    shown = [f"{key} {_value(value)}" for key, value in spec.settings.items() if key not in AGGREGATION]
+def _operator(spec: OperatorSpec, aside: Sequence[str] = ()) -> str:
+    shown = [f"{key} {_value(value)}" for key, value in spec.settings.items() if key not in aside]
     return f"{spec.name}({', '.join(shown)})" if shown else spec.name
 
 

@@ -92,7 +92,14 @@ class Learner:
     def _weighted(self, minibatch: Batch, settings: StepSettings) -> Batch:
         config = self.slots.objective_config
         constant = config.constant or settings.max_new_tokens
-        return replace(minibatch, weights=token_weights(minibatch, config.denominator, constant))
+        own = {self.slots.denominator_of(bound) for bound in self.slots.losses} - {None}
+        marks = {_mark(name): token_weights(minibatch, name, constant) for name in own if name}
+        return replace(minibatch.with_extras(**marks), weights=token_weights(minibatch, config.denominator, constant))
+
+    def _weights(self, bound: Bound, part: Batch) -> Tensor:
+        """Return [N]: 1 / denominator of one loss; a regularizer may have its own."""
+        own = self.slots.denominator_of(bound)
+        return part.extras[_mark(own)] if own else part.weights
 
     def _with_gradient(self, weighted: Batch) -> Batch:
         """Drop responses that contribute nothing to the loss; the weights still count them."""
@@ -118,7 +125,8 @@ class Learner:
             part = batch.select(rows).to(self.policy.device)
             scores = score_tokens(self.policy, part, temperature=settings.temperature, entropy=self.slots.needs_entropy)
             losses = [of_kind(bound, bound(scores, part, context_of(bound)), TokenLoss) for bound in self.slots.losses]
-            loss = torch.stack([(token_loss.loss * part.weights).sum() for token_loss in losses]).sum()
+            pairs = zip(self.slots.losses, losses, strict=True)
+            loss = torch.stack([(found.loss * self._weights(bound, part)).sum() for bound, found in pairs]).sum()
             return loss, tally_part(part, scores, losses, loss, with_gap=gap is not None)
 
         parts = micro_rows(batch, max_tokens, whole_groups=whole_groups, ranks=ranks)
@@ -126,6 +134,10 @@ class Learner:
             tally.add_part(told)
             if gap is not None and told.gap is not None:
                 gap.add_update(told.gap)
+
+
+def _mark(denominator: Denominator) -> str:
+    return f"weight_by_{denominator}_n"
 
 
 def token_weights(batch: Batch, denominator: Denominator, constant: int) -> Tensor:

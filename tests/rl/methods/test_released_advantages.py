@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 import random
 import statistics
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,8 +15,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from components.rl.operators.advantages.effective_rank import rank_measures
+from components.rl.step.policies import Policies
+from components.rl.step.scoring import response_hidden
 from tests.rl.build import batch_of, context, near, operator, rows_of
 from tests.rl.methods.released import advantage_of
+from tests.rl.step.test_learner import tiny
 
 # --- DCPO
 
@@ -115,3 +122,63 @@ def test_canons_cosine_is_the_released_one_with_restarts() -> None:
         mu = 0.6 * (step + 1) / 30 if step < 30 else 0.3 * (1 + math.cos(math.pi * ((step - 30) % 40) / 40))
         expected = released_canon([1.0, 0.0, 0.0, 0.0], [1, 2, 3, 4], "length", mu, 1.0)
         assert near(act(batch, context(step=step)), expected, 1e-5)
+
+
+# --- VERL
+
+
+def released_curve(states: torch.Tensor, stride: int) -> tuple[float, float]:
+    """The released first and second differences: windows of stride + 1, 2 stride + 1, ... states, and no tail."""
+
+    def rank(window: torch.Tensor) -> float:
+        values = torch.linalg.svdvals((window - window.mean(0)).double()).tolist()
+        shares = [value / sum(values) for value in values]
+        return math.exp(-sum(p * math.log(p) for p in shares if p > 0))
+
+    history: list[float] = []
+    first: list[float] = []
+    for t in range(stride, len(states), stride):
+        now = rank(states[: t + 1])
+        if history:
+            first.append(now - statistics.fmean(history))
+        history.append(now)
+    second = [after - before for before, after in pairwise(first)]
+    return (statistics.fmean(first) if first else 0.0, statistics.fmean(second) if second else 0.0)
+
+
+@pytest.mark.parametrize("length", [3, 40, 41, 80, 81, 120, 121, 200])
+def test_verls_curves_equal_the_released_ones(length: int) -> None:
+    states = torch.randn(length, 12, generator=torch.Generator().manual_seed(length))
+    act = advantage_of("verl-effective-rank", "effective_rank")
+    found = rank_measures([states], act.config.stride)[0].tolist()  # type: ignore[attr-defined]
+    assert near(found[1:], released_curve(states, 40), 1e-5)
+    assert (found[1] == 0) == (length < 81) and (found[2] == 0) == (length < 121)
+
+
+def test_verls_bonus_equals_the_released_manager_over_four_steps() -> None:
+    """Weight 0.3 of new values, gain 2, means from 0 that lag a step; the bonus ends at half of the advantage."""
+    policies, memory = Policies(tiny(), Path("unused"), dtype="float32"), {}
+    names = ("rank", "velocity", "acceleration")
+    means, before = dict.fromkeys(names, 0.0), None
+    act = advantage_of("verl-effective-rank", "effective_rank")
+    act = operator("advantage", "effective_rank", **{**act.config.model_dump(), "stride": 2})
+    for seed in range(4):
+        batch = batch_of([[1.0, 0.0, 0.0], [0.0, 1.0]], [[3, 9, 7], [6, 8]], seed=seed)
+        batch = batch.with_advantages(torch.tensor([1.0, -0.5, -2.0, 0.0, 0.8]))
+        made = context(collector=SimpleNamespace(max_tokens=99), policies=policies, memory=memory)
+        found = rows_of(batch, act(batch, made).advantages)
+        rows = rank_measures(response_hidden(policies.trained, batch, max_tokens=99), 2).tolist()
+        for row, (measures, advantage) in enumerate(zip(rows, [1.0, -0.5, -2.0, 0.0, 0.8], strict=True)):
+            bonus = 0.0
+            if before is not None:
+                deviation = {
+                    name: max(-5.0, min(5.0, (value - means[name]) / (abs(means[name]) + 1e-8)))
+                    for name, value in zip(names, measures, strict=True)
+                }
+                b = 1 / (1 + math.exp(-2.0 * deviation["acceleration"]))
+                bonus = b * math.tanh(deviation["rank"]) + (1 - b) * math.tanh(deviation["velocity"])
+            expected = advantage + min(max(bonus, 0.0), abs(advantage) / 2)
+            assert found[row] == pytest.approx([expected] * len(found[row]), abs=1e-4)
+        if before is not None:
+            means = {name: 0.7 * means[name] + 0.3 * before[name] for name in names}
+        before = {name: statistics.fmean(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}

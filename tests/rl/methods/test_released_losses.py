@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,9 +12,10 @@ from hypothesis import strategies as st
 
 from components.modeling.packing.logprobs import TokenScores
 from components.rl.batch.batch import Batch
-from components.rl.step.learner import token_weights
+from components.rl.step.learner import Learner, Passes, token_weights
 from tests.rl.build import batch_of, context, near, noisy_scores, rows_of
 from tests.rl.methods.released import slots_of
+from tests.rl.step.test_learner import tiny
 
 groups = st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=4), min_size=1, max_size=3)
 
@@ -73,3 +75,55 @@ def test_rovers_two_scripts_are_its_preset_and_one_override() -> None:
         scores = TokenScores(scored.old_logprobs + 0.1, None, hidden=logits, logits_of=lambda hidden: hidden)
         loss = slots.objective(scores, scored, context()).loss
         assert near(loss, [(0.1 - scale * v) ** 2 for v in (0.75, -0.25, -0.25, -0.25)], 1e-5)  # no next token
+
+
+# --- terms beside the objective
+
+
+def total_of(method: str, batch: Batch, scores: TokenScores, limit: int) -> float:
+    """Return the loss of a minibatch as the learner adds it up."""
+    slots = slots_of(method)
+    learner = Learner(tiny(), None, slots, Passes(1, 1, 1000))  # type: ignore[arg-type]
+    weighted = learner._weighted(batch, context(max_new_tokens=limit).settings)
+    parts = [
+        (bound(scores, weighted, context()).loss * learner._weights(bound, weighted)).sum() for bound in slots.losses
+    ]
+    return float(torch.stack(parts).sum().detach())
+
+
+def mixed(lengths: list[list[int]]) -> tuple[Batch, TokenScores, list[list[float]]]:
+    batch = batch_with(lengths)
+    batch = replace(batch, reference_logprobs=batch.old_logprobs + 0.3)
+    entropies = torch.rand(batch.num_tokens, generator=torch.Generator().manual_seed(1))
+    scores = TokenScores((batch.old_logprobs + 0.1).requires_grad_(), entropies)
+    return batch, scores, rows_of(batch, entropies)
+
+
+@given(groups)
+def test_rl_plus_takes_the_entropy_per_token_and_the_loss_per_limit(lengths: list[list[int]]) -> None:
+    batch, scores, entropies = mixed(lengths)
+    sums = [-math.exp(0.1) * sum(row) for row in rows_of(batch, batch.advantages)]
+    flat = [value for row in entropies for value in row]
+    expected = sum(sums) / len(sums) / 50 - 0.001 * sum(flat) / len(flat)
+    assert total_of("rl-plus", batch, scores, 50) == pytest.approx(expected, abs=1e-6)
+
+
+@given(groups)
+def test_w_reinforce_has_the_entropy_term_of_its_release(lengths: list[list[int]]) -> None:
+    batch, scores, entropies = mixed(lengths)
+    flat = [value for row in entropies for value in row]
+    ratio = math.exp(0.1)
+    losses = [-min(ratio * a, min(ratio, 1.2) * a) for row in rows_of(batch, batch.advantages) for a in row]
+    expected = (sum(losses) - 0.001 * sum(flat)) / len(flat)
+    found = total_of("negative-reinforcement-w-reinforce", batch, scores, 50)
+    assert found == pytest.approx(expected, abs=1e-6)
+
+
+@given(groups)
+def test_verl_has_the_kl_and_entropy_terms_of_its_release(lengths: list[list[int]]) -> None:
+    batch, scores, entropies = mixed(lengths)
+    flat = [value for row in entropies for value in row]
+    ratio, gap = math.exp(0.1), 0.3 - 0.1
+    per_row = [-min(ratio * row[0], min(ratio, 1.2) * row[0]) for row in rows_of(batch, batch.advantages)]
+    expected = sum(per_row) / len(per_row) - 0.001 * sum(flat) / len(flat) + 0.001 * (math.exp(gap) - gap - 1)
+    assert total_of("verl-effective-rank", batch, scores, 50) == pytest.approx(expected, abs=1e-6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -60,9 +61,7 @@ def test_measures_equal_a_loop_with_singular_values(lengths: list[int], width: i
 
     for states, found in zip(hidden, rank_measures(hidden, stride).tolist(), strict=True):
         length = len(states)
-        sizes = list(range(stride, length + 1, stride))
-        if (sizes[-1] if sizes else 0) < max(1, length - 1):
-            sizes.append(length)
+        sizes = range(stride + 1, length + 1, stride)
         curve = [by_svd(states[:size]) for size in sizes]
         changes = [curve[j] - sum(curve[:j]) / j for j in range(1, len(curve))]
         turns = [changes[j] - changes[j - 1] for j in range(1, len(changes))]
@@ -102,27 +101,28 @@ def test_the_bonus_is_bounded_and_nothing_else_changes() -> None:
     assert torch.equal(first.advantages, batch.advantages)
     measures = rank_measures(response_hidden(policies.trained, batch, max_tokens=99), 2)
     assert near(first.extras["rank_s"], measures[:, 0].tolist(), 1e-5)
-    assert memory["rank"] == pytest.approx(float(measures[:, 0].mean()), rel=1e-6)
-    memory.update(rank=1e-3, velocity=1e-3)  # the batch lies far above these means, so the bound is reached
-    kept = dict(memory)
-    for kappa in (1.0, 2.0, 5.0):
-        found = step_of(batch, policies, dict(memory), kappa=kappa, gain=0.0, scale=10.0).advantages
+    mean = float(measures[:, 0].mean())
+    assert memory["last"]["rank"] == pytest.approx(mean, rel=1e-6) and memory["means"]["rank"] == 0.0
+    for kappa in (1.0, 2.0, 5.0):  # the batch lies far above means of 0, so the bound is reached
+        found = step_of(batch, policies, deepcopy(memory), kappa=kappa, gain=0.0, scale=10.0).advantages
         ratio = found[batch.advantages > 0] / batch.advantages[batch.advantages > 0]
         assert bool((ratio >= 1).all()) and float(ratio.max()) == pytest.approx(1 + 1 / kappa)
         lifted = found - batch.advantages
         assert bool((lifted >= 0).all()) and bool((lifted <= batch.advantages.abs() / kappa + 1e-6).all())
         assert torch.equal(found == 0, batch.advantages == 0) or kappa == 1.0
-    step_of(batch, policies, memory, decay=0.25)
-    assert memory["rank"] == pytest.approx(0.25 * kept["rank"] + 0.75 * float(measures[:, 0].mean()), rel=1e-6)
+    for share in (0.75, 0.75 + 0.25 * 0.75):  # of the measure that every step has
+        step_of(batch, policies, memory, decay=0.25)
+        assert memory["means"]["rank"] == pytest.approx(share * mean, rel=1e-6)
 
 
 def test_the_bonus_vanishes_with_success_and_without_scale() -> None:
     policies = Policies(tiny(), Path("unused"), dtype="float32")
     batch = batch_of([[1.0, 1.0, 1.0]], [[3, 4, 6]]).with_advantages(torch.tensor([1.0, -1.0, 2.0]))
-    seen = {"rank": 1e-3, "velocity": 1e-3, "acceleration": 0.0, "success": 1.0}
-    assert torch.equal(step_of(batch, policies, dict(seen), falls_with_success=True).advantages, batch.advantages)
-    assert torch.equal(step_of(batch, policies, dict(seen), scale=0.0).advantages, batch.advantages)
-    assert not torch.equal(step_of(batch, policies, dict(seen)).advantages, batch.advantages)
+    last = {"rank": 1.0, "velocity": 1.0, "acceleration": 0.0}
+    seen = {"means": {"rank": 1e-3, "velocity": 1e-3, "acceleration": 0.0, "success": 1.0}, "last": last}
+    assert torch.equal(step_of(batch, policies, deepcopy(seen), falls_with_success=True).advantages, batch.advantages)
+    assert torch.equal(step_of(batch, policies, deepcopy(seen), scale=0.0).advantages, batch.advantages)
+    assert not torch.equal(step_of(batch, policies, deepcopy(seen)).advantages, batch.advantages)
 
 
 def test_an_empty_batch_leaves_the_memory_alone() -> None:

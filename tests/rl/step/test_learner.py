@@ -128,7 +128,9 @@ def test_the_gradient_equals_finite_differences(method: str, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("micro", [1, 12, 20])
-@pytest.mark.parametrize("method", ["grpo", "dapo", "dr-grpo", "gspo", "luspo", "cispo", "dhpo", "dcpo", "etr"])
+@pytest.mark.parametrize(
+    "method", ["grpo", "dapo", "dr-grpo", "gspo", "luspo", "cispo", "dhpo", "dcpo", "etr", "rl-plus"]
+)
 def test_forward_passes_of_any_size_give_one_gradient(method: str, micro: int, monkeypatch: pytest.MonkeyPatch) -> None:
     slots = slots_of(method)
     whole, cut = tiny(), tiny()

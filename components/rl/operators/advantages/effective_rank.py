@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 EPSILON = 1e-8
 LARGEST_DEVIATION = 5.0
 MEASURES = ("rank", "velocity", "acceleration")
+START = {"rank": 0.0, "velocity": 0.0, "acceleration": 0.0, "success": 0.5}
+"""The moving means before the first step."""
 
 
 class EffectiveRankConfig(AdvantageConfig):
@@ -29,21 +31,22 @@ class EffectiveRankConfig(AdvantageConfig):
     """Tokens between two measurements of the rank within a response."""
     kappa: float = Field(default=2.0, ge=1)
     """The bonus is at most |A| / kappa, so that no advantage changes sign."""
-    decay: float = Field(default=0.3, ge=0, lt=1)
+    decay: float = Field(default=0.7, ge=0, lt=1)
     """Share of the old value in the moving means of the measures."""
-    gain: float = Field(default=1.5, ge=0)
+    gain: float = Field(default=2.0, ge=0)
     """Steepness of the choice between the two channels."""
     scale: float = Field(default=1.0, ge=0)
     """Factor of the bonus."""
-    falls_with_success: bool = True
-    """Whether the factor is also multiplied by 1 - the moving mean of the pass rate."""
+    falls_with_success: bool = False
+    """Whether the factor is also multiplied by 1 - the moving mean of the pass rate, which starts at 1/2."""
 
 
 def effective_rank(batch: Batch, context: SlotContext, *, config: EffectiveRankConfig) -> Batch:
     """Add min(relu(bonus), |A| / kappa) to every advantage, and mark `rank_s`, `velocity_s`, `acceleration_s`.
 
-    D(x) = (x - mean) / |mean|, clipped to [-5, 5], with the moving mean over earlier steps. With b = sigmoid(gain
-    D(acceleration)), bonus = scale (b tanh D(rank) + (1 - b) tanh D(velocity)). The first step has no bonus.
+    D(x) = (x - mean) / |mean|, clipped to [-5, 5]. With b = sigmoid(gain D(acceleration)),
+    bonus = scale (b tanh D(rank) + (1 - b) tanh D(velocity)). The moving means start at 0 and get the values of a step
+    at the end of the next one; the first step has no bonus.
     Source: Huang et al. 2025, Beyond the Exploration-Exploitation Trade-off (arXiv:2509.23808), and its released
     trainer.
     """
@@ -57,18 +60,18 @@ def effective_rank(batch: Batch, context: SlotContext, *, config: EffectiveRankC
     found = batch.to_rows(rank_measures(hidden, config.stride))
     measures = dict(zip(MEASURES, found.unbind(-1), strict=True))
     marked = batch.with_extras(**{f"{name}_s": value.float() for name, value in measures.items()})
-    means: dict[str, float] = dict(context.memory)
-    if batch.num_responses:
-        now = {name: float(batch.of_traces(value).mean()) for name, value in measures.items()}
-        now["success"] = float(batch.of_traces(batch.outcomes == RIGHT).double().mean())
-        context.memory.update(
-            {name: config.decay * means.get(name, value) + (1 - config.decay) * value for name, value in now.items()}
-        )
-    if not means:
+    if not batch.num_responses:
+        return marked
+    means, last = context.memory.setdefault("means", START | {}), context.memory.get("last")
+    context.memory["last"] = {name: float(batch.of_traces(value).mean()) for name, value in measures.items()}
+    if last is None:
         return marked
     bonus_s = channel_bonus(measures, means, config.gain) * config.scale
     if config.falls_with_success:
         bonus_s = bonus_s * (1 - means["success"])
+    success = float(batch.of_traces(batch.outcomes == RIGHT).double().mean())
+    for name, value in {**last, "success": success}.items():
+        means[name] = config.decay * means[name] + (1 - config.decay) * value
     bonus_n = batch.to_tokens(bonus_s.float()).clamp(min=0)
     return marked.with_advantages(batch.advantages + torch.minimum(bonus_n, batch.advantages.abs() / config.kappa))
 
@@ -86,24 +89,19 @@ def channel_bonus(measures: dict[str, Tensor], means: dict[str, float], gain: fl
 def rank_measures(hidden: Sequence[Tensor], stride: int) -> Tensor:
     """Return [S, 3] float64: effective rank, its velocity and its acceleration, from hidden states [T, D] of each row.
 
-    With m_j the rank of the first j * stride states (and of all of them, unless that is at most one more):
-    d_j = m_j - mean of the m before it, velocity = mean of d_j, acceleration = mean of d_j - d_(j-1); 0 if too short.
+    With m_j the rank of the first j * stride + 1 states, as far as there are as many: d_j = m_j - mean of the m before
+    it, velocity = mean of d_j, acceleration = mean of d_j - d_(j-1); 0 if too short. The rank is that of all states.
     """
     import torch
 
     lengths = torch.tensor([len(states) for states in hidden], dtype=torch.long)
     whole = _ranks_by_size(hidden, lengths.tolist())
     curves: list[list[float]] = [[] for _ in hidden]
-    for size in range(stride, int(lengths.max()) + 1 if len(lengths) else 0, stride):
+    for size in range(stride + 1, int(lengths.max()) + 1 if len(lengths) else 0, stride):
         rows = (lengths >= size).nonzero().squeeze(1).tolist()
         for row, rank in zip(rows, _ranks([hidden[row][:size] for row in rows]).tolist(), strict=True):
             curves[row].append(rank)
-    found = []
-    for curve, rank, length in zip(curves, whole, lengths.tolist(), strict=True):
-        if len(curve) * stride < max(1, length - 1):
-            curve.append(rank)
-        velocity, acceleration = _motion(curve)
-        found.append([rank, velocity, acceleration])
+    found = [[rank, *_motion(curve)] for curve, rank in zip(curves, whole, strict=True)]
     return torch.tensor(found, dtype=torch.float64).reshape(-1, 3)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class EntropyConfig(RegularizerConfig):
-    """Only the coefficient."""
+    """The coefficient, and the denominator if it is not the objective's."""
 
     needs_entropy: ClassVar[bool] = True
 
