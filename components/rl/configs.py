@@ -31,6 +31,9 @@ class SlotConfig(Params):
     """Whether the batch it returns drops the marks of earlier operators."""
     needs_entropy: ClassVar[bool] = False
     """Whether a loss reads `scores.entropies`, with its gradient."""
+    needs_current: ClassVar[bool] = False
+    """Whether a loss reads mark `current_logprob_n`: the trained policy's log-probabilities just before the update, of
+    the whole minibatch; a forward pass more for each update."""
     step_entropies: ClassVar[bool] = False
     """Whether it reads `batch.entropies`, which are then at the step's temperature."""
     needs_processor: ClassVar[bool] = False

@@ -19,7 +19,7 @@ from components.rl.step.context import SlotContext
 from components.rl.step.diagnostics import PartTally, UpdateTally, tally_part
 from components.rl.step.returned import of_kind
 from components.rl.step.sampler_gap import SamplerGap
-from components.rl.step.scoring import micro_rows, score_tokens
+from components.rl.step.scoring import frozen_logprobs, micro_rows, score_tokens
 from components.rl.step.settings import StepSettings
 
 
@@ -78,7 +78,7 @@ class Learner:
         number: int,
         gap: SamplerGap | None,
     ) -> None:
-        weighted = self._weighted(minibatch, settings)
+        weighted = self._weighted(self._with_current(minibatch, settings), settings)
         active = self._with_gradient(weighted)
         if not active.num_responses:
             return
@@ -88,6 +88,17 @@ class Learner:
 
         self._accumulate(active, settings, loss_context, tally, gap)
         tally.add_update(self.trainer.step(number, scale=settings.learning_rate_scale))
+
+    def _with_current(self, minibatch: Batch, settings: StepSettings) -> Batch:
+        """Mark what the policy says of every token now, if a loss compares tokens of the minibatch by it."""
+        if not minibatch.num_tokens or not self.slots.users_of("needs_current"):
+            return minibatch
+
+        def score() -> Tensor:
+            most = self.passes.micro_batch_tokens
+            return frozen_logprobs(self.policy, minibatch, temperature=settings.temperature, max_tokens=most)
+
+        return minibatch.with_extras(current_logprob_n=self.trainer.evaluate(score))
 
     def _weighted(self, minibatch: Batch, settings: StepSettings) -> Batch:
         config = self.slots.objective_config

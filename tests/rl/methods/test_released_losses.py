@@ -10,12 +10,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from components.contract.operators import Bound
 from components.modeling.packing.logprobs import TokenScores
 from components.rl.batch.batch import Batch
-from components.rl.step.learner import Learner, Passes, token_weights
-from tests.rl.build import batch_of, context, near, noisy_scores, rows_of
+from components.rl.step.context import SlotContext
+from components.rl.step.learner import Learner, token_weights
+from components.rl.step.scoring import frozen_logprobs
+from components.rl.step.settings import StepSettings
+from tests.rl.build import batch_of, context, near, noisy_scores, operator, rows_of
 from tests.rl.methods.released import slots_of
-from tests.rl.step.test_learner import tiny
+from tests.rl.step.test_learner import learner, tiny
 
 groups = st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=4), min_size=1, max_size=3)
 
@@ -83,11 +87,9 @@ def test_rovers_two_scripts_are_its_preset_and_one_override() -> None:
 def total_of(method: str, batch: Batch, scores: TokenScores, limit: int) -> float:
     """Return the loss of a minibatch as the learner adds it up."""
     slots = slots_of(method)
-    learner = Learner(tiny(), None, slots, Passes(1, 1, 1000))  # type: ignore[arg-type]
-    weighted = learner._weighted(batch, context(max_new_tokens=limit).settings)
-    parts = [
-        (bound(scores, weighted, context()).loss * learner._weights(bound, weighted)).sum() for bound in slots.losses
-    ]
+    made = learner(tiny(), slots)
+    weighted = made._weighted(batch, context(max_new_tokens=limit).settings)
+    parts = [(bound(scores, weighted, context()).loss * made._weights(bound, weighted)).sum() for bound in slots.losses]
     return float(torch.stack(parts).sum().detach())
 
 
@@ -127,3 +129,66 @@ def test_verl_has_the_kl_and_entropy_terms_of_its_release(lengths: list[list[int
     per_row = [-min(ratio * row[0], min(ratio, 1.2) * row[0]) for row in rows_of(batch, batch.advantages)]
     expected = sum(per_row) / len(per_row) - 0.001 * sum(flat) / len(flat) + 0.001 * (math.exp(gap) - gap - 1)
     assert total_of("verl-effective-rank", batch, scores, 50) == pytest.approx(expected, abs=1e-6)
+
+
+# --- Lp-Reg
+
+
+def released_lp_reg(
+    old: list[float], now: list[float], proxy: list[float], advantages: list[float], rho: float
+) -> list[float]:
+    """The released loss per token, with the upper bound of 10 on the ratio: the rarest k are pulled to the proxy."""
+    ratios = [math.exp(b - a) for a, b in zip(old, now, strict=True)]
+    pairs = zip(ratios, advantages, strict=True)
+    losses = [max(-a * r, -a * min(max(r, 0.0), 10.0)) for r, a in pairs]
+    negative = [n for n, a in enumerate(advantages) if a < 0]
+    k = max(1, int(len(negative) * rho))
+    if k > 1:
+        for n in sorted(negative, key=lambda n: now[n])[:k]:
+            if now[n] < proxy[n]:  # False for NaN, which the proxy drops
+                gap = proxy[n] - now[n]
+                losses[n] = -advantages[n] * ratios[n] + max(-10.0, min(10.0, math.exp(gap) - gap - 1))
+    return losses
+
+
+@given(groups, st.integers(0, 9), st.sampled_from([0.1, 0.5, 1.0]))
+def test_lp_reg_equals_its_released_loss(lengths: list[list[int]], seed: int, rho: float) -> None:
+    batch, slots = batch_with(lengths), slots_of("lp-reg")
+    generator = torch.Generator().manual_seed(seed)
+    noise = [torch.randn(batch.num_tokens, generator=generator) for _ in range(3)]
+    now = batch.old_logprobs + noise[0]
+    proxy = torch.where(noise[2] > 1, torch.nan, now + 2 * noise[1])
+    batch = batch.with_extras(proxy_logprob_n=proxy, current_logprob_n=now)
+    scores = TokenScores(now, None)
+    (term,) = slots.regularizers
+    term = operator("regularizer", "lp_reg", **{**term.config.model_dump(), "rho": rho})
+    found = slots.objective(scores, batch, context()).loss + term(scores, batch, context()).loss
+    expected = released_lp_reg(*(v.tolist() for v in (batch.old_logprobs, now, proxy, batch.advantages)), rho)
+    assert near(found, expected, 1e-4)
+
+
+def test_lp_reg_ranks_what_the_policy_says_before_each_update() -> None:
+    """The second of two updates sees other log-probabilities than the first, and not those of the draw."""
+    policy, seen = tiny(), []
+    slots = slots_of("lp-reg")
+    batch = batch_of([[1.0, 0.0], [0.0, 1.0]], [[3, 5], [2, 4]])
+    own = frozen_logprobs(policy, batch, temperature=1.0, max_tokens=99)
+    batch = replace(batch, old_logprobs=own - 0.3).with_advantages(torch.tensor([1.0, -1.0, -1.0, 1.0]))
+    batch = batch.with_extras(proxy_logprob_n=own + 0.1)
+
+    def context_of(bound: Bound) -> SlotContext:
+        if bound.name == "lp_reg":
+            seen.append(frozen_logprobs(policy, batch, temperature=1.0, max_tokens=99))
+        return context()
+
+    def watched(self: Learner, minibatch: Batch, settings: StepSettings) -> Batch:
+        marked.append(plain(self, minibatch, settings).extras["current_logprob_n"])
+        return plain(self, minibatch, settings)
+
+    marked: list[torch.Tensor] = []
+    plain = Learner._with_current
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Learner, "_with_current", watched)
+        learner(policy, slots, epochs=2).learn([batch], context().settings, context_of, first_update=0)
+    assert torch.allclose(marked[0], own, atol=1e-6) and not torch.allclose(marked[0], marked[1], atol=1e-5)
+    assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(marked, seen, strict=True))

@@ -53,7 +53,8 @@ def marked(lengths: list[list[int]], seed: int = 0) -> Batch:
     proxy = batch.old_logprobs + 0.2 * torch.rand(batch.num_tokens, generator=generator)
     proxy[torch.rand(batch.num_tokens, generator=generator) < 0.3] = torch.nan
     batch = batch.with_advantages(torch.randn(batch.num_responses, generator=generator))
-    return batch.with_extras(proxy_logprob_n=proxy)
+    moved = batch.old_logprobs + 0.5 * torch.randn(batch.num_tokens, generator=generator)
+    return batch.with_extras(proxy_logprob_n=proxy, current_logprob_n=moved)
 
 
 @given(
@@ -65,18 +66,17 @@ def test_the_term_equals_a_loop_over_its_conditions(lengths: list[list[int]], rh
     batch = marked(lengths, seed)
     scores = noisy_scores(batch, seed=seed)
     result = operator("regularizer", "lp_reg", rho=rho, coefficient=0.5)(scores, batch, context())
-    new, old, proxy, advantages = (
-        values.tolist()
-        for values in (scores.logprobs.detach(), batch.old_logprobs, batch.extras["proxy_logprob_n"], batch.advantages)
-    )
-    rare = sorted(q for q, a in zip(old, advantages, strict=True) if a < 0)
-    edge = rare[max(1, int(len(rare) * rho)) - 1] if rare else -math.inf
+    marks = (batch.extras["current_logprob_n"], batch.extras["proxy_logprob_n"])
+    new, now, proxy, advantages = (values.tolist() for values in (scores.logprobs.detach(), *marks, batch.advantages))
+    rare = sorted(q for q, a in zip(now, advantages, strict=True) if a < 0)
+    edge = rare[count - 1] if (count := int(len(rare) * rho)) > 1 else -math.inf
     slopes = gradient(scores, result.loss).tolist()
     for n, loss in enumerate(result.loss.tolist()):
-        chosen = advantages[n] < 0 and old[n] <= edge and not math.isnan(proxy[n]) and new[n] < proxy[n]
+        chosen = advantages[n] < 0 and now[n] <= edge and not math.isnan(proxy[n]) and new[n] < proxy[n]
         gap = proxy[n] - new[n] if chosen else 0.0
-        assert loss == pytest.approx(0.5 * (math.exp(gap) - gap - 1), abs=1e-5)
-        assert slopes[n] == pytest.approx(0.5 * (1 - math.exp(gap)), abs=1e-5)
+        held = math.exp(gap) - gap - 1 > 10
+        assert loss == pytest.approx(5.0 if held else 0.5 * (math.exp(gap) - gap - 1), abs=1e-5)
+        assert slopes[n] == pytest.approx(0.0 if held else 0.5 * (1 - math.exp(gap)), abs=1e-5)
         assert bool(result.metrics["lp_reg_share"][n]) == chosen
 
 

@@ -21,15 +21,19 @@ class LpRegConfig(RegularizerConfig):
     """Which tokens are protected."""
 
     reads: ClassVar[frozenset[str]] = frozenset({"proxy_logprob_n"})
+    needs_current: ClassVar[bool] = True
     rho: float = Field(default=0.01, gt=0, le=1)
-    """Share of the tokens with a negative advantage that count as rare: the least likely ones when drawn."""
+    """Share of the tokens with a negative advantage that count as rare: the ones least likely before the update."""
+    limit: float = Field(default=10.0, gt=0)
+    """Largest value of the divergence at a token; beyond it the token is left alone."""
 
 
 def lp_reg(scores: TokenScores, batch: Batch, context: SlotContext, *, config: LpRegConfig) -> TokenLoss:
-    """Return coefficient * (exp(d) - d - 1), d = proxy logp - logp, on protected tokens and 0 on all others.
+    """Return coefficient * min(exp(d) - d - 1, limit), d = proxy logp - logp, on protected tokens and 0 elsewhere.
 
-    Protected: negative advantage, among the rarest `rho` of such tokens in the minibatch, kept by the proxy, and below
-    the proxy's probability. The term is k3, whose gradient is in expectation that of KL(proxy || policy).
+    Protected: negative advantage, among the rarest `rho` of such tokens in the minibatch (two or more, else none), kept
+    by the proxy, and less likely than by it. The term is k3, whose gradient is in expectation that of
+    KL(proxy || policy).
     `proxy_logprob_n` comes from annotate min_p_proxy. Metric `lp_reg_share`: protected tokens.
     Source: Huang et al. 2025, Low-probability Tokens Sustain Exploration (arXiv:2510.03222), and its released code.
     """
@@ -40,21 +44,24 @@ def lp_reg(scores: TokenScores, batch: Batch, context: SlotContext, *, config: L
     whole = batch if context.minibatch is None else context.minibatch
     protected_n = (
         (batch.advantages < 0)
-        & (batch.old_logprobs <= rare_below(whole, config.rho))
+        & (batch.extras["current_logprob_n"] <= rare_below(whole, config.rho))
         & (gap_n.detach() > 0)  # False for NaN: dropped by the proxy
     )
     # masked before the exponential: the other tokens may be NaN, and so would be their gradient
     gap_n = torch.where(protected_n, gap_n, torch.zeros_like(gap_n))
-    penalty_n = config.coefficient * (gap_n.expm1() - gap_n)
+    penalty_n = config.coefficient * (gap_n.expm1() - gap_n).clamp(max=config.limit)
     return TokenLoss(penalty_n, {"lp_reg_share": protected_n.float()})
 
 
 def rare_below(batch: Batch, rho: float) -> Tensor:
-    """Return [], the largest old log-probability among the rarest `rho` of the tokens with a negative advantage."""
+    """Return [], the largest log-probability among the rarest `rho` of the tokens with a negative advantage.
+
+    It is that before the update, and minus infinity if fewer than two tokens are as rare.
+    """
     import torch
 
-    candidates = batch.old_logprobs[batch.advantages < 0]
-    if not len(candidates):
+    candidates = batch.extras["current_logprob_n"][batch.advantages < 0]
+    count = int(len(candidates) * rho)
+    if count < 2:
         return torch.tensor(-torch.inf)
-    count = max(1, int(len(candidates) * rho))
     return candidates.cpu().kthvalue(count).values  # on a GPU it has no deterministic kernel
