@@ -190,7 +190,10 @@ def find_files(path: str, suffixes: tuple[str, ...]) -> list[Path]:
     """Return the files that a file, folder or glob pattern names, sorted; raise InputError when there are none."""
     if (sent := files_of(path)) is not None:
         return sent
-    given = Path(path).expanduser()
+    try:
+        given = Path(path).expanduser()
+    except RuntimeError:
+        raise InputError(f"{path}: there is no such user's folder") from None
     if given.is_file():
         return [given]
     if given.is_dir():

@@ -61,10 +61,7 @@ def check_uri(text: str, folder: Path | None, *, here: bool = True) -> str:
 def _local(path: str, folder: Path | None, text: str, *, here: bool) -> str:
     if not path.strip():
         raise InputError(f"{shown(text)}: the path is empty")
-    try:
-        local = Path(path).expanduser()
-    except RuntimeError:
-        raise InputError(f"{shown(text)}: there is no such user's folder") from None
+    local = home_path(path)
     if local.is_absolute():  # may be on the machines that run the stages, so it is not checked here
         return str(local)
     found = (folder or Path()).absolute() / local
@@ -79,3 +76,11 @@ def _exists(path: Path) -> bool:
         return path.exists()
     except OSError:  # a name longer than the file system allows
         return False
+
+
+def home_path(text: str) -> Path:
+    """Return a path with `~` replaced by a user's folder; raise InputError where there is no such user."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise InputError(f"{shown(text)}: there is no such user's folder") from None

@@ -28,6 +28,7 @@ from components.contract.terminal import visible_line
 from pipelines.language.document import display_path
 from pipelines.language.nodes import UNKNOWN, Node, mapping, sequence
 from pipelines.language.problems import Problems
+from pipelines.language.uris import home_path
 from pipelines.recipe.packages import Packages
 
 
@@ -113,7 +114,7 @@ class OperatorFiles:
     def _from_disk(self, name: WrittenName, node: Node) -> OperatorCode:
         if "://" in name.path:
             raise InputError(f"{name.path}: an operator's file is named by its path on this machine, not by an address")
-        path = self._folders.get(node.file, Path()).absolute() / Path(name.path).expanduser()
+        path = self._folders.get(node.file, Path()).absolute() / home_path(name.path)
         if path not in self._read:
             self._read[path] = read_code(path, display_path(path))
         return self._read[path]

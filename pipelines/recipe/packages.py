@@ -18,12 +18,13 @@ from components.contract.operator_packages.assemble import assembled
 from components.contract.operator_packages.code import CodeTree, PackageCode
 from components.contract.operator_packages.folder import read_folder, read_installed
 from components.contract.operator_packages.rules import check_modules
-from components.contract.operator_packages.wheel import SUFFIX, Wheel, pinned_path, read_wheel
+from components.contract.operator_packages.wheel import PIN, SUFFIX, Wheel, pinned_path, read_wheel
 from components.contract.terminal import visible_line
 from components.runtime.closure.locate import is_library, package_version
 from pipelines.language.document import display_path
 from pipelines.language.nodes import Node
 from pipelines.language.problems import Mark, Problems, shown
+from pipelines.language.uris import home_path
 
 EXPECTED = "expected a list of package folders, wheels and installed packages, such as [./my_package, ./dist/x.whl]"
 
@@ -116,12 +117,14 @@ class _Reader:
 
     def _read(self, text: str, entry: Node) -> CodeTree:
         path, pin = pinned_path(text)
+        if not path:
+            raise InputError(f"{text}: there is no path before {PIN}")
         if "://" in path:
             raise InputError(f"{path}: code lies on this machine: a path, or the name of an installed package")
         if "/" not in path and not path.endswith(SUFFIX) and path not in (".", ".."):
             tree = read_installed(path, path)
         else:
-            place = self._folders.get(entry.file, Path()).absolute() / Path(path).expanduser()
+            place = self._folders.get(entry.file, Path()).absolute() / home_path(path)
             tree = self._from_path(place, display_path(place), pin, entry)
         check_modules(tree, tree.name)
         if hidden := next((one for one in tree.modules if is_library(one)), None):

@@ -12,7 +12,7 @@ from pathlib import Path
 from components.contract.errors import InputError
 from components.contract.operator_packages import contents
 from components.contract.operator_packages.code import CodeTree
-from components.contract.operator_packages.rules import check_file, check_whole, is_left_out
+from components.contract.operator_packages.rules import check_file, check_together, check_whole, is_left_out
 from components.contract.small_files import read_small_file
 from components.contract.terminal import visible_line
 
@@ -78,6 +78,7 @@ def _tree(
         relative = one.relative_to(root).as_posix()
         check_file(relative, size, shown)
         files[relative] = _read(one, size, shown)
+    check_together(files, shown)
     digest = contents.keep(files)
     return CodeTree(name=name, digest=digest, modules=modules, distribution=distribution_name, path=path)
 

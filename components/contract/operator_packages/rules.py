@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import sysconfig
+import unicodedata
 from collections.abc import Iterable
 from importlib.machinery import PathFinder
 from importlib.metadata import packages_distributions
@@ -19,6 +20,8 @@ MAX_BYTES = 64 << 20
 """Most bytes of one tree: data sets and models are inputs, not code."""
 MAX_FILES = 4000
 MAX_PATH = 240
+MAX_NAME_BYTES = 255
+"""Longest name of a file or folder on the file systems in use."""
 OURS = ("components", "pipelines", "dags", "infra", "posttrain")
 NATIVE = (".so", ".pyd", ".dylib", ".dll", ".a", ".o")
 SECRET_SUFFIXES = (".pem", ".key", ".p12", ".pfx", ".keystore")
@@ -40,10 +43,17 @@ def is_secret(name: str) -> bool:
     return low in (*HIDDEN_SECRETS, *SECRET_NAMES) or low.startswith(".env") or low.endswith(SECRET_SUFFIXES)
 
 
+def hides_secrets(name: str) -> bool:
+    """Return whether a folder of this name holds secrets, whatever its files are called."""
+    return name.lower() in HIDDEN_SECRETS
+
+
 def check_file(path: str, size: int, shown: str) -> None:
     """Raise InputError, in one line, for a file that cannot travel. `path` is POSIX and relative to its tree."""
     steps = PurePosixPath(path).parts
-    plain = "/".join(steps) == path and steps and not path.startswith("/") and ".." not in steps
+    plain = "/".join(steps) == path and steps and not path.startswith("/") and ".." not in steps and path.isprintable()
+    if any(len(step.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES for step in steps):
+        raise InputError(f"{shown}: {visible_line(path[:80])}... has a name of more than {MAX_NAME_BYTES} bytes")
     if not plain or "\\" in path or "\0" in path or re.match(r"[A-Za-z]:", path) or len(path) > MAX_PATH:
         raise InputError(f"{shown}: {visible_line(repr(path[:MAX_PATH]))} is no path inside of it")
     name = steps[-1].lower()
@@ -59,6 +69,19 @@ def check_file(path: str, size: int, shown: str) -> None:
         raise InputError(
             f"{shown}: {visible_line(path)} has {_mib(size)}; a file of code may have {_mib(MAX_FILE_BYTES)}"
         )
+
+
+def check_together(paths: Iterable[str], shown: str) -> None:
+    """Raise InputError for two files that are one on some machines, and for a file that another one has as a folder."""
+    known: dict[str, str] = {}
+    for path in sorted(paths):
+        folded = unicodedata.normalize("NFC", path.casefold())
+        other = known.setdefault(folded, path)
+        steps = folded.split("/")
+        above = next((known[up] for end in range(1, len(steps)) if (up := "/".join(steps[:end])) in known), None)
+        if other != path or above is not None:
+            both = f"{visible_line(above or other)} and {visible_line(path)}"
+            raise InputError(f"{shown}: {both} cannot both lie in a folder; rename one")
 
 
 def check_whole(sizes: Iterable[int], shown: str) -> None:

@@ -7,6 +7,8 @@ import csv
 import email
 import hashlib
 import io
+import lzma
+import re
 import stat
 import sys
 import zipfile
@@ -15,20 +17,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from packaging.requirements import InvalidRequirement, Requirement
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from packaging.version import Version
 
 from components.contract.artifacts import hash_bytes
 from components.contract.errors import InputError
 from components.contract.operator_packages import contents
 from components.contract.operator_packages.code import CodeTree
-from components.contract.operator_packages.rules import DERIVED_IMAGE, MAX_BYTES, check_file, check_whole
+from components.contract.operator_packages.rules import (
+    DERIVED_IMAGE,
+    MAX_BYTES,
+    check_file,
+    check_together,
+    check_whole,
+)
 from components.contract.small_files import read_small_file
 from components.contract.terminal import visible_line
 
 SUFFIX = ".whl"
 PIN = "#sha256="
+UNREADABLE = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, OSError),  # OSError: bz2 of a damaged stream
+    *(NotImplementedError, EOFError, RuntimeError, ValueError),
+)
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,198}[A-Za-z0-9])?")
 
 
 @dataclass(frozen=True)
@@ -62,7 +76,7 @@ def read_wheel(path: Path, shown: str, pin: str = "") -> Wheel:
             files = _files(archive, shown)
     except InputError:
         raise
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, RuntimeError, ValueError) as error:
+    except UNREADABLE as error:
         raise InputError(f"{shown}: not readable as a wheel: {visible_line(str(error))}") from None
     told = _told(files, shown)
     _check_record(files, f"{told}/RECORD", shown)
@@ -72,14 +86,10 @@ def read_wheel(path: Path, shown: str, pin: str = "") -> Wheel:
     )
     if not modules or not all(module.isidentifier() for module in modules):
         raise InputError(f"{shown}: holds no Python module")
-    tree = CodeTree(
-        name=path.name,
-        digest=contents.keep(files),
-        modules=tuple(modules),
-        distribution=str(message.get("Name", "")),
-        path=shown,
-    )
-    return Wheel(tree, str(message.get("Version", "")), digest, tuple(_requires(message, shown)))
+    name, version, requires = _metadata(message, shown)
+    kept = contents.keep(files)
+    tree = CodeTree(name=path.name, digest=kept, modules=tuple(modules), distribution=name, path=shown)
+    return Wheel(tree, version, digest, tuple(requires))
 
 
 def _check_tags(name: str, shown: str) -> None:
@@ -108,6 +118,7 @@ def _files(archive: zipfile.ZipFile, shown: str) -> dict[str, bytes]:
         if len(data) != one.file_size:
             raise InputError(f"{shown}: {visible_line(one.filename)} does not have the size that the archive says")
         files[one.filename] = data
+    check_together(files, shown)
     return files
 
 
@@ -123,8 +134,11 @@ def _told(files: Mapping[str, bytes], shown: str) -> str:
 
 def _check_record(files: Mapping[str, bytes], record: str, shown: str) -> None:
     """Raise InputError unless every file has the SHA-256 that the wheel's RECORD names."""
-    rows = csv.reader(io.StringIO(files.get(record, b"").decode("utf-8", "replace")))
-    named = {row[0]: row[1] for row in rows if len(row) >= 2}
+    rows = csv.reader(io.StringIO(files.get(record, b"").decode("utf-8", "replace"), newline=""))
+    try:
+        named = {row[0]: row[1] for row in rows if len(row) >= 2}
+    except csv.Error as error:
+        raise InputError(f"{shown}: RECORD: {error}") from None
     for name, data in files.items():
         if name == record or name.endswith((".jws", ".p7s")):
             continue
@@ -133,16 +147,21 @@ def _check_record(files: Mapping[str, bytes], record: str, shown: str) -> None:
             raise InputError(f"{shown}: {visible_line(name)} does not match its RECORD; build the wheel again")
 
 
-def _requires(message: email.message.Message, shown: str) -> list[Requirement]:
+def _metadata(message: email.message.Message, shown: str) -> tuple[str, str, list[Requirement]]:
+    """Return the name, the version and what is required; raise InputError for what is none of these."""
+    name, version = str(message.get("Name", "")), str(message.get("Version", ""))
+    if not _NAME.fullmatch(name):
+        raise InputError(f"{shown}: METADATA: {visible_line(repr(name[:80]))} is no name of a distribution")
     try:
+        Version(version)
         python = str(message.get("Requires-Python", ""))
         here = ".".join(map(str, sys.version_info[:3]))
         if python and not SpecifierSet(python).contains(here, prereleases=True):
             raise InputError(f"{shown}: needs Python {visible_line(python)}, and stages run on {here}")
         found = [Requirement(str(line)) for line in message.get_all("Requires-Dist", [])]
-    except (InvalidRequirement, InvalidSpecifier) as error:
+        return name, version, [one for one in found if one.marker is None or one.marker.evaluate({"extra": ""})]
+    except ValueError as error:  # of packaging: a version, a requirement, or a marker that compares what cannot be
         raise InputError(f"{shown}: METADATA: {visible_line(str(error))}") from None
-    return [one for one in found if one.marker is None or one.marker.evaluate({"extra": ""})]
 
 
 def pinned_path(text: str) -> tuple[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,11 +11,13 @@ from typing import TYPE_CHECKING
 
 from components.contract.artifacts import ArtifactType, FileEntry, Manifest, hash_file
 from components.contract.errors import InputError
-from components.contract.operator_packages.rules import is_secret
+from components.contract.operator_packages.rules import hides_secrets, is_secret
 from components.contract.terminal import visible_line
 from components.contract.uploaded import Upload
 from components.runtime.inputs.inputs import ROWS, refuse_what_is_no_file, rows_file
+from components.runtime.store.blobs import copy_verified
 from components.runtime.store.collecting import wait_for_collector
+from components.runtime.store.keys import is_inside
 from components.runtime.store.store import OBJECTS
 from components.runtime.store.trees import FILES, MANIFEST
 
@@ -74,20 +75,23 @@ def send(store: Store, data: LocalData, tell: Tell) -> None:
         return
     size = data.manifest.size
     tell(f"uploading {visible_line(data.path)} to {store.uri}: {size / (1 << 20):,.1f} MiB in {len(data.files)} files")
-    prefix = f"{OBJECTS}/{digest}"
+    prefix, entries = f"{OBJECTS}/{digest}", {entry.path: entry for entry in data.manifest.files}
     with tempfile.TemporaryDirectory(prefix="posttrain-upload-") as scratch:
         for name, file in data.files.items():
             target = Path(scratch) / name
             target.parent.mkdir(parents=True, exist_ok=True)
             if "://" in store.uri:
                 target.symlink_to(file.absolute())  # streamed from where it lies
-            else:
-                shutil.copyfile(file, target)  # a store that is a folder takes its files as its own
+            elif copy_verified(file, target, entries[name]):  # a store that is a folder takes its files as its own
+                raise _changed(data, name)
         waiting = [entry for entry in data.manifest.files if not store.blobs.holds(f"{prefix}/{FILES}", [entry])]
-        store.blobs.upload(f"{prefix}/{FILES}", Path(scratch), waiting)
-    for name, file in data.files.items():
-        if _stamp(file) != data.stamps[name]:
-            raise InputError(f"{data.path}: {visible_line(name)} changed while it was uploaded; run again")
+        try:
+            store.blobs.upload(f"{prefix}/{FILES}", Path(scratch), waiting)
+        finally:  # what was sent of a file that changed must not pass for the one that was hashed
+            changed = [name for name, file in data.files.items() if _stamp(file) != data.stamps[name]]
+            store.blobs.delete(f"{prefix}/{FILES}/{name}" for name in changed)
+            if changed:
+                raise _changed(data, changed[0])
     store.blobs.write(f"{prefix}/{MANIFEST}", data.manifest.canonical())
     wait_for_collector(store.blobs, prefix)
     if not store.use(digest):
@@ -95,13 +99,17 @@ def send(store: Store, data: LocalData, tell: Tell) -> None:
 
 
 def _looked_at(path: str, files: Mapping[str, Path], kind: ArtifactType) -> LocalData:
-    stamps, entries = {}, []
+    stamps: dict[str, Stamp] = {}
+    entries = []
     for name, file in sorted(files.items()):
-        if any(map(is_secret, Path(name).parts)):
+        if _holds_secrets(name, file):
             raise InputError(f"{path}: {visible_line(name)} is never uploaded; name a folder without it")
+        if not (name.isprintable() and is_inside(name)):
+            raise InputError(f"{path}: {visible_line(name)} cannot be a file's name in a store; rename it")
         try:
-            stamps[name] = _stamp(file)
-            entries.append(FileEntry(path=name, sha256=hash_file(file), size=stamps[name][1]))
+            before = file.stat()
+            stamps[name] = before.st_mtime_ns, before.st_size
+            entries.append(FileEntry(path=name, sha256=hash_file(file), size=before.st_size))
         except OSError as error:
             raise InputError(f"{path}: {visible_line(name)}: {error.strerror}") from None
         if _stamp(file) != stamps[name]:
@@ -110,9 +118,20 @@ def _looked_at(path: str, files: Mapping[str, Path], kind: ArtifactType) -> Loca
     return LocalData(path, dict(files), Manifest(type=kind, files=tuple(entries)), stamps)
 
 
-def _stamp(file: Path) -> Stamp:
+def _holds_secrets(name: str, file: Path) -> bool:
+    """Return whether a file is one that never leaves the machine: by its name, or by what a link leads to."""
+    there = file.resolve()
+    return any(map(is_secret, (*Path(name).parts, file.name, there.name))) or any(map(hides_secrets, there.parts))
+
+
+def _changed(data: LocalData, name: str) -> InputError:
+    return InputError(f"{data.path}: {visible_line(name)} changed while it was uploaded; run again")
+
+
+def _stamp(file: Path) -> Stamp | None:
+    """Return time and size of a file; None if it is gone."""
     try:
         status = file.stat()
-    except OSError as error:
-        raise InputError(f"{file}: {error.strerror}") from None
+    except OSError:
+        return None
     return status.st_mtime_ns, status.st_size

@@ -129,3 +129,13 @@ def test_where_the_files_lay_is_no_part_of_the_digest(package: Path) -> None:
     tree = read_folder(package, "./my_package")
     moved = tree.model_copy(update={"path": "/elsewhere"})
     assert PackageCode(trees=(tree,)).digest == PackageCode(trees=(moved,)).digest
+
+
+def test_a_name_that_is_no_text_is_refused_in_a_line(package: Path) -> None:
+    Path(os.fsdecode(os.fsencode(package) + b"/bad\xff.txt")).write_text("x")
+    assert "is no path inside of it" in refusal(package)
+
+
+def test_files_that_differ_in_case_only_are_refused(package: Path) -> None:
+    (package / "Scale.py").touch()
+    assert "my_package/Scale.py and my_package/scale.py cannot both lie in a folder" in refusal(package)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from components.contract.errors import InputError
 from components.contract.operator_packages import contents, rules, wheel
 from components.contract.operator_packages.wheel import pinned_path, read_wheel
-from tests.contract.operator_packages.wheels import build_wheel
+from tests.contract.operator_packages.wheels import build_wheel, digest_of
 
 FILES = {"rules/__init__.py": "", "rules/length.py": "def short(text):\n    return len(text) < 9\n"}
 
@@ -110,3 +111,82 @@ def test_what_is_no_archive_is_refused(tmp_path: Path, data: bytes) -> None:
     bad = tmp_path / "rules.whl"
     bad.write_bytes(data)
     assert "no name of a wheel" in refusal(bad)
+
+
+def rewritten(path: Path, name: str, change: Callable[[bytes], bytes], method: int = zipfile.ZIP_DEFLATED) -> Path:
+    """Write a wheel again with one file changed; what RECORD says of it stays."""
+    with zipfile.ZipFile(path) as archive:
+        whole = {one.filename: archive.read(one) for one in archive.infolist()}
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for entry, data in whole.items():
+            archive.writestr(entry, change(data) if entry.endswith(name) else data)
+    return path
+
+
+@pytest.mark.parametrize(
+    "record, told",
+    [
+        (b"rules/__init__.py,sha256=x,0\rrules,y\r\r\n", "does not match its RECORD"),
+        (b"x" * 200_000, "RECORD: field larger than field limit"),
+        (b"\0\xff" * 40, "does not match its RECORD"),
+    ],
+)
+def test_a_hostile_record_is_told_in_a_line(tmp_path: Path, record: bytes, told: str) -> None:
+    assert told in refusal(rewritten(build_wheel(tmp_path, "rules", FILES), "/RECORD", lambda _: record))
+
+
+@pytest.mark.parametrize(
+    "asked, version, told",
+    [
+        (["numpy; os_name ~= 'posix'"], "1.0", "METADATA: Undefined <Op('~=')>"),
+        (["numpy; no_such_variable == 'x'"], "1.0", "METADATA: "),
+        (["numpy ??"], "1.0", "METADATA: "),
+        ([], "one point oh\x1b[2J", "METADATA: Invalid version: 'one point oh"),
+    ],
+)
+def test_hostile_metadata_is_told_in_a_line(tmp_path: Path, asked: list[str], version: str, told: str) -> None:
+    made = build_wheel(tmp_path, "rules", FILES, requires=asked)
+    said = f"\nVersion: {version}".encode()
+    path = rewritten(made, "/METADATA", lambda data: data.replace(b"\nVersion: 1.0", said))
+    assert told in refusal(with_record(path))
+
+
+def test_a_distribution_has_a_plain_name(tmp_path: Path) -> None:
+    made = build_wheel(tmp_path, "rules", FILES)
+    path = rewritten(made, "/METADATA", lambda data: data.replace(b"Name: rules", b"Name: rules\x1b[2J\n  more"))
+    assert "is no name of a distribution" in refusal(with_record(path))
+
+
+def with_record(path: Path) -> Path:
+    """Write a wheel's RECORD again, so that it matches."""
+    with zipfile.ZipFile(path) as archive:
+        whole = {one.filename: archive.read(one) for one in archive.infolist()}
+    (told,) = {name.partition("/")[0] for name in whole if ".dist-info" in name}
+    rows = [f"{name},sha256={digest_of(data)},{len(data)}" for name, data in whole.items() if "/RECORD" not in name]
+    return rewritten(path, "/RECORD", lambda _: "\n".join([*rows, f"{told}/RECORD,,", ""]).encode())
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2, zipfile.ZIP_DEFLATED])
+def test_a_damaged_stream_of_any_method_is_no_wheel(tmp_path: Path, method: int) -> None:
+    path = rewritten(build_wheel(tmp_path, "rules", FILES), "none", lambda data: data, method)
+    data = bytearray(path.read_bytes())
+    at = data.index(b"rules/length.py") + len("rules/length.py")
+    data[at : at + 30] = b"\xff" * 30
+    path.write_bytes(data)
+    assert "not readable as a wheel" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    "more, told",
+    [
+        ({"rules/length.py/inner.py": "x = 1"}, "rules/length.py and rules/length.py/inner.py cannot both lie"),
+        ({"rules/Length.py": "x = 1"}, "rules/Length.py and rules/length.py cannot both lie"),
+        ({"rules/caf\u00e9.txt": "x", "rules/cafe\u0301.txt": "x"}, "cannot both lie in a folder"),
+        ({"RULES": "x"}, "cannot both lie in a folder"),
+        ({"rules/" + "\u00e4" * 130: "x"}, "more than 255 bytes"),
+        ({"rules/two\nlines.txt": "x"}, "is no path inside of it"),
+        ({"rules/\u202ename.txt": "x"}, "is no path inside of it"),
+    ],
+)
+def test_names_that_do_not_fit_together_or_a_disk_are_refused(tmp_path: Path, more: dict[str, str], told: str) -> None:
+    assert told in refusal(build_wheel(tmp_path, "rules", FILES | more))

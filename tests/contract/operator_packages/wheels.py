@@ -31,7 +31,7 @@ def build_wheel(
         f"{told}/METADATA": "\n".join([*metadata, ""]).encode(),
         f"{told}/WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: {tag}\n".encode(),
     }
-    rows = [f"{path},sha256={_digest(data)},{len(data)}" for path, data in whole.items()] if record else []
+    rows = [f"{path},sha256={digest_of(data)},{len(data)}" for path, data in whole.items()] if record else []
     whole[f"{told}/RECORD"] = "\n".join([*rows, f"{told}/RECORD,,", ""]).encode()
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}-{version}-{tag}.whl"
@@ -45,5 +45,5 @@ def build_wheel(
     return path
 
 
-def _digest(data: bytes) -> str:
+def digest_of(data: bytes) -> str:
     return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()

@@ -204,3 +204,75 @@ def test_a_bucket_gets_the_files_from_where_they_lie(folder: Path, s3_uri: str, 
     there = store.fetch(data.manifest.digest)
     assert (there / "model.safetensors").read_bytes() == (model / "model.safetensors").read_bytes()
     assert not (there / "model.safetensors").is_symlink()
+
+
+@pytest.mark.parametrize("name", ["two\nlines.jsonl", "a\\b.jsonl", "bad\udcff.jsonl", "\u202ename.jsonl"])
+def test_a_name_that_no_store_takes_is_refused_in_a_line(folder: Path, name: str) -> None:
+    (folder / "model").mkdir()
+    (folder / "model" / name).write_text(ROW)
+    with pytest.raises(InputError, match="cannot be a file's name in a store") as caught:
+        local_input(str(folder / "model"), ArtifactType.MODEL)
+    assert "\n" not in str(caught.value) and str(caught.value).isprintable()
+
+
+def test_a_link_to_a_secret_and_a_secret_named_by_itself_stay_here(folder: Path) -> None:
+    (folder / ".aws").mkdir()
+    (folder / ".aws" / "config").write_text("key")
+    (folder / "id_rsa").write_text("key")
+    for target in (folder / ".aws" / "config", folder / "id_rsa"):
+        (folder / "model" / "sub").mkdir(parents=True, exist_ok=True)
+        link = folder / "model" / "sub" / "notes.txt"
+        link.symlink_to(target)
+        with pytest.raises(InputError, match=r"sub/notes.txt is never uploaded"):
+            local_input(str(folder / "model"), ArtifactType.MODEL)
+        link.unlink()
+    (folder / ".env.jsonl").write_text(ROW)
+    with pytest.raises(InputError, match="is never uploaded"):
+        local_input(str(folder / ".env.jsonl"), ArtifactType.DATASET)
+    (folder / ".ssh").mkdir()
+    (folder / ".ssh" / "rows.jsonl").write_text(ROW)
+    with pytest.raises(InputError, match="is never uploaded"):
+        local_files(str(folder / ".ssh"), [folder / ".ssh" / "rows.jsonl"])
+
+
+def test_links_to_folders_pipes_and_devices_are_refused(folder: Path) -> None:
+    model = folder / "model"
+    model.mkdir()
+    for make in (lambda at: at.symlink_to(folder / "rows"), os.mkfifo, lambda at: at.symlink_to("/dev/zero")):
+        make(model / "x")
+        with pytest.raises(InputError, match=r"model/x is (a link to no file|a device or a pipe)"):
+            local_input(str(model), ArtifactType.MODEL)
+        (model / "x").unlink()
+
+
+def test_a_change_that_keeps_time_and_size_never_becomes_the_artifact(folder: Path, store: Store) -> None:
+    path = folder / "heldout.jsonl"
+    data = local_input(str(path), ArtifactType.DATASET)
+    before = path.stat()
+    path.write_text(ROW.replace("ab", "cd"))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(InputError, match="changed while it was uploaded"):
+        send(store, data, lambda text: None)
+    assert not store.has(data.manifest.digest)
+
+
+@pytest.mark.parametrize("size", [100, (64 << 20) + 1])
+def test_a_change_during_an_upload_to_a_bucket_leaves_nothing_behind(folder: Path, s3_uri: str, size: int) -> None:
+    """A large object is noted with the digest that it was to have: it must not pass for the file that was hashed."""
+    store, model = open_store(s3_uri), folder / "model"
+    model.mkdir()
+    weights = model / "model.safetensors"
+    weights.write_bytes(bytes(size))
+    data = local_input(str(model), ArtifactType.MODEL)
+    weights.write_bytes(b"\1" * size)
+    with pytest.raises(InputError, match="changed while it was uploaded"):
+        send(store, data, lambda text: None)
+    assert list(store.blobs.keys(f"objects/{data.manifest.digest}/")) == []
+    weights.unlink()
+    with pytest.raises(InputError, match="changed while it was uploaded"):
+        send(store, data, lambda text: None)
+
+
+def test_a_folder_of_no_such_user_is_told(folder: Path) -> None:
+    with pytest.raises(InputError, match="no such user"):
+        find_files("~no-such-user/rows", JSONL_SUFFIXES)

@@ -100,3 +100,12 @@ def test_what_cannot_be_code_is_told_at_its_entry(tmp_path: Path) -> None:
     assert "expected a list of package folders" in refusal(tmp_path, "[./own_rows, 3]")
     twice = package(tmp_path / "again", "own_rows", sources=SOURCE + "X = 1\n")
     assert "both have a module 'own_rows'" in refusal(tmp_path, f"[./own_rows, {twice}]")
+
+
+def test_paths_that_name_nothing_are_told_with_their_lines(tmp_path: Path) -> None:
+    recipe = tmp_path / "r.yaml"
+    recipe.write_text('name: r\ncode: ["#sha256=abc", "~no-such-user/x", "~no-such-user/x.whl"]\nstages: {}\n')
+    with pytest.raises(RecipeErrors) as caught:
+        load_recipe(str(recipe))
+    text = str(caught.value)
+    assert "there is no path before #sha256=" in text and text.count("there is no such user's folder") == 2
