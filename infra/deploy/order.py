@@ -106,10 +106,7 @@ def deploy(site: Site, steps: list[Step], say: Say) -> None:
                 step.apply()
             step.wait()
         except StepFailed as error:
-            _note(site, step.name, "failed", str(error))
-            so_far = f"done so far: {', '.join(done)}" if done else "nothing was done before it"
-            again = f"The same command goes on here, SKIP={step.name} leaves it out"
-            raise Stopped(f"step {step.name}: {error}. {so_far[0].upper()}{so_far[1:]}. {again}.") from None
+            raise _stopped(site, step, error, "done", done) from None
         done.append(step.name)
         _note(site, step.name, "applied" if changed else "unchanged")
         say(f"{step.name}: {'done' if changed else 'unchanged'}")
@@ -138,10 +135,7 @@ def destroy(site: Site, steps: list[Step], say: Say) -> None:
         try:
             step.remove()
         except StepFailed as error:
-            _note(site, step.name, "failed", str(error))
-            so_far = f"removed so far: {', '.join(done)}" if done else "nothing was removed before it"
-            again = f"The same command goes on here, SKIP={step.name} leaves it out"
-            raise Stopped(f"step {step.name}: {error}. {so_far[0].upper()}{so_far[1:]}. {again}.") from None
+            raise _stopped(site, step, error, "removed", done) from None
         done.append(step.name)
         _note(site, step.name, "removed")
         say(f"{step.name}: removed")
@@ -149,6 +143,14 @@ def destroy(site: Site, steps: list[Step], say: Say) -> None:
 
 def _unplanned(step: Step, error: StepFailed) -> Stopped:
     return Stopped(f"step {step.name}: {error}. Nothing was changed. SKIP={step.name} leaves it out.")
+
+
+def _stopped(site: Site, step: Step, error: StepFailed, what: str, so_far: list[str]) -> Stopped:
+    """Return how to go on after a step that failed, and note the failure; `what` was done with the steps before it."""
+    _note(site, step.name, "failed", str(error))
+    before = f"{what.capitalize()} so far: {', '.join(so_far)}" if so_far else f"Nothing was {what} before it"
+    again = f"The same command goes on here, SKIP={step.name} leaves it out"
+    return Stopped(f"step {step.name}: {error}. {before}. {again}.")
 
 
 def _note(site: Site, step: str, what: str, why: str = "") -> None:

@@ -51,7 +51,7 @@ def filled(value: Any, given: Words) -> Any:
 
 def check_filled(what: str, value: Any) -> None:
     """Raise StepFailed if a placeholder is left: what was applied would name nothing that exists."""
-    if left := sorted({found for text in _texts(value) for found in _LEFT.findall(text)}):
+    if left := sorted({found for text in texts(value) for found in _LEFT.findall(text)}):
         names = ", ".join("an image's digest" if one == NO_DIGEST else one for one in left)
         raise StepFailed(f"{what}: nothing says what to put for {names}: take the steps cloud and images first")
 
@@ -67,9 +67,10 @@ def _image(cloud: str, kind: str) -> str:
     return f"{name}:latest" if cloud == "local" else f"{name}@sha256:{NO_DIGEST}"
 
 
-def _texts(value: Any) -> list[str]:
+def texts(value: Any) -> list[str]:
+    """Return all texts in a document, at any depth."""
     if isinstance(value, dict):
-        return [text for one in value.values() for text in _texts(one)]
+        return [text for one in value.values() for text in texts(one)]
     if isinstance(value, list):
-        return [text for one in value for text in _texts(one)]
+        return [text for one in value for text in texts(one)]
     return [value] if isinstance(value, str) else []

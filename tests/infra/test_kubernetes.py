@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from components.runtime.lineage.delivery.target import CREDENTIALS
+from infra.deploy.words import texts
 from pipelines.cli.parser import build_parser
 from pipelines.recipe.pools import load_pools
 from tests.infra.conftest import INFRA
@@ -110,7 +111,7 @@ def test_accounts_have_the_least_rights(manifests: list[Manifest]) -> None:
 
 def test_no_secret_lies_in_a_manifest(manifests: list[Manifest]) -> None:
     assert not _of(manifests, "Secret")
-    for value in _texts(manifests):
+    for value in texts(manifests):
         assert not re.search(r"AKIA[0-9A-Z]{16}|://[^/@\s]+:[^/@\s]+@", value), value
 
 
@@ -275,11 +276,3 @@ def _number(quantity: str) -> float:
     """Return a quantity of Kubernetes in units, or memory in GiB."""
     sizes = {"Gi": 1, "Ti": 1024}
     return float(quantity[:-2]) * sizes[quantity[-2:]] if quantity[-2:] in sizes else float(quantity)
-
-
-def _texts(value: Any) -> list[str]:
-    if isinstance(value, dict):
-        return [text for one in value.values() for text in _texts(one)]
-    if isinstance(value, list):
-        return [text for one in value for text in _texts(one)]
-    return [value] if isinstance(value, str) else []

@@ -79,12 +79,7 @@ class _Shared(torch.autograd.Function):
         return ctx.divided.sum(grads[0], ctx.rows), None
 
 
-class _Joined(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, part: Tensor, divided: DividedRows) -> Tensor:
-        ctx.divided, ctx.rows = divided, len(part)
-        return divided.gather(part)
-
+class _Joined(_Shared):
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
         return _resized(grads[0].index_select(0, ctx.divided.own), ctx.rows), None

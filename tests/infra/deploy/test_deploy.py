@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from infra.deploy.addons import read_addons
-from infra.deploy.words import PLACEHOLDERS
+from infra.deploy.words import PLACEHOLDERS, texts
 from tests.infra.deploy.conftest import AWS, GCP, PINNED, Run
 from tests.infra.deploy.world import DIGEST, World
 
@@ -40,7 +40,7 @@ def test_an_empty_account_becomes_a_cluster_with_everything_in_it(run: Run, worl
 def test_nothing_is_left_to_fill_in(run: Run, world: World, tmp_path: Path) -> None:
     assert run("deploy") == 0
     values = [yaml.safe_load(path.read_text()) for path in (tmp_path / "deploy" / "pt" / "values").iterdir()]
-    for text in _texts([*world.objects.values(), *values]):
+    for text in texts([*world.objects.values(), *values]):
         assert "0" * 64 not in text
         assert not set(text.replace("/", " ").replace(":", " ").replace(".", " ").split()) & set(PLACEHOLDERS), text
 
@@ -234,11 +234,3 @@ def test_a_chart_that_is_not_the_pinned_one_is_not_installed(
     assert "is not the chart that was pinned" in capsys.readouterr().err
     assert "nvidia-device-plugin" not in world.releases
     assert not list((tmp_path / "deploy" / "pt" / "charts").iterdir())
-
-
-def _texts(value: object) -> list[str]:
-    if isinstance(value, dict):
-        return [text for one in value.values() for text in _texts(one)]
-    if isinstance(value, list):
-        return [text for one in value for text in _texts(one)]
-    return [value] if isinstance(value, str) else []

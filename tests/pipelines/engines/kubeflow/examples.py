@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,6 +18,8 @@ from pipelines.engines.kubeflow.compiler.settings import Settings
 from pipelines.recipe.recipe import load_recipe
 from tests.pipelines.engines.kubeflow.conftest import CPU, GPU
 
+ROOT = Path(__file__).parents[4]
+PLUGIN = ROOT / "tests" / "pipelines" / "plugin"
 FOLDER = Path(__file__).parent
 RECIPES = sorted((FOLDER / "recipes").glob("*.yaml"))
 POOLS = """\
@@ -88,3 +91,16 @@ def executor_of(pipeline: dict[str, Any], task: str) -> str:
 def tasks_of(pipeline: dict[str, Any]) -> dict[str, Any]:
     """Return the tasks below the exit handler."""
     return pipeline["components"]["comp-exit-handler-1"]["dag"]["tasks"]
+
+
+def project_environment(folder: Path) -> dict[str, str]:
+    """Return the variables of a project in a folder, with its pools, its store and the toy components."""
+    (folder / "pools.yaml").write_text(POOLS)
+    return {
+        **ENVIRONMENT,
+        "POSTTRAIN_POOLS": str(folder / "pools.yaml"),
+        "POSTTRAIN_STORE": str(folder / "store"),
+        "POSTTRAIN_LINEAGE": "later",
+        "PYTHONPATH": os.pathsep.join([str(PLUGIN), str(ROOT)]),
+        "PYTHONWARNINGS": "ignore",
+    }

@@ -19,14 +19,12 @@ from pipelines.engines.kubeflow.client.account import Account
 from pipelines.engines.kubeflow.client.api import Client
 from pipelines.engines.kubeflow.client.run import KubeflowRun
 from pipelines.engines.kubeflow.names import part_key, run_key
-from tests.pipelines.engines.kubeflow.examples import ENVIRONMENT, POOLS
+from tests.pipelines.engines.kubeflow.examples import ROOT, project_environment
 from tests.support.command_line import digests
 from tests.support.kubeflow_api import KubeflowApi, kubeflow_api
 from tests.support.pipeline_runner import PipelineRun, load_pipeline
 
-ROOT = Path(__file__).parents[4]
 RECIPE = ROOT / "tests" / "pipelines" / "engines" / "airflow" / "recipes" / "numbers.yaml"
-PLUGIN = ROOT / "tests" / "pipelines" / "plugin"
 IN_CLUSTER = "http://ml-pipeline.kubeflow:8888"
 COMPILES = """\
 import sys
@@ -44,15 +42,7 @@ pytestmark = pytest.mark.slow
 def project(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Variables of a folder with a recipe that was compiled twice: whole, and in three parts."""
     folder = tmp_path_factory.mktemp("parts")
-    (folder / "pools.yaml").write_text(POOLS)
-    environment = {
-        **ENVIRONMENT,
-        "POSTTRAIN_POOLS": str(folder / "pools.yaml"),
-        "POSTTRAIN_STORE": str(folder / "store"),
-        "POSTTRAIN_LINEAGE": "later",
-        "PYTHONPATH": os.pathsep.join([str(PLUGIN), str(ROOT)]),
-        "PYTHONWARNINGS": "ignore",
-    }
+    environment = project_environment(folder)
     files = [str(folder / name) for name in ("whole.yaml", "parts.yaml")]
     subprocess.run([sys.executable, "-c", COMPILES, *files, RECIPE], env={**os.environ, **environment}, check=True)
     return environment

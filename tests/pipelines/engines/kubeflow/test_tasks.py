@@ -29,30 +29,20 @@ from pipelines.engines.shared.launcher import stage_python
 from pipelines.plan.plan import build_plan
 from pipelines.recipe.recipe import load_recipe
 from pipelines.runs.runs import begin_run
-from tests.pipelines.engines.kubeflow.examples import ENVIRONMENT, POOLS
+from tests.pipelines.engines.kubeflow.examples import ROOT, project_environment
 from tests.support.command_line import digests
 from tests.support.pipeline_runner import PipelineRun, load_pipeline
 
-ROOT = Path(__file__).parents[4]
 RECIPES = ROOT / "tests" / "pipelines" / "engines" / "airflow" / "recipes"
 OWN_SOURCE = RECIPES.parents[1] / "operator_files" / "own-source.yaml"
 OWN_PACKAGE = OWN_SOURCE.with_name("own-package.yaml")
-PLUGIN = ROOT / "tests" / "pipelines" / "plugin"
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Variables of a folder with a store, the toy package, and pipelines of its recipes that were compiled there."""
     folder = tmp_path_factory.mktemp("tasks")
-    (folder / "pools.yaml").write_text(POOLS)
-    environment = {
-        **ENVIRONMENT,
-        "POSTTRAIN_POOLS": str(folder / "pools.yaml"),
-        "POSTTRAIN_STORE": str(folder / "store"),
-        "POSTTRAIN_LINEAGE": "later",
-        "PYTHONPATH": os.pathsep.join([str(PLUGIN), str(ROOT)]),
-        "PYTHONWARNINGS": "ignore",
-    }
+    environment = project_environment(folder)
     code = "import sys; from pathlib import Path; from tests.pipelines.engines.kubeflow.examples import compiled\n"
     code += "for path in sys.argv[2:]: Path(sys.argv[1], Path(path).name).write_text(compiled(path))"
     paths = [*(str(RECIPES / f"{name}.yaml") for name in ("numbers", "asking", "leaving")), str(OWN_SOURCE)]
