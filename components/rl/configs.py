@@ -22,7 +22,8 @@ class SlotConfig(Params):
     """
 
     reads: ClassVar[frozenset[str]] = frozenset()
-    """What the batch must have: marks of earlier operators, `reference_logprobs`, `values`."""
+    """What the batch must have: marks of earlier operators, `reference_logprobs`, `values`; for a loss also
+    `current_logprob_n`, what the policy says just before the update, which costs a forward pass more for each."""
     takes: ClassVar[frozenset[str]] = frozenset()
     """Optional marks: read if present."""
     writes: ClassVar[frozenset[str]] = frozenset()
@@ -31,9 +32,6 @@ class SlotConfig(Params):
     """Whether the batch it returns drops the marks of earlier operators."""
     needs_entropy: ClassVar[bool] = False
     """Whether a loss reads `scores.entropies`, with its gradient."""
-    needs_current: ClassVar[bool] = False
-    """Whether a loss reads mark `current_logprob_n`: the trained policy's log-probabilities just before the update, of
-    the whole minibatch; a forward pass more for each update."""
     step_entropies: ClassVar[bool] = False
     """Whether it reads `batch.entropies`, which are then at the step's temperature."""
     needs_processor: ClassVar[bool] = False
@@ -80,6 +78,8 @@ class CriticConfig(SlotConfig):
     """Updates per pass; whole groups go into each."""
     clip: float | None = Field(default=None, gt=0)
     """Maximum change of a value from before the update in the loss (PPO's value clipping); null for no bound."""
+    denominator: Literal["tokens", "responses"] = "tokens"
+    """What the squared errors are averaged over: all tokens of an update, or each response's first and then these."""
     clip_norm: float | None = Field(default=1.0, gt=0)
     """Largest norm of the value model's gradient; null leaves it as it is."""
 

@@ -32,7 +32,7 @@ def check_flow(step: Step) -> None:
         for name in sorted(config.reads):
             if name in fillers:
                 _check_field(name, slot, bound, fillers[name])
-            elif name not in marks:
+            elif name not in marks and name not in slot.reads:  # what the step itself fills
                 raise OperatorMisfit(bound, f"rl: {slot} operator {bound.name!r} reads {name!r}, {_why(name, step)}")
         if config.writes and not slot.marks:
             what = f"rl: {slot} operator {bound.name!r} cannot write {', '.join(sorted(config.writes))}"

@@ -30,6 +30,8 @@ from components.rl.flow import check_flow
 OPERATORS = f"{__package__}.operators"
 CORRECTION = "truncated_importance"
 """The advantage operator that weighs tokens by what drew them."""
+CURRENT = "current_logprob_n"
+"""The mark that an update adds for a loss: the trained policy's log-probabilities before it, of the whole minibatch."""
 PREPARED = frozenset({"reference_logprobs", "values"})
 """Batch fields available from `annotate` on, filled by a reference policy and a critic."""
 
@@ -125,7 +127,7 @@ OBJECTIVE = Slot(
     summary="The policy-gradient loss per token, and its denominator",
     call="(scores: TokenScores, batch: Batch, context) -> TokenLoss",
     config=ObjectiveConfig,
-    reads=PREPARED,
+    reads=PREPARED | {CURRENT},
 )
 REGULARIZER = Slot(
     name="regularizer",
@@ -134,7 +136,7 @@ REGULARIZER = Slot(
     call="(scores: TokenScores, batch: Batch, context) -> TokenLoss; losses are summed",
     many=True,
     config=RegularizerConfig,
-    reads=PREPARED,
+    reads=PREPARED | {CURRENT},
 )
 CRITIC = Slot(
     name="critic",
@@ -231,6 +233,11 @@ class Slots(StepSlots[Bound]):
     def needs_reference(self) -> bool:
         """Whether an operator reads the log-probabilities of the reference policy."""
         return any("reference_logprobs" in config.reads for _, config in self._configs())
+
+    @property
+    def needs_current(self) -> bool:
+        """Whether a loss reads the log-probabilities of the policy before each update."""
+        return any(CURRENT in config.reads for _, config in self._configs())
 
     @property
     def has_critic(self) -> bool:

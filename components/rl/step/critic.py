@@ -58,14 +58,20 @@ class ValueModel:
     def fit(self, batch: Batch, targets: Tensor) -> dict[str, float]:
         """Fit the values to `targets` [N] by least squares; tokens with a NaN target are ignored.
 
-        Loss: mean of (V - target)^2 / 2 over the tokens of a minibatch; with `clip`, of the maximum of this and the
-        same with V clipped to within `clip` of `batch.values` (Schulman et al., PPO's released code).
+        Loss: mean of (V - target)^2 / 2 over the tokens of a minibatch, or over its responses of each one's mean (see
+        `denominator`); with `clip`, of the maximum of this and the same with V clipped to within `clip` of
+        `batch.values` (Schulman et al., PPO's released code).
         """
         batch = batch.with_extras(target_n=targets)
+        known_n = targets.isfinite().float()
+        size_s = batch.response_sum(known_n)
+        by_response = self.config.denominator == "responses"
+        weight_n = batch.to_tokens(1 / size_s.clamp(min=1)) if by_response else torch.ones_like(known_n)
+        batch = batch.with_extras(error_weight_n=weight_n)
         losses, norms = [], []
         for _ in range(self.config.epochs):
             for minibatch in minibatches(batch, self.config.minibatches):
-                count = int(minibatch.extras["target_n"].isfinite().sum())
+                count = self._count(minibatch)
                 if not count:
                     continue
                 losses.append(self._accumulate(minibatch, count))
@@ -87,8 +93,15 @@ class ValueModel:
         """Restore what `state` returned."""
         self.num_updates = int(state["num_updates"])
 
+    def _count(self, minibatch: Batch) -> int:
+        """Return the number of targets of a minibatch, or of responses that have some."""
+        known_n = minibatch.extras["target_n"].isfinite()
+        if self.config.denominator == "tokens":
+            return int(known_n.sum())
+        return int((minibatch.of_traces(minibatch.response_sum(known_n.long())) > 0).sum())
+
     def _accumulate(self, minibatch: Batch, count: int) -> float:
-        """Add the gradients of a minibatch with `count` targets; return its loss."""
+        """Add the gradients of a minibatch with `count` targets or responses; return its loss."""
 
         def loss_of(rows: Tensor) -> tuple[Tensor, float]:
             loss = self._loss(minibatch.select(rows).to(self._body.device)) / count
@@ -105,13 +118,13 @@ class ValueModel:
         return self._body.at_targets(pack(self._body, batch), head)
 
     def _loss(self, part: Batch) -> Tensor:
-        """Return the sum of the loss over the tokens that have a target."""
+        """Return the weighted sum of the loss over the tokens that have a target."""
         value_n, target_n = self._score(part), part.extras["target_n"]
         error_n = (value_n - target_n.nan_to_num()).square()
         if self.config.clip is not None:
             held_n = part.values + (value_n - part.values).clamp(-self.config.clip, self.config.clip)
             error_n = torch.maximum(error_n, (held_n - target_n.nan_to_num()).square())
-        return (error_n / 2).masked_fill(target_n.isnan(), 0.0).sum()
+        return (error_n / 2 * part.extras["error_weight_n"]).masked_fill(target_n.isnan(), 0.0).sum()
 
 
 def _own_backends(backends: Backends) -> Backends:

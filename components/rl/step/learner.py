@@ -14,7 +14,7 @@ from components.modeling.training.trainer import Trainer
 from components.rl.batch.batch import Batch
 from components.rl.batch.token_loss import TokenLoss
 from components.rl.configs import Denominator
-from components.rl.slots import Slots
+from components.rl.slots import CURRENT, Slots
 from components.rl.step.context import SlotContext
 from components.rl.step.diagnostics import PartTally, UpdateTally, tally_part
 from components.rl.step.returned import of_kind
@@ -91,14 +91,14 @@ class Learner:
 
     def _with_current(self, minibatch: Batch, settings: StepSettings) -> Batch:
         """Mark what the policy says of every token now, if a loss compares tokens of the minibatch by it."""
-        if not minibatch.num_tokens or not self.slots.users_of("needs_current"):
+        if not minibatch.num_tokens or not self.slots.needs_current:
             return minibatch
 
         def score() -> Tensor:
             most = self.passes.micro_batch_tokens
             return frozen_logprobs(self.policy, minibatch, temperature=settings.temperature, max_tokens=most)
 
-        return minibatch.with_extras(current_logprob_n=self.trainer.evaluate(score))
+        return minibatch.with_extras(**{CURRENT: self.trainer.evaluate(score)})
 
     def _weighted(self, minibatch: Batch, settings: StepSettings) -> Batch:
         config = self.slots.objective_config

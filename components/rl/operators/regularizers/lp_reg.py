@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 class LpRegConfig(RegularizerConfig):
     """Which tokens are protected."""
 
-    reads: ClassVar[frozenset[str]] = frozenset({"proxy_logprob_n"})
-    needs_current: ClassVar[bool] = True
+    reads: ClassVar[frozenset[str]] = frozenset({"proxy_logprob_n", "current_logprob_n"})
     rho: float = Field(default=0.01, gt=0, le=1)
     """Share of the tokens with a negative advantage that count as rare: the ones least likely before the update."""
     limit: float = Field(default=10.0, gt=0)
