@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -65,12 +64,7 @@ def by_loop(history: dict[str, list[float]], window: int, temperature: float, ep
         i[name] = math.sqrt(sum((v - m[name]) ** 2 for v in now) / window) / (abs(m[name]) + epsilon)
     score = {}
     for name in history:
-        z = 0.0
-        for signal in (c, i):
-            values = list(signal.values())
-            spread = statistics.pstdev(values)
-            z += (signal[name] - sum(values) / len(values)) / spread if spread else 0.0
-        score[name] = z * m[name]
+        score[name] = (min(c[name], 2.0) + i[name]) * m[name]
     total = sum(math.exp(value / temperature) for value in score.values())
     return {name: len(score) * math.exp(value / temperature) / total for name, value in score.items()}
 
@@ -93,6 +87,25 @@ def test_a_saturated_objective_counts_less_than_a_stuck_one() -> None:
     steady = [0.0] * 6
     found = objective_weights_of({"done": steady, "stuck": stuck}, ObjectiveWeightsConfig(window=3))
     assert found["done"] < 1 < found["stuck"]
+
+
+@given(st.lists(st.floats(0.05, 0.9), min_size=6, max_size=6), st.floats(1.0, 1.1), st.sampled_from([1, 3]))
+def test_more_headroom_never_costs_weight(values: list[float], factor: float, others: int) -> None:
+    """The same course at a higher level: equal convergence and instability, and a higher weight."""
+    history = {f"done{n}": values for n in range(others)} | {"lagging": [factor * value for value in values]}
+    found = objective_weights_of(history, ObjectiveWeightsConfig(window=3))
+    assert found["lagging"] >= found["done0"] - 1e-9
+
+
+def test_by_hand_a_lagging_objective_that_improves_outweighs_a_saturated_one_that_is_stuck() -> None:
+    history = {"lagging": [0.5] * 3 + [0.4] * 3, "saturated": [0.02] * 6}
+    found = objective_weights_of(history, ObjectiveWeightsConfig(window=3))
+    scores = 0.4 / 0.5 * 0.4, 1.0 * 0.02  # convergence times headroom, nothing is unstable
+    assert found["lagging"] == pytest.approx(2 / (1 + math.exp(scores[1] - scores[0])), abs=1e-4)
+    assert found["lagging"] > 1.1
+    # three times as much headroom as before counts as twice
+    worse = objective_weights_of({"a": [0.1] * 3 + [0.3] * 3, "b": [0.3] * 6}, ObjectiveWeightsConfig(window=3))
+    assert worse["a"] == pytest.approx(2 / (1 + math.exp(0.3 - 0.6)), abs=1e-4)
 
 
 def two_domains(right_share: float) -> Batch:

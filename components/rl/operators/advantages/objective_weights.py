@@ -25,6 +25,8 @@ class ObjectiveWeightsConfig(AdvantageConfig):
     """w: steps in the recent and in the previous window; also the interval between changes of the weights."""
     temperature: float = Field(default=1.0, gt=0)
     """T of the softmax over scores; smaller values favour the highest score more."""
+    convergence_max: float = Field(default=2.0, gt=0)
+    """Largest convergence: an objective that fell back counts no more than one whose headroom doubled."""
     epsilon: float = Field(default=1e-6, gt=0)
     """Added to the divisors of convergence and instability."""
 
@@ -33,7 +35,8 @@ def objective_weights(batch: Batch, context: SlotContext, *, config: ObjectiveWe
     """Return [N]: the advantages so far times the weight of their objective. An objective is a domain of prompts.
 
     Its value at a step is l = 1 - mean reward. After two windows, and then at every w-th step, weights become
-    w_k = K softmax(score / T) with score = (z(convergence) + z(instability)) * recent mean of l.
+    w_k = K softmax(score / T) with score = (convergence + instability) * recent mean of l. Neither is negative, so an
+    objective never loses weight by having more headroom.
     Metrics: `weight_<domain>`, `headroom_<domain>` (l).
 
     Source: Phan et al. 2025, Beyond Reasoning Gains (RECAP, arXiv:2510.21978): weights from short-horizon convergence
@@ -61,23 +64,15 @@ def objective_weights(batch: Batch, context: SlotContext, *, config: ObjectiveWe
 def objective_weights_of(history: Mapping[str, Sequence[float]], config: ObjectiveWeightsConfig) -> dict[str, float]:
     """Return the weight of each objective from its last 2 w values; their mean is 1.
 
-    convergence c = m(t) / (m(t - w) + epsilon); instability i = s(t) / (|m(t)| + epsilon), with m and s mean and
-    population standard deviation of a window.
+    convergence c = m(t) / (m(t - w) + epsilon), about 1 where stuck; instability i = s(t) / (|m(t)| + epsilon), with m
+    and s mean and population standard deviation of a window.
     """
-    recent = {name: values[-config.window :] for name, values in history.items()}
-    means = {name: statistics.fmean(values) for name, values in recent.items()}
-    convergence = {
-        name: means[name] / (statistics.fmean(values[-2 * config.window : -config.window]) + config.epsilon)
-        for name, values in history.items()
-    }
-    instability = {
-        name: statistics.pstdev(values) / (abs(means[name]) + config.epsilon) for name, values in recent.items()
-    }
-    c, i = _standardised(convergence), _standardised(instability)
-    shares = softmax({name: (c[name] + i[name]) * means[name] for name in history}, config.temperature)
+    scores = {}
+    for name, values in history.items():
+        recent = values[-config.window :]
+        mean, before = statistics.fmean(recent), statistics.fmean(values[-2 * config.window : -config.window])
+        convergence = min(mean / (before + config.epsilon), config.convergence_max)
+        instability = statistics.pstdev(recent) / (abs(mean) + config.epsilon)
+        scores[name] = (convergence + instability) * mean
+    shares = softmax(scores, config.temperature)
     return {name: len(shares) * share for name, share in shares.items()}
-
-
-def _standardised(values: Mapping[str, float]) -> dict[str, float]:
-    centre, spread = statistics.fmean(values.values()), statistics.pstdev(values.values())
-    return {name: (value - centre) / spread if spread > 0 else 0.0 for name, value in values.items()}
