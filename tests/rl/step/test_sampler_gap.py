@@ -9,6 +9,7 @@ from typing import Any, Unpack
 
 import pytest
 import torch
+from torch import Tensor
 
 from components.modeling.generation.generate import DrawOptions, Samples, generate
 from components.modeling.generation.sampler import NativeSampler, Sampler
@@ -16,14 +17,17 @@ from components.modeling.generation.sampling_config import SamplingConfig
 from components.modeling.loading.load import load_policy, new_policy
 from components.modeling.models.model_config import ModelConfig
 from components.modeling.models.policy import Policy
+from components.modeling.packing.logprobs import TokenScores
 from components.modeling.text.prompting import encode_prompts
 from components.modeling.text.tokenizer import train_tokenizer
 from components.modeling.text.tokenizer_config import TokenizerConfig
 from components.rl.alarms import RL_ALARMS
-from components.rl.batch.batch import FOREIGN, Prompt
+from components.rl.batch.batch import FOREIGN, Batch, Prompt
 from components.rl.params import RLParams
 from components.rl.run import build_loop
 from components.rl.sampler_correction import SamplerCorrection
+from components.rl.step import learner
+from components.rl.step.diagnostics import PartTally, tally_part
 from components.rl.step.loop import Loop
 from components.rl.step.sampler_gap import GapSums, SamplerGap, corrected, gap_of_update
 from components.rl.step.scoring import frozen_logprobs
@@ -116,6 +120,36 @@ def test_ratios_begin_at_one(device: str, backend: Any, dtype: str, temperature:
         assert "sampler_gap_mean" not in row  # measured, and no more than rounding
     else:
         assert 1e-3 < row["sampler_gap_mean"] < 3e-2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_gspos_band_holds_every_fresh_response(dtype: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over four minibatches, each in several passes, with a step too small to move a weight.
+
+    By the log-probabilities that the bfloat16 sampler decoded with, responses would lie outside before any update.
+    """
+    sequence_ratios: dict[str, list[Tensor]] = {"scored": [], "drawn": []}
+
+    def watched(part: Batch, scores: TokenScores, *given: Any, **named: Any) -> PartTally:
+        logprobs = scores.logprobs.detach()
+        for name, old in (("scored", part.old_logprobs), ("drawn", part.behaviour_logprobs)):
+            sequence_ratios[name].append(part.response_mean(logprobs - old).exp())
+        told = tally_part(part, scores, *given, **named)
+        assert 1 - 2e-6 <= told.ratio_min <= told.ratio_max <= 1 + 2e-6 or dtype == "float32"
+        return told
+
+    monkeypatch.setattr(learner, "tally_part", watched)
+    policy = load_policy(folder, dtype=dtype)
+    still = {"peak_learning_rate": 1e-12, "warmup_steps": 0}
+    sizes = {"max_new_tokens": 32, "minibatches": 4, "micro_batch_tokens": 200}
+    every = [{"name": "entropy", "coefficient": 0.0}]  # of no weight, but then no response is left out
+    row = loop_of(folder, policy, method="gspo", regularizers=every, optimizer=still, **sizes).step()
+    assert row["num_updates"] == 4 and row["clip_fraction"] == 0
+    scored, drawn = (torch.cat(found) for found in sequence_ratios.values())
+    assert len(scored) == 32 and bool(((scored > 1 - 3e-4) & (scored < 1 + 4e-4)).all())
+    outside = float(((drawn < 1 - 3e-4) | (drawn > 1 + 4e-4)).float().mean())
+    assert outside > 0.5 if dtype == "bfloat16" else outside == 0
+    assert ("sampler_gap_mean" in row) == (dtype == "bfloat16")
 
 
 def test_a_float32_sampler_that_errs_is_found_by_the_first_update(folder: Path) -> None:
