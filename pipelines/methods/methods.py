@@ -12,7 +12,7 @@ from components.rl.presets import Preset, bind, load_preset, preset_files
 from components.rl.slots import SlotSpecs
 from pipelines.language.find import METHODS, recipe_files
 from pipelines.methods.records import remarks_on
-from pipelines.methods.results import read_result, verdict_json
+from pipelines.methods.results import read_result, read_tuned, verdict_json
 from pipelines.methods.systems import System, list_systems, outline
 from pipelines.recipe.layers import merge_layers
 from pipelines.recipe.recipe import Recipe
@@ -37,6 +37,8 @@ class Method:
     """Name of the recipe that reproduces it; a system's is the system itself."""
     result: dict[str, Any] | None
     """What its last recorded reproduction found."""
+    tuned: dict[str, Any] | None = None
+    """What was chosen for its arms, where they are tuned."""
 
     @property
     def kind(self) -> str:
@@ -72,7 +74,7 @@ class Method:
     @property
     def remarks(self) -> list[str] | None:
         """Return why its recorded result no longer speaks of its recipe, empty if it does; None without a record."""
-        return None if self.result is None else remarks_on(self.slug, self.result)
+        return None if self.result is None else remarks_on(self.slug, self.result, self.tuned)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""
@@ -161,8 +163,8 @@ def _method(slug: str, system: System | None, recipes: Mapping[str, Path]) -> Me
             status = f"cannot run: {error}"
     brought = file or system
     assert brought is not None  # a slug names a preset's file or a system's
-    result = read_result(brought.path, slug)
-    return Method(slug, brought.origin, preset, system, status, name if name in recipes else None, result)
+    result, tuned = read_result(brought.path, slug), read_tuned(brought.path, slug)
+    return Method(slug, brought.origin, preset, system, status, name if name in recipes else None, result, tuned)
 
 
 def slots_json(slots: SlotSpecs) -> dict[str, Any]:

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib.util
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-from components.contract.artifacts import canonical_json
-from components.contract.operators import Bound, operators_of, with_used
-from components.runtime.closure.source import read_source
 from components.runtime.system.code import code_version
 from pipelines.language.find import METHODS
+from pipelines.methods.digests import operator_digests, setting_digest
 from pipelines.methods.looks import plan_looks
 from pipelines.methods.reproduce import Condition, Finding, Reproduction, rounded
 from pipelines.methods.results import EARLIER_PROTOCOL
+from pipelines.methods.tuning import remarks_on_frozen
 from pipelines.methods.verdict import Decision, decide
 from pipelines.plan.plan import Plan, build_plan
 from pipelines.recipe.hallmark_words import PrimaryWords
-from pipelines.recipe.recipe import Recipe, load_recipe
+from pipelines.recipe.recipe import load_recipe
 
 FORMAT = 2
 """2: mechanism and outcome judged at looks; records without it are of three seeds and a percentile bootstrap."""
@@ -59,33 +55,15 @@ def record_json(found: Reproduction, plan: Plan, run_seconds: float) -> dict[str
     }
 
 
-def setting_digest(plan: Plan) -> str:
-    """Return the SHA-256 hex of what a recipe requests (work, seeds, hallmark), without comments, pools and retries."""
-    decides = {"stage", "component", "params", "inputs", "seed", "when"}
-    jobs = [job.model_dump(mode="json", include=decides) for job in plan.jobs]
-    words = plan.recipe.hallmark.words.model_dump(mode="json") if plan.recipe.hallmark else None
-    return hashlib.sha256(canonical_json({"jobs": jobs, "hallmark": words})).hexdigest()
+def remarks_on(slug: str, record: Mapping[str, Any], tuned: Mapping[str, Any] | None = None) -> list[str]:
+    """Return why a method's record no longer speaks of its recipe with the overrides that it was made with.
 
-
-def operator_digests(recipe: Recipe) -> dict[str, str]:
-    """Return "slot name" of every operator that the recipe's stages use -> digest of the code of its modules."""
-    found: dict[str, str] = {}
-    for stage in recipe.stages:
-        component = stage.component
-        sources = component.sources(stage.config) if component.sources else operators_of(stage.config, component.name)
-        for bound in with_used(source for source in sources if isinstance(source, Bound)):
-            key = f"{bound.slot.name} {bound.name}"
-            if key not in found:
-                found[key] = hashlib.sha256("".join(_module_digests(bound.modules)).encode()).hexdigest()[:16]
-    return dict(sorted(found.items()))
-
-
-def remarks_on(slug: str, record: Mapping[str, Any]) -> list[str]:
-    """Return why a method's record no longer speaks of its recipe with the overrides that it was made with."""
+    `tuned` is the record of its tuning, which must still fit.
+    """
     if record.get("format") != FORMAT:
         return [EARLIER_PROTOCOL]
     recipe = load_recipe(f"{METHODS}{slug}", record["setting"]["overrides"])
-    return what_changed(record, build_plan(recipe, "store", "run"))
+    return [*what_changed(record, build_plan(recipe, "store", "run")), *remarks_on_frozen(recipe, tuned)]
 
 
 def what_changed(record: Mapping[str, Any], plan: Plan) -> list[str]:
@@ -128,7 +106,7 @@ def decision_json(decision: Decision | None) -> dict[str, Any] | None:
         "verdict": str(decision.verdict),
         "look": decision.look.seeds,
         "confidence": round(1 - 2 * decision.look.alpha, 6),
-        "interval": _interval_json(decision.interval.value, decision.interval.low, decision.interval.high),
+        "interval": interval_json(decision.interval.value, decision.interval.low, decision.interval.high),
         "p": rounded(min(1.0, decision.p)),
         "more_seeds": decision.more_seeds,
     }
@@ -146,7 +124,7 @@ def _effect_json(finding: Finding) -> dict[str, Any]:
     return {
         "value": finding.measure.value.source,
         "effect": finding.measure.effect.source,
-        "interval": _interval_json(interval.value, interval.low, interval.high),
+        "interval": interval_json(interval.value, interval.low, interval.high),
         "effects": [rounded(effect) for effect in finding.effects],
         "arms": _arms(finding),
     }
@@ -160,14 +138,7 @@ def _arms(finding: Finding) -> dict[str, list[float]]:
     return {arm: [rounded(value) for value in values] for arm, values in finding.arms.items()}
 
 
-def _interval_json(value: float, low: float, high: float) -> dict[str, float]:
+def interval_json(value: float, low: float, high: float) -> dict[str, float]:
+    """Return an interval; ends that are not finite are left out."""
     ends = {"low": low, "high": high}
     return {"value": rounded(value)} | {name: rounded(end) for name, end in ends.items() if math.isfinite(end)}
-
-
-def _module_digests(modules: Sequence[str]) -> Iterator[str]:
-    for module in modules:
-        found = importlib.util.find_spec(module)
-        if found is not None and found.origin is not None:
-            is_package = found.submodule_search_locations is not None
-            yield read_source(Path(found.origin), module, is_package).digest

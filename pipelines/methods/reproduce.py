@@ -127,27 +127,26 @@ def measure(slug: str, plan: Plan, measured: Measured) -> Reproduction:
         raise InputError(f"recipe {plan.recipe.name!r} has no 'hallmark', so there is nothing to reproduce")
     words = hallmark.words
 
-    def find(found: Measure) -> Finding:
-        return _find(found, hallmark, measured)
+    def of(found: Measure) -> Finding:
+        return find(found, hallmark, measured)
 
     arm_seconds, shared = _seconds(plan, hallmark, measured)
     return Reproduction(
         slug,
         hallmark,
-        claims={part: find(found) for part, found in hallmark.claims.items()},
-        preconditions={
-            n: Condition(words.preconditions[n], find(found)) for n, found in hallmark.preconditions.items()
-        },
-        active={name: Condition(words.active[name], find(found)) for name, found in hallmark.active.items()},
-        secondary={name: find(found) for name, found in hallmark.secondary.items()},
-        also={name: find(found) for name, found in hallmark.also.items()},
-        budget=None if hallmark.budget is None else find(hallmark.budget),
+        claims={part: of(found) for part, found in hallmark.claims.items()},
+        preconditions={n: Condition(words.preconditions[n], of(found)) for n, found in hallmark.preconditions.items()},
+        active={name: Condition(words.active[name], of(found)) for name, found in hallmark.active.items()},
+        secondary={name: of(found) for name, found in hallmark.secondary.items()},
+        also={name: of(found) for name, found in hallmark.also.items()},
+        budget=None if hallmark.budget is None else of(hallmark.budget),
         arm_seconds=arm_seconds,
         shared_seconds=shared,
     )
 
 
-def _find(found: Measure, hallmark: Hallmark, measured: Measured) -> Finding:
+def find(found: Measure, hallmark: Hallmark, measured: Measured) -> Finding:
+    """Return one quantity of a finished run, of every arm and seed."""
     arms = {arm: tuple(_value(found, arm, seed, measured) for seed in hallmark.seeds) for arm in hallmark.arms}
     return Finding(found, arms, _effects(found, arms, len(hallmark.seeds)))
 

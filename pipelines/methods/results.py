@@ -8,7 +8,7 @@ from typing import Any
 
 from pipelines.language.whole_file import write_whole
 
-FOLDER = "results"
+FOLDER, TUNED = "results", "tuned"
 EARLIER = "earlier protocol"
 """In the place of the claim's part, for a record of three seeds and a percentile bootstrap."""
 EARLIER_PROTOCOL = f"it was made by an {EARLIER}"
@@ -19,10 +19,29 @@ def result_path(method: Path, slug: str) -> Path:
     return method.parent / FOLDER / f"{slug}.json"
 
 
+def tuned_path(method: Path, slug: str) -> Path:
+    """Return where the record of a method's tuning is."""
+    return method.parent / FOLDER / TUNED / f"{slug}.json"
+
+
 def read_result(method: Path, slug: str) -> dict[str, Any] | None:
     """Return the recorded result of a method's reproduction, or None."""
     path = result_path(method, slug)
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+
+def read_tuned(method: Path, slug: str) -> dict[str, Any] | None:
+    """Return the record of a method's tuning, or None."""
+    path = tuned_path(method, slug)
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+
+def record_tuned(method: Path, found: dict[str, Any]) -> Path:
+    """Write the record of a method's tuning, and return where."""
+    path = tuned_path(method, found["slug"])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, json.dumps(found, indent=1) + "\n")
+    return path
 
 
 def record_result(method: Path, found: dict[str, Any]) -> None:

@@ -18,6 +18,7 @@ from pipelines.methods.multiplicity import together
 from pipelines.methods.recorded import RecordedClaim, effect_text, read_record
 from pipelines.methods.records import FORMAT, remarks_on
 from pipelines.methods.results import FOLDER as RESULTS
+from pipelines.methods.results import read_tuned
 from pipelines.methods.systems import System, outline, read_file
 from pipelines.recipe.system import SystemWords
 
@@ -86,7 +87,7 @@ def result_table() -> str:
         spent = "" if record.budget is None else f"{min(map(record.budget.mean_of, record.arms)):,.0f}"
         times = ", ".join(f"{arm} {seconds:.0f}" for arm, seconds in record.seconds.arms.items())
         family = family_of(plain["catalogue"])
-        date = "; ".join([record.date, *remarks_on(slug, plain)])
+        date = "; ".join([record.date, *remarks_on(slug, plain, _tuned(slug))])
         rows.append([f"`{slug}`", family, record.claim, claims, verdicts, str(len(record.seeds)), spent, times, date])
     columns = ("method", "family", "claim", "effect", "verdicts", "seeds", "budget", "seconds per seed", "date")
     return "\n\n".join([_table(columns, rows), *([table.in_words] if rows else [])])
@@ -106,6 +107,11 @@ def _records() -> list[tuple[str, dict[str, Any]]]:
     paths = [path for folder in (FOLDER, RECIPES / METHODS) for path in (folder / RESULTS).glob("*.json")]
     ordered = sorted(paths, key=lambda path: path.stem)
     return [(path.stem, json.loads(path.read_text(encoding="utf-8"))) for path in ordered]
+
+
+def _tuned(slug: str) -> dict[str, Any] | None:
+    files = (folder / f"{slug}.yaml" for folder in (FOLDER, RECIPES / METHODS))
+    return next((found for file in files if (found := read_tuned(file, slug))), None)
 
 
 def _claim(part: str, entry: RecordedClaim) -> str:

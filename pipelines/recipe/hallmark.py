@@ -67,6 +67,8 @@ class Hallmark:
     secondary: Mapping[str, Measure]
     also: Mapping[str, Measure]
     budget: Measure | None = None
+    tuned_by: Measure | None = None
+    """What chooses among the values of `tuning`."""
 
 
 def read_hallmark(
@@ -132,10 +134,11 @@ class _Reader:
         }
         also = {name: self._measure(text, self._node.at(("also", name))) for name, text in words.also.items()}
         budget = None if words.budget is None else self._measure(words.budget, self._node.at(("budget",)))
+        tuned_by = None if words.tuning is None else self._measure(words.tuning.by, self._node.at(("tuning", "by")))
         if len(self._problems) > before:
             return None
         seeds = tuple(dict.fromkeys(seed for _, seed in self._cells))
-        return Hallmark(words, self._arms, seeds, claims, also=also, budget=budget, **groups)
+        return Hallmark(words, self._arms, seeds, claims, also=also, budget=budget, tuned_by=tuned_by, **groups)
 
     def _effect(self, words: SecondaryWords, *path: str) -> Measure:
         place = self._node.at(path)

@@ -73,6 +73,27 @@ class ActiveWords(ConditionWords):
     effect: str = METHOD
 
 
+class TuningWords(_Words):
+    """How a setting is chosen for every arm alike, on seeds that judge nothing."""
+
+    of: str = Field(pattern=r"^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*$")
+    """The setting, below each arm of the matrix: optimizer.peak_learning_rate."""
+    grid: list[float | int | str] = Field(min_length=2, max_length=12)
+    """Values that every arm tries."""
+    seeds: list[int] = Field(min_length=1, max_length=20)
+    """Seeds that no look uses."""
+    by: str = Field(min_length=1)
+    """Expression over stage.metric, for one arm and seed; its mean over the seeds chooses."""
+    highest: bool = True
+    """Whether the highest mean is chosen, or the lowest; of equal ones the first of the grid."""
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        if len(set(self.grid)) < len(self.grid) or len(set(self.seeds)) < len(self.seeds):
+            raise ValueError("expected a grid and seeds without repetition")
+        return self
+
+
 class HallmarkWords(_Words):
     """The section `hallmark` of a recipe."""
 
@@ -91,6 +112,8 @@ class HallmarkWords(_Words):
     budget: str | None = None
     """Expression over stage.metric that counts what an arm may spend, such as rl.num_tokens; null if the claim is
     about cost."""
+    tuning: TuningWords | None = None
+    """A setting that `reproduce --tune` chooses for every arm, by the same rule, before any seed that judges."""
     secondary: dict[str, SecondaryWords] = Field(default_factory=dict)
     """Effects with intervals that decide nothing."""
     also: dict[str, str] = Field(default_factory=dict)

@@ -55,6 +55,11 @@ def add_method_commands(commands: Any) -> None:
         help="run nothing: does the record still speak of recipe and code? exits 1 if not",
     )
     reproduce.add_argument(
+        "--tune",
+        action="store_true",
+        help="choose the setting of every arm that the hallmark names, on seeds that judge nothing, and keep it",
+    )
+    reproduce.add_argument(
         "--seeds",
         type=positive,
         metavar="N",

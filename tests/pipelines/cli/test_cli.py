@@ -247,6 +247,7 @@ def test_the_surface_is_frozen() -> None:
             "--seeds",
             "--set",
             "--store",
+            "--tune",
         ],
         "components": ["--help", "--json"],
         "operators": ["--help", "--json"],

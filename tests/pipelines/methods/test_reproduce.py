@@ -14,7 +14,8 @@ from scipy import stats
 from components.contract.errors import InputError
 from components.runtime.store import open_store
 from pipelines.language.find import find_recipe
-from pipelines.methods.records import operator_digests, remarks_on, setting_digest, what_changed
+from pipelines.methods.digests import operator_digests, setting_digest
+from pipelines.methods.records import remarks_on, what_changed
 from pipelines.methods.results import EARLIER_PROTOCOL, read_result, record_result, verdict_json
 from pipelines.plan.plan import build_plan
 from pipelines.recipe.recipe import load_recipe

@@ -1,0 +1,1 @@
+"""Commands on claims: what reproduce, its tuning and ablate share."""

@@ -1,0 +1,65 @@
+"""A reproduction as a table for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pipelines.cli.output import effect_text, print_table, seconds_text
+
+DIRECTIONS = {"not_lower": "not lower", "not_higher": "not higher"}
+
+
+def print_reproduction(found: dict[str, Any]) -> None:
+    """Print a reproduction for people: every arm's mean, the effects with their intervals, the verdicts."""
+    print(f"{found['slug']}: {found['claim']}")
+    seeds = ", ".join(map(str, found["seeds"]))
+    print(f"seeds {seeds} | run {found['run_id']} | {seconds_text(found['run_seconds'])}\n")
+    arms = list(found["seconds"]["arms"])
+    rows = [_claim_row(part, entry, arms) for part, entry in found["claims"].items()]
+    for group in ("preconditions", "active"):
+        rows += [_condition_row(name, entry, arms) for name, entry in found[group].items()]
+    for name, entry in found["secondary"].items():
+        rows.append([name, *_means(entry, arms), _effect(entry), "-", "-"])
+    shown = {**found["also"], **({"budget": found["budget"]} if found["budget"] else {})}
+    rows += [[name, *_means(entry, arms), "-", "-", "-"] for name, entry in shown.items()]
+    times = [seconds_text(found["seconds"]["arms"][arm]) for arm in arms]
+    rows.append(["time of a seed", *times, "-", "-", "-"])
+    print_table(["quantity", *arms, "effect", "claim", "found"], rows)
+    print()
+    if found["invalid"]:
+        print(f"invalid: {found['invalid']}")
+    for part, verdict in found["verdicts"].items():
+        more = (found["claims"][part]["decision"] or {}).get("more_seeds")
+        advice = f"; about {more} seeds would do, were the effect as seen" if verdict == "undecided" and more else ""
+        print(f"{part}: {verdict}{advice}")
+
+
+def _claim_row(part: str, entry: dict[str, Any], arms: Sequence[str]) -> list[str]:
+    decision = entry["decision"]
+    if decision is None:
+        effect, verdict = _effect(entry), "to be looked at"
+    else:
+        effect = f"{effect_text(decision['interval'])} ({decision['confidence']:.1%}, {decision['look']} seeds)"
+        verdict = decision["verdict"]
+    return [f"{part}: {entry['name']}", *_means(entry, arms), effect, claim_text(entry), verdict]
+
+
+def _condition_row(name: str, entry: dict[str, Any], arms: Sequence[str]) -> list[str]:
+    bounds = [f"at {end} {entry[f'at_{end}']:g}" for end in ("least", "most") if f"at_{end}" in entry]
+    claim = f"{entry['effect']} {', '.join(bounds)}"
+    return [name, *_means(entry, arms), f"{entry['mean']:+.4g}", claim, "holds" if entry["holds"] else "does not hold"]
+
+
+def _effect(entry: dict[str, Any]) -> str:
+    return f"{effect_text(entry['interval'])} (95%)"
+
+
+def _means(entry: dict[str, Any], arms: Sequence[str]) -> list[str]:
+    return [f"{sum(values) / len(values):.4g}" for arm in arms if (values := entry["arms"][arm])]
+
+
+def claim_text(entry: dict[str, Any]) -> str:
+    """Return the claim about an effect: "higher by 0.02", "method / baseline - 1 lower by 0.1"."""
+    effect = "" if entry["effect"] == "method - baseline" else f"{entry['effect']} "
+    return f"{effect}{DIRECTIONS.get(entry['direction'], entry['direction'])} by {entry['floor']:g}"
