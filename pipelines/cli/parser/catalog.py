@@ -70,3 +70,17 @@ def add_method_commands(commands: Any) -> None:
     store(reproduce)
     json_output(reproduce)
     reproduce.add_argument("--record", action="store_true", help="keep the result beside the method's file, in results")
+    ablate = command(
+        commands,
+        "ablate",
+        "reset one part of a method at a time, and judge its claim without each",
+        "claims.ablate:ablate",
+    )
+    ablate.add_argument("slug", metavar="SLUG", help="a method with a recipe in recipes/methods, or a recipe's path")
+    ablate.add_argument(
+        "--seeds", type=positive, metavar="N", help="the first N seeds and no more (default: until all is decided)"
+    )
+    overrides(ablate)
+    jobs(ablate)
+    store(ablate)
+    json_output(ablate)

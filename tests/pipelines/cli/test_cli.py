@@ -249,6 +249,7 @@ def test_the_surface_is_frozen() -> None:
             "--store",
             "--tune",
         ],
+        "ablate": ["--help", "--jobs", "--json", "--new", "--seeds", "--set", "--store"],
         "components": ["--help", "--json"],
         "operators": ["--help", "--json"],
         "stage": ["--help"],

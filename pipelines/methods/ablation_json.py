@@ -1,0 +1,67 @@
+"""An ablation as plain JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipelines.methods.ablation import Ablation, Judged
+from pipelines.methods.multiplicity import ERROR
+from pipelines.methods.parts import MISSING, Part
+from pipelines.methods.records import decision_json, interval_json
+
+
+def ablation_json(found: Ablation) -> dict[str, Any]:
+    """Return all effects and verdicts of an ablation."""
+    whole, hallmark = found.whole, found.found.hallmark
+    comparisons = len(found.parts.found) * len(found.found.claims) * 2
+    return {
+        "slug": whole.slug,
+        "claim": hallmark.words.claim,
+        "seeds": list(hallmark.seeds),
+        "invalid": whole.invalid,
+        "verdicts": {name: str(whole.verdict(name)) for name in whole.claims},
+        "whole": {name: _judged(Judged(claim.effects, whole.decisions[name])) for name, claim in whole.claims.items()},
+        "parts": {part.arm: _part(found, part) for part in found.parts.found},
+        "cannot_be_reset": dict(found.parts.refused),
+        "chance": f"{comparisons} comparisons; chance alone gives at most {2 * ERROR * comparisons:.2g} false verdicts",
+    }
+
+
+def _part(found: Ablation, part: Part) -> dict[str, Any]:
+    claims = {}
+    for name, without in found.without[part.arm].items():
+        claims[name] = {
+            "verdict": str(found.verdict(part, name)),
+            **_judged(without.claim),
+            "carries": found.carries(part, name),
+            "carried": _judged(without.carried) if without.carried else None,
+        }
+    budget = found.found.budget
+    return {
+        "names": list(part.names),
+        "instead": _instead(part),
+        "claims": claims,
+        "budget": None if budget is None else list(budget.arms[part.arm]),
+    }
+
+
+def _instead(part: Part) -> str:
+    """Return the names of what stands in the place of a part."""
+    return "; ".join(_named(value) for value in part.settings.values())
+
+
+def _named(value: Any) -> str:
+    if value is MISSING:
+        return "not set"
+    if isinstance(value, list):
+        return " + ".join(map(_named, value)) or "none"
+    return str(value["name"]) if isinstance(value, dict) and "name" in value else str(value)
+
+
+def _judged(found: Judged) -> dict[str, Any]:
+    interval = found.interval
+    return {
+        "effects": list(found.effects),
+        "interval": interval_json(interval.value, interval.low, interval.high),
+        "decision": decision_json(found.decision),
+    }
