@@ -20,6 +20,7 @@ FIRST = {
     "Recipes": [
         "pipelines/recipe/README.md",
         *(f"{GUIDES}/own-{name}.md" for name in ("operators", "code")),
+        f"{GUIDES}/hallmarks.md",
         "components/rl/methods/README.md",
     ],
     "Stages": [f"components/{name}/README.md" for name in ("curate", "pretrain", "sft", "rl", "replay", "select")],
