@@ -53,6 +53,8 @@ COMPONENT = Component(
         "unique_answers_<domain>": "Distinct answers as a share of a prompt's samples",
         "right_answers_<domain>": "Distinct right answers among a prompt's samples",
         "right_responses_<domain>": "Distinct right responses among a prompt's samples",
+        "entropy_first_<domain>": "Entropy in nats at a response's first token; of an exact evaluation",
+        "entropy_answer_<domain>": "Mean entropy in nats at the tokens of right answers; of an exact evaluation",
         "unique_responses_<domain>": "Distinct responses as a share of a prompt's samples",
         "distinct_2_<domain>": "Distinct pairs of words as a share of all pairs in a prompt's samples",
         "likelihood_<n>_<domain>": "Mean log-probability in nats of a byte of responses under the n-th scorer",

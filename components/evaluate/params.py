@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Self
+
+from pydantic import Field, model_validator
 
 from components.measure.measure_params import MeasureParams, PositiveInt
 
@@ -10,6 +12,9 @@ from components.measure.measure_params import MeasureParams, PositiveInt
 class EvaluateParams(MeasureParams):
     """Parameters of an evaluation."""
 
+    exact: bool = False
+    """Draw nothing, but score every right response under the policy: pass@k is 1 - (1 - p)^k, without the noise of
+    samples. Rows must list theirs (`list_right` of source `rules`); `num_samples` is the largest k."""
     ks: tuple[PositiveInt, ...] | None = None
     """Values of k for pass@k and maj@k; unset: all from 1 to the samples drawn."""
     browse_prompts: int = Field(default=16, ge=0)
@@ -18,6 +23,14 @@ class EvaluateParams(MeasureParams):
     """Responses kept for each of these prompts."""
     checkpoint_every: int = Field(default=8, ge=0)
     """Blocks of prompts between partial checkpoints, from which a killed stage resumes; 0 for none."""
+
+    @model_validator(mode="after")
+    def _exact_is_whole(self) -> Self:
+        if self.exact and (self.temperature == 0 or self.top_p < 1):
+            raise ValueError(
+                "exact: probabilities are those of the whole distribution: set top_p 1, temperature above 0"
+            )
+        return self
 
     def wanted_ks(self, domain: str) -> list[int]:
         """Return the values of k to measure on `domain`: those its samples allow, including 1 and the largest."""

@@ -7,13 +7,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from components.contract.context import StageContext
+from components.contract.errors import InputError
 from components.contract.further import SCORERS
 from components.evaluate.compare import compare_with_baseline
+from components.evaluate.exact import score_right_responses
+from components.evaluate.exact_report import report_domain, write_probabilities
 from components.evaluate.report import all_metrics, headline, measure_domain, write_report
 from components.measure.alarms import JUDGED, RAISED, VERIFIER_RAISES
 from components.measure.browse import write_samples
 from components.measure.dataset import read_prompts, require_verdicts
-from components.measure.intervals import Interval
+from components.measure.intervals import Bootstrap, Interval
 from components.measure.journal import Journal
 from components.measure.ledger import pass_rate_row, read_ledger, write_ledger
 from components.measure.likelihood import likelihood_metrics
@@ -27,6 +30,7 @@ from components.tasks.item import Item
 
 if TYPE_CHECKING:
     from components.evaluate.params import EvaluateParams
+    from components.modeling.models.policy import Policy
 
 
 def run(ctx: StageContext[EvaluateParams]) -> None:
@@ -34,9 +38,14 @@ def run(ctx: StageContext[EvaluateParams]) -> None:
     params, bootstrap = ctx.params, ctx.params.bootstrap(ctx.seed)
     prompts = read_prompts(artifact.path for artifact in ctx.inputs("dataset"))
     params.check_domains(prompts)
+    if params.exact:
+        _refuse_samples(ctx)
     baselines = [read_ledger(artifact.path) for artifact in ctx.inputs("baseline")]
     policy = load_policy(ctx.input("model").path, device=ctx.device, dtype=params.dtype)
     policy.keep_special_tokens(params.keep_special_tokens)
+    if params.exact:
+        _run_exactly(ctx, policy, prompts, bootstrap)
+        return
     with FurtherModels(ctx, SCORERS) as further:
         with open_sampler(policy, ctx.job.resources) as sampler:
             outcomes = _sample(ctx, sampler, prompts)
@@ -56,6 +65,32 @@ def run(ctx: StageContext[EvaluateParams]) -> None:
     ctx.describe("metrics", kind="evaluation", domains=sorted(outcomes), num_prompts=sum(map(len, outcomes.values())))
     shown = {name: one.value if isinstance(one, Interval) else one for name, one in likelihoods.items()}
     ctx.headline(**headline(reports, metrics), **shown)
+
+
+def _refuse_samples(ctx: StageContext[EvaluateParams]) -> None:
+    for port in ("baseline", SCORERS):
+        if ctx.inputs(port):
+            raise InputError(f"exact: no samples are drawn, which input {port} is about: leave one of the two out")
+
+
+def _run_exactly(
+    ctx: StageContext[EvaluateParams], policy: Policy, prompts: Mapping[str, Sequence[Item]], bootstrap: Bootstrap
+) -> None:
+    """Score every right response in the place of sampling, and write what follows from their probabilities."""
+    params, folder = ctx.params, ctx.output("metrics")
+    items = [item for found in prompts.values() for item in found]
+    options = {"max_new_tokens": params.max_new_tokens, "temperature": params.temperature}
+    scored = iter(score_right_responses(policy, items, **options, progress=ctx.progress))
+    by_domain = {domain: [next(scored) for _ in found] for domain, found in prompts.items()}
+    reports = {
+        domain: report_domain(found, params.wanted_ks(domain), params.sampling(domain).num_samples, bootstrap)
+        for domain, found in by_domain.items()
+    }
+    metrics = all_metrics(reports, bootstrap)
+    write_report(folder, reports, metrics)
+    write_probabilities(folder, by_domain)
+    ctx.describe("metrics", kind="evaluation", domains=sorted(prompts), num_prompts=len(items), exact=True)
+    ctx.headline(**headline(reports, metrics))
 
 
 def _tell_raised(ctx: StageContext[EvaluateParams], outcomes: Mapping[str, Sequence[ItemOutcomes]]) -> None:

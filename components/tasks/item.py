@@ -12,6 +12,8 @@ from components.contract.errors import InputError, schema_problems
 from components.contract.messages import Message, check_task, filled, read_messages, transcript
 
 ID_DIGITS = 12
+RIGHT_RESPONSES = "right_responses"
+"""Key of an item's data: the texts of all its right responses, where they can be listed."""
 
 
 class Item(BaseModel):
@@ -28,7 +30,8 @@ class Item(BaseModel):
     verifier: str
     """Name in the operator slot "verifier"."""
     data: dict[str, Any] = Field(default_factory=dict)
-    """What the verifier needs beside the answer; JSON only. `data["settings"]` holds config keys of the verifier."""
+    """What the verifier needs beside the answer; JSON only. `data["settings"]` holds config keys of the verifier;
+    `data["right_responses"]`, where they are few, every right response: what an exact evaluation scores."""
     messages: tuple[Message, ...] = ()
     """A conversation, in place of the prompt. An assistant's message without content is an open turn, which the
     policy writes; so is the turn after the last message, which is the user's."""

@@ -89,3 +89,15 @@ def test_impossible_settings_are_refused() -> None:
         items(1, accepts=[{"rules": ["up", "down"]}])
     with pytest.raises(InputError, match="item B-1 is not of source rules"):
         write(Item(id="B-1", domain="B", prompt="?", answer="x", verifier="exact"))
+
+
+def test_right_responses_are_listed_on_request_and_nothing_else_changes() -> None:
+    plain, listing = (items(20, **HIDDEN, **extra) for extra in ({}, {"list_right": True}))
+    for before, item in zip(plain, listing, strict=True):
+        listed = item.data.pop("right_responses")
+        assert item == before
+        assert len(listed) == len(set(listed)) and {f"<answer>{item.answer}", write(item, mark=True)} <= set(listed)
+        assert all(verify(item, text).outcome is Outcome.RIGHT for text in listed)
+    source = OperatorSpec.model_validate({"name": "rules", **HIDDEN}).resolve("source")
+    origin = source(SourceRequest(seed=0, limit=1, scratch=Path("unused"))).origin
+    assert "list_right" not in origin["config"]  # a card says what it said before there was the setting

@@ -15,6 +15,8 @@ from pydantic import Field
 
 from components.contract.errors import InputError
 from components.contract.params import Params
+from components.tasks.answers import ANSWER_OPEN
+from components.tasks.item import RIGHT_RESPONSES
 from components.tasks.seeds import derive_rng
 from components.tasks.source import SourceConfig, SourceRequest, SourceRow, SourceRows
 
@@ -22,6 +24,8 @@ Rule = Literal["copy", "reverse", "up", "down", "rotate", "mirror"]
 RULES: tuple[Rule, ...] = ("copy", "reverse", "up", "down", "rotate", "mirror")
 FIRST = ord("a")
 VERIFIER = "exact"
+MARKS = tuple(dict.fromkeys(("", *(rule[0].upper() for rule in RULES))))
+"""What demonstrator `rule` may write before the answer; the verifier accepts an answer after any of them."""
 
 
 class Accepted(Params):
@@ -48,6 +52,9 @@ class RulesSourceConfig(SourceConfig):
     """Longest word in letters."""
     letters: int = Field(default=10, ge=4, le=26)
     """Size of the alphabet, from a."""
+    list_right: bool = False
+    """Whether each row lists its right responses, every right answer after each mark and without one: what an exact
+    evaluation scores."""
     seed: int | None = None
     """Seed of the words; the stage's own when none is given."""
 
@@ -63,7 +70,8 @@ def rules(request: SourceRequest, *, config: RulesSourceConfig) -> SourceRows:
     if config.shown and any(len(accepted.rules) > 1 for accepted in config.accepts):
         raise InputError("source rules: a prompt shows one rule; set `shown: false` where several are right")
     seed = request.seed if config.seed is None else config.seed
-    origin = {"source": "rules", "seed": seed, "config": config.model_dump(mode="json", exclude={"seed"})}
+    hidden = {"seed"} if config.list_right else {"seed", "list_right"}  # a card says what it said before the setting
+    origin = {"source": "rules", "seed": seed, "config": config.model_dump(mode="json", exclude=hidden)}
     return SourceRows(_rows(config, derive_rng(seed, "rules"), request.limit), origin)
 
 
@@ -93,6 +101,8 @@ def _rows(config: RulesSourceConfig, rng: random.Random, limit: int) -> Iterator
         data: dict[str, Any] = {"word": word, "length": len(word), "letters": config.letters, "rules": list(accepted)}
         if len(answers) > 1:
             data["aliases"] = answers[1:]
+        if config.list_right:
+            data[RIGHT_RESPONSES] = [f"{mark}{ANSWER_OPEN}{answer}" for answer in answers for mark in MARKS]
         prompt = f"{accepted[0]}: {word}" if config.shown else f"word: {word}"
         yield SourceRow(f"rules[{index}]", prompt=prompt, answer=answers[0], verifier=VERIFIER, data=data)
 
