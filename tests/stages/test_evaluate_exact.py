@@ -137,7 +137,7 @@ def test_samples_come_out_at_the_same_numbers_under_the_same_names(tmp_path: Pat
             name = f"pass_at_{k}_{domain}"
             noise = math.sqrt(k / (4 * 100 * 12))  # at most: samples spread by .5, and pass@k is k times as steep
             assert exact.metrics[name] == pytest.approx(drawn.metrics[name], abs=4 * noise), name
-    assert 1e-4 < exact.metrics["pass_at_1_flip"] < exact.metrics["pass_at_1_copy"] < 0.98
+    assert 0 < exact.metrics["pass_at_1_flip"] < exact.metrics["pass_at_1_copy"] < 1
     assert exact.metrics["num_failed"] == 0
     lines = [json.loads(line) for line in (exact.outputs["metrics"] / "exact.jsonl").read_text().splitlines()]
     flips = [line["probability"] for line in lines if line["domain"] == "flip"]
