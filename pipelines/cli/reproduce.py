@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from components.contract.errors import InputError
+from components.contract.terminal import print_error
 from pipelines.cli.claims.runs import Runs, StageFailed
 from pipelines.cli.claims.tables import print_reproduction
 from pipelines.cli.claims.tuning import tune
@@ -17,8 +18,9 @@ from pipelines.methods.results import EARLIER_PROTOCOL
 def reproduce(arguments: argparse.Namespace) -> int:
     """Run reproductions look by look and print effects with verdicts; exits 0 on any verdict.
 
-    With --check nothing runs, and the exit code is 1 if a record no longer speaks of recipe and code. With --tune the
-    setting of every arm is chosen, for reproductions to come.
+    With --all a method that cannot be judged is told, and the others go on. With --check nothing runs, and the exit
+    code is 1 if a record no longer speaks of recipe and code. With --tune the setting of every arm is chosen, for
+    reproductions to come.
     """
     if (arguments.slug is None) != arguments.all:
         raise InputError("expected a method's name, or --all for every method with a recipe")
@@ -27,6 +29,8 @@ def reproduce(arguments: argparse.Namespace) -> int:
         raise InputError("--tune chooses the arms' setting and keeps it; it has no --check, --seeds or --record")
     if arguments.check:
         return _check(slugs, as_json=arguments.json)
+    from pipelines.runs.runs import EXIT_CODES
+
     codes, records = [], []
     for slug in slugs:
         try:
@@ -34,6 +38,13 @@ def reproduce(arguments: argparse.Namespace) -> int:
                 records.append(record)
         except StageFailed as failed:
             codes.append(failed.exit_code)
+            if failed.exit_code == EXIT_CODES["stopped"]:
+                break
+        except InputError as error:
+            if not arguments.all:
+                raise
+            print_error(f"{slug}: {error}")
+            codes.append(error.exit_code)
     if arguments.json and records:
         print_json(records if arguments.all else records[0])
     return max(codes, default=0)

@@ -39,6 +39,8 @@ class Method:
     """What its last recorded reproduction found."""
     tuned: dict[str, Any] | None = None
     """What was chosen for its arms, where they are tuned."""
+    unreadable: str = ""
+    """Why there is a record that cannot be read; it hides no other method."""
 
     @property
     def kind(self) -> str:
@@ -74,7 +76,12 @@ class Method:
     @property
     def remarks(self) -> list[str] | None:
         """Return why its recorded result no longer speaks of its recipe, empty if it does; None without a record."""
-        return None if self.result is None else remarks_on(self.slug, self.result, self.tuned)
+        if self.unreadable:
+            return [self.unreadable]
+        try:
+            return None if self.result is None else remarks_on(self.slug, self.result, self.tuned)
+        except InputError as error:
+            return [str(error)]
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""
@@ -163,8 +170,13 @@ def _method(slug: str, system: System | None, recipes: Mapping[str, Path]) -> Me
             status = f"cannot run: {error}"
     brought = file or system
     assert brought is not None  # a slug names a preset's file or a system's
-    result, tuned = read_result(brought.path, slug), read_tuned(brought.path, slug)
-    return Method(slug, brought.origin, preset, system, status, name if name in recipes else None, result, tuned)
+    result, tuned, unreadable = None, None, ""
+    try:
+        result, tuned = read_result(brought.path, slug), read_tuned(brought.path, slug)
+    except InputError as error:
+        unreadable = str(error)
+    recipe = name if name in recipes else None
+    return Method(slug, brought.origin, preset, system, status, recipe, result, tuned, unreadable)
 
 
 def slots_json(slots: SlotSpecs) -> dict[str, Any]:

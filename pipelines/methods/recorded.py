@@ -6,10 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from components.contract.errors import InputError, schema_problems
 from pipelines.methods.verdict import Verdict
+from pipelines.recipe.hallmark_words import Direction
 
 
 class _Part(BaseModel):
@@ -63,8 +64,8 @@ class RecordedClaim(RecordedEffect):
     """A primary measure."""
 
     name: str
-    direction: str
-    floor: float
+    direction: Direction
+    floor: float = Field(gt=0, allow_inf_nan=False)
     floor_from: str
     decision: Decided | None
 
@@ -111,12 +112,15 @@ class Record(_Part):
     run_seconds: float
     date: str
     code: dict[str, Any]
+    operators: dict[str, str]
     setting: Setting
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if self.verdicts.keys() != self.claims.keys():
             raise ValueError("expected a verdict for each claim")
+        if not self.looks or self.looks != sorted({look for look in self.looks if look > 0}):
+            raise ValueError("looks: expected ascending numbers of seeds")
         for entry in (*self.claims.values(), *self.secondary.values()):
             if len(entry.effects) != len(self.seeds):
                 raise ValueError("expected an effect for each seed")

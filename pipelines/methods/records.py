@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from components.contract.errors import InputError
 from components.runtime.system.code import code_version
 from pipelines.language.find import METHODS
 from pipelines.methods.digests import operator_digests, setting_digest
 from pipelines.methods.looks import plan_looks
+from pipelines.methods.recorded import read_record
 from pipelines.methods.reproduce import Condition, Finding, Reproduction, rounded
 from pipelines.methods.results import EARLIER_PROTOCOL
 from pipelines.methods.tuning import remarks_on_frozen
@@ -58,12 +60,17 @@ def record_json(found: Reproduction, plan: Plan, run_seconds: float) -> dict[str
 def remarks_on(slug: str, record: Mapping[str, Any], tuned: Mapping[str, Any] | None = None) -> list[str]:
     """Return why a method's record no longer speaks of its recipe with the overrides that it was made with.
 
-    `tuned` is the record of its tuning, which must still fit.
+    `tuned` is the record of its tuning, which must still fit. Raises InputError for a record that is malformed.
     """
     if record.get("format") != FORMAT:
         return [EARLIER_PROTOCOL]
-    recipe = load_recipe(f"{METHODS}{slug}", record["setting"]["overrides"])
-    return [*what_changed(record, build_plan(recipe, "store", "run")), *remarks_on_frozen(recipe, tuned)]
+    overrides = read_record(record).setting.overrides
+    try:
+        recipe = load_recipe(f"{METHODS}{slug}", overrides)
+        plan = build_plan(recipe, "store", "run")
+    except InputError as error:
+        return [f"its overrides no longer fit the recipe: {str(error).partition(chr(10))[0]}"]
+    return [*what_changed(record, plan), *remarks_on_frozen(recipe, tuned)]
 
 
 def what_changed(record: Mapping[str, Any], plan: Plan) -> list[str]:

@@ -5,12 +5,13 @@ Seeds are paired, so their common luck cancels.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from components.contract.errors import InputError
-from components.contract.expressions import Value
+from components.contract.expressions import Expression, Lookup, Value
 from components.measure.intervals import Interval, seed_interval
 from pipelines.methods.looks import Look, plan_looks
 from pipelines.methods.verdict import Decision, Verdict, decide
@@ -148,22 +149,33 @@ def measure(slug: str, plan: Plan, measured: Measured) -> Reproduction:
 def find(found: Measure, hallmark: Hallmark, measured: Measured) -> Finding:
     """Return one quantity of a finished run, of every arm and seed."""
     arms = {arm: tuple(_value(found, arm, seed, measured) for seed in hallmark.seeds) for arm in hallmark.arms}
-    return Finding(found, arms, _effects(found, arms, len(hallmark.seeds)))
+    return Finding(found, arms, _effects(found, arms, hallmark.seeds))
 
 
-def _effects(found: Measure, arms: Mapping[str, Sequence[float]], seeds: int) -> tuple[float, ...]:
+def _effects(found: Measure, arms: Mapping[str, Sequence[float]], seeds: Sequence[int]) -> tuple[float, ...]:
     if found.effect is None:
         return ()
     effects = []
-    for index in range(seeds):
+    for index, seed in enumerate(seeds):
         values: dict[str, Value] = {arm: of_seeds[index] for arm, of_seeds in arms.items()}
-        effects.append(rounded(float(found.effect.evaluate(values.__getitem__))))
+        effects.append(rounded(_number(found.effect, values.__getitem__, f"seed {seed}")))
     return tuple(effects)
 
 
 def _value(found: Measure, arm: str, seed: int, measured: Measured) -> float:
     sources = found.sources[arm, seed]
-    return float(found.value.evaluate(lambda name: measured.value(*sources[name])))
+    return _number(found.value, lambda name: measured.value(*sources[name]), f"arm {arm!r}, seed {seed}")
+
+
+def _number(expression: Expression, lookup: Lookup, where: str) -> float:
+    """Return an expression's value; raise InputError where it has none, such as for a run that diverged."""
+    try:
+        found = expression.evaluate(lookup)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+    if isinstance(found, str) or not math.isfinite(found):
+        raise InputError(f"{where}: {expression.source} is {found}, so nothing can be judged")
+    return float(found)
 
 
 def _seconds(plan: Plan, hallmark: Hallmark, measured: Measured) -> tuple[dict[str, float], float]:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from components.contract.errors import InputError
 from pipelines.language.whole_file import write_whole
 
 FOLDER, TUNED = "results", "tuned"
@@ -25,9 +26,16 @@ def tuned_path(method: Path, slug: str) -> Path:
 
 
 def read_result(method: Path, slug: str) -> dict[str, Any] | None:
-    """Return the recorded result of a method's reproduction, or None."""
+    """Return the recorded result of a method's reproduction, or None; raise InputError for a file that is none."""
     path = result_path(method, slug)
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    if not path.is_file():
+        return None
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        verdict_json(found)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        raise InputError(f"{path}: no record of a reproduction; restore it, or remove it") from None
+    return found
 
 
 def read_tuned(method: Path, slug: str) -> dict[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import statistics
@@ -13,6 +14,8 @@ from scipy import stats
 
 from components.contract.errors import InputError
 from components.runtime.store import open_store
+from pipelines.cli import reproduce as command
+from pipelines.cli.reproduce import StageFailed
 from pipelines.language.find import find_recipe
 from pipelines.methods.digests import operator_digests, setting_digest
 from pipelines.methods.records import remarks_on, what_changed
@@ -21,6 +24,7 @@ from pipelines.plan.plan import build_plan
 from pipelines.recipe.recipe import load_recipe
 from pipelines.runs.measured import Measured
 from tests.pipelines.cli.test_commands import Command, posttrain, read
+from tests.pipelines.methods.made_records import method, record
 
 RECIPE = "tests/pipelines/recipes/toy-claim.yaml"
 __all__ = ["posttrain"]
@@ -208,3 +212,70 @@ def test_a_record_says_what_changed_since() -> None:
     ]
     claim["effects"] = [-1.0] * 12
     assert changes(record) == ["its verdicts are not those of its effects"]
+
+
+@pytest.mark.parametrize(
+    "value, words",
+    [
+        (
+            "train.number * 1e308 * 10",
+            "arm 'method', seed 1: train.number * 1e308 * 10 is inf, so nothing can be judged",
+        ),
+        ("train.number * 1e308 * 10 - train.number * 1e308 * 10", "is nan, so nothing can be judged"),
+        ("\"'high'\"", "is high, so nothing can be judged"),
+        ("1 / (base.number - 5)", "seed 1: '1 / (base.number - 5)' divides by zero"),
+    ],
+)
+def test_a_seed_without_a_number_is_named(posttrain: Command, store: str, value: str, words: str) -> None:
+    change = ("--set", f"hallmark.outcome.value={value}", "--seeds", "2")
+    done = posttrain("reproduce", RECIPE, *change, "--store", store)
+    assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr
+
+
+def test_all_goes_on_after_a_method_that_cannot_be_judged(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ends: dict[str, Exception | None] = {"a": InputError("no\x1b[2J metric"), "b": StageFailed(1), "c": None}
+
+    def one(slug: str, arguments: argparse.Namespace) -> dict[str, Any]:
+        if (error := ends[slug]) is not None:
+            raise error
+        return {"slug": slug}
+
+    monkeypatch.setattr(command, "_every_slug", lambda: list(ends))
+    monkeypatch.setattr(command, "_reproduce", one)
+    arguments = argparse.Namespace(slug=None, all=True, check=False, tune=False, json=True)
+    assert command.reproduce(arguments) == 2
+    shown = capsys.readouterr()
+    assert json.loads(shown.out) == [{"slug": "c"}]
+    assert "a: no\\x1b[2J metric" in shown.err
+    ends["a"] = StageFailed(130)
+    assert command.reproduce(arguments) == 130, "a person who stops it stops all of it"
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"claim": 1}', '{"verdicts": []}', "nul", "\x1b[2J", "[" * 100_000, '{"format": 2}']
+)
+def test_a_file_that_is_no_record_is_told_and_hides_no_method(tmp_path: Path, text: str) -> None:
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "x.json").write_text(text)
+    with pytest.raises(InputError, match=r"x.json: no record of a reproduction"):
+        read_result(tmp_path / "x.yaml", "x")
+
+
+def test_hostile_records_are_remarks() -> None:
+    good = record("grpo", outcome=[0.05, 0.06, 0.055, 0.048, 0.062])
+    claim = good["claims"]["outcome"]
+    for change, words in (
+        ({"looks": []}, "expected ascending numbers of seeds"),
+        ({"looks": [0]}, "expected ascending numbers of seeds"),
+        ({"claims": {"outcome": claim | {"direction": "sideways"}}}, "malformed"),
+        ({"claims": {"outcome": claim | {"floor": -1}}}, "malformed"),
+        ({"claims": {"outcome": claim | {"effects": ["a"] * 5}}}, "malformed"),
+        ({"operators": None}, "malformed"),
+        ({"setting": {}}, "malformed"),
+        ({"setting": {"digest": "x", "overrides": ["no.such.thing=1"]}}, "its overrides no longer fit the recipe"),
+    ):
+        (remark,) = method("grpo", good | change).remarks or []
+        assert words in remark and "\n" not in remark
