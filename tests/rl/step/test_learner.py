@@ -107,8 +107,8 @@ def test_the_gradient_equals_finite_differences(method: str, monkeypatch: pytest
     def loss() -> float:
         with torch.no_grad():
             weighted = made._with_gradient(made._weighted(batch, context().settings))
-            scores = score_tokens(policy, weighted, temperature=1.0)
-            parts = [bound(scores, weighted, context()).loss * weighted.weights for bound in slots.losses]
+            scores = score_tokens(policy, weighted, temperature=1.0, entropy=slots.needs_entropy)
+            parts = [bound(scores, weighted, context()).loss * made._weights(bound, weighted) for bound in slots.losses]
         return sum(float(part.sum()) for part in parts)
 
     found, _ = gradients(made, batch, monkeypatch)
