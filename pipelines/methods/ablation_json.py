@@ -46,16 +46,23 @@ def _part(found: Ablation, part: Part) -> dict[str, Any]:
 
 
 def _instead(part: Part) -> str:
-    """Return the names of what stands in the place of a part."""
-    return "; ".join(_named(value) for value in part.settings.values())
+    """Return what stands in the place of a part: operators, with settings in which they differ from the method's."""
+    return "; ".join(_named(value, part.own.get(key)) for key, value in part.settings.items())
 
 
-def _named(value: Any) -> str:
+def _named(value: Any, own: Any) -> str:
     if value is MISSING:
         return "not set"
     if isinstance(value, list):
-        return " + ".join(map(_named, value)) or "none"
-    return str(value["name"]) if isinstance(value, dict) and "name" in value else str(value)
+        known = {one.get("name"): one for one in own if isinstance(one, dict)} if isinstance(own, list) else {}
+        shown = (_named(one, known.get(one.get("name")) if isinstance(one, dict) else None) for one in value)
+        return " + ".join(shown) or "none"
+    if not isinstance(value, dict) or "name" not in value:
+        return str(value)
+    if not isinstance(own, dict) or own.get("name") != value["name"]:
+        return str(value["name"])
+    settings = [f"{key} {setting}" for key, setting in value.items() if own.get(key, MISSING) != setting]
+    return f"{value['name']}({', '.join(settings)})" if settings else str(value["name"])
 
 
 def _judged(found: Judged) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from components.contract.errors import InputError
@@ -28,6 +28,8 @@ class Part:
     """Slots, or keys of the arm."""
     settings: Mapping[str, Any]
     """What the method's arm has instead; `MISSING` for a key that it then lacks."""
+    own: Mapping[str, Any] = field(default_factory=dict)
+    """What the method itself has there."""
 
     @property
     def arm(self) -> str:
@@ -69,7 +71,7 @@ def parts_of(recipe: Recipe) -> Parts:
     for key in dict.fromkeys([*method, *baseline]):
         is_tuned = tuned is not None and tuned.of.partition(".")[0] == key
         if key not in own and not is_tuned and method.get(key, MISSING) != baseline.get(key, MISSING):
-            found.append(Part((key,), {key: baseline.get(key, MISSING)}))
+            found.append(Part((key,), {key: baseline.get(key, MISSING)}, {key: method.get(key, MISSING)}))
     if not found:
         raise InputError(f"recipe {recipe.name!r}: its method and its baseline differ in nothing that can be reset")
     return Parts(method, tuple(found), refused)
@@ -106,7 +108,8 @@ def _slot_parts(method: SlotSpecs, baseline: SlotSpecs) -> tuple[list[Part], dic
             refused[key] = error
         elif not any(set(pair) == set(group) for group in groups):
             groups = [group for group in groups if group != pair[1:]] + [pair]
-    return [Part(group, {key: written[key][1] for key in group}) for group in groups], refused
+    sides = [[{key: written[key][side] for key in group} for side in (1, 0)] for group in groups]
+    return [Part(group, *of) for group, of in zip(groups, sides, strict=True)], refused
 
 
 def _error(method: SlotSpecs, baseline: SlotSpecs, keys: tuple[str, ...]) -> str | None:

@@ -53,7 +53,8 @@ def print_ablation(found: Ablation, record: dict[str, Any]) -> None:
     for name, claim in found.found.claims.items():
         words = getattr(found.found.hallmark.words, name)
         told = claim_text({"effect": words.effect, "direction": words.direction, "floor": words.floor})
-        print(visible_line(f"\n{name}: {words.name}, {told}"))
+        print()
+        print(visible_line(f"{name}: {words.name}, {told}"))
         rows = [["the whole method", "", _text(claim.interval), str(found.whole.verdict(name)), "", ""]]
         for part in found.parts.found:
             without = found.without[part.arm][name]
@@ -71,4 +72,6 @@ def print_ablation(found: Ablation, record: dict[str, Any]) -> None:
 
 
 def _text(interval: Interval) -> str:
-    return effect_text({"value": interval.value, "low": interval.low, "high": interval.high})
+    from pipelines.methods.records import interval_json
+
+    return effect_text(interval_json(interval.value, interval.low, interval.high))

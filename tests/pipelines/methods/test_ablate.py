@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +16,7 @@ from components.contract.errors import InputError
 from components.contract.expressions import Expression
 from components.rl.params import RLParams
 from pipelines.methods.ablation import Ablation, effects_with
+from pipelines.methods.ablation_json import ablation_json
 from pipelines.methods.parts import MISSING, Part, Parts, parts_of
 from pipelines.methods.reproduce import Finding, Reproduction
 from pipelines.methods.verdict import Verdict
@@ -19,6 +24,7 @@ from pipelines.recipe.hallmark import Hallmark, Measure
 from pipelines.recipe.hallmark_words import HallmarkWords
 from pipelines.recipe.recipe import load_recipe
 from tests.pipelines.cli.test_commands import Command, posttrain, read
+from tests.support.toy_command import ROOT
 
 __all__ = ["posttrain"]
 TOY = "tests/pipelines/recipes/toy-claim.yaml"
@@ -35,6 +41,15 @@ def ablation(method: float, ablated: float, direction: str = "higher", budget: f
     hallmark = Hallmark(words, tuple(arms), tuple(range(12)), {"outcome": VALUE}, {}, {}, {}, {})
     found = Reproduction("m", hallmark, {"outcome": claim}, {}, {}, {}, {}, spent, {}, 0.0)
     return Ablation(found, Parts({}, (Part(("a",), {"a": 1}),), {}))
+
+
+def ablation_parts(parts: Parts) -> dict[str, Any]:
+    """Return the JSON of an ablation's parts, of arms that all measured nothing."""
+    made = ablation(0.0, 0.0).found
+    arms = dict.fromkeys(("method", "baseline", *(part.arm for part in parts.found)), (0.0,) * 12)
+    spent = replace(made, claims={"outcome": Finding(VALUE, arms, (0.0,) * 12)}, budget=None)
+    found: dict[str, Any] = ablation_json(Ablation(spent, parts))["parts"]
+    return found
 
 
 @pytest.mark.parametrize(
@@ -81,6 +96,9 @@ def test_the_parts_of_dapo_are_what_sets_it_apart_from_grpo() -> None:
         ("regularizers", "reference"),
     ]
     assert not parts.refused
+    found = {arm: part["instead"] for arm, part in ablation_parts(parts).items()}
+    assert found["without_rewards"].startswith("verifier") and found["without_filters"] == "none"
+    assert found["without_objective"] == "ppo_clip(denominator responses, clip_high 0.2)"
     with_arms = load_recipe("methods/dapo", parts.overrides())
     stages = {stage.labels.get("arm"): stage.config for stage in with_arms.stages if stage.component.name == "rl"}
     configs = {arm: config.slots() for arm, config in stages.items() if isinstance(config, RLParams)}
@@ -107,6 +125,22 @@ def test_a_method_is_ablated_by_the_protocol(posttrain: Command, tmp_path: Path)
     shown = posttrain("ablate", TOY, "--store", store, "--seeds", "5").stdout
     lines = [line for line in shown.splitlines() if line.startswith("without factor")]
     assert len(lines) == 2 and "undecided" in lines[1] and "comparisons; chance alone gives" in shown
+
+
+@pytest.mark.slow
+def test_the_arms_of_dapo_run(tmp_path: Path) -> None:
+    """Two steps of every arm: those with dynamic sampling refill batches in which a weak policy is all wrong."""
+    small = {"base_steps": 20, "sft_steps": 5, "corpus_rows": 200, "demo_rows": 64, "prompt_rows": 16, "eval_rows": 8}
+    small |= {"kept_rows": 8, "eval_samples": 16, "prompts_per_step": 4, "group_size": 4, "rl_steps": 2}
+    settings = [text for key, value in small.items() for text in ("--set", f"{key}={value}")]
+    command = [sys.executable, "-m", "pipelines.cli", "ablate", "dapo", "--seeds", "1", "--json", *settings]
+    environment = {**os.environ, "POSTTRAIN_STORE": str(tmp_path), "POSTTRAIN_LINEAGE": "later"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT, timeout=600)
+    found = read(done)
+    spent = {arm: part["budget"][0] for arm, part in found["parts"].items()}
+    assert spent["without_filters"] < 0.5 * min(tokens for arm, tokens in spent.items() if arm != "without_filters")
+    assert "more than 5 % apart" in found["invalid"] and set(found["verdicts"].values()) == {"invalid"}
+    assert all(len(part["claims"]["mechanism"]["effects"]) == 1 for part in found["parts"].values())
 
 
 def test_a_setting_that_the_baseline_lacks_is_taken_away(tmp_path: Path) -> None:
