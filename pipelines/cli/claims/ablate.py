@@ -13,15 +13,15 @@ from pipelines.cli.output import effect_text, print_json, print_table
 
 if TYPE_CHECKING:
     from components.measure.intervals import Interval
-    from pipelines.methods.ablation import Ablation
+    from pipelines.methods.ablation.judge import Ablation
 
 
 def ablate(arguments: argparse.Namespace) -> int:
     """Run a method with one part reset at a time and print what each carries; exits 0 on any verdict."""
-    from pipelines.methods.ablation import Ablation
-    from pipelines.methods.ablation import ablate as look_by_look
-    from pipelines.methods.ablation_json import ablation_json
-    from pipelines.methods.parts import parts_of
+    from pipelines.methods.ablation.judge import Ablation
+    from pipelines.methods.ablation.judge import ablate as look_by_look
+    from pipelines.methods.ablation.parts import parts_of
+    from pipelines.methods.ablation.plain import ablation_json
     from pipelines.methods.protocol import seeds_of
 
     runs = Runs(arguments.slug, arguments)

@@ -15,9 +15,9 @@ import pytest
 from components.contract.errors import InputError
 from components.contract.expressions import Expression
 from components.rl.params import RLParams
-from pipelines.methods.ablation import Ablation, effects_with
-from pipelines.methods.ablation_json import ablation_json
-from pipelines.methods.parts import MISSING, Part, Parts, parts_of
+from pipelines.methods.ablation.judge import Ablation, effects_with
+from pipelines.methods.ablation.parts import MISSING, Part, Parts, parts_of
+from pipelines.methods.ablation.plain import ablation_json
 from pipelines.methods.reproduce import Finding, Reproduction
 from pipelines.methods.verdict import Verdict
 from pipelines.recipe.hallmark import Hallmark, Measure

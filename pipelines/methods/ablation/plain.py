@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipelines.methods.ablation import Ablation, Judged
+from pipelines.methods.ablation.judge import Ablation, Judged
+from pipelines.methods.ablation.parts import MISSING, Part
 from pipelines.methods.multiplicity import ERROR
-from pipelines.methods.parts import MISSING, Part
 from pipelines.methods.records import decision_json, interval_json
 
 

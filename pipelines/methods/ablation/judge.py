@@ -12,7 +12,7 @@ from functools import cached_property
 
 from components.contract.expressions import Value
 from components.measure.intervals import Interval, seed_interval
-from pipelines.methods.parts import Part, Parts
+from pipelines.methods.ablation.parts import Part, Parts
 from pipelines.methods.protocol import seeds_of
 from pipelines.methods.reproduce import BUDGET_TOLERANCE, Finding, Reproduction, rounded
 from pipelines.methods.verdict import Decision, Verdict, decide

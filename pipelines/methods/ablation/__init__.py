@@ -1,0 +1,1 @@
+"""Ablations: the parts of a method, and its claim without each."""
