@@ -88,12 +88,12 @@ def _add_run(store: Store, inventory: Inventory, run_id: str, reach: Reach) -> N
     reports = f"spool/{run_id}/reports/"
     keys = inventory.keys(run_id, "spool")
     reach.digests.update(key.removeprefix(reports).removesuffix(".json") for key in keys if key.startswith(reports))
-    if inventory.end(run_id) is None:
+    if (inventory.end(run_id) or {}).get("status") != "succeeded":  # it works, or it may be resumed
         reach.digests |= _asked_for(store, inventory, run_id)
 
 
 def _asked_for(store: Store, inventory: Inventory, run_id: str) -> set[str]:
-    """Return the artifacts that an unfinished run names in its recipe or its jobs."""
+    """Return the artifacts that a run which has not done all of it names in its recipe or its jobs."""
     entry: dict[str, Any] = inventory.entry(run_id)
     jobs = [stage["name"] for stage in entry.get("stages", ())]
     texts = [entry.get("recipe_text") or "", *map(str, entry.get("overrides") or ())]

@@ -18,6 +18,8 @@ from components.contract.errors import InputError, PosttrainError
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 TIMEOUT_SECONDS = 30.0
+LINE_BYTES = 64 << 10
+"""What is read of one line of a log: what a pod writes without an end must not fill the memory of who follows it."""
 ADDRESS = "POSTTRAIN_KUBERNETES_URL"
 """Replaces the address of the cluster, such as that of `kubectl proxy`, for a driver outside of a pod."""
 LOGIN = "POSTTRAIN_KUBERNETES_ACCOUNT"
@@ -173,7 +175,7 @@ class Cluster:
         path = f"{PODS.path(namespace, pod)}/log?{urlencode(query)}"
         try:
             with self._open("GET", path, None, timeout=None if follow else TIMEOUT_SECONDS) as answer:
-                for raw in answer:
+                for raw in _lines(answer):
                     time, _, line = raw.decode(errors="backslashreplace").rstrip("\n").partition(" ")
                     yield time, line
         except urllib.error.HTTPError as error:
@@ -217,3 +219,11 @@ class Cluster:
             request.add_header("Authorization", f"Bearer {(self.account / 'token').read_text().strip()}")
             context = ssl.create_default_context(cafile=str(self.account / "ca.crt"))
         return urllib.request.urlopen(request, timeout=timeout, context=context)
+
+
+def _lines(stream: Any) -> Iterator[bytes]:
+    """Yield the lines of a log; what a line has beyond LINE_BYTES is read and dropped."""
+    while raw := stream.readline(LINE_BYTES):
+        yield raw
+        while len(raw) == LINE_BYTES and not raw.endswith(b"\n"):
+            raw = stream.readline(LINE_BYTES)

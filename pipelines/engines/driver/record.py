@@ -125,8 +125,11 @@ def record_key(run_id: str, stage: str) -> str:
 
 
 def read(store: Store, run_id: str, stage: str) -> Record:
-    """Return a stage's record; an empty one if no driver has begun, or what is there cannot be read."""
-    found: dict[str, Any] | None = store.get(record_key(run_id, stage))
+    """Return a stage's record; an empty one if no driver has begun, or what is there cannot be read.
+
+    Names follow from the numbers of tries, so whoever begins anew finds on the cluster what is there.
+    """
+    found: dict[str, Any] | None = store.recover(record_key(run_id, stage))
     try:
         return Record.model_validate(found or {})
     except ValidationError:

@@ -56,7 +56,7 @@ def notes_key(run_id: str, stage: str) -> str:
 
 def waiting(store: Store, run_id: str, stage: str) -> Waiting:
     """Return what a stage waits for; nothing if nobody has noted anything, or what is there cannot be read."""
-    found: dict[str, Any] | None = store.get(notes_key(run_id, stage))
+    found: dict[str, Any] | None = store.recover(notes_key(run_id, stage))
     try:
         return Waiting.model_validate(found or {})
     except ValidationError:

@@ -8,6 +8,7 @@ import pytest
 
 from components.contract.artifacts import ArtifactType
 from components.contract.errors import InputError
+from components.runtime.ledger.records import job_key
 from components.runtime.ledger.sequence import number_run
 from components.runtime.lineage.graph.graph import ancestors
 from components.runtime.lineage.registry import register_model
@@ -156,6 +157,21 @@ def test_the_inputs_of_a_stage_at_work_stay(store, run, tmp_path):
     store.put("spool/a-1/stages/third/f/started.json", {"inputs": {"model": [item]}})
     collect(store, Rules(grace_seconds=OLD))
     assert digest in set(store.digests())
+
+
+@pytest.mark.parametrize(
+    "status, stays", [("waiting", True), ("failed", True), ("stopped", True), ("succeeded", False)]
+)
+def test_local_data_of_a_run_that_may_be_resumed_stays(store, run, tmp_path, status, stays):
+    """Its files lie on a client's machine: nobody else could put them into the store again."""
+    digest = store.commit(ArtifactType.FILES, folder_with(tmp_path, "sent")).digest
+    run(store, "a-1")
+    job = store.get(job_key("a-1", "second")) or {}
+    store.put(job_key("a-1", "second"), {**job, "uploaded": {"/home/ann/rows": digest}}, overwrite=True)
+    ended = {"status": status, "ended": "2026-01-01T00:00:00+00:00", "seconds": 1.0}
+    store.put("ledger/a-1/end.json", ended, overwrite=True)
+    collect(store, Rules(grace_seconds=OLD))
+    assert (digest in set(store.digests())) is stays
 
 
 def test_leftovers_of_interrupted_commits_go(store, run):
