@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ INFRA = Path(__file__).resolve().parents[1]
 CLOUDS = ("aws", "gcp", "local")
 ENGINES = ("kubeflow", "airflow")
 KINDS = ("cpu", "gpu", "airflow")
+MAX_NAME = 80
+"""Characters of a workspace's name: terraform takes 90."""
 BUILD = Path("build/deploy")
 _CONTEXT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@-]{0,252}")
 
@@ -44,8 +47,10 @@ class Settings:
 
     @property
     def name(self) -> str:
-        """Return the context as a name of files and of terraform's workspace."""
-        return re.sub(r"[^A-Za-z0-9_-]+", "-", self.context).strip("-")
+        """Return the context as a name of files and of terraform's workspace; no two contexts have the same."""
+        plain = re.sub(r"[^A-Za-z0-9_-]+", "-", self.context).strip("-")
+        mark = hashlib.sha256(self.context.encode()).hexdigest()[:8]
+        return plain if plain == self.context and len(plain) <= MAX_NAME else f"{plain[:MAX_NAME]}-{mark}"
 
     @property
     def is_cloud(self) -> bool:

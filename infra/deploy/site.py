@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from components.contract.terminal import visible_line
 from infra.deploy.addons import Addon, read_addons, wanted
 from infra.deploy.settings import INFRA, Settings
 from infra.deploy.tools import StepFailed, Tools
@@ -88,12 +89,33 @@ class Site:
         known = self.tools.run("kubectl", "config", "get-contexts", self.settings.context, "-o", "name", fine=(0, 1))
         if known.returncode:
             return False
+        self.check_context()
         try:
             self.kubectl("version", "-o", "json")
         except StepFailed as error:
             name = self.settings.context
             raise StepFailed(f"the cluster of the context {name} does not answer, or not to you ({error})") from None
         return True
+
+    def check_context(self) -> None:
+        """Raise StepFailed if kubectl's entry is of another cluster than the one that terraform made.
+
+        A name such as `prod` is easily there already, and everything that follows would change that cluster.
+        """
+        given, name = self.outputs, self.settings.context
+        if not self.settings.is_cloud or not given:
+            return
+        entry = f"jsonpath={{.contexts[?(@.name=='{name}')].context.cluster}}"
+        found = self.tools.said("kubectl", "config", "view", "-o", entry).strip()
+        if self.settings.cloud == "aws":  # as aws eks update-kubeconfig and gcloud name their entries
+            right = f":{given['region']}:" in found and found.endswith(f":cluster/{given['cluster']}")
+        else:
+            right = found == f"gke_{given['project']}_{given['location']}_{given['cluster']}"
+        if not right:
+            raise StepFailed(
+                f"kubectl's context {name} is of another cluster ({visible_line(found)}) than terraform's "
+                f"{given['cluster']}: rename it (kubectl config rename-context {name} OTHER), or choose another CONTEXT"
+            )
 
     def kept(self, name: str) -> dict[str, Any]:
         """Return what was kept in a file of this deployment's folder."""

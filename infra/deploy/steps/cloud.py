@@ -57,7 +57,7 @@ class Cloud:
     def remove(self) -> None:
         """Take down what the plan shows; where data goes too, its protection is taken off first."""
         if self.site.settings.destroy_data:
-            addresses = self.site.terraform("state", "list", fine=(0, 1)).stdout.split()
+            addresses = self.site.terraform("state", "list", fine=(0, 1)).stdout.splitlines()
             targets = [f"-target={one}" for one in sorted(kept_addresses(self.site.settings.cloud, addresses))]
             words = ("-input=false", "-no-color", "-auto-approve", *self._variables(), "-var", "keep_data=false")
             if targets:  # without one, what is gone already would be made again
@@ -68,7 +68,7 @@ class Cloud:
 
     def _targets(self) -> list[str]:
         """Return the options that leave data alone, by naming all else; none if nothing is to go."""
-        addresses = self.site.terraform("state", "list", fine=(0, 1)).stdout.split()
+        addresses = self.site.terraform("state", "list", fine=(0, 1)).stdout.splitlines()
         if self.site.settings.destroy_data:
             return ["-var", "keep_data=false"] if addresses else []
         kept = kept_addresses(self.site.settings.cloud, addresses)
@@ -88,6 +88,7 @@ class Cloud:
 
     def _ready(self) -> None:
         self.site.settings.folder.mkdir(parents=True, exist_ok=True)
+        self.site.settings.folder.chmod(0o700)  # a plan holds what terraform's state does, in the clear
         self.site.terraform("init", "-input=false", "-no-color", seconds=LONG_SECONDS)
         self.site.terraform("workspace", "select", "-or-create", self.site.settings.name)
 
@@ -111,7 +112,10 @@ class Context:
     def plan(self) -> Change:
         """Return whether kubectl has yet to learn of the cluster."""
         known = self.site.tools.said("kubectl", "config", "get-contexts", "-o", "name").split()
-        return Change() if self.site.settings.context in known else Change([f"+ context {self.site.settings.context}"])
+        if self.site.settings.context not in known:
+            return Change([f"+ context {self.site.settings.context}"])
+        self.site.check_context()
+        return Change()
 
     def apply(self) -> None:
         """Write the entry to kubectl's configuration."""

@@ -14,6 +14,10 @@ from infra.deploy.tools import StepFailed
 AIRFLOW = ("airflow-database", "airflow-fernet-key", "airflow-api-key", "airflow-jwt")
 SHARED = ("mlflow-stage", "object-store")
 """Secrets with the same values in several namespaces."""
+UNREADABLE = {
+    "airflow-fernet-key": ": save it, or what is encrypted in Airflow's database (connections, variables) is lost",
+}
+"""Secrets without which a database that stays cannot be read in full."""
 MARK = {"app.kubernetes.io/managed-by": "posttrain-deploy"}
 Data = dict[str, str]
 
@@ -50,7 +54,8 @@ class Logins:
     def removal(self) -> Change:
         """Return the Secrets that are there."""
         there = [place for place in self.places() if self.site.cluster_is_there and self._kept(*place) is not None]
-        return Change([f"- Secret {space}/{name}" for space, name in there])
+        stays = self.site.settings.is_cloud and not self.site.settings.destroy_data
+        return Change([f"- Secret {space}/{name}{UNREADABLE.get(name, '') if stays else ''}" for space, name in there])
 
     def remove(self) -> None:
         """Delete them, and the namespaces that were made for them."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from infra.deploy.kept import KEPT, kept_addresses
+from infra.deploy.settings import Settings
 from tests.infra.conftest import INFRA
 from tests.infra.deploy.conftest import PINNED, Run
 from tests.infra.deploy.world import World
@@ -114,3 +116,38 @@ def test_nothing_that_stays_hangs_on_something_that_goes(cloud: str) -> None:
         named = {other for other in addresses if re.search(rf"(?<![\w.]){re.escape(other)}\b", addresses[one])}
         assert named <= kept, one
     assert all(any(one.startswith(start) for one in addresses) for start in KEPT[cloud])
+
+
+@pytest.mark.parametrize("verb", ["destroy", "deploy"])
+@pytest.mark.parametrize("skip", ["", "context"])
+def test_a_context_of_another_cluster_is_left_alone(
+    run: Run, deployed: World, capsys: pytest.CaptureFixture[str], verb: str, skip: str
+) -> None:
+    """Someone has given the name to their own cluster since."""
+    before = dict(deployed.objects)
+    deployed.foreign = "kind-production\x1b[2J"
+    assert run(verb, SKIP=skip) != 0
+    said = capsys.readouterr().err
+    assert "context pt is of another cluster (kind-production\\x1b[2J) than terraform's posttrain" in said
+    assert deployed.changes() == [] and deployed.objects == before
+
+
+def test_two_contexts_never_share_a_workspace_or_a_folder() -> None:
+    names = ["team.a", "team/a", "team:a", "team-a", "team@a", "a" * 200, "a" * 201]
+    found = [Settings("aws", name).name for name in names]
+    assert len(set(found)) == len(names) and found[3] == "team-a"
+    assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,90}", one) for one in found)
+
+
+def test_a_plan_is_for_its_owner_only(run: Run, deployed: World, tmp_path: Path) -> None:
+    assert run("destroy", PLAN="1") == 0
+    assert (tmp_path / "deploy" / "pt").stat().st_mode & 0o77 == 0
+
+
+def test_a_key_without_which_kept_data_cannot_be_read_is_told(
+    run: Run, deployed: World, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("destroy", PLAN="1") == 0
+    assert "- Secret airflow/airflow-fernet-key: save it, or what is encrypted" in capsys.readouterr().out
+    assert run("destroy", PLAN="1", DATA="destroy") == 0
+    assert "- Secret airflow/airflow-fernet-key\n" in capsys.readouterr().out

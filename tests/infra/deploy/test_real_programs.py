@@ -105,3 +105,24 @@ def test_a_cluster_that_does_not_answer_is_told(tmp_path: Path) -> None:
     site = Site(Settings(cloud="local", context="x", root=tmp_path / "deploy"), tools)
     with pytest.raises(StepFailed, match=r"the cluster of the context x does not answer.*\(kubectl version: "):
         assert site.cluster_is_there
+
+
+@pytest.mark.parametrize(
+    "cloud, outputs, entry",
+    [
+        ("aws", {"cluster": "pt", "region": "us-east-2"}, "arn:aws:eks:us-east-2:123456789012:cluster/pt"),
+        ("gcp", {"cluster": "pt", "project": "team-1", "location": "europe-west4-b"}, "gke_team-1_europe-west4-b_pt"),
+    ],
+)
+def test_kubectl_s_entry_is_compared_with_the_cluster_of_terraform(
+    tmp_path: Path, cloud: str, outputs: dict[str, str], entry: str
+) -> None:
+    tools = Tools({**os.environ, "KUBECONFIG": str(tmp_path / "config")})
+    site = Site(Settings(cloud=cloud, context="team/a.b", root=tmp_path / "deploy"), tools)
+    site.keep("outputs.json", outputs)
+    for other in ("kind-mine", entry.replace("pt", "other"), entry.replace("europe", "asia").replace("us-east", "x")):
+        tools.run("kubectl", "config", "set-context", "team/a.b", "--cluster", other)
+        with pytest.raises(StepFailed, match=f"is of another cluster \\({other}\\)"):
+            Context(site).plan()
+    tools.run("kubectl", "config", "set-context", "team/a.b", "--cluster", entry)
+    assert not Context(site).plan()

@@ -51,6 +51,8 @@ class World:
     releases: dict[str, Object] = field(default_factory=dict)
     calls: list[list[str]] = field(default_factory=list)
     given: list[str] = field(default_factory=list)
+    foreign: str = ""
+    """What kubectl's entry names in the place of terraform's cluster."""
     fails: Callable[[list[str]], bool] = lambda _: False
 
     def changes(self) -> list[list[str]]:
@@ -129,11 +131,20 @@ class World:
             self.contexts.remove(words[3])
         if words[2] == "rename-context":
             self.contexts = [words[4] if one == words[3] else one for one in self.contexts]
+        if words[2] == "view":
+            return _done(words, 0, self.foreign or self._entry() if self.context in self.contexts else "")
         if words[2] != "get-contexts":
             return _done(words, 0)
         named = [word for word in words[3:] if not word.startswith("-") and word != "name"]
         found = [one for one in self.contexts if not named or one in named]
         return _done(words, 0 if found or not named else 1, "\n".join(found))
+
+    def _entry(self) -> str:
+        """Return how the clouds' programs name the cluster in kubectl's configuration."""
+        made = self.outputs
+        if "project" in made:
+            return f"gke_{made['project']}_{made['location']}_{made['cluster']}"
+        return f"arn:aws:eks:{made['region']}:123456789012:cluster/{made['cluster']}"
 
     def _diff(self, words: list[str], documents: list[Object]) -> CompletedProcess[str]:
         spaces = {one["metadata"].get("namespace") for one in documents} - {None, "kube-system"}
