@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from components.contract.terminal import print_error
 from pipelines.cli.stores import store_of
-from pipelines.language.find import METHODS
+from pipelines.language.find import METHODS, recipe_files
 
 if TYPE_CHECKING:
     from pipelines.methods.reproduce import Reproduction
@@ -79,6 +79,7 @@ class Runs:
 
 
 def _recipe(slug: str) -> str:
-    """Return the recipe of a method: its name below recipes/methods, or a path unchanged."""
-    is_path = slug.endswith((".yaml", ".yml"))
-    return slug if is_path or slug.startswith(METHODS) else f"{METHODS}{slug}"
+    """Return the recipe of a method, by its name below recipes/methods, or a testbed or path unchanged."""
+    name, known = f"{METHODS}{slug}", recipe_files()
+    is_testbed = slug in known and name not in known
+    return slug if is_testbed or slug.endswith((".yaml", ".yml")) or slug.startswith(METHODS) else name
