@@ -15,7 +15,8 @@ import pytest
 import yaml
 
 from pipelines.engines.driver.command import settings_of
-from pipelines.engines.driver.manifests.work import work_kind, work_manifest, work_name
+from pipelines.engines.driver.manifests.work import work_kind, work_manifest
+from pipelines.engines.driver.names import work_name
 from pipelines.engines.kubeflow.compiler.size import fits, workflow_bytes
 from pipelines.engines.kubeflow.names import task_name
 from pipelines.plan.plan import build_plan
