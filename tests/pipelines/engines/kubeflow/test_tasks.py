@@ -169,7 +169,7 @@ def test_local_data_travel_in_the_store_and_give_the_local_fingerprints(
         "from components.runtime.store import open_store\n"
         "from pipelines.engines.kubeflow.compiler.compiler import compile_recipe\n"
         "from pipelines.engines.kubeflow.compiler.settings import Settings\n"
-        "from pipelines.engines.kubeflow.submit import request\n"
+        "from pipelines.engines.kubeflow.client.submit import request\n"
         "from pipelines.plan.uploads import local_data\nfrom pipelines.recipe.recipe import load_recipe\n"
         "from pipelines.runs.uploading import upload\n"
         "recipe, store = load_recipe(sys.argv[1]), open_store(sys.argv[2])\ndata = local_data(recipe)\n"
