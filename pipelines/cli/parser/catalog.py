@@ -23,6 +23,13 @@ def add_catalog_commands(commands: Any) -> None:
 
 def add_method_commands(commands: Any) -> None:
     """Add the commands on methods."""
+    _add_methods(commands)
+    _add_diff(commands)
+    _add_reproduce(commands)
+    _add_ablate(commands)
+
+
+def _add_methods(commands: Any) -> None:
     methods = command(commands, "methods", "list methods, or show one: paper, what it is, verdict", "methods:methods")
     methods.set_defaults(instead="; 'posttrain diff A B' shows how two methods differ")
     methods.add_argument("slug", nargs="?", metavar="SLUG", help="only this one, with the sources of its constants")
@@ -35,10 +42,16 @@ def add_method_commands(commands: Any) -> None:
     )
     store(methods)
     json_output(methods)
+
+
+def _add_diff(commands: Any) -> None:
     diff = command(commands, "diff", "show the stages, slots and constants in which two methods differ", "methods:diff")
     diff.add_argument("a", metavar="A", help="a method")
     diff.add_argument("b", metavar="B")
     json_output(diff)
+
+
+def _add_reproduce(commands: Any) -> None:
     reproduce = command(
         commands,
         "reproduce",
@@ -70,6 +83,9 @@ def add_method_commands(commands: Any) -> None:
     store(reproduce)
     json_output(reproduce)
     reproduce.add_argument("--record", action="store_true", help="keep the result beside the method's file, in results")
+
+
+def _add_ablate(commands: Any) -> None:
     ablate = command(
         commands,
         "ablate",
