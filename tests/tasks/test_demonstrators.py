@@ -46,6 +46,22 @@ def test_a_sloppy_trace_follows_its_own_arithmetic() -> None:
     assert 0.7 < wrong / 400 < 0.95  # 1 - 1/8 of three-step traces hold an error, and some errors cancel
 
 
+def test_a_step_may_add_several_numbers() -> None:
+    item = chain("4 + 7 - 3 + 8 - 9 - 2", 5)
+    brief = write(item, name="chain_sum_trace", terms_per_step=2)
+    assert brief == "<think>4+7-3=8 8+8-9=7 7-2=5<answer>5"
+    assert write(item, name="chain_sum_trace", terms_per_step=9) == "<think>4+7-3+8-9-2=5<answer>5"
+    assert write(item, name="repeated_trace", terms_per_step=3) == (
+        "<think>4+7-3+8=16 16-9-2=5 4+7-3+8=16 16-9-2=5<answer>5"
+    )
+    assert write(chain("-5 + -9 - 1", -15), name="chain_sum_trace", terms_per_step=2) == "<think>-5+-9-1=-15<answer>-15"
+    for seed in range(50):  # still consistent: each step goes on from the one before
+        response = write(item, seed, name="chain_sum_trace", terms_per_step=2, step_error_rate=0.5)
+        results = re.findall(r"=(-?\d+)", response)
+        starts = re.findall(r"(?:^|[> ])(-?\d+)[+-]", response)
+        assert starts == ["4", *results[:-1]] and extract_answer(response) == results[-1]
+
+
 def test_every_trace_of_the_testbed_fits_into_its_token_limit() -> None:
     longest = write(chain("0 - 9 - 9 - 9", -27), name="chain_sum_trace", step_error_rate=1.0)
     tokens = len(longest.replace("<think>", "T").replace("<answer>", "A")) + 1

@@ -20,7 +20,11 @@ class RepeatedTraceConfig(ChainSumTraceConfig):
 
 def repeated_trace(item: Item, rng: random.Random, *, config: RepeatedTraceConfig) -> str:
     """Work an expression out, write the same steps again, then answer: `<think>4+7=11 4+7=11<answer>11`."""
-    plain = ChainSumTraceConfig(step_error_rate=config.step_error_rate, max_step_error=config.max_step_error)
+    plain = ChainSumTraceConfig(
+        step_error_rate=config.step_error_rate,
+        max_step_error=config.max_step_error,
+        terms_per_step=config.terms_per_step,
+    )
     steps, _, answer = chain_sum_trace(item, rng, config=plain).removeprefix(THINK_OPEN).partition(ANSWER_OPEN)
     trace = " ".join([steps] * config.repeats)
     return f"{THINK_OPEN}{trace}{ANSWER_OPEN}{answer}" if config.markup else f"{trace}\n{answer}"
