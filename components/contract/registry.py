@@ -118,8 +118,7 @@ class OperatorRegistry(Registry):
 @cache
 def _operators_of(slot: Slot) -> OperatorRegistry:
     registry = OperatorRegistry(slot)
-    for name in operators_in(slot.package):
-        module = f"{slot.package}.{name}"
+    for name, module in operators_in(slot.package).items():
         registry.add(name, f"{module}:{name}", origin=f"{module.replace('.', '/')}.py")
     for point in plug_ins(OPERATOR_GROUP):
         point_slot, _, name = point.name.partition(".")

@@ -92,13 +92,24 @@ class Slot:
 
 
 @cache
-def operators_in(package: str) -> Mapping[str, Path]:
-    """Return operator -> file for every module of a package, without imports; raise InputError if it is no package."""
+def operators_in(package: str) -> Mapping[str, str]:
+    """Return operator -> module for every module of a package and of the packages in it, without imports.
+
+    The packages in it are rooms of a slot with many operators; names are those of the modules, all different.
+    Raises InputError if it is no package, or if two modules have one name.
+    """
     try:
         spec = importlib.util.find_spec(package)
     except (ImportError, ValueError) as error:
         raise InputError(f"slot package {package!r}: {error}") from error
     if spec is None or not spec.submodule_search_locations:
         raise InputError(f"slot package {package!r} is no Python package")
-    files = [path for place in spec.submodule_search_locations for path in sorted(Path(place).glob("*.py"))]
-    return {path.stem: path for path in files if not path.stem.startswith("_")}
+    found: dict[str, str] = {}
+    for place in map(Path, spec.submodule_search_locations):
+        for path in (*sorted(place.glob("*.py")), *sorted(place.glob("*/*.py"))):
+            if path.stem.startswith("_"):
+                continue
+            module = ".".join((package, *path.relative_to(place).with_suffix("").parts))
+            if found.setdefault(path.stem, module) != module:
+                raise InputError(f"slot package {package!r}: {found[path.stem]} and {module} have one name")
+    return found

@@ -11,7 +11,7 @@ from components.contract.errors import InputError, UnknownName
 from components.contract.operators import OperatorSpec, config_of, with_used
 from components.contract.params import Params
 from components.contract.registry import operators, slots
-from components.contract.slots import Slot
+from components.contract.slots import Slot, operators_in
 from components.tasks.slots import DEMONSTRATOR, SOURCE
 
 OPERATOR = """
@@ -41,6 +41,22 @@ def test_a_file_of_a_slots_package_is_an_operator(tmp_path: Path, monkeypatch: p
     assert OperatorSpec(name="first").resolve(slot)(3) == 3
     with pytest.raises(UnknownName, match="unknown toy_found operator 'thrid'"):
         OperatorSpec(name="thrid").resolve(slot)
+
+
+def test_rooms_of_a_slots_package_hold_operators_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slot = toy_slot(tmp_path, monkeypatch, "toy_rooms", first=OPERATOR.format(name="first", config="Config"))
+    room = tmp_path / "toy_rooms" / "inside"
+    room.mkdir()
+    (room / "__init__.py").write_text("")
+    (room / "second.py").write_text(OPERATOR.format(name="second", config="Config"))
+    assert operators(slot).names() == ["first", "second"]
+    assert operators(slot).entry("second").origin == "toy_rooms/inside/second.py"
+    assert OperatorSpec(name="second").resolve(slot)(3) == 3
+    (room / "first.py").write_text("")
+    twice = Slot(name="twice", package="toy_rooms", summary="A toy")
+    operators_in.cache_clear()
+    with pytest.raises(InputError, match=r"toy_rooms.first and toy_rooms.inside.first have one name"):
+        operators(twice)
 
 
 def test_a_file_without_the_function_of_its_name_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,6 +121,7 @@ def test_every_source_and_demonstrator_joins_where_it_is_chosen_and_nowhere_else
 ) -> None:
     rows = tmp_path / ("rows.parquet" if name == "parquet" else "rows.jsonl")
     rows.write_text("{}")
+    sums = {"source": {"name": "reasoning_gym", "task": "chain_sum"}}
     given = {
         "hf": {"dataset": "owner/name"},
         "s3": {"path": "s3://bucket/rows.jsonl"},
@@ -128,13 +129,24 @@ def test_every_source_and_demonstrator_joins_where_it_is_chosen_and_nowhere_else
         "parquet": {"path": str(rows)},
         "rules": {"accepts": [{"rules": ["copy"]}]},
         "reasoning_gym": {"task": "chain_sum"},
-        "guided": {"source": {"name": "reasoning_gym", "task": "chain_sum"}},
+        "guided": sums,
+        "mask_steps": sums,
+        "shuffle_steps": sums,
         "rule": {"rule": "copy"},
     }
+    if (slot, name) == ("source", "choice"):
+        given["choice"] = sums
     spec = {"name": name, **given.get(name, {})}
     source = spec if slot == "source" else {"name": "artifact"}
     chosen = {("source", source["name"])} | ({(slot, name)} if slot == "demonstrator" else set())
-    chosen |= {("source", "reasoning_gym"), ("demonstrator", "gold")} if name == "guided" else set()
+    chosen |= {("source", "reasoning_gym")} if given.get(name) is sums else set()
+    experts = {
+        ("source", "guided"): "gold",
+        ("source", "mask_steps"): "recorded",
+        ("source", "shuffle_steps"): "recorded",
+    }
+    experts[("demonstrator", "choice")] = "gold"
+    chosen |= {("demonstrator", experts[slot, name])} if (slot, name) in experts else set()
     chosen |= {("verifier", "exact")} if name in ("hf", "s3", "jsonl", "parquet") else set()
     share = {"source": source, "demonstrators": [{"demonstrator": spec}] if slot == "demonstrator" else []}
     params = {"kind": "demonstrations", "size": 1, "verifiability": False, "sources": [share]}

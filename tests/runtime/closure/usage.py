@@ -18,8 +18,8 @@ from pipelines.recipe.stage import Stage
 ROOT = Path(__file__).parents[3]
 OPERATORS = {
     slot.name: {
-        path.stem: f"{slot.package}.{path.stem}:{path.stem}"
-        for path in (ROOT / slot.package.replace(".", "/")).glob("[a-z]*.py")
+        path.stem: f"{'.'.join(path.relative_to(ROOT).with_suffix('').parts)}:{path.stem}"
+        for path in (ROOT / slot.package.replace(".", "/")).rglob("[a-z]*.py")
     }
     for slot in slots().values()
 }

@@ -1,0 +1,1 @@
+"""Exercises made from the items and worked solutions of another source."""
