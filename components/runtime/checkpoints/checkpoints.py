@@ -12,6 +12,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 from components.contract.artifacts import FileEntry
 from components.contract.context import Finish
 from components.contract.errors import StoreUnavailable
+from components.runtime.checkpoints.agreement import newest_for_all
 from components.runtime.checkpoints.changes import Changes, link_or_copy
 from components.runtime.checkpoints.row_log import RowLog
 from components.runtime.checkpoints.shards import Shards
@@ -29,7 +31,7 @@ from components.runtime.store.quarantine import Tell
 ADVICE = "Check free space and permissions, then run again: the stage goes on from its last checkpoint."
 SHARE, PACE_SECONDS = 0.02, 10.0
 """Of a stage's time, what checkpoints may take where nobody says when; and the least time between two of them."""
-RANK_PART = re.compile(r"stage/[^/]*-\d{5}\.safetensors")
+RANK_PART = re.compile(r"stage/[^/]*-(\d{5})\.safetensors")
 """Files that one rank of several gave (components/modeling/training/training_state.py)."""
 STATE, STAGE, OUTPUTS, LOGS = "state.json", "stage", "outputs", "logs"
 
@@ -66,26 +68,29 @@ class Checkpoints:
             path.chmod(0o644)
         return path
 
-    def restore(self, tell: Tell, *, parts_later: bool = False) -> tuple[int, dict[str, Any]] | None:
+    def restore(self, tell: Tell, *, own_parts: bool = False) -> tuple[int, dict[str, Any]] | None:
         """Restore outputs and logs from the newest whole checkpoint; return its step and state, None without one.
 
-        With `parts_later`, ranks' own parts of it are left to `part`: this rank may need a few of them.
+        Ranks that have `shards` restore the same one. With `own_parts`, other ranks' parts of it are left to `part`.
         """
         folder = self._scratch / "resume"
-        found = self._partials.load(folder, tell, later=lambda path: parts_later and bool(RANK_PART.fullmatch(path)))
+        if self.shards is None:
+            found = self._partials.load(folder, tell)
+        else:
+            later = partial(_is_of_another, self.shards) if own_parts else None
+            found = newest_for_all(self._partials, folder, self.shards, later, tell)
         if found is None:
             return None
-        step, entries = found
         for part in (STAGE, OUTPUTS):  # artifacts hold only files, so an empty folder is missing
             (folder / part).mkdir(exist_ok=True)
         for path in folder.rglob("*"):
             path.chmod(0o755 if path.is_dir() else 0o644)
-        self._entries = {entry.path: entry for entry in entries}
+        self._entries = {entry.path: entry for entry in found.files}
         shutil.copytree(folder / OUTPUTS, self._outputs, dirs_exist_ok=True)
         if (folder / LOGS).is_dir():
             (folder / LOGS).rename(self._scratch / LOGS)
         state: dict[str, Any] = json.loads((folder / STATE).read_text())
-        return step, state
+        return found.step, state
 
     def log(self, name: str) -> RowLog:
         """Return an append-only log of the stage; the next checkpoint holds its rows."""
@@ -221,6 +226,12 @@ class Checkpoints:
             else:
                 link_or_copy(segment, draft / path)
         return kept
+
+
+def _is_of_another(shards: Shards, path: str) -> bool:
+    """Return whether a file is the part of another rank."""
+    part = RANK_PART.fullmatch(path)
+    return part is not None and int(part[1]) % shards.world != shards.rank
 
 
 @contextmanager

@@ -1,8 +1,9 @@
-"""The call of a component's `run`, on all processes of the job."""
+"""The call of a component's `run`, on all processes of the job, from the checkpoint that all of them find whole."""
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -15,25 +16,30 @@ from components.runtime.job.team.team import OnDeath
 from components.runtime.system.determinism import deterministic_torch
 
 
-def call(stage: RunningStage, component: Component, job: Job, order: dict[str, Any], on_death: OnDeath) -> None:
-    """Run the component until its last checkpoint and all required outputs are written.
+def call(
+    stage: RunningStage,
+    component: Component,
+    job: Job,
+    order: dict[str, Any],
+    on_start: Callable[[], None],
+    on_death: OnDeath,
+) -> None:
+    """Restore the last checkpoint, and run the component until its last one and all required outputs are written.
 
-    Further processes of the job get `order`; the death of one is passed to `on_death`.
+    Further processes of the job get `order`. `on_start` is called when the checkpoint is restored; the death of a
+    process is passed to `on_death`.
 
     Raises:
         StageFailed: it called exit, or wrote no output at a required port.
     """
-    module, _, name = component.run.partition(":")
-    function = getattr(importlib.import_module(module), name)
     try:
-        with (
-            leading(job, component, order, on_death, device=lambda: stage.device) as shards,
-            _models(job, component),
-        ):
-            if shards is not None:
-                stage.share_checkpoints(shards)
-            function(stage)
-            stage.finish_checkpoints()
+        with leading(job, component, order, on_death, device=lambda: stage.device) as shards:
+            stage.restore(shards)
+            on_start()
+            with _models(job, component):
+                module, _, name = component.run.partition(":")
+                getattr(importlib.import_module(module), name)(stage)
+                stage.finish_checkpoints()
     except Exception:
         stage.leave_ranks()
         raise

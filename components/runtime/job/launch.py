@@ -8,6 +8,7 @@ then the action record, then the ledger entry; close.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -200,12 +201,6 @@ class Launch:
                 on_row=alarms.take,
                 reasons=alarms.reasons,
             )
-            self.measured = stage.headlines
-            self.progress.send("started", fingerprint=mark.digest, resumed_from=stage.resumed_from)
-            fresh = stage.resumed_from is None and "trainer" in self.component.backends
-            if fresh and (said := other_size(self.store, mark)):
-                self._warn(said)
-            alarms.restore(stage.history(), stage.lost)
             gating = GateProcess(needed=needs_data_gates(self.component), here=self.gates_here)
             with closing(stage), gating as gates:
                 self._run_watched(stage, mark, digests, alarms)
@@ -215,6 +210,15 @@ class Launch:
             stage.finish_log()
             return self.closing.commit(stage, self.component, mark, inputs, gated, alarms.to_action())
 
+    def _started(self, stage: RunningStage, mark: Fingerprint, alarms: JobAlarms) -> None:
+        """Tell that the component begins, and from which checkpoint."""
+        self.measured = stage.headlines
+        self.progress.send("started", fingerprint=mark.digest, resumed_from=stage.resumed_from)
+        fresh = stage.resumed_from is None and "trainer" in self.component.backends
+        if fresh and (said := other_size(self.store, mark)):
+            self._warn(said)
+        alarms.restore(stage.history(), stage.lost)
+
     def _alarms(self, digest: str) -> JobAlarms:
         where = {"store": self.store, "spool": self.spool, "progress": self.progress}
         return JobAlarms(self.job, self.component, self.params, digest, **where)
@@ -222,7 +226,7 @@ class Launch:
     def _run_watched(self, stage: RunningStage, mark: Fingerprint, digests: Resolved, alarms: JobAlarms) -> None:
         """Run the component; of one that an alarm ended, keep what is needed to look at it."""
         try:
-            self._run_component(stage, mark, digests)
+            self._run_component(stage, mark, digests, partial(self._started, stage, mark, alarms))
         except (StoppedByAlarm, NotFiniteError) as error:
             ending = alarms.of_error(error, stage.history())
             stage.finish_log()
@@ -251,15 +255,13 @@ class Launch:
                 gated = self._pass_data_gates(outputs, gates, scratch)
         return gated | pass_metric_gates(self.job, action["metrics"])
 
-    def _run_component(self, stage: RunningStage, mark: Fingerprint, digests: Resolved) -> None:
-        order = {
-            "fingerprint": mark.digest,
-            "inputs": digests,
-            "params": self.params.model_dump(mode="json"),
-            "resumed_from": stage.resumed_from,
-        }
+    def _run_component(
+        self, stage: RunningStage, mark: Fingerprint, digests: Resolved, on_start: Callable[[], None]
+    ) -> None:
+        params = self.params.model_dump(mode="json")
+        order = {"fingerprint": mark.digest, "inputs": digests, "params": params}
         try:
-            call(stage, self.component, self.job, order, self.record_death)
+            call(stage, self.component, self.job, order, on_start, self.record_death)
         except Exception as error:
             raise explained(error, self.job, self.log, partial(self._what_to_turn, digests)) from error
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from components.contract.component import Component
-from components.contract.errors import InputError, PosttrainError, StageFailed
+from components.contract.errors import InputError, PosttrainError
 from components.contract.job import Job
 from components.contract.params import Params
 from components.contract.registry import components
@@ -143,17 +143,12 @@ def _take_part(job: Job, component: Component, order: dict[str, Any], rendezvous
         )
         if not rendezvous.place.local_rank:
             rendezvous.report_node_ready()
-        if stage.resumed_from != order["resumed_from"]:
-            raise StageFailed(
-                f"it found the partial checkpoint of step {stage.resumed_from}, "
-                f"and the first rank that of step {order['resumed_from']}"
-            )
         module, _, name = component.run.partition(":")
         function = getattr(importlib.import_module(module), name)
         with showing_life(rendezvous.another_connection(), rendezvous.place.rank):
             rendezvous.gather(job.resources, cuda=stage.device == "cuda")
-            stage.share_checkpoints(rendezvous.shards())
             with closing(stage), deterministic_torch(job.resources):
+                stage.restore(rendezvous.shards())
                 _work(function, stage)
         rendezvous.finish()
     from torch import distributed

@@ -54,10 +54,7 @@ class RunningStage:
         on_row: OnRow | None = None,
         reasons: dict[str, str] | None = None,
     ) -> None:
-        """Restore the last partial checkpoint, if there is one; `on_row` watches what the stage logs.
-
-        `reasons` takes what `explain` says of alarms.
-        """
+        """`on_row` watches what the stage logs; `reasons` takes what `explain` says of alarms."""
         self.job, self.component, self.params, self.seed = job, component, params, job.seed
         self.scratch = scratch / "scratch"
         self.outputs = scratch / "outputs"
@@ -74,7 +71,30 @@ class RunningStage:
         self.scratch.mkdir(parents=True)
         self.outputs.mkdir()
         self._checkpoints = Checkpoints(store.partials(fingerprint), scratch, self.outputs)
-        self.resumed_from = self._restore()
+        self.resumed_from: int | None = None
+        """Step of the partial checkpoint that was restored."""
+
+    def restore(self, shards: Shards | None) -> None:
+        """Go on from the last partial checkpoint, if there is one.
+
+        Ranks that have `shards` go on from the same one, and store further ones together; all of them must call it.
+        """
+        self._checkpoints.shards = shards
+        found = self._checkpoints.restore(self._tell, own_parts=self.job.resources.sharded)
+        if found is None:
+            return
+        self.resumed_from, state = found
+        log = self._checkpoints.log(ROWS)
+        lost = state.get("lost", {})
+        earlier = [[row, lost.get(str(index), [])] for index, row in enumerate(state.get("rows", ()))]
+        log.append(earlier)  # checkpoints of earlier versions hold the rows in their state
+        for index, (row, names) in enumerate([*log.rows(), *earlier]):
+            self._rows.append(row)
+            if names:
+                self.lost[index] = names
+        self.headlines, self.metadata = state["headlines"], state["metadata"]
+        self._earlier_seconds = state.get("seconds", 0.0)
+        self._emit(self._rows)  # a kill may have come between the checkpoint and its rows
 
     @cached_property
     def device(self) -> str:
@@ -200,10 +220,6 @@ class RunningStage:
         """Wait until no checkpoint is being written; raise the failure of the last one."""
         self._checkpoints.wait()
 
-    def share_checkpoints(self, shards: Shards) -> None:
-        """Store checkpoints together with the other ranks from now on."""
-        self._checkpoints.shards = shards
-
     def leave_ranks(self) -> None:
         """Wait no longer for parts of other ranks, which may have ended."""
         if self._checkpoints.shards is not None:
@@ -228,25 +244,6 @@ class RunningStage:
 
     def _tell(self, text: str) -> None:
         self._progress.send("warning", text=text, kept=True)
-
-    def _restore(self) -> int | None:
-        sharded = self.job.resources.sharded and "trainer" in self.component.backends
-        found = self._checkpoints.restore(self._tell, parts_later=sharded)
-        if found is None:
-            return None
-        step, state = found
-        log = self._checkpoints.log(ROWS)
-        lost = state.get("lost", {})
-        earlier = [[row, lost.get(str(index), [])] for index, row in enumerate(state.get("rows", ()))]
-        log.append(earlier)  # checkpoints of earlier versions hold the rows in their state
-        for index, (row, names) in enumerate([*log.rows(), *earlier]):
-            self._rows.append(row)
-            if names:
-                self.lost[index] = names
-        self.headlines, self.metadata = state["headlines"], state["metadata"]
-        self._earlier_seconds = state.get("seconds", 0.0)
-        self._emit(self._rows)  # a kill may have come between the checkpoint and its rows
-        return step
 
     def _declared(self, port: str, ports: Any) -> None:
         if port not in ports:

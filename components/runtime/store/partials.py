@@ -11,19 +11,19 @@ from __future__ import annotations
 import logging
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from components.contract.artifacts import ArtifactType, FileEntry, Manifest, describe_folder
 from components.contract.errors import CorruptArtifact, StoreUnavailable
 from components.runtime.store.keys import DIGEST, check_name
-from components.runtime.store.looks import DAY_SECONDS, look_at
+from components.runtime.store.looks import DAY_SECONDS
 from components.runtime.store.quarantine import Tell, set_aside
 from components.runtime.store.trees import FILES, MANIFEST, read_manifest
 
 if TYPE_CHECKING:
-    from components.runtime.store.blobs import Blob, Blobs
+    from components.runtime.store.blobs import Blobs
 
 PARTIAL, PIECES = "partial", "pieces"
 STEP_DIGITS = 12
@@ -32,7 +32,18 @@ RENEW_SECONDS = 7 * DAY_SECONDS
 IN_PIECES = "pieces"
 """Key of a manifest's metadata: its files are pieces."""
 
+Later = Callable[[str], bool]
+"""Whether the file at a path of a checkpoint is left for `fetch`."""
 logger = logging.getLogger(__name__)
+
+
+class Found(NamedTuple):
+    """A checkpoint that was copied to a folder, verified."""
+
+    step: int
+    files: tuple[FileEntry, ...]
+    """What a later `commit` may name, too."""
+    key: str
 
 
 class Partials:
@@ -91,37 +102,49 @@ class Partials:
         self.commit(step, self.put(folder))
 
     def load(
-        self, into: Path, tell: Tell = logger.warning, *, later: Callable[[str], bool] = lambda _: False
-    ) -> tuple[int, tuple[FileEntry, ...]] | None:
+        self, into: Path, tell: Tell = logger.warning, *, later: Later | None = None, without: Collection[str] = ()
+    ) -> Found | None:
         """Copy the newest whole and verified checkpoint into a new folder; None if there is none.
 
-        Returns its step and the files that a later `commit` may name, too. Files whose path is `later` are left for
-        `fetch`. A damaged checkpoint is reported, set aside and skipped for the one before it.
+        A damaged checkpoint is reported, set aside and skipped for the one before it; keys `without` are skipped, too.
         """
-        for tree in sorted(trees_of(self._keys()), reverse=True):
-            step, _, digest = tree.rpartition("/")[2].partition("-")
+        for key in sorted(trees_of(self._keys()) - {*without}, reverse=True):
             try:
-                manifest = read_manifest(self._blobs, tree, digest)
-                if manifest is None:
-                    continue
-                into.mkdir(parents=True)
-                wanted = [entry for entry in manifest.files if not later(entry.path)]
-                self._blobs.download([(key_of(tree, manifest, entry), entry) for entry in wanted], into)
-                waiting = [entry for entry in manifest.files if later(entry.path)]
-                self._waiting = {entry.path: (tree, key_of(tree, manifest, entry), entry) for entry in waiting}
-                if IN_PIECES not in manifest.metadata:
-                    return int(step), ()
-                self._known[tree] = manifest
-                stored = {
-                    blob.key.rpartition("/")[2]: blob.stored for blob in self._blobs.list(f"{self.root}/{PIECES}/")
-                }
-                self._stored = {entry.sha256: stored.get(entry.sha256, 0.0) for entry in wanted}
-                return int(step), manifest.files
+                if found := self.take(key, into, later):
+                    return found
             except CorruptArtifact as error:
-                shutil.rmtree(into, ignore_errors=True)
-                reason = f"the partial checkpoint of step {int(step)} is left out: {error}"
-                set_aside(self._blobs, tree, reason, tell)
+                self.leave_out(key, str(error), tell)
         return None
+
+    def take(self, key: str, into: Path, later: Later | None = None) -> Found | None:
+        """Copy one checkpoint into a new folder; None if it was never committed.
+
+        Raises CorruptArtifact for a damaged one; the folder is gone then.
+        """
+        step, _, digest = key.rpartition("/")[2].partition("-")
+        manifest = read_manifest(self._blobs, key, digest)
+        if manifest is None:
+            return None
+        into.mkdir(parents=True)
+        waiting = [entry for entry in manifest.files if later is not None and later(entry.path)]
+        wanted = [entry for entry in manifest.files if entry not in waiting]
+        try:
+            self._blobs.download([(key_of(key, manifest, entry), entry) for entry in wanted], into)
+        except CorruptArtifact:
+            shutil.rmtree(into)
+            raise
+        self._waiting = {entry.path: (key, key_of(key, manifest, entry), entry) for entry in waiting}
+        if IN_PIECES not in manifest.metadata:
+            return Found(int(step), (), key)
+        self._known = {key: manifest}
+        stored = {blob.key.rpartition("/")[2]: blob.stored for blob in self._blobs.list(f"{self.root}/{PIECES}/")}
+        self._stored = {entry.sha256: stored.get(entry.sha256, 0.0) for entry in wanted}
+        return Found(int(step), manifest.files, key)
+
+    def leave_out(self, key: str, problem: str, tell: Tell) -> None:
+        """Set a damaged checkpoint aside, and report it in one line."""
+        step = int(key.rpartition("/")[2].partition("-")[0])
+        set_aside(self._blobs, key, f"the partial checkpoint of step {step} is left out: {problem}", tell)
 
     def fetch(self, path: str, into: Path, tell: Tell = logger.warning) -> bool:
         """Copy a file that `load` left for later, verified; return whether the checkpoint has it.
@@ -130,13 +153,12 @@ class Partials:
         """
         if path not in self._waiting:
             return False
-        tree, key, entry = self._waiting[path]
+        checkpoint, key, entry = self._waiting[path]
         try:
             self._blobs.download([(key, entry)], into)
         except CorruptArtifact as error:
-            reason = f"the partial checkpoint at {tree} is left out: {error}"
-            set_aside(self._blobs, tree, reason, tell)
-            raise StoreUnavailable(f"{reason}; run again: the stage goes on from the checkpoint before") from error
+            self.leave_out(checkpoint, str(error), tell)
+            raise StoreUnavailable(f"{error}; run again: the stage goes on from the checkpoint before") from error
         del self._waiting[path]
         return True
 
@@ -155,9 +177,9 @@ class Partials:
         self._known = {tree: manifest for tree in kept if (manifest := self._manifest(tree))}
         held = {entry.sha256 for manifest in self._known.values() for entry in manifest.files}
         self._stored = {digest: since for digest, since in self._stored.items() if digest in held}
-        stale = [key for key in keys if not _is_piece(key) and "/".join(key.split("/")[:3]) not in kept]
+        stale = [key for key in keys if not is_piece(key) and "/".join(key.split("/")[:3]) not in kept]
         self._blobs.delete(sorted(stale, key=lambda key: not key.endswith(f"/{MANIFEST}")))
-        self._blobs.delete(key for key in keys if _is_piece(key) and key.rpartition("/")[2] not in held)
+        self._blobs.delete(key for key in keys if is_piece(key) and key.rpartition("/")[2] not in held)
 
     def _manifest(self, tree: str) -> Manifest | None:
         if tree in self._known:
@@ -173,7 +195,7 @@ class Partials:
 
 def trees_of(keys: Iterable[str]) -> set[str]:
     """Return the prefixes of the checkpoints, whole or not, among keys of any jobs."""
-    return {"/".join(key.split("/")[:3]) for key in keys if not _is_piece(key)}
+    return {"/".join(key.split("/")[:3]) for key in keys if not is_piece(key)}
 
 
 def key_of(tree: str, manifest: Manifest, entry: FileEntry) -> str:
@@ -183,51 +205,7 @@ def key_of(tree: str, manifest: Manifest, entry: FileEntry) -> str:
     return f"{tree}/{FILES}/{entry.path}"
 
 
-def check_partial(blobs: Blobs, tree: str, digest: str) -> tuple[int | None, str | None]:
-    """Read every byte of a checkpoint; return their number, None if it is not whole, and the first damage."""
-    try:
-        manifest = read_manifest(blobs, tree, digest)
-    except CorruptArtifact as error:
-        return None, str(error).removeprefix(f"{blobs.address(tree)}: ").partition(". ")[0]
-    if manifest is None:
-        return None, None
-    if IN_PIECES not in manifest.metadata:
-        return manifest.size, look_at(blobs, tree, digest, every_byte=True).damage
-    for entry in manifest.files:
-        found = blobs.hash(key_of(tree, manifest, entry))
-        if found is None:
-            return manifest.size, f"{entry.path} is missing"
-        if found != (entry.size, entry.sha256):
-            return manifest.size, f"{entry.path} has SHA-256 {found[1][:12]}... instead of {entry.sha256[:12]}..."
-    return manifest.size, None
-
-
-def loose_pieces(blobs: Blobs, found: Sequence[Blob], older_than: float) -> dict[str, list[Blob]]:
-    """Return fingerprint -> pieces that no checkpoint holds and that were stored before `older_than` (epoch)."""
-    loose: dict[str, list[Blob]] = {}
-    held: dict[str, set[str]] = {}
-    for blob in found:
-        if not _is_piece(blob.key) or blob.stored >= older_than:
-            continue
-        mark = blob.key.split("/")[1]
-        if mark not in held:
-            held[mark] = _held(blobs, trees_of(other.key for other in found if other.key.split("/")[1] == mark))
-        if blob.key.rpartition("/")[2] not in held[mark]:
-            loose.setdefault(mark, []).append(blob)
-    return loose
-
-
-def _held(blobs: Blobs, trees: Iterable[str]) -> set[str]:
-    held: set[str] = set()
-    for tree in trees:
-        try:
-            manifest = read_manifest(blobs, tree, tree.rpartition("-")[2])
-        except CorruptArtifact:
-            continue
-        held.update(entry.sha256 for entry in (manifest.files if manifest else ()))
-    return held
-
-
-def _is_piece(key: str) -> bool:
+def is_piece(key: str) -> bool:
+    """Return whether a key is that of a piece."""
     parts = key.split("/")
     return len(parts) == 4 and parts[2] == PIECES and bool(DIGEST.match(parts[3]))

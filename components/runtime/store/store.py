@@ -25,7 +25,8 @@ from components.runtime.store.blobs import Blob, Blobs, StoreLocked, corrupt
 from components.runtime.store.collecting import collect_tree, wait_for_collector
 from components.runtime.store.keys import check_digest, check_key, check_name, is_record
 from components.runtime.store.looks import DAY_SECONDS, Look, look_at
-from components.runtime.store.partials import PARTIAL, PIECES, Partials, loose_pieces
+from components.runtime.store.partial_upkeep import loose_pieces
+from components.runtime.store.partials import PARTIAL, PIECES, Partials
 from components.runtime.store.quarantine import Tell, set_aside
 from components.runtime.store.records import advice, seal, unseal
 from components.runtime.store.trees import (

@@ -18,7 +18,8 @@ from components.runtime.lineage.heal import heal, read_or_copy
 from components.runtime.lineage.spool import NO_FINGERPRINT
 from components.runtime.store.keys import DIGEST, is_record
 from components.runtime.store.looks import look_at
-from components.runtime.store.partials import check_partial, trees_of
+from components.runtime.store.partial_upkeep import check_partial
+from components.runtime.store.partials import trees_of
 from components.runtime.upkeep.inventory import OF_A_RUN
 from components.runtime.upkeep.reach import digests_of
 

@@ -26,8 +26,8 @@ LAYOUTS = {"2": (2, 2), "4": (4, 4), "2x2": (4, 2)}
 """Ranks, and those of a tensor group."""
 OF_JOBS = "qwen3"
 """The model of `copies`."""
-LIGHT = ("2", "light")
-"""What runs with the quick tests."""
+LIGHT = pytest.param("2", "light", marks=pytest.mark.slow)
+"""What runs without `make test-deepspeed`, with the slow tests: 22 CPU seconds."""
 EACH = [(layout, way) for layout in LAYOUTS for way in WAYS if way != "light"]
 
 

@@ -308,33 +308,3 @@ def test_files_that_did_not_change_are_neither_copied_nor_read(tmp_path: Path) -
     old.write_text("new")
     assert changes.copy(tmp_path / "third", stored) == ["final"]
     assert (tmp_path / "third" / "old").read_text() == "new"
-
-
-def test_a_rank_fetches_the_parts_that_it_asks_for(tmp_path: Path) -> None:
-    store = open_store(str(tmp_path / "store"))
-    names = [
-        "weights-00000.safetensors",
-        "weights-00001.safetensors",
-        "critic-optimizer-00001.safetensors",
-        "state.json",
-    ]
-
-    def write(folder: Path) -> None:
-        for name in names:
-            (folder / name).write_text(name)
-
-    first = checkpoints_of(store, tmp_path / "first")
-    first.begin(3, write, {}, lambda: None)
-    first.wait()
-    again = checkpoints_of(store, tmp_path / "again")
-    assert again.restore(pytest.fail, parts_later=True) == (3, {})
-    assert [path.name for path in again.resumed.iterdir()] == ["state.json"]
-    for name in names[1:3]:
-        path = again.part(name, pytest.fail)
-        assert path.parent == again.resumed and path.read_text() == name and os.access(path, os.W_OK)
-    assert not again.part("weights-00007.safetensors", pytest.fail).exists()
-    assert {path.name for path in again.resumed.iterdir()} == {*names[1:]}
-    begin(again, 4)  # what was never fetched is written anew where it is in the next checkpoint
-    again.wait()
-    whole = checkpoints_of(store, tmp_path / "whole")
-    assert whole.restore(pytest.fail) == (4, {"step": 4})
