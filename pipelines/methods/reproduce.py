@@ -131,13 +131,17 @@ def measure(slug: str, plan: Plan, measured: Measured) -> Reproduction:
     def of(found: Measure) -> Finding:
         return find(found, hallmark, measured)
 
+    def condition(words: ConditionWords, found: Measure) -> Condition:
+        names = found.effect.names if found.effect else ()
+        return Condition(words, find(found, hallmark, measured, [arm for arm in hallmark.arms if arm in names]))
+
     arm_seconds, shared = _seconds(plan, hallmark, measured)
     return Reproduction(
         slug,
         hallmark,
         claims={part: of(found) for part, found in hallmark.claims.items()},
-        preconditions={n: Condition(words.preconditions[n], of(found)) for n, found in hallmark.preconditions.items()},
-        active={name: Condition(words.active[name], of(found)) for name, found in hallmark.active.items()},
+        preconditions={n: condition(words.preconditions[n], found) for n, found in hallmark.preconditions.items()},
+        active={name: condition(words.active[name], found) for name, found in hallmark.active.items()},
         secondary={name: of(found) for name, found in hallmark.secondary.items()},
         also={name: of(found) for name, found in hallmark.also.items()},
         budget=None if hallmark.budget is None else of(hallmark.budget),
@@ -146,9 +150,10 @@ def measure(slug: str, plan: Plan, measured: Measured) -> Reproduction:
     )
 
 
-def find(found: Measure, hallmark: Hallmark, measured: Measured) -> Finding:
-    """Return one quantity of a finished run, of every arm and seed."""
-    arms = {arm: tuple(_value(found, arm, seed, measured) for seed in hallmark.seeds) for arm in hallmark.arms}
+def find(found: Measure, hallmark: Hallmark, measured: Measured, of: Sequence[str] | None = None) -> Finding:
+    """Return one quantity of a finished run at every seed: of every arm, or of these, since others may not have it."""
+    names = hallmark.arms if of is None else of
+    arms = {arm: tuple(_value(found, arm, seed, measured) for seed in hallmark.seeds) for arm in names}
     return Finding(found, arms, _effects(found, arms, hallmark.seeds))
 
 

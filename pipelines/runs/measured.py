@@ -8,6 +8,7 @@ import re
 import statistics
 from collections.abc import Callable
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,18 @@ _WHOLE: dict[str, Callable[[list[float]], float]] = {
     "first": lambda values: values[0],
     "last": lambda values: values[-1],
     "std": statistics.pstdev,
+    "rmssd": lambda values: math.sqrt(_mean_square_difference(values)),
 }
+
+
+def _mean_square_difference(values: list[float]) -> float:
+    """Return the mean square of the changes from each value to the next, which a slow trend hardly moves.
+
+    Source: von Neumann 1941, Distribution of the Ratio of the Mean Square Successive Difference to the Variance.
+    """
+    if len(values) < 2:
+        raise InputError("@rmssd: expected two logged values or more, whose difference it takes")
+    return math.fsum((after - before) ** 2 for before, after in pairwise(values)) / (len(values) - 1)
 
 
 class Measured:
@@ -34,7 +46,8 @@ class Measured:
 
     `entropy` is a headline metric or an entry of metrics.json; `seconds` the stage's duration when it ran;
     `entropy@20` the value of the training history at step 20 (or the last one before it), `entropy@10_20` the mean over
-    these steps, and `entropy@mean`, `@std`, `@max`, `@min`, `@first`, `@last` over all.
+    these steps, and `entropy@mean`, `@std`, `@max`, `@min`, `@first`, `@last` over all. `entropy@rmssd` is the root
+    mean square of its changes from one logged step to the next: what it varies without its trend.
     """
 
     def __init__(self, store: Store, run_id: str) -> None:

@@ -56,7 +56,8 @@ def _effect(entry: dict[str, Any]) -> str:
 
 
 def _means(entry: dict[str, Any], arms: Sequence[str]) -> list[str]:
-    return [f"{sum(values) / len(values):.4g}" for arm in arms if (values := entry["arms"][arm])]
+    measured = (entry["arms"].get(arm) for arm in arms)  # a condition only of the arms that its effect names
+    return [f"{sum(values) / len(values):.4g}" if values else "-" for values in measured]
 
 
 def claim_text(entry: dict[str, Any]) -> str:

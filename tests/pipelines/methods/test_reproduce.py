@@ -123,6 +123,15 @@ def test_the_cap_says_how_many_seeds_would_do(posttrain: Command, store: str) ->
     assert done.stdout.rstrip().endswith("outcome: undecided; about 21 seeds would do, were the effect as seen")
 
 
+def test_a_condition_is_measured_of_the_arms_that_it_names(posttrain: Command, store: str) -> None:
+    """Others may not have it: a clip fraction of a method without a clip. Here the method would divide by zero."""
+    value = {"value": "base.number / (train.number - 3 * base.number)", "at_least": -1}
+    change = f"hallmark.preconditions.grows={json.dumps(value)}"
+    done = posttrain("reproduce", RECIPE, "--set", change, "--store", store)
+    (row,) = (line for line in done.stdout.splitlines() if line.startswith("grows"))
+    assert row.split()[1:4] == ["-", "-1", "-1"] and row.endswith("holds"), done.stderr
+
+
 def test_a_failing_stage_ends_it(posttrain: Command, store: str) -> None:
     done = posttrain("reproduce", RECIPE, "--set", "fail=true", "--store", store)
     assert done.returncode == 1
@@ -156,6 +165,7 @@ def test_metrics_of_a_run(found: dict[str, Any], store: str) -> None:
         for name in ("1", "2", "99", "1_2", "mean", "max", "min", "first", "last")
     }
     assert at == {"1": 10, "2": 40, "99": 40, "1_2": 25, "mean": 25, "max": 40, "min": 10, "first": 10, "last": 40}
+    assert (measured.value(stage, "sum@std"), measured.value(stage, "sum@rmssd")) == (15, 30)
     assert measured.value(stage, "total") == 40
     assert measured.value(stage, "seconds") == measured.seconds(stage) > 0
     for name, words in {
