@@ -32,6 +32,8 @@ CORRECTION = "truncated_importance"
 """The advantage operator that weighs tokens by what drew them."""
 CURRENT = "current_logprob_n"
 """The mark that an update adds for a loss: the trained policy's log-probabilities before it, of the whole minibatch."""
+AFTER = "after_token_s"
+"""The mark that names a token to be scored behind each row; a loss that reads it gets `scores.after`."""
 PREPARED = frozenset({"reference_logprobs", "values"})
 """Batch fields available from `annotate` on, filled by a reference policy and a critic."""
 
@@ -238,6 +240,11 @@ class Slots(StepSlots[Bound]):
     def needs_current(self) -> bool:
         """Whether a loss reads the log-probabilities of the policy before each update."""
         return any(CURRENT in config.reads for _, config in self._configs())
+
+    @property
+    def needs_after(self) -> bool:
+        """Whether a loss reads the probability of a token behind each response."""
+        return any(AFTER in config.reads for bound in self.losses if isinstance(config := bound.config, SlotConfig))
 
     @property
     def has_critic(self) -> bool:

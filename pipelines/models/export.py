@@ -68,8 +68,14 @@ def _copy(source: Path, folder: Path) -> None:
 
 def _complete_ends(folder: Path) -> None:
     """Make generation_config.json list every token that ends a turn; those of base models often lack the template's."""
-    from components.modeling.models.folder import generation_config, read_config, read_generation_config, write_json
-    from components.modeling.models.policy import load_tokenizer, padding_id
+    from components.modeling.models.folder import (
+        generation_config,
+        load_tokenizer,
+        padding_id,
+        read_config,
+        read_generation_config,
+        write_json,
+    )
     from components.modeling.text.turn_ends import find_turn_ends
 
     config, stored, tokenizer = read_config(folder), read_generation_config(folder), load_tokenizer(folder)

@@ -199,7 +199,7 @@ def test_whole_groups_are_never_cut() -> None:
 def test_a_backend_without_mlp_inputs_says_so() -> None:
     class Other(Policy):
         backend = "other"
-        hidden = logits = session = recompute_layers = layers = None  # type: ignore[assignment]
+        hidden = logits = session = recompute_layers = layers = steer = None  # type: ignore[assignment]
         export = export_config = named_weights = None  # type: ignore[assignment]
 
     with pytest.raises(InputError, match="other backend"):

@@ -21,10 +21,11 @@ from components.contract.errors import InputError
 from components.modeling.loading.packed_tensor import pack_layers
 from components.modeling.loading.quantised import save_unpacked, unpacking
 from components.modeling.loading.router_loss import router_loss
-from components.modeling.models.folder import read_config, read_generation_config
+from components.modeling.loading.steering import steering
+from components.modeling.models.folder import load_tokenizer, padding_id, read_config, read_generation_config
 from components.modeling.models.hosted_weights import layers_of, named_weights
 from components.modeling.models.lora import LoraConfig, add_adapters, merged_weights
-from components.modeling.models.policy import Gather, Policy, held, load_tokenizer, padding_id
+from components.modeling.models.policy import Gather, Policy, held
 from components.modeling.models.session import Session
 from components.modeling.packing.packed import Packed
 from components.modeling.text.turn_ends import check_vocabulary, find_turn_ends
@@ -91,16 +92,27 @@ class TransformersPolicy(Policy):
         """The transformers model, with any adapters."""
         return self.module if self.lora is None else self.module.get_base_model()
 
-    def hidden(self, packed: Packed) -> Tensor:
-        """Return hidden states after the final norm, [N, D]; rows are padded and prompts repeated."""
+    def hidden(self, packed: Packed, layer: int = -1) -> Tensor:
+        """Return hidden states [N, D] of a layer; rows are padded and prompts repeated."""
         rows, where = _unpack(packed)
         tokens, mask = _pad(rows, self.pad_id, self.device, left=False)
         balance = self._balance if self._balancing else None
         extra = {} if balance is None else {"output_router_logits": True}
+        depth = None if layer == -1 else self.layer_index(layer)
+        if depth is not None:
+            extra["output_hidden_states"] = True
         with self._asking_for_recomputation():
             out = self.model.base_model(input_ids=tokens, attention_mask=mask, use_cache=False, **extra)
         self._router_loss = None if balance is None else balance(out.router_logits, mask)
-        return out.last_hidden_state.flatten(0, 1)[where.to(self.device)]
+        found = out.last_hidden_state if depth is None else out.hidden_states[depth]
+        return found.flatten(0, 1)[where.to(self.device)]
+
+    @contextmanager
+    def steer(self, directions: Mapping[int, Tensor]) -> Iterator[None]:
+        """Add directions [D] to the states of layers inside, by hooks on the blocks."""
+        given = {self.layer_index(layer): value.to(self.device, self.pass_dtype) for layer, value in directions.items()}
+        with steering(self.layers(), given):
+            yield
 
     @property
     def asks_for_balance(self) -> bool:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import torch
+
 from components.contract.context import StageContext
 from components.contract.errors import InputError
 from components.modeling.models.folder import read_config
 from components.modeling.models.lora import LoraConfig
 from components.modeling.models.model_config import ModelConfig
-from components.modeling.models.policy import Policy, torch_dtype
+from components.modeling.models.policy import Policy
 from components.modeling.native.adapters import why_not_adapted
 from components.modeling.native.checkpoints.config import why_not_native
 
@@ -80,3 +82,16 @@ def new_policy(
     from components.modeling.native.native_policy import NativePolicy
 
     return NativePolicy.create(config, tokenizer, seed=seed, device=device, dtype=torch_dtype(dtype))
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """Return the torch dtype of a name such as "float32"."""
+    known: dict[str, torch.dtype] = {
+        "float32": torch.float32,
+        "float64": torch.float64,
+        "bfloat16": torch.bfloat16,
+        "float16": torch.float16,
+    }
+    if name not in known:
+        raise InputError(f"unknown dtype {name!r} (known: {', '.join(known)})")
+    return known[name]

@@ -1,13 +1,16 @@
-"""The JSON files of a model folder: config.json and generation_config.json, read and written."""
+"""What a model folder holds beside weights: config.json and generation_config.json, read and written; the tokenizer."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import InputError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 
 def read_config(folder: Path) -> dict[str, Any]:
@@ -30,6 +33,26 @@ def read_generation_config(folder: Path) -> dict[str, Any] | None:
     if not isinstance(content, dict):
         raise InputError(f"{path} is no mapping")
     return content
+
+
+def load_tokenizer(folder: Path) -> PreTrainedTokenizerFast | None:
+    """Return the tokenizer of a model folder, or None if it has none."""
+    if not (folder / "tokenizer_config.json").is_file() and not (folder / "tokenizer.json").is_file():
+        return None
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    # Details of loading do not belong to the tokenizer: saved again, it must give the same bytes.
+    for detail in ("is_local", "local_files_only", "name_or_path"):
+        tokenizer.init_kwargs.pop(detail, None)
+    return tokenizer
+
+
+def padding_id(config: Mapping[str, Any], tokenizer: PreTrainedTokenizerFast | None) -> int:
+    """Return the padding id of tokenizer or config, 0 if there is none."""
+    pad = None if tokenizer is None else tokenizer.pad_token_id
+    pad = config.get("pad_token_id") if pad is None else pad
+    return 0 if pad is None else pad
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

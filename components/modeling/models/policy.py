@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from components.modeling.models.session import Session
 
+Pool = Literal["mean", "last"]
+"""How the states of a sequence become one vector."""
 Gather = Callable[[Sequence[nn.Module]], AbstractContextManager[None]]
 """Holds the weights that these modules own themselves whole, inside; all ranks enter it in the same order."""
 
@@ -88,8 +90,41 @@ class Policy(ABC):
         return any(dtype in LOW_PRECISION for dtype in (self.compute_dtype, *kept))
 
     @abstractmethod
-    def hidden(self, packed: Packed) -> Tensor:
-        """Return hidden states after the final norm, [N, D], of all tokens of a pack."""
+    def hidden(self, packed: Packed, layer: int = -1) -> Tensor:
+        """Return hidden states [N, D] of all tokens of a pack, numbered as `hidden_states` of transformers.
+
+        Layer 0 is what the first layer reads, i what the i-th one returns; the last, or -1, is after the final norm.
+        Raises InputError for a layer that the model does not have.
+        """
+
+    def features(self, packed: Packed, *, layer: int = -1, pool: Pool = "mean") -> Tensor:
+        """Return one vector for each sequence of a pack with last tokens: [S, D] float32.
+
+        mean: over the states at its targets themselves. last: the state at its last token, which has read them all. In
+        bfloat16 states are rounded in the pass, so packs of other sizes differ by up to its precision.
+        """
+        assert packed.own is not None and packed.last is not None
+        hidden = self.hidden(packed, layer).float()
+        if pool == "last":
+            return hidden.index_select(0, packed.last)
+        sums = hidden.new_zeros(packed.num_sequences, hidden.shape[1])
+        sums = sums.index_add(0, packed.sequence, hidden.index_select(0, packed.own))
+        return sums / packed.target_counts.clamp(min=1).unsqueeze(1)
+
+    @abstractmethod
+    def steer(self, directions: Mapping[int, Tensor]) -> AbstractContextManager[None]:
+        """Return a context in which directions [D] are added to the states of layers, in passes and in generation.
+
+        Layers are numbered as in `hidden`; at the last one a direction is added before the final norm. An engine that
+        draws for the policy has weights of its own, and is not steered.
+        """
+
+    def layer_index(self, layer: int) -> int:
+        """Return a layer counted from the front, from 0 to the number of layers; raise InputError if there is none."""
+        count = len(self.layers())
+        if not -count - 1 <= layer <= count:
+            raise InputError(f"layer {layer} of a model with {count}: 0 to {count}, or -1 for the last")
+        return layer % (count + 1)
 
     @abstractmethod
     def logits(self, hidden: Tensor) -> Tensor:
@@ -263,36 +298,3 @@ class Policy(ABC):
         """Write the tokenizer's files into a model folder."""
         if self.tokenizer is not None:
             self.tokenizer.save_pretrained(folder)
-
-
-def torch_dtype(name: str) -> torch.dtype:
-    """Return the torch dtype of a name such as "float32"."""
-    known: dict[str, torch.dtype] = {
-        "float32": torch.float32,
-        "float64": torch.float64,
-        "bfloat16": torch.bfloat16,
-        "float16": torch.float16,
-    }
-    if name not in known:
-        raise InputError(f"unknown dtype {name!r} (known: {', '.join(known)})")
-    return known[name]
-
-
-def load_tokenizer(folder: Path) -> PreTrainedTokenizerFast | None:
-    """Return the tokenizer of a model folder, or None if it has none."""
-    if not (folder / "tokenizer_config.json").is_file() and not (folder / "tokenizer.json").is_file():
-        return None
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    # Details of loading do not belong to the tokenizer: saved again, it must give the same bytes.
-    for detail in ("is_local", "local_files_only", "name_or_path"):
-        tokenizer.init_kwargs.pop(detail, None)
-    return tokenizer
-
-
-def padding_id(config: Mapping[str, Any], tokenizer: PreTrainedTokenizerFast | None) -> int:
-    """Return the padding id of tokenizer or config, 0 if there is none."""
-    pad = None if tokenizer is None else tokenizer.pad_token_id
-    pad = config.get("pad_token_id") if pad is None else pad
-    return 0 if pad is None else pad

@@ -55,16 +55,17 @@ class NativeSession(Session):
         decoder = self.decoder
         if self.prepared is None and StepDecoder.serves(decoder):
             self.prepared = StepDecoder(decoder)
-        x = decoder.embed(tokens)
+        x = decoder.steered(decoder.embed(tokens), 0)
         turns = decoder.by_layer([table.index_select(0, self.positions).unsqueeze(1) for table in self.tables])
         self.positions += 1
         self.cache.advance()
         if self.prepared:
             for index, layer in enumerate(self.prepared.layers):
                 x = layer.finish(x, self.cache.attend(index, layer.project(x, turns[index])))
+                x = decoder.steered(x, index + 1)
             return decoder.capped(self.prepared.logits(x))
         for index, layer in enumerate(decoder.layers):
-            x = layer(x, turns[index], attend_to=partial(self.cache.attend, index))
+            x = decoder.steered(layer(x, turns[index], attend_to=partial(self.cache.attend, index)), index + 1)
         return decoder.logits(decoder.final_norm(x))
 
     def keep(self, rows: Tensor) -> None:

@@ -149,6 +149,8 @@ class Decoder(nn.Module):
         self.head = None if config.tie_embeddings else nn.Parameter(torch.empty_like(self.embedding))
         self.recompute = False
         """Whether the backward pass recomputes each layer from its input."""
+        self.directions: dict[int, Tensor] = {}
+        """What is added to the states after so many layers, [D]; see Policy.steer."""
         ropes = [config.rope] if config.local_rope is None else [config.rope, config.local_rope]
         self._tables = [TurnTable(r, config.head_width, config.max_positions, config.query_gain) for r in ropes]
 
@@ -169,6 +171,11 @@ class Decoder(nn.Module):
     def final_norm(self, x: Tensor) -> Tensor:
         """Return final hidden states of the last layer's output x [N, D]."""
         return NORMS[self.config.norm](x, self.norm, self.config.norm_eps)
+
+    def steered(self, x: Tensor, depth: int) -> Tensor:
+        """Return states x [N, D] after so many layers, with the direction that is added there, if any."""
+        direction = self.directions.get(depth)
+        return x if direction is None else x + direction
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Return logits [N, V] of final hidden states [N, D]."""
@@ -224,16 +231,18 @@ class Decoder(nn.Module):
         *,
         projections: list[Tensor] | None = None,
         mlp_inputs: list[Tensor] | None = None,
+        depth: int | None = None,
     ) -> Tensor:
         """Return final hidden states [N, D] of a pack, or [L, D] of its tokens `rows` [L] alone.
 
-        Every layer's rotated queries, keys and values [N, (H + 2G) * C] are appended to `projections`, and its
-        MLP's input [N, D] to `mlp_inputs`.
+        With a `depth`, the states of all tokens after so many layers, and no later layer is computed. Every layer's
+        rotated queries, keys and values [N, (H + 2G) * C] are appended to `projections`, and its MLP's input [N, D] to
+        `mlp_inputs`.
         """
-        x = self.embed(packed.tokens)
+        x = self.steered(self.embed(packed.tokens), 0)
         turns = self.turns(packed.positions, packed.attention.widest)
         again = self.recompute and torch.is_grad_enabled() and projections is None and mlp_inputs is None
-        for index, layer in enumerate(self.layers):
+        for index, layer in enumerate(self.layers[:depth]):
             # After the last attention nothing reads the other tokens.
             given = {"plan": packed.attention, "rows": rows if index == len(self.layers) - 1 else None}
             # Call the layer as a module: a ZeRO 3 engine fetches and releases its weights in hooks on the call.
@@ -241,4 +250,5 @@ class Decoder(nn.Module):
                 x = checkpoint(layer, x, turns[index], **given, use_reentrant=False, preserve_rng_state=False)
             else:
                 x = layer(x, turns[index], **given, projections=projections, mlp_inputs=mlp_inputs)
-        return self.final_norm(x)
+            x = self.steered(x, index + 1)
+        return self.final_norm(x) if depth is None else x

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -13,11 +14,11 @@ from torch import Tensor, nn
 
 from components.contract.errors import InputError
 from components.modeling.models.cut import Cut
-from components.modeling.models.folder import read_generation_config, write_json
+from components.modeling.models.folder import load_tokenizer, padding_id, read_generation_config, write_json
 from components.modeling.models.lora import LoraConfig
 from components.modeling.models.model_config import ModelConfig
 from components.modeling.models.model_sizes import ModelSizes
-from components.modeling.models.policy import Gather, Policy, held, load_tokenizer, padding_id
+from components.modeling.models.policy import Gather, Policy, held
 from components.modeling.native.adapters import add_adapters
 from components.modeling.native.allocator import keep_freed_blocks
 from components.modeling.native.checkpoints.config import decoder_config, llama_config
@@ -125,9 +126,21 @@ class NativePolicy(Policy):
         stored = llama_config(sizes, pad_id=pad, eos_id=eos)
         return cls(decoder.to(device, dtype), stored, tokenizer)
 
-    def hidden(self, packed: Packed) -> Tensor:
-        """Return hidden states after the final norm, [N, D]."""
-        return self.module(packed)
+    def hidden(self, packed: Packed, layer: int = -1) -> Tensor:
+        """Return hidden states [N, D] of a layer; later layers are not computed."""
+        depth = self.layer_index(layer)
+        return self.module(packed, depth=depth if depth < len(self.module.layers) else None)
+
+    @contextmanager
+    def steer(self, directions: Mapping[int, Tensor]) -> Iterator[None]:
+        """Add directions [D] to the states of layers inside."""
+        before, weight = self.module.directions, self.module.norm
+        given = {self.layer_index(layer): direction.to(weight) for layer, direction in directions.items()}
+        self.module.directions = before | {at: value + before.get(at, 0) for at, value in given.items()}
+        try:
+            yield
+        finally:
+            self.module.directions = before
 
     def predicting(self, packed: Packed) -> Tensor:
         """Return hidden states [M, D] at the positions that predict a target, skipping work for the others."""

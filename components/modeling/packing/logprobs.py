@@ -30,6 +30,8 @@ class TokenScores(NamedTuple):
     """[M, D] the hidden states behind the logits, differentiable."""
     logits_of: LogitsOf | None = None
     """From hidden states [M', D] to logits [M', V] at the temperature of `logprobs`."""
+    after: Tensor | None = None
+    """[S] log-probability, at temperature 1, of a further token behind each sequence, when asked for."""
 
     def logits_at(self, rows: Tensor) -> Tensor:
         """Return logits [M', V] of the positions `rows` [M'] alone, differentiable; no others are computed."""

@@ -40,6 +40,8 @@ class Packed:
     """Ranges of tokens that attend causally among themselves and, if they have one, to a whole prefix."""
     last: Tensor | None = None
     """[S] index of each sequence's last token, when it was kept."""
+    own: Tensor | None = None
+    """[M] index of each target itself, when last tokens were kept."""
 
     @property
     def num_tokens(self) -> int:
@@ -85,6 +87,7 @@ class Packed:
             targets=placed(self.targets, device),
             sequence=placed(self.sequence, device),
             last=None if self.last is None else placed(self.last, device),
+            own=None if self.own is None else placed(self.own, device),
         )
         # Finding distinct tokens on a GPU would wait for it.
         moved.__dict__["predictors"] = tuple(placed(tensor, device) for tensor in self.predictors)
@@ -145,6 +148,7 @@ class _Builder:
         self.targets: list[Iterable[int]] = []
         self.counts: list[int] = []
         self.last: list[int] = []
+        self.own: list[Iterable[int]] = []
         self.segments: list[Segment] = []
 
     def _lay(self, tokens: Sequence[int], start: int, prefix: Segment | None) -> int:
@@ -163,10 +167,12 @@ class _Builder:
         if mask is None:
             self.predict.append(range(at, at + len(tokens) - 1))
             self.targets.append(tokens[1:])
+            self.own.append(range(at + 1, at + len(tokens)))
             self.counts.append(len(tokens) - 1)
         else:
             chosen = [i for i in range(1, len(tokens)) if mask[i]]
             self.predict.append([at + i - 1 for i in chosen])
+            self.own.append([at + i for i in chosen])
             self.targets.append([tokens[i] for i in chosen])
             self.counts.append(len(chosen))
         self.last.append(at + len(tokens) - 1)
@@ -187,6 +193,7 @@ class _Builder:
             if response:
                 self.predict.append(chain((end,), range(at, at + len(response) - 1)))
                 self.targets.append(response)
+                self.own.append(range(at, at + len(response)))
             self.counts.append(len(response))
             self.last.append(at + len(response) - 1 if response else end)
 
@@ -197,6 +204,7 @@ class _Builder:
         computed = len(response) if self.keep_last else max(chosen, default=0)
         at, end = self._lay(response[:computed], prompt.length, prompt), prompt.start + prompt.length - 1
         self.predict.append([at + place - 1 if place else end for place in chosen])
+        self.own.append([at + place for place in chosen])
         self.targets.append([response[place] for place in chosen])
         self.counts.append(len(chosen))
         self.last.append(at + len(response) - 1 if response else end)
@@ -214,6 +222,7 @@ class _Builder:
             num_sequences=len(self.counts),
             segments=tuple(self.segments),
             last=torch.tensor(self.last, dtype=torch.long) if self.keep_last else None,
+            own=_flat(self.own) if self.keep_last else None,
         )
         return packed if torch.device(device).type == "cpu" else packed.to(device)
 

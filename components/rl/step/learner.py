@@ -21,6 +21,7 @@ from components.rl.step.returned import of_kind
 from components.rl.step.sampler_gap import SamplerGap
 from components.rl.step.scoring import frozen_logprobs, micro_rows, score_tokens
 from components.rl.step.settings import StepSettings
+from components.rl.step.states import score_with_after
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,8 @@ class Learner:
 
         def loss_of(rows: Tensor) -> tuple[Tensor, PartTally]:
             part = batch.select(rows).to(self.policy.device)
-            scores = score_tokens(self.policy, part, temperature=settings.temperature, entropy=self.slots.needs_entropy)
+            score = score_with_after if self.slots.needs_after else score_tokens
+            scores = score(self.policy, part, temperature=settings.temperature, entropy=self.slots.needs_entropy)
             losses = [of_kind(bound, bound(scores, part, context_of(bound)), TokenLoss) for bound in self.slots.losses]
             pairs = zip(self.slots.losses, losses, strict=True)
             loss = torch.stack([(found.loss * self._weights(bound, part)).sum() for bound, found in pairs]).sum()

@@ -22,6 +22,7 @@ from components.modeling.packing.logprobs import LogitsOf, TokenScores, at_tempe
 from components.modeling.packing.packed import Packed
 from components.modeling.ranks import current_ranks
 from components.rl.batch.batch import Batch, Prompt
+from components.rl.slots import AFTER
 
 TokenMap = Callable[[Tensor, Tensor, LogitsOf], Tensor]
 """(hidden [M, D], tokens [M], logits_of) -> [M]: hidden states that predict the tokens; logits_of(hidden) is [M, V]."""
@@ -87,26 +88,43 @@ def frozen(batch: Batch, score: Callable[[Batch], Tensor], *, max_tokens: int) -
     return whole
 
 
+def frozen_rows(batch: Batch, compute: Callable[[Batch], Sequence[Tensor]], *, max_tokens: int) -> list[Tensor]:
+    """Return a tensor for each row from `compute`, which gives those of a part of the batch; without gradients.
+
+    The parts are split among the ranks, as in `frozen`.
+    """
+    ranks = current_ranks()
+    parts = micro_rows(batch, max_tokens, ranks=ranks.count)
+    own, whole = [], [torch.empty(0)] * batch.num_responses
+    with torch.no_grad():
+        for rows, counts in ranks.rounds(parts):
+            found = list(compute(batch.select(rows)))
+            if counts:
+                own.append(found)
+    for rows, found in zip(parts, ranks.together(ranks.gather(own)), strict=True):
+        for row, value in zip(rows.tolist(), found, strict=True):
+            whole[row] = value.clone()
+    return whole
+
+
 def pass_cost(batch: Batch) -> int:
     """Return the number of tokens in forward passes over a batch, each shared context counted once."""
     return (batch.around or batch).num_tokens + sum(len(context) for context, _ in _shared_contexts(batch))
 
 
-def response_hidden(policy: Policy, batch: Batch, *, max_tokens: int) -> list[Tensor]:
-    """Return for each row the final hidden states [T, D] at its own tokens, on the CPU, without gradients."""
-    found: list[Tensor] = [torch.empty(0)] * batch.num_responses
-    with torch.no_grad():
-        for rows in micro_rows(batch, max_tokens):
-            part = batch.select(rows)
-            packed = pack(policy, part, keep_last=True)
-            hidden = policy.hidden(packed).cpu()
-            assert packed.last is not None
-            ends, laid = (packed.last.cpu() + 1).tolist(), part.around or part
-            learned = None if part.around is None else laid.learned.split(laid.lengths.tolist())
-            for index, (row, end, length) in enumerate(zip(rows.tolist(), ends, laid.lengths.tolist(), strict=True)):
-                states = hidden[end - length : end]
-                found[row] = states.clone() if learned is None else states[learned[index]]
-    return found
+def response_hidden(policy: Policy, batch: Batch, *, max_tokens: int, layer: int = -1) -> list[Tensor]:
+    """Return for each row the hidden states [T, D] at its own tokens, on the CPU, without gradients.
+
+    `layer` as in Policy.hidden: the last by default.
+    """
+
+    def states(part: Batch) -> tuple[Tensor, ...]:
+        packed = pack(policy, part, keep_last=True)
+        assert packed.own is not None
+        rows: tuple[Tensor, ...] = policy.hidden(packed, layer)[packed.own].cpu().split(part.lengths.tolist())
+        return rows
+
+    return frozen_rows(batch, states, max_tokens=max_tokens)
 
 
 def prompt_hidden(
@@ -185,11 +203,21 @@ def _shared_contexts(batch: Batch) -> Iterator[tuple[tuple[int, ...], list[int]]
         yield context, [row for row, _ in rows]
 
 
-def pack(policy: Policy, batch: Batch, *, keep_last: bool = False) -> Packed:
-    """Pack the rows of a batch after their contexts for one forward pass; its targets are the batch's tokens [N]."""
+def pack(
+    policy: Policy, batch: Batch, *, keep_last: bool = False, after: Literal["too", "alone"] | None = None
+) -> Packed:
+    """Pack the rows of a batch after their contexts for one forward pass; its targets are the batch's tokens [N].
+
+    `after`: the tokens of mark `after_token_s` stand behind the rows, and are targets too, or the only ones.
+    """
     laid = batch.around or batch
     tokens = [row.tolist() for row in laid.tokens.split(laid.lengths.tolist())]
     masks = None if laid is batch else [row.tolist() for row in laid.learned.split(laid.lengths.tolist())]
+    if after is not None:
+        tokens = [[*row, token] for row, token in zip(tokens, batch.extras[AFTER].tolist(), strict=True)]
+        masks = None if masks is None else [[*row, True] for row in masks]
+    if after == "alone":
+        masks = [[False] * (len(row) - 1) + [True] for row in tokens]
     shared = list(_shared_contexts(batch))
     return Packed.from_groups(
         [context for context, _ in shared],
