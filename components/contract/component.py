@@ -61,6 +61,8 @@ class Component:
     """Heavy modules that `run` imports; an engine may import them once and fork."""
     metrics: Mapping[str, str] = field(default_factory=dict)
     """Names of headline metrics with one line each, the most informative first; `when` and `gate` may use them."""
+    metrics_of: Callable[[Any], Mapping[str, str]] | None = None
+    """Given validated parameters: further headline metrics, which the chosen operators give."""
     choices: Mapping[str, Callable[[], Sequence[str]]] = field(default_factory=dict)
     """Dotted parameter -> its possible values, where its type does not list them; forms show them."""
     role: Role = Role.OTHER
@@ -81,8 +83,8 @@ class Component:
     model_sizes: Callable[[Mapping[str, Any]], Any | None] | None = None
     """Given the config.json of an input model, returns the sizes that `memory` takes, or None if they are unknown."""
     asks: Callable[[Any], Mapping[str, Sequence[str]]] | None = None
-    """Given validated parameters: port with `further` models -> the operators that query and require them; empty for
-    a port that is used only if connected. A port that is not listed must not be connected."""
+    """Given validated parameters: optional port -> the operators that require it; empty for a port that is used only if
+    connected. A port with `further` models that is not listed must not be connected."""
     memory: Callable[[Any, Any, Resources], MemoryEstimate | None] | None = None
     """Given validated parameters, the sizes of the input model (None: unknown) and the job's resources: the memory of
     one process, or None if it cannot be estimated."""
@@ -95,6 +97,10 @@ class Component:
     advice: Callable[[Any, Mapping[str, Sequence[Role]]], Iterable[str]] | None = None
     """Given validated parameters and, by input port, the roles of the components that make the inputs: advice on the
     settings, one line each. It is shown before a run and changes nothing."""
+
+    def known_metrics(self, params: Params | None) -> Mapping[str, str]:
+        """Return the headline metrics of a stage with these parameters; of unreadable ones, those of every stage."""
+        return {**self.metrics, **(self.metrics_of(params) if self.metrics_of and params is not None else {})}
 
     def settled(self, params: Params, resources: Resources) -> Params:
         """Return validated parameters with the defaults that depend on the pool."""

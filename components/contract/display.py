@@ -170,6 +170,11 @@ class Samples(Section):
     """Number of rows per stage."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Views(Section):
+    """A file {title: view}, each with a text, tables and charts: components/measure/harness/views.py."""
+
+
 def place_pattern(name: str) -> re.Pattern[str]:
     """Return a pattern for all names that a declared name matches; its groups are the placeholders' values."""
     return re.compile("(.+)".join(map(re.escape, _PLACE.split(name))))

@@ -11,6 +11,8 @@ from components.contract.operators import Bound
 from components.contract.params import Params
 
 TEACHERS, SCORERS, JUDGES = "teachers", "scorers", "judges"
+REFERENCE = "reference"
+"""Of a stage that measures: the model that training started from."""
 FURTHER = (TEACHERS, SCORERS, JUDGES)
 
 _WRITE: frozenset[Api] = frozenset({"chat", "completions"})
@@ -19,6 +21,7 @@ _PORTS = {
     TEACHERS: ("Models, or endpoints, that write texts to learn from", _WRITE),
     SCORERS: ("Models, or endpoints that echo log-probabilities, that say how likely a text is", _SCORE),
     JUDGES: ("Models, or endpoints, that judge texts", _WRITE),
+    REFERENCE: ("The model that training started from, or an endpoint: says how likely it finds a text", _SCORE),
 }
 
 
@@ -27,7 +30,8 @@ def further_ports(*names: str) -> dict[str, Port]:
     found = {}
     for name in names:
         doc, apis = _PORTS[name]
-        found[name] = Port(type=ArtifactType.MODEL, doc=doc, optional=True, many=True, further=True, apis=apis)
+        many = name != REFERENCE
+        found[name] = Port(type=ArtifactType.MODEL, doc=doc, optional=True, many=many, further=True, apis=apis)
     return found
 
 

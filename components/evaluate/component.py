@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Port
-from components.contract.display import Column, Form, Profiles, Results, Role
-from components.contract.further import SCORERS, further_ports
+from components.contract.display import Column, Form, Profiles, Results, Role, Views
+from components.contract.further import REFERENCE, SCORERS, further_ports
 from components.evaluate.params import EvaluateParams
 from components.measure.alarms import verifier_raises
+from components.measure.chosen_params import asked_inputs, chosen_metrics
 from components.modeling.estimates.further_memory import further_needs
 from components.modeling.estimates.sampling_memory import sampling_memory
 from components.modeling.models.model_sizes import ModelSizes
 from components.modeling.models.preloads import MODEL_PRELOADS
+
+
+def asks(params: EvaluateParams) -> dict[str, list[str]]:
+    """Return the inputs that the chosen operators need or read; scorers are always of use."""
+    return {SCORERS: [], **asked_inputs(params)}
+
 
 COMPONENT = Component(
     name="evaluate",
@@ -22,7 +29,7 @@ COMPONENT = Component(
         "baseline": Port(
             type=ArtifactType.METRICS, doc="An evaluation of another model on the same prompts", optional=True
         ),
-        **further_ports(SCORERS),
+        **further_ports(SCORERS, REFERENCE),
     },
     outputs={
         "metrics": Port(
@@ -35,7 +42,8 @@ COMPONENT = Component(
     backends=frozenset({"sampler"}),
     model_sizes=ModelSizes.from_config,
     memory=sampling_memory,
-    asks=lambda _: {SCORERS: ()},
+    asks=asks,
+    metrics_of=chosen_metrics,
     further_memory=further_needs,
     preloads=MODEL_PRELOADS,
     metrics={
@@ -85,6 +93,7 @@ COMPONENT = Component(
             y_label="pass@k, %",
             x_log2=True,
         ),
+        Views(title="Diagnostics", file="views.json"),
     ),
     verifies=lambda _: ("dataset",),
 )

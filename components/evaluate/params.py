@@ -6,10 +6,11 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from components.measure.measure_params import MeasureParams, PositiveInt
+from components.measure.chosen_params import ChosenParams
+from components.measure.measure_params import PositiveInt
 
 
-class EvaluateParams(MeasureParams):
+class EvaluateParams(ChosenParams):
     """Parameters of an evaluation."""
 
     exact: bool = False
@@ -30,6 +31,17 @@ class EvaluateParams(MeasureParams):
             raise ValueError(
                 "exact: probabilities are those of the whole distribution: set top_p 1, temperature above 0"
             )
+        if self.exact and self.chosen:
+            raise ValueError(
+                f"exact: no samples are drawn, which operator {self.chosen[0].name} measures: leave one out"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _ks_are_drawn(self) -> Self:
+        drawn = self.num_samples if isinstance(self.num_samples, int) else max(self.num_samples.values(), default=1)
+        if self.ks and max(self.ks) > drawn:
+            raise ValueError(f"ks: {max(self.ks)} is more than the samples of a prompt, num_samples: {drawn}")
         return self
 
     def wanted_ks(self, domain: str) -> list[int]:

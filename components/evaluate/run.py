@@ -8,14 +8,18 @@ from typing import TYPE_CHECKING
 
 from components.contract.context import StageContext
 from components.contract.errors import InputError
-from components.contract.further import SCORERS
+from components.contract.further import REFERENCE, SCORERS
 from components.evaluate.compare import compare_with_baseline
 from components.evaluate.exact import score_right_responses
 from components.evaluate.exact_report import report_domain, write_probabilities
-from components.evaluate.report import all_metrics, headline, measure_domain, write_report
+from components.evaluate.report import Metrics, all_metrics, headline, measure_domain, write_report
 from components.measure.alarms import JUDGED, RAISED, VERIFIER_RAISES
 from components.measure.browse import write_samples
+from components.measure.chosen import column_metrics, metric_columns, refuse_taken, strategies_of, views_of
 from components.measure.dataset import read_prompts, require_verdicts
+from components.measure.harness.context import Baseline, MeasureContext
+from components.measure.harness.values import write_values
+from components.measure.harness.views import write_views
 from components.measure.intervals import Bootstrap, Interval
 from components.measure.journal import Journal
 from components.measure.ledger import pass_rate_row, read_ledger, write_ledger
@@ -46,15 +50,18 @@ def run(ctx: StageContext[EvaluateParams]) -> None:
     if params.exact:
         _run_exactly(ctx, policy, prompts, bootstrap)
         return
-    with FurtherModels(ctx, SCORERS) as further:
+    with FurtherModels(ctx, SCORERS, REFERENCE) as further:
         with open_sampler(policy, ctx.job.resources) as sampler:
             outcomes = _sample(ctx, sampler, prompts)
-        require_verdicts(outcomes)
+            require_verdicts(outcomes)
+            chosen = _chosen(ctx, sampler, further, outcomes) if params.chosen else {}
         likelihoods = likelihood_metrics(further.of(SCORERS), outcomes, bootstrap)
         further.write_answers(ctx.output("metrics"))
 
     reports = {domain: measure_domain(found, params.wanted_ks(domain), bootstrap) for domain, found in outcomes.items()}
     metrics = all_metrics(reports, bootstrap) | likelihoods
+    refuse_taken(chosen, metrics)
+    metrics |= chosen
     folder = ctx.output("metrics")
     for baseline in baselines:
         metrics |= compare_with_baseline(folder, outcomes, baseline, bootstrap)
@@ -63,8 +70,36 @@ def run(ctx: StageContext[EvaluateParams]) -> None:
     write_samples(folder, outcomes, prompts=params.browse_prompts, responses=params.browse_responses)
     _tell_raised(ctx, outcomes)
     ctx.describe("metrics", kind="evaluation", domains=sorted(outcomes), num_prompts=sum(map(len, outcomes.values())))
-    shown = {name: one.value if isinstance(one, Interval) else one for name, one in likelihoods.items()}
-    ctx.headline(**headline(reports, metrics), **shown)
+    shown = {name: one.value if isinstance(one, Interval) else one for name, one in (likelihoods | chosen).items()}
+    ctx.headline(**(headline(reports, metrics) | shown))
+
+
+def _chosen(
+    ctx: StageContext[EvaluateParams],
+    sampler: Sampler,
+    further: FurtherModels,
+    outcomes: Mapping[str, Sequence[ItemOutcomes]],
+) -> Metrics:
+    """Return what the chosen operators measure, and write their values by prompt and their views."""
+    params, folder = ctx.params, ctx.output("metrics")
+    baselines = [Baseline(artifact.path) for artifact in ctx.inputs("baseline")]
+    context = MeasureContext(
+        bootstrap=params.bootstrap(ctx.seed),
+        seed=ctx.seed,
+        ks={domain: params.wanted_ks(domain) for domain in outcomes} if params.ks else {},
+        baseline=baselines[0] if baselines else None,
+        further=further.by_port,
+        max_new_tokens=params.max_new_tokens,
+        temperature=params.temperature,
+        sampler=sampler,
+    )
+    columns = metric_columns(params.metrics, outcomes, context)
+    views = views_of(params.diagnostics, outcomes, context)
+    spent, shown = strategies_of(params.strategies, outcomes, context)
+    write_values(folder, outcomes, columns)
+    write_views(folder, views | ({"strategies": shown} if params.strategies else {}))
+    of_views = {name: value for view in views.values() for name, value in view.metrics.items()}
+    return column_metrics(columns, outcomes, context) | of_views | spent
 
 
 def _refuse_samples(ctx: StageContext[EvaluateParams]) -> None:

@@ -10,7 +10,7 @@ of a prompt with 5 verified samples): it is left out of that statistic's mean an
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -110,6 +110,25 @@ class Bootstrap:
         drawn = [self.means(column, stream=index)[:, 0] for index, column in enumerate(columns)]
         replicates = sum(share * means for share, means in zip(shares, drawn, strict=True))
         return self.interval(value, np.asarray(replicates), count)
+
+    def statistic(
+        self, function: Callable[[Floats], Floats], num_prompts: int, *, cells: int | None = None, stream: int = 0
+    ) -> Interval:
+        """Return the interval of a statistic of all prompts together, such as a calibration error.
+
+        `function` takes how often each prompt counts, [B, P], and returns [B], NaN where it is undefined. `cells` are
+        the numbers that it holds for each resample, by default P, which bound the size of a block.
+        """
+        value = float(function(np.ones((1, num_prompts)))[0])
+        if math.isnan(value):
+            return Interval(value, math.nan, math.nan, num_prompts)
+        generator = np.random.default_rng((self.seed, stream))
+        block = max(1, MAX_RESAMPLED_CELLS // max(1, num_prompts, cells or 0))
+        parts = [
+            function(_resampling_counts(generator, min(block, self.resamples - start), num_prompts))
+            for start in range(0, self.resamples, block)
+        ]
+        return self.interval(value, np.concatenate(parts), num_prompts)
 
 
 def nan_mean(values: Floats) -> float:

@@ -81,6 +81,12 @@ class ItemOutcomes:
         """Yield the indices of responses that were judged."""
         return (index for index, verdict in enumerate(self.verdicts) if not verdict.failed)
 
+    @cached_property
+    def verified_answers(self) -> tuple[list[str | None], list[bool]]:
+        """Return the answers of the judged responses, and whether each is right."""
+        rows = list(self.verified())
+        return [self.answers[row] for row in rows], [self.verdicts[row].right for row in rows]
+
     def _count(self, outcome: Outcome) -> int:
         return sum(verdict.outcome is outcome for verdict in self.verdicts)
 

@@ -14,9 +14,9 @@ import numpy as np
 
 from components.contract.errors import InputError
 from components.measure.calibration import Calibration, calibrate, majority_confidence
-from components.measure.diversity import distinct_n, pieces, sample_entropy, unique_share
+from components.measure.formulas.diversity import distinct_n, pieces, sample_entropy, unique_share
+from components.measure.formulas.majority import maj_at_k_values
 from components.measure.intervals import Bootstrap, Floats, Interval
-from components.measure.majority import maj_at_k_values
 from components.measure.outcomes import ItemOutcomes
 from components.measure.passk import pass_at_k_values
 
@@ -91,23 +91,18 @@ def calibrations(outcomes: Sequence[ItemOutcomes]) -> dict[str, Calibration]:
 
 
 def _vote(outcome: ItemOutcomes) -> tuple[float, bool] | None:
-    answers, right = _verified_answers(outcome)
+    answers, right = outcome.verified_answers
     return majority_confidence(answers, right)
 
 
 def _majority(outcome: ItemOutcomes, ks: Sequence[int]) -> Floats:
-    answers, right = _verified_answers(outcome)
+    answers, right = outcome.verified_answers
     return maj_at_k_values(answers, right, ks)
-
-
-def _verified_answers(outcome: ItemOutcomes) -> tuple[list[str | None], list[bool]]:
-    rows = list(outcome.verified())
-    return [outcome.answers[row] for row in rows], [outcome.verdicts[row].right for row in rows]
 
 
 def _texture(outcome: ItemOutcomes) -> dict[str, float | None]:
     """Return length, entropy and diversity statistics of a prompt's responses."""
-    answers, judged = _verified_answers(outcome)
+    answers, judged = outcome.verified_answers
     right = [row for row in outcome.verified() if outcome.verdicts[row].right]
     wrong = [row for row in outcome.verified() if not outcome.verdicts[row].right]
     return {

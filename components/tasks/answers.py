@@ -29,6 +29,15 @@ def extract_answer(response: str) -> str:
     return response.rpartition(THINK_CLOSE)[2].strip()
 
 
+def path_to_answer(response: str) -> str:
+    """Return what a response writes before its answer, marks and repeated white space aside."""
+    before, mark, _ = response.rpartition(ANSWER_OPEN)
+    if not mark:
+        answer = extract_answer(response)
+        before = response.rpartition(answer)[0] if answer else response
+    return " ".join(before.replace("<think>", " ").replace(THINK_CLOSE, " ").split())
+
+
 def _last_boxed(text: str) -> str | None:
     """Return the content of the last box whose braces close, or None; one pass, whatever the nesting."""
     opened: list[re.Match[str]] = []

@@ -37,7 +37,7 @@ class Conditions:
         """Fill in `when` and `gate` of a draft, and check what it expects and registers."""
         self._when(draft)
         if draft.component is not None:
-            self._gate(draft, draft.component)
+            self._gate(draft)
             self._outputs(draft, draft.component)
 
     def _when(self, draft: StageDraft) -> None:
@@ -85,14 +85,12 @@ class Conditions:
             self._problems.add(node.mark, several(found, "'when'"))
             return None
         source = found[0]
-        producer = self._drafts[source.cell.name].component
-        if producer is not None:
-            self._metric(source.port, producer, node)
+        self._metric(source.port, self._drafts[source.cell.name], node)
         draft.needs.setdefault(source.cell.name, node.mark)
         draft.conditions.add(source.cell.name)
         return f"{source.cell.name}.{source.port}"
 
-    def _gate(self, draft: StageDraft, component: Component) -> None:
+    def _gate(self, draft: StageDraft) -> None:
         node = draft.node.child("gate")
         items = node.value if node is not None and isinstance(node.value, list) else [node]
         for text, item in zip(draft.words.gate, items, strict=False):
@@ -105,7 +103,7 @@ class Conditions:
                     names[name] = self._literal(name, item, draft) or ""
                 elif root in ("", draft.cell.template.path):
                     names[name] = metric
-                    self._metric(metric, component, item)
+                    self._metric(metric, draft, item)
                 else:
                     self._problems.add(
                         item.mark, f"gate: {name!r} is not a metric of this stage; a gate sees no others"
@@ -135,9 +133,13 @@ class Conditions:
             self._problems.add(node.mark, f"{name}: {error}")
             return None
 
-    def _metric(self, name: str, component: Component, node: Node) -> None:
-        if component.metrics and not any(metric_fits(name, known) for known in component.metrics):
-            self._problems.unknown(node.mark, f"metric of {component.name!r}:", name, component.metrics)
+    def _metric(self, name: str, draft: StageDraft, node: Node) -> None:
+        component = draft.component
+        if component is None or not component.metrics:
+            return
+        metrics = component.known_metrics(draft.config)
+        if not any(metric_fits(name, known) for known in metrics):
+            self._problems.unknown(node.mark, f"metric of {component.name!r}:", name, metrics)
 
     def _outputs(self, draft: StageDraft, component: Component) -> None:
         path = draft.cell.template.path

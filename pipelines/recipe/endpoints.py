@@ -99,18 +99,18 @@ class Endpoints:
 def check_further(
     problems: Problems, node: Node, given: Mapping[str, Node], path: str, component: Component, config: Any
 ) -> None:
-    """Note further models that nothing reads, and models that an operator needs but that are not connected."""
+    """Note further models that nothing reads, and inputs that an operator needs but that are not connected."""
     asked = component.asks(config) if component.asks else {}
     for name, port in component.inputs.items():
-        if not port.further:
-            continue
-        if name in given and name not in asked:
+        if port.further and name in given and name not in asked:
             reader = f"no operator that stage {path!r} names asks it"
             problems.add(
                 given[name].where, f"input {name!r} of stage {path!r} is read by nothing: {reader}; leave it out"
             )
         if name not in given and (users := asked.get(name)):
-            some = f"name models of the run, or endpoint:<name>, by 'in: {{{name}: [...]}}'"
+            some = f"'in: {{{name}: STAGE.{port.type.value.lower()}}}'"
+            if port.further:
+                some = f"name models of the run, or endpoint:<name>, by 'in: {{{name}: [...]}}'"
             problems.add(
                 node.where,
                 f"stage {path!r}: {', '.join(users)} asks the input {name!r}, which is not connected; {some}",

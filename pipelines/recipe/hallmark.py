@@ -175,8 +175,9 @@ class _Reader:
         component = draft.component
         if component is None or not component.metrics or "@" in metric or metric in ALWAYS:
             return
-        if not any(metric_fits(metric, known) for known in component.metrics):
-            known = (*component.metrics, *ALWAYS)
+        metrics = component.known_metrics(draft.config)
+        if not any(metric_fits(metric, known) for known in metrics):
+            known = (*metrics, *ALWAYS)
             self._problems.unknown(node.mark, f"metric of {component.name!r}:", metric, known)
 
     def _expression(self, text: str, node: Node) -> Expression | None:

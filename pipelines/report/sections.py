@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from components.contract.display import Bars, Curves, Profiles, Role, Samples, Section, Table
+from components.contract.display import Bars, Curves, Profiles, Role, Samples, Section, Table, Views
 from components.contract.errors import PosttrainError
 from pipelines.report.arms.design import Design
 from pipelines.report.arms.matrix import arm_results
@@ -17,6 +17,7 @@ from pipelines.report.curves import curves, profiles
 from pipelines.report.evaluations import Evaluation, ResultTable
 from pipelines.report.results import RECOVERY, lead, measured, recovery
 from pipelines.report.tables import bars, digest_of, samples, table
+from pipelines.report.views import views
 
 UNREADABLE = (PosttrainError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 """Exceptions raised by a file that does not match its component's declaration."""
@@ -81,7 +82,7 @@ def _each(first: Section, found: Declared, design: Design) -> PageSection:
 def _group(section: Section, stage: Stage) -> str:
     if isinstance(section, Curves):
         return stage.group
-    return stage.name if isinstance(section, Table | Samples) else group_name(stage)
+    return stage.name if isinstance(section, Table | Samples | Views) else group_name(stage)
 
 
 def _parts(members: Declared, shown: set[str], design: Design) -> list[Part]:
@@ -92,6 +93,8 @@ def _parts(members: Declared, shown: set[str], design: Design) -> list[Part]:
         return _first_bars(members, shown)
     if isinstance(section, Table):
         return table(section, stage)
+    if isinstance(section, Views):
+        return views(section, stage)
     assert isinstance(section, Samples), f"{type(section).__name__}: no kind of section"
     return samples(section, stage)
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.contract.errors import InputError
-from components.measure.majority import maj_at_k, maj_at_k_values
+from components.measure.formulas.majority import maj_at_k, maj_at_k_values
 from components.measure.passk import pass_at_k, pass_at_k_values
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from components.contract.errors import InputError
 from components.measure.calibration import calibrate, majority_confidence
-from components.measure.diversity import distinct_n, pieces, sample_entropy, unique_share
+from components.measure.formulas.diversity import distinct_n, pieces, sample_entropy, unique_share
 from components.measure.intervals import Interval
 from components.measure.ledger import PassRateRow, read_ledger, write_ledger
 from components.measure.metrics import check_domains, metric_key, read_metrics, write_metrics

@@ -112,11 +112,11 @@ class SweepWiring:
         return found
 
     def _fits(self, source: Source, text: str, node: Node) -> bool:
-        component = self._drafts[source.cell.name].component
+        draft = self._drafts[source.cell.name]
         if TRIAL not in source.cell.labels:
             self._problems.add(node.mark, f"sweep: {text!r} is the same in all trials: no swept parameter reaches it")
             return False
-        known = component.metrics if component is not None else {}
+        known = draft.component.known_metrics(draft.config) if draft.component is not None else {}
         if known and not any(metric_fits(source.port, one) for one in known):
             self._problems.unknown(node.mark, f"metric of {source.cell.template.path!r}:", source.port, known)
             return False

@@ -1,4 +1,4 @@
-"""Diversity of the responses to one prompt."""
+"""Diversity of some texts: n-grams, distinct values and their entropy."""
 
 from __future__ import annotations
 
@@ -33,3 +33,10 @@ def sample_entropy(values: Sequence[Hashable]) -> float | None:
     """
     shares = [count / len(values) for count in Counter(values).values()]
     return -math.fsum(share * math.log(share) for share in shares) if shares else None
+
+
+def ead(sequences: Sequence[Sequence[Hashable]], n: int, vocab_size: int) -> float | None:
+    """Return distinct n-grams / (V (1 - ((V - 1) / V)^C)), C being all n-grams; None when there are none."""
+    grams = [tuple(sequence[i : i + n]) for sequence in sequences for i in range(len(sequence) - n + 1)]
+    expected = vocab_size * -math.expm1(len(grams) * math.log1p(-1 / vocab_size))
+    return len(set(grams)) / expected if grams else None

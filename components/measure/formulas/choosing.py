@@ -1,0 +1,90 @@
+"""Expected accuracy of choosing among k of n samples: the best by a score, and a vote with weights.
+
+Expectations are over all draws of k from n without replacement, as for pass@k, so that there is no noise of a draw.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import combinations, groupby
+from random import Random
+
+
+def best_of(scores: Sequence[float], right: Sequence[bool], ks: Sequence[int]) -> list[float]:
+    """Return for each k the chance that the sample with the highest score among k of n is right; NaN where k > n.
+
+    Of tied samples any is taken, with equal chances. The best of a draw lies in a tie of m samples below b better ones
+    in C(n - b, k) - C(n - b - m, k) of C(n, k) draws.
+    """
+    order = sorted(range(len(scores)), key=lambda row: -scores[row])
+    found = [0.0] * len(ks)
+    better, total = 0, len(scores)
+    for _, tied in groupby(order, key=lambda row: scores[row]):
+        rows = list(tied)
+        share = sum(right[row] for row in rows) / len(rows)
+        for place, k in enumerate(ks):
+            if k <= total:
+                draws = math.comb(total - better, k) - math.comb(total - better - len(rows), k)
+                found[place] += share * draws / math.comb(total, k)
+        better += len(rows)
+    return [value if k <= total else math.nan for value, k in zip(found, ks, strict=True)]
+
+
+def weighted_vote_at(
+    answers: Sequence[str | None],
+    right: Sequence[bool],
+    weights: Sequence[float],
+    ks: Sequence[int],
+    *,
+    subsets: int,
+    seed: int,
+) -> list[float]:
+    """Return for each k the mean accuracy of votes over draws of k from n; NaN where k > n.
+
+    All draws are counted when there are at most `subsets`, else that many are drawn under `seed`. An answer has the sum
+    of its samples' weights; None abstains. Of tied answers any is taken; a draw in which nothing has weight scores 0.
+    """
+    total = len(answers)
+    truth = _rightness(answers, right)
+    found = []
+    for k in ks:
+        if k > total:
+            found.append(math.nan)
+            continue
+        values = [_vote(answers, truth, weights, rows) for rows in _draws(total, k, subsets, seed)]
+        found.append(math.fsum(values) / len(values))
+    return found
+
+
+def _rightness(answers: Sequence[str | None], right: Sequence[bool]) -> dict[str, float]:
+    """Return answer -> the share of its samples that were judged right."""
+    judged: dict[str, list[bool]] = {}
+    for answer, is_right in zip(answers, right, strict=True):
+        if answer is not None:
+            judged.setdefault(answer, []).append(is_right)
+    return {answer: sum(found) / len(found) for answer, found in judged.items()}
+
+
+def _draws(total: int, k: int, subsets: int, seed: int) -> Iterator[Sequence[int]]:
+    if math.comb(total, k) <= subsets:
+        yield from combinations(range(total), k)
+        return
+    generator = Random(f"{seed}/{total}/{k}")
+    for _ in range(subsets):
+        yield sorted(generator.sample(range(total), k))  # sums of weights do not depend on the order of the draw
+
+
+def _vote(
+    answers: Sequence[str | None], truth: dict[str, float], weights: Sequence[float], rows: Sequence[int]
+) -> float:
+    votes: dict[str, float] = {}
+    for row in rows:
+        answer = answers[row]
+        if answer is not None:
+            votes[answer] = votes.get(answer, 0.0) + weights[row]
+    most = max(votes.values(), default=0.0)
+    if most <= 0:
+        return 0.0
+    tied = [answer for answer, vote in votes.items() if vote >= most * (1 - 1e-12)]
+    return sum(truth[answer] for answer in tied) / len(tied)

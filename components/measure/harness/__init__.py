@@ -1,0 +1,1 @@
+"""What operators of an evaluation are given, and what they return."""

@@ -1,0 +1,1 @@
+"""Operators of an evaluation, by slot."""

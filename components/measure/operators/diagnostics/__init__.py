@@ -1,0 +1,1 @@
+"""Whole views of a model, with tables and charts."""

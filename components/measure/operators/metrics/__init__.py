@@ -1,0 +1,1 @@
+"""Measures with a value for each prompt."""

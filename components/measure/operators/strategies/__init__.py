@@ -1,0 +1,1 @@
+"""Ways of spending samples at test time."""
