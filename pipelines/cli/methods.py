@@ -67,6 +67,8 @@ def _write_page(chosen: Sequence[Method], arguments: argparse.Namespace) -> int:
 
 def show(method: Method, *, as_json: bool) -> None:
     """Print one method: what it is, its slots or stages, the source of each constant, and what it leaves out."""
+    from pipelines.methods.recorded import Confirmed
+
     constants = method.constants
     found = {**method.to_json(), "constants": [asdict(constant) for constant in constants]}
     if as_json:
@@ -77,6 +79,8 @@ def show(method: Method, *, as_json: bool) -> None:
     for key in ("paper", "summary", "status", "recipe"):
         print(f"{key}: {found[key] or '-'}")
     print(f"last reproduction: {result_text(found['verdict'])}")
+    if found["verdict"] and (again := found["verdict"]["confirmed"]):
+        print(visible_line(f"confirmed: {Confirmed.model_validate(again).in_words}"))
     for text in found["missing"]:
         print(f"left out: {text}")
     if found["stages"]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from components.contract.errors import InputError
 from components.contract.terminal import print_error
+from pipelines.cli.claims.confirming import confirm
 from pipelines.cli.claims.runs import Runs, StageFailed
 from pipelines.cli.claims.tables import print_reproduction
 from pipelines.cli.claims.tuning import tune
@@ -19,23 +20,22 @@ def reproduce(arguments: argparse.Namespace) -> int:
     """Run reproductions look by look and print effects with verdicts; exits 0 on any verdict.
 
     With --all a method that cannot be judged is told, and the others go on. With --check nothing runs, and the exit
-    code is 1 if a record no longer speaks of recipe and code. With --tune the setting of every arm is chosen, for
-    reproductions to come.
+    code is 1 if a record no longer speaks of recipe and code. With --confirm one recorded seed runs again, and 1 says
+    that a number differs. With --tune the setting of every arm is chosen, for reproductions to come.
     """
-    if (arguments.slug is None) != arguments.all:
-        raise InputError("expected a method's name, or --all for every method with a recipe")
+    _refuse_contradictions(arguments)
     slugs = _every_slug() if arguments.all else [arguments.slug]
-    if arguments.tune and (arguments.check or arguments.seeds or arguments.record):
-        raise InputError("--tune chooses the arms' setting and keeps it; it has no --check, --seeds or --record")
     if arguments.check:
         return _check(slugs, as_json=arguments.json)
     from pipelines.runs.runs import EXIT_CODES
 
+    one = _tune if arguments.tune else confirm if arguments.confirm else _reproduce
     codes, records = [], []
     for slug in slugs:
         try:
-            if (record := _tune(slug, arguments) if arguments.tune else _reproduce(slug, arguments)) is not None:
+            if (record := one(slug, arguments)) is not None:
                 records.append(record)
+                codes.append(int(arguments.confirm and not record["confirmed"]))
         except StageFailed as failed:
             codes.append(failed.exit_code)
             if failed.exit_code == EXIT_CODES["stopped"]:
@@ -48,6 +48,17 @@ def reproduce(arguments: argparse.Namespace) -> int:
     if arguments.json and records:
         print_json(records if arguments.all else records[0])
     return max(codes, default=0)
+
+
+def _refuse_contradictions(arguments: argparse.Namespace) -> None:
+    """Raise InputError for options that exclude one another."""
+    if (arguments.slug is None) != arguments.all:
+        raise InputError("expected a method's name, or --all for every method with a recipe")
+    if arguments.tune and (arguments.check or arguments.seeds or arguments.record):
+        raise InputError("--tune chooses the arms' setting and keeps it; it has no --check, --seeds or --record")
+    others = (arguments.check, arguments.tune, arguments.seeds, arguments.record, arguments.overrides)
+    if arguments.confirm and any(others):
+        raise InputError("--confirm uses the record's settings: leave out --check, --tune, --seeds, --record and --set")
 
 
 def _every_slug() -> list[str]:

@@ -93,6 +93,20 @@ class Setting(_Part):
     overrides: list[str]
 
 
+class Confirmed(_Part):
+    """A later run that gave the record's numbers again."""
+
+    date: str
+    code: dict[str, Any]
+    seeds: list[int]
+
+    @property
+    def in_words(self) -> str:
+        """Return when, with which code and at which seed, in a few words."""
+        seeds = ", ".join(map(str, self.seeds))
+        return f"{self.date} with version {str(self.code.get('version', '-'))[:12]} at seed {seeds}"
+
+
 class Record(_Part):
     """One record of the protocol."""
 
@@ -114,6 +128,7 @@ class Record(_Part):
     code: dict[str, Any]
     operators: dict[str, str]
     setting: Setting
+    confirmed: Confirmed | None = None
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -130,6 +145,13 @@ class Record(_Part):
     def arms(self) -> list[str]:
         """Return the arms in their order."""
         return list(self.seconds.arms)
+
+    @property
+    def given(self) -> list[str]:
+        """Return the overrides that it was made with, but the last one, which gave it the seeds of its look."""
+        kept = list(self.setting.overrides)
+        last = max((place for place, text in enumerate(kept) if text.startswith("matrix.seed=")), default=None)
+        return kept if last is None else [*kept[:last], *kept[last + 1 :]]
 
 
 def read_record(found: Mapping[str, Any]) -> Record:

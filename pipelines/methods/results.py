@@ -8,6 +8,7 @@ from typing import Any
 
 from components.contract.errors import InputError
 from pipelines.language.whole_file import write_whole
+from pipelines.methods.recorded import Confirmed
 
 FOLDER, TUNED = "results", "tuned"
 EARLIER = "earlier protocol"
@@ -63,6 +64,8 @@ def record_result(method: Path, found: dict[str, Any]) -> None:
 def verdict_json(result: dict[str, Any]) -> dict[str, Any]:
     """Return the verdict part of a result."""
     kept = {key: result[key] for key in ("claim", "seeds", "date", "run_seconds")}
+    again = result.get("confirmed")
+    kept["confirmed"] = None if again is None else Confirmed.model_validate(again).model_dump()
     if "verdicts" not in result:
         return {**kept, "verdicts": {EARLIER: result["verdict"]}, "claims": {}}
     shown = ("name", "effect", "direction", "floor", "interval", "decision")

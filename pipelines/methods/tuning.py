@@ -67,14 +67,17 @@ def tuning_of(recipe: Recipe) -> TuningWords | None:
     return words
 
 
-def tune(recipe: Recipe, run_at: RunAt) -> Tuned:
-    """Run every arm with every value of the grid and return what each reached; raise InputError without `tuning`."""
+def tune(recipe: Recipe, run_at: RunAt, seeds: Sequence[int] | None = None) -> Tuned:
+    """Run every arm with every value of the grid and return what each reached; raise InputError without `tuning`.
+
+    `seeds` are run in the place of all that the tuning names.
+    """
     words = tuning_of(recipe)
     if words is None or recipe.hallmark is None:
         raise InputError(f"recipe {recipe.name!r} has no 'hallmark.tuning', so there is nothing to tune")
     arms: dict[str, list[Sequence[float]]] = {arm: [] for arm in recipe.hallmark.arms}
     for value in words.grid:
-        plan, measured = run_at(_overrides(recipe, words, dict.fromkeys(arms, value)))
+        plan, measured = run_at(_overrides(words, dict.fromkeys(arms, value), seeds or words.seeds))
         hallmark = plan.recipe.hallmark
         assert hallmark is not None and hallmark.tuned_by is not None
         for arm, values in find(hallmark.tuned_by, hallmark, measured).arms.items():
@@ -95,11 +98,17 @@ def tuned_json(slug: str, recipe: Recipe, found: Tuned) -> dict[str, Any]:
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "code": {key: value for key, value in code_version().items() if key != "lock"},
         "operators": operator_digests(recipe),
-        "setting": {
-            "digest": tuning_digest(_first(recipe, found.words), found.words),
-            "overrides": [*recipe.overrides],
-        },
+        "setting": {"digest": _digest(recipe, found.words), "overrides": [*recipe.overrides]},
     }
+
+
+def with_todays_digests(tuned: Mapping[str, Any], recipe: Recipe) -> dict[str, Any]:
+    """Return a tuning's record with the digests of today's code and recipe; what was measured stays."""
+    words = tuning_of(recipe)
+    if words is None:
+        return {**tuned}
+    setting = {**tuned["setting"], "digest": _digest(recipe, words)}
+    return {**tuned, "operators": operator_digests(recipe), "setting": setting}
 
 
 def frozen_overrides(slug: str, recipe: Recipe, tuned: Mapping[str, Any] | None) -> list[str]:
@@ -136,7 +145,7 @@ def remarks_on_tuning(recipe: Recipe, tuned: Mapping[str, Any] | None) -> list[s
     if tuned is None:
         return ["its arms are not tuned"]
     remarks = []
-    if tuning_digest(_first(recipe, words), words) != tuned["setting"]["digest"]:
+    if _digest(recipe, words) != tuned["setting"]["digest"]:
         remarks.append("its arms were tuned for other work")
     now, then = operator_digests(recipe), tuned["operators"]
     changed = sorted(name for name in now.keys() | then.keys() if now.get(name) != then.get(name))
@@ -159,12 +168,16 @@ def remarks_on_frozen(recipe: Recipe, tuned: Mapping[str, Any] | None) -> list[s
     return [] if set(frozen) <= set(recipe.overrides) else ["its arms have other values than were chosen"]
 
 
+def _digest(recipe: Recipe, words: TuningWords) -> str:
+    return tuning_digest(_first(recipe, words), words)
+
+
 def _first(recipe: Recipe, words: TuningWords) -> Plan:
     """Return the plan of the grid's first value; those of the others differ from it in that value alone."""
     assert recipe.hallmark is not None
-    overrides = _overrides(recipe, words, dict.fromkeys(recipe.hallmark.arms, words.grid[0]))
+    overrides = _overrides(words, dict.fromkeys(recipe.hallmark.arms, words.grid[0]), words.seeds)
     return build_plan(load_recipe(str(recipe.path), [*recipe.overrides, *overrides]), "store", "run")
 
 
-def _overrides(recipe: Recipe, words: TuningWords, values: Mapping[str, GridValue]) -> list[str]:
-    return [*chosen_overrides(words, values), seed_override(words.seeds)]
+def _overrides(words: TuningWords, values: Mapping[str, GridValue], seeds: Sequence[int]) -> list[str]:
+    return [*chosen_overrides(words, values), seed_override(seeds)]

@@ -68,6 +68,11 @@ def _add_reproduce(commands: Any) -> None:
         help="run nothing: does the record still speak of recipe and code? exits 1 if not",
     )
     reproduce.add_argument(
+        "--confirm",
+        action="store_true",
+        help="run one recorded seed again; if all its numbers are as recorded, the record speaks of today's code again",
+    )
+    reproduce.add_argument(
         "--tune",
         action="store_true",
         help="choose the setting of every arm that the hallmark names, on seeds that judge nothing, and keep it",

@@ -45,13 +45,9 @@ def grids(record: Record) -> Iterator[Grid]:
 
 
 def command(record: Record) -> str:
-    """Return the command that makes the record again; its last override gave it the seeds of its look."""
-    kept = list(record.setting.overrides)
-    last = max((place for place, text in enumerate(kept) if text.startswith("matrix.seed=")), default=None)
-    if last is not None:
-        del kept[last]
+    """Return the command that makes the record again."""
     seeds = [] if len(record.seeds) in record.looks else ["--seeds", str(len(record.seeds))]
-    settings = [part for text in kept for part in ("--set", text)]
+    settings = [part for text in record.given for part in ("--set", text)]
     return shlex.join(["posttrain", "reproduce", record.slug, *settings, *seeds, "--record"])
 
 
@@ -59,7 +55,8 @@ def provenance(record: Record) -> str:
     """Return when and with which code the record was made, in one line."""
     code = [f"{key} {value}" for key, value in record.code.items() if value not in (None, "", False)]
     minutes = f"the last run took {record.run_seconds:.0f} s"
-    return "; ".join([f"made {record.date}", *code, f"setting {record.setting.digest[:12]}", minutes])
+    again = [f"confirmed {record.confirmed.in_words}"] if record.confirmed else []
+    return "; ".join([f"made {record.date}", *code, *again, f"setting {record.setting.digest[:12]}", minutes])
 
 
 def figure(value: float) -> str:

@@ -239,6 +239,7 @@ def test_the_surface_is_frozen() -> None:
         "reproduce": [
             "--all",
             "--check",
+            "--confirm",
             "--help",
             "--jobs",
             "--json",

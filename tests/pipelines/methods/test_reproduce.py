@@ -254,7 +254,8 @@ def test_all_goes_on_after_a_method_that_cannot_be_judged(
 
     monkeypatch.setattr(command, "_every_slug", lambda: list(ends))
     monkeypatch.setattr(command, "_reproduce", one)
-    arguments = argparse.Namespace(slug=None, all=True, check=False, tune=False, json=True)
+    arguments = argparse.Namespace(slug=None, all=True, json=True)
+    vars(arguments).update(dict.fromkeys(("check", "tune", "confirm", "seeds", "record", "overrides"), False))
     assert command.reproduce(arguments) == 2
     shown = capsys.readouterr()
     assert json.loads(shown.out) == [{"slug": "c"}]
