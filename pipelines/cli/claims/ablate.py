@@ -18,11 +18,9 @@ if TYPE_CHECKING:
 
 def ablate(arguments: argparse.Namespace) -> int:
     """Run a method with one part reset at a time and print what each carries; exits 0 on any verdict."""
-    from pipelines.methods.ablation.judge import Ablation
     from pipelines.methods.ablation.judge import ablate as look_by_look
     from pipelines.methods.ablation.parts import parts_of
     from pipelines.methods.ablation.plain import ablation_json
-    from pipelines.methods.protocol import seeds_of
 
     runs = Runs(arguments.slug, arguments)
     recipe = runs.load()
@@ -31,11 +29,9 @@ def ablate(arguments: argparse.Namespace) -> int:
     runs.freeze(recipe)
     parts = parts_of(runs.load())
     runs.overrides += parts.overrides()
-    seeds = arguments.seeds
+    counts = recipe.hallmark.words.looks if arguments.seeds is None else [arguments.seeds]
     try:
-        found = (
-            look_by_look(recipe, parts, runs.at) if seeds is None else Ablation(runs.at(seeds_of(recipe, seeds)), parts)
-        )
+        found = look_by_look(runs.load(), parts, runs.at, counts)
     except StageFailed as failed:
         return failed.exit_code
     record = ablation_json(found) | {"run_id": runs.last[2]}
@@ -55,20 +51,31 @@ def print_ablation(found: Ablation, record: dict[str, Any]) -> None:
         told = claim_text({"effect": words.effect, "direction": words.direction, "floor": words.floor})
         print()
         print(visible_line(f"{name}: {words.name}, {told}"))
-        rows = [["the whole method", "", _text(claim.interval), str(found.whole.verdict(name)), "", ""]]
+        spent = _spent(record["spent"], None)
+        rows = [["the whole method", "", spent, _text(claim.interval), str(found.whole.verdict(name)), "", ""]]
         for part in found.parts.found:
             without = found.without[part.arm][name]
             carried = _text(without.carried.interval) if without.carried else "-"
             of = record["parts"][part.arm]
-            row = [f"without {' and '.join(part.names)}", of["instead"], _text(without.claim.interval)]
+            row = [f"without {' and '.join(part.names)}", of["instead"], _spent(of["spent"], of["steps"])]
+            row.append(_text(without.claim.interval))
             rows.append([*row, str(found.verdict(part, name)), carried, found.carries(part, name)])
-        print_table(["arm", "instead", "effect", "claim", "the part's share", "so it"], rows)
+        print_table(["arm", "instead", "spends", "effect", "claim", "the part's share", "so it"], rows)
     print()
     for slot, why in found.parts.refused.items():
         print(visible_line(f"{slot} cannot be reset: {why}"))
+    if found.whole.budget:
+        print(visible_line(f"spends: {found.whole.budget.measure.value.source}, as a multiple of the baseline's"))
     if found.whole.invalid:
         print(visible_line(f"invalid: {found.whole.invalid}"))
     print(record["chance"])
+
+
+def _spent(share: float | None, steps: int | None) -> str:
+    """Return what an arm spends beside the baseline, and the steps that make it so where they were scaled."""
+    if share is None:
+        return "-"
+    return f"{share:.2f} x" + (f" in {steps} steps" if steps is not None else "")
 
 
 def _text(interval: Interval) -> str:

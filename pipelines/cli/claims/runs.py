@@ -70,12 +70,12 @@ class Runs:
         self.last = plan, Measured(self._store, result.run_id), result.run_id
         return plan, self.last[1]
 
-    def at(self, seeds: Sequence[int]) -> Reproduction:
-        """Run with these seeds and return the measurement; raises StageFailed."""
+    def at(self, seeds: Sequence[int], overrides: Sequence[str] = ()) -> Reproduction:
+        """Run with these seeds and overrides and return the measurement; raises StageFailed."""
         from pipelines.methods.protocol import seed_override
         from pipelines.methods.reproduce import measure
 
-        return measure(self.slug, *self.run([seed_override(seeds)]))
+        return measure(self.slug, *self.run([*overrides, seed_override(seeds)]))
 
 
 def _recipe(slug: str) -> str:

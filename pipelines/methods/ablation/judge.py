@@ -7,16 +7,17 @@ the method's effect less the arm's, paired by seed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from components.contract.expressions import Value
 from components.measure.intervals import Interval, seed_interval
 from pipelines.methods.ablation.parts import Part, Parts
+from pipelines.methods.ablation.spending import is_alike, match_steps, share_spent, step_overrides, steps_of
 from pipelines.methods.protocol import seeds_of
-from pipelines.methods.reproduce import BUDGET_TOLERANCE, Finding, Reproduction, rounded
+from pipelines.methods.reproduce import Finding, Reproduction, rounded
 from pipelines.methods.verdict import Decision, Verdict, decide
-from pipelines.recipe.hallmark_words import BASELINE, METHOD
+from pipelines.recipe.hallmark_words import METHOD
 from pipelines.recipe.recipe import Recipe
 
 SHARE_OF = {"higher": "higher", "not_lower": "higher", "lower": "lower", "not_higher": "lower"}
@@ -59,6 +60,8 @@ class Ablation:
     found: Reproduction
     """The measurement of all arms."""
     parts: Parts
+    steps: Mapping[str, int] = field(default_factory=dict)
+    """Arm -> its steps, where they were scaled so that it spends what the baseline spends."""
 
     @cached_property
     def whole(self) -> Reproduction:
@@ -101,11 +104,12 @@ class Ablation:
 
     def spends_unlike(self, part: Part) -> bool:
         """Return whether an arm's mean budget lies more than 5 % from the baseline's."""
-        budget = self.found.budget
-        if budget is None:
-            return False
-        low, high = sorted(sum(budget.arms[arm]) for arm in (part.arm, BASELINE))
-        return high > low * (1 + BUDGET_TOLERANCE)
+        share = self.share_spent(part.arm)
+        return share is not None and not is_alike(share)
+
+    def share_spent(self, arm: str) -> float | None:
+        """Return an arm's mean budget as a share of the baseline's; None where the claim is about cost."""
+        return None if self.found.budget is None else share_spent(self.found.budget, arm)
 
     def _judge(self, name: str, part: Part) -> Without:
         words, finding, looks = getattr(self.found.hallmark.words, name), self.found.claims[name], self.found.looks
@@ -129,11 +133,20 @@ def effects_with(finding: Finding, arm: str) -> tuple[float, ...]:
     return tuple(found)
 
 
-def ablate(recipe: Recipe, parts: Parts, run_at: Callable[[Sequence[int]], Reproduction]) -> Ablation:
-    """Return the ablation at the first look that settles every arm, or at the last; `run_at` runs all arms."""
-    assert recipe.hallmark is not None
-    for count in recipe.hallmark.words.looks:
-        found = Ablation(run_at(seeds_of(recipe, count)), parts)
+RunAt = Callable[[Sequence[int], Sequence[str]], Reproduction]
+
+
+def ablate(recipe: Recipe, parts: Parts, run_at: RunAt, counts: Sequence[int]) -> Ablation:
+    """Return the ablation at the first look that settles every arm, or at the last.
+
+    recipe: with the arms of all parts. `run_at` runs all arms with seeds and overrides; `counts` are the looks.
+    """
+    added, own = {part.arm for part in parts.found}, steps_of(recipe)
+    first = seeds_of(recipe, counts[0])
+    scaled = {arm: count for arm, count in own.items() if arm in added}
+    steps = match_steps(scaled, lambda changed: run_at(first, step_overrides(changed))) if scaled else {}
+    for count in counts:
+        found = Ablation(run_at(seeds_of(recipe, count), step_overrides(steps)), parts, steps)
         if found.is_settled:
             break
     return found

@@ -25,7 +25,7 @@ class Part:
     """What an ablation resets together."""
 
     names: tuple[str, ...]
-    """Slots, or keys of the arm."""
+    """Slots, settings of a slot's operator (objective.clip_high), or keys of the arm."""
     settings: Mapping[str, Any]
     """What the method's arm has instead; `MISSING` for a key that it then lacks."""
     own: Mapping[str, Any] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Part:
     @property
     def arm(self) -> str:
         """Return the name of the arm without this part."""
-        return f"without_{'_and_'.join(self.names)}"
+        return f"without_{'_and_'.join(self.names)}".replace(".", "_")
 
 
 @dataclass(frozen=True)
@@ -60,14 +60,18 @@ class Parts:
 def parts_of(recipe: Recipe) -> Parts:
     """Return what sets the method's arm apart from the baseline's.
 
-    A slot is reset to the baseline's operators. One that no step could run with alone, such as a divergence without its
-    reference, is reset together with a second one. Raises InputError for arms that do not differ, or in no such way.
+    A slot is reset to the baseline's operators, and where both arms have the same operator each of its settings that
+    differ. A slot that no step could run with alone, such as a divergence without its reference, is reset together with
+    a second one. `steps` are no part where the arms spend alike: they are what makes them. Raises InputError for arms
+    that do not differ, or in no such way.
     """
     method, baseline = _arms(recipe)
     slots, other = _slots(recipe, METHOD), _slots(recipe, BASELINE)
     found, refused = _slot_parts(slots, other) if slots and other else ([], {})
-    tuned = recipe.hallmark.words.tuning if recipe.hallmark else None
+    words = recipe.hallmark.words if recipe.hallmark else None
+    tuned = words.tuning if words else None
     own = {"method", *step_slots()} if slots else set()
+    own |= {"steps"} if words and words.budget is not None else set()
     for key in dict.fromkeys([*method, *baseline]):
         is_tuned = tuned is not None and tuned.of.partition(".")[0] == key
         if key not in own and not is_tuned and method.get(key, MISSING) != baseline.get(key, MISSING):
@@ -108,8 +112,26 @@ def _slot_parts(method: SlotSpecs, baseline: SlotSpecs) -> tuple[list[Part], dic
             refused[key] = error
         elif not any(set(pair) == set(group) for group in groups):
             groups = [group for group in groups if group != pair[1:]] + [pair]
-    sides = [[{key: written[key][side] for key in group} for side in (1, 0)] for group in groups]
-    return [Part(group, *of) for group, of in zip(groups, sides, strict=True)], refused
+    parts: list[Part] = []
+    for group in groups:
+        own, other = ({key: written[key][side] for key in group} for side in (0, 1))
+        alone = _setting_parts(group[0], own[group[0]], other[group[0]]) if len(group) == 1 else []
+        parts += alone or [Part(group, other, own)]
+    return parts, refused
+
+
+def _setting_parts(key: str, own: Any, other: Any) -> list[Part]:
+    """Return the settings in which an operator differs from the baseline's same one, if each can be reset alone."""
+    if not isinstance(own, dict) or not isinstance(other, dict) or own["name"] != other["name"]:
+        return []
+    found = [Part((f"{key}.{name}",), {key: {**own, name: other[name]}}, {key: own}) for name in own]
+    found = [part for part in found if part.settings[key] != own]
+    try:
+        for part in found:
+            OperatorSpec.model_validate(part.settings[key]).resolve(step_slots()[key])
+    except InputError:
+        return []
+    return found
 
 
 def _error(method: SlotSpecs, baseline: SlotSpecs, keys: tuple[str, ...]) -> str | None:

@@ -8,6 +8,8 @@ from pipelines.methods.ablation.judge import Ablation, Judged
 from pipelines.methods.ablation.parts import MISSING, Part
 from pipelines.methods.multiplicity import ERROR
 from pipelines.methods.records import decision_json, interval_json
+from pipelines.methods.reproduce import rounded
+from pipelines.recipe.hallmark_words import METHOD
 
 
 def ablation_json(found: Ablation) -> dict[str, Any]:
@@ -21,6 +23,7 @@ def ablation_json(found: Ablation) -> dict[str, Any]:
         "invalid": whole.invalid,
         "verdicts": {name: str(whole.verdict(name)) for name in whole.claims},
         "whole": {name: _judged(Judged(claim.effects, whole.decisions[name])) for name, claim in whole.claims.items()},
+        "spent": _share(found, METHOD),
         "parts": {part.arm: _part(found, part) for part in found.parts.found},
         "cannot_be_reset": dict(found.parts.refused),
         "chance": f"{comparisons} comparisons; chance alone gives at most {2 * ERROR * comparisons:.2g} false verdicts",
@@ -42,7 +45,15 @@ def _part(found: Ablation, part: Part) -> dict[str, Any]:
         "instead": _instead(part),
         "claims": claims,
         "budget": None if budget is None else list(budget.arms[part.arm]),
+        "spent": _share(found, part.arm),
+        "steps": found.steps.get(part.arm),
     }
+
+
+def _share(found: Ablation, arm: str) -> float | None:
+    """Return what an arm spends as a share of the baseline's."""
+    share = found.share_spent(arm)
+    return None if share is None else rounded(share)
 
 
 def _instead(part: Part) -> str:

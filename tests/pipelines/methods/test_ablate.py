@@ -76,6 +76,8 @@ def test_an_arm_that_spends_more_is_invalid_and_the_method_is_not() -> None:
     assert found.verdict(part, "outcome") is Verdict.INVALID and found.carries(part, "outcome") == "-"
     assert found.whole.verdict("outcome") is Verdict.SEEN
     assert found.found.invalid is not None, "with the ablated arm among them the budgets are unequal"
+    told = ablation_json(replace(found, steps={"without_a": 12}))
+    assert (told["spent"], told["parts"]["without_a"]["spent"], told["parts"]["without_a"]["steps"]) == (1.0, 1.2, 12)
 
 
 def test_other_arms_of_an_effect_stay() -> None:
@@ -92,20 +94,23 @@ def test_the_parts_of_dapo_are_what_sets_it_apart_from_grpo() -> None:
     assert [part.names for part in parts.found] == [
         ("rewards",),
         ("filters",),
-        ("objective",),
+        ("objective.denominator",),
+        ("objective.clip_high",),
         ("regularizers", "reference"),
     ]
     assert not parts.refused
     found = {arm: part["instead"] for arm, part in ablation_parts(parts).items()}
     assert found["without_rewards"].startswith("verifier") and found["without_filters"] == "none"
-    assert found["without_objective"] == "ppo_clip(denominator responses, clip_high 0.2)"
+    assert found["without_objective_clip_high"] == "ppo_clip(clip_high 0.2)"
+    assert found["without_objective_denominator"] == "ppo_clip(denominator responses)"
     with_arms = load_recipe("methods/dapo", parts.overrides())
     stages = {stage.labels.get("arm"): stage.config for stage in with_arms.stages if stage.component.name == "rl"}
     configs = {arm: config.slots() for arm, config in stages.items() if isinstance(config, RLParams)}
     own, base = configs["method"], configs["baseline"]
     assert configs["without_filters"] == replace(own, filters=base.filters)
-    objective = configs["without_objective"].objective
-    assert objective.settings["clip_high"] == 0.2 and objective.settings["denominator"] != "tokens"
+    narrow, mean = configs["without_objective_clip_high"].objective, configs["without_objective_denominator"].objective
+    assert (narrow.settings["clip_high"], narrow.settings["denominator"]) == (0.2, "tokens")
+    assert (mean.settings["clip_high"], mean.settings["denominator"]) == (0.28, "responses")
     together = configs["without_regularizers_and_reference"]
     assert [spec.name for spec in together.regularizers] == [spec.name for spec in base.regularizers]
     assert (together.reference.name, together.filters) == (base.reference.name, own.filters)
@@ -128,19 +133,25 @@ def test_a_method_is_ablated_by_the_protocol(posttrain: Command, tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_the_arms_of_dapo_run(tmp_path: Path) -> None:
-    """Two steps of every arm: those with dynamic sampling refill batches in which a weak policy is all wrong."""
+def test_the_arms_of_dapo_run_at_equal_tokens(tmp_path: Path) -> None:
+    """A weak policy is all wrong, so a step with dynamic sampling draws ten batches, and one without it draws one."""
     small = {"base_steps": 20, "sft_steps": 5, "corpus_rows": 200, "demo_rows": 64, "prompt_rows": 16, "eval_rows": 8}
-    small |= {"kept_rows": 8, "eval_samples": 16, "prompts_per_step": 4, "group_size": 4, "rl_steps": 2}
+    small |= {"kept_rows": 8, "eval_samples": 64, "prompts_per_step": 4, "group_size": 4, "rl_steps": 20}
+    small |= {f"matrix.arm.{arm}.steps": 2 for arm in ("method", "symmetric")}
     settings = [text for key, value in small.items() for text in ("--set", f"{key}={value}")]
-    command = [sys.executable, "-m", "pipelines.cli", "ablate", "dapo", "--seeds", "1", "--json", *settings]
+    command = [sys.executable, "-m", "pipelines.cli", "ablate", "dapo", "--seeds", "1", *settings]
     environment = {**os.environ, "POSTTRAIN_STORE": str(tmp_path), "POSTTRAIN_LINEAGE": "later"}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=ROOT, timeout=600)
-    found = read(done)
-    spent = {arm: part["budget"][0] for arm, part in found["parts"].items()}
-    assert spent["without_filters"] < 0.5 * min(tokens for arm, tokens in spent.items() if arm != "without_filters")
-    assert "more than 5 % apart" in found["invalid"] and set(found["verdicts"].values()) == {"invalid"}
+
+    def run(*more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*command, *more], capture_output=True, text=True, env=environment, cwd=ROOT, timeout=600)
+
+    found = read(run("--json"))
+    steps = {arm: part["steps"] for arm, part in found["parts"].items() if part["steps"] is not None}
+    assert steps == {"without_filters": pytest.approx(20, abs=1)}
+    assert all(0.95 < part["spent"] < 1.05 for part in found["parts"].values()) and found["invalid"] is None
     assert all(len(part["claims"]["mechanism"]["effects"]) == 1 for part in found["parts"].values())
+    (row, _) = (line for line in run().stdout.splitlines() if line.startswith("without filters"))
+    assert f"x in {steps['without_filters']} steps" in row
 
 
 def test_a_setting_that_the_baseline_lacks_is_taken_away(tmp_path: Path) -> None:
