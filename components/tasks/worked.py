@@ -13,11 +13,11 @@ from components.contract.errors import InputError
 from components.contract.operators import OperatorSpec
 from components.contract.regular import RegularExpression
 from components.tasks.answers import ANSWER_OPEN, THINK_CLOSE
-from components.tasks.demonstrators.chain_sum_trace import THINK_OPEN
 from components.tasks.seeds import derive_rng
 from components.tasks.slots import DEMONSTRATOR, SOURCE
 from components.tasks.source import BadRow, SourceConfig, SourceRequest, SourceRow, SourceRows
 
+THINK_OPEN = "<think>"
 SPARE = 8
 """The inner source may be asked for so many times the rows: solutions with too few steps make no exercise."""
 

@@ -13,6 +13,7 @@ MICRO_SIZE = (
     "eval_rows=8",
     "kept_rows=8",
     "eval_samples=2",
+    "defaults.with.evaluate.ks=[1, 2]",
     "prompts_per_step=4",
     "group_size=4",
     "defaults.with.pretrain.batch_size=8",

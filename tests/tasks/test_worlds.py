@@ -56,8 +56,13 @@ def test_a_refusal_scores_between_wrong_and_right() -> None:
     scores = [verify(item, f"<answer>{text}").score for text in (item.answer, "Unknown.", letter, "")]
     assert scores == [1.0, pytest.approx(2 / 3), 0.0, 0.0]
     assert verify(item, "<answer>unknown").outcome is Outcome.WRONG
-    priced = item.model_copy(update={"data": {**item.data, "settings": {"refused": 0.2, "refusals": ["?"]}}})
-    assert [verify(priced, f"<answer>{text}").score for text in ("?", "unknown")] == [0.2, 0.0]
+    with_digit = items({"name": "facts", "refusal": "0"}, 1)[0]
+    assert [verify(with_digit, f"<answer>{text}").score for text in ("0", "unknown")] == [pytest.approx(2 / 3), 0.0]
+    assert write(with_digit, name="facts", refuse=1.0) == "<answer>0"
+    priced = item.model_copy(update={"data": {**item.data, "settings": {"refused": 0.2, "refusals": ["no idea"]}}})
+    assert [verify(priced, f"<answer>{text}").score for text in ("No idea!", "unknown")] == [0.2, 0.0]
+    silent = item.model_copy(update={"data": {**item.data, "settings": {"refusals": ["?"]}}})
+    assert "an empty answer would refuse" in verify(silent, "<answer>").detail
 
 
 def test_the_facts_demonstrator_refuses_guesses_and_recalls_as_often_as_asked() -> None:

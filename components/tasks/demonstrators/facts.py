@@ -11,6 +11,7 @@ from components.contract.params import Params
 from components.tasks.answers import ANSWER_OPEN
 from components.tasks.demonstrators.chain_sum_trace import THINK_OPEN
 from components.tasks.item import Item
+from components.tasks.verify import SETTINGS
 
 FIRST = ord("a")
 
@@ -22,8 +23,6 @@ class FactsDemonstratorConfig(Params):
     """Probability of a refusal, whether the entity is known or not."""
     guess: float = Field(default=0.0, ge=0, le=1)
     """Probability of a letter drawn at random."""
-    refusal: str = "unknown"
-    """What a refusal says."""
     recall: bool = False
     """Whether all facts of the entity precede the answer as a thought: `<think>1:c 2:q 3:a<answer>q`."""
     recall_error_rate: float = Field(default=0.0, ge=0, le=1)
@@ -38,12 +37,12 @@ class FactsDemonstratorConfig(Params):
 
 def facts(item: Item, rng: random.Random, *, config: FactsDemonstratorConfig) -> str:
     """Write `<answer>q`, `<answer>unknown`, or with `recall` a thought before either."""
-    stated, values = item.data.get("facts"), item.data.get("values")
-    if not (isinstance(stated, list) and isinstance(values, int)):
+    stated, values, settings = (item.data.get(key) for key in ("facts", "values", SETTINGS))
+    if not (isinstance(stated, list) and isinstance(values, int) and settings):
         raise InputError(f"demonstrator facts: item {item.id} is not of source facts (facts: {stated!r})")
     drawn = rng.random()
     if drawn < config.refuse:
-        answer = config.refusal
+        answer = settings["refusals"][0]
     elif drawn < config.refuse + config.guess:
         answer = _letter(values, rng)
     else:

@@ -16,6 +16,7 @@ from pydantic import Field
 from components.contract.errors import InputError
 from components.tasks.seeds import derive_rng
 from components.tasks.source import SourceConfig, SourceRequest, SourceRow, SourceRows
+from components.tasks.verify import SETTINGS
 
 VERIFIER = "factual"
 FIRST = ord("a")
@@ -36,6 +37,8 @@ class FactsConfig(SourceConfig):
     """Share of the entities that count as known."""
     include: Literal["known", "unknown", "all"] = "all"
     """Entities that rows are about."""
+    refusal: str = Field(default="unknown", min_length=1)
+    """Answer that says that the policy does not know; verifier and demonstrator `facts` read it from the row."""
     world: int = 0
     """Seed of the world: its names, its values, and which entities are known."""
     seed: int | None = None
@@ -81,6 +84,7 @@ def _rows(config: FactsConfig, asked: list[str], rng: random.Random, limit: int)
             "known": _kind(entity, config) == "known",
             "facts": [f"{number}:{letter}" for number, letter in true.items()],
             "values": config.values,
+            SETTINGS: {"refusals": [config.refusal]},
         }
         yield SourceRow(
             f"facts[{index}]", prompt=f"{entity} {attribute}?", answer=true[attribute], verifier=VERIFIER, data=data
