@@ -16,13 +16,12 @@ from components.rl.alarms import RL_ALARMS
 from components.rl.memory import rl_memory
 from components.rl.on_pool import on_pool
 from components.rl.params import RLParams
-from components.rl.presets import bind, preset_names
+from components.rl.presets import preset_names
 
 
 def sources(params: RLParams) -> Iterator[Bound]:
     """Yield the operators of all phases: the method's, with the overrides applied."""
-    for phase in params.phases or (None,):
-        yield from (bound for _, bound in bind(params.slots(phase)).places())
+    return params.operators()
 
 
 def asks(params: RLParams) -> dict[str, list[str]]:
@@ -108,7 +107,7 @@ COMPONENT = Component(
         ),
     ),
     sources=sources,
-    verifies=lambda _: ("dataset", "heldout"),
+    verifies=lambda params: ("heldout",) if params.labels == "ignored" else ("dataset", "heldout"),
     on_pool=on_pool,
     advice=advice,
     asks=asks,

@@ -13,6 +13,7 @@ from components.contract.operators import Bound, OperatorMisfit, config_of
 from components.contract.registry import operators
 from components.contract.slots import EMPTY, Slot
 from components.rl.configs import SlotConfig
+from components.rl.labels import LABELS
 
 Step = Sequence[tuple[Slot, tuple[Bound, ...]]]
 """Every slot with its operators, in the order of the step."""
@@ -29,7 +30,7 @@ def check_flow(step: Step) -> None:
         config = bound.config
         if not isinstance(config, SlotConfig):
             continue
-        for name in sorted(config.reads):
+        for name in sorted(config.reads - LABELS):
             if name in fillers:
                 _check_field(name, slot, bound, fillers[name])
             elif name not in marks and name not in slot.reads:  # what the step itself fills

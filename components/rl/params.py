@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from components.contract.operators import Bound
 from components.contract.params import Params
 from components.modeling.models.lora import LoraConfig
 from components.modeling.training.training_config import OptimizerConfig
+from components.rl.labels import check_ignored
 from components.rl.overrides import with_overrides
 from components.rl.phase_config import Phase, check_phases
 from components.rl.presets import bind, load_preset, override, preset_path
@@ -78,6 +81,9 @@ class RLParams(Params):
     sampler_correction: SamplerCorrection | None = SamplerCorrection()
     """Truncated importance weights where the sampler's log-probabilities are not the trainer's: with an engine, or in
     bfloat16, and without the advantage operator truncated_importance, which replaces it; null for none."""
+    labels: Literal["used", "ignored"] = "used"
+    """ignored: answers, verifiers and data of the dataset's prompts are taken away before anything reads them, and
+    operators that read outcomes or answers are refused; input `heldout` keeps its own."""
     keep_special_tokens: tuple[str, ...] = ()
     """Special tokens of the tokenizer that are text of responses, such as "[THINK]" of a reasoning model. Others are
     left out of what is verified and kept, unless the prompt or its verifier's data names them."""
@@ -104,14 +110,20 @@ class RLParams(Params):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         check_phases(self.phases, given_steps=self.steps if "steps" in self.model_fields_set else None)
-        for phase in self.phases or (None,):
-            bind(self.slots(phase))
+        operators = list(self.operators())
+        if self.labels == "ignored":
+            check_ignored(operators)
         return self
 
     @property
     def num_steps(self) -> int:
         """Return the steps of all phases, or of the stage without any."""
         return sum(phase.steps for phase in self.phases) or self.steps
+
+    def operators(self) -> Iterator[Bound]:
+        """Yield the operators of all phases: the method's, with the overrides applied."""
+        for phase in self.phases or (None,):
+            yield from (bound for _, bound in bind(self.slots(phase)).places())
 
     def slots(self, phase: Phase | None = None) -> SlotSpecs:
         """Return the method's slots with this stage's overrides applied, then a phase's."""

@@ -28,6 +28,7 @@ from components.modeling.training.pacing import is_due
 from components.modeling.training.training_state import TrainingState, load_training_state, save_training_state
 from components.rl.batch.batch import Prompt
 from components.rl.configs import CriticConfig
+from components.rl.labels import check_labelled
 from components.rl.slots import Slots
 from components.rl.step.critic import ValueModel
 from components.rl.step.heldout import heldout_probe
@@ -216,14 +217,17 @@ def _ledger(ctx: StageContext[RLParams]) -> PassRates:
 
 def read_pool(ctx: StageContext[RLParams], policy: Policy) -> list[Prompt]:
     """Return the prompts of all datasets, each id once; raise InputError if there are none."""
-    found = _prompts(ctx.inputs("dataset"), policy)
+    params = ctx.params
+    found = _prompts(ctx.inputs("dataset"), policy, labelled=params.labels == "used")
     if not found:
         raise InputError("rl: the dataset holds no prompts; widen the filters of the stage that made it")
+    check_labelled([prompt.item for prompt in found], params.operators())
     return found
 
 
-def _prompts(datasets: Sequence[Input], policy: Policy) -> list[Prompt]:
-    items = {item.id: item for artifact in datasets for item in read_items(artifact.path)}
+def _prompts(datasets: Sequence[Input], policy: Policy, *, labelled: bool = True) -> list[Prompt]:
+    read = (item for artifact in datasets for item in read_items(artifact.path))
+    items = {item.id: item if labelled else item.unlabelled() for item in read}
     if policy.tokenizer is None:
         raise InputError("rl: the model has no tokenizer")
     tasks = scripts(policy.tokenizer, [item.task for item in items.values()], policy.ends)

@@ -17,6 +17,7 @@ from pydantic import ConfigDict
 
 from components.contract.operators import Bound, OperatorSpec
 from components.contract.slots import EMPTY, Plain, Slot
+from components.rl.combine_config import CombineConfig
 from components.rl.configs import (
     CriticConfig,
     Denominator,
@@ -26,6 +27,7 @@ from components.rl.configs import (
     SlotConfig,
 )
 from components.rl.flow import check_flow
+from components.rl.reward_names import check_parts
 
 OPERATORS = f"{__package__}.operators"
 CORRECTION = "truncated_importance"
@@ -62,8 +64,8 @@ ROLLOUT = Slot(
 REWARD = Slot(
     name="reward",
     package=f"{OPERATORS}.rewards",
-    summary="What a response is worth: the sum of these",
-    call="(batch: Batch, context) -> Tensor [S]; rewards are summed",
+    summary="What a response is worth, part by part",
+    call="(batch: Batch, context) -> Tensor [S], or [N] as received at each token; NaN is a failed verification",
     plain=Plain(
         call="(completions, prompts, **columns) -> a list with a number for each completion",
         takes="completions",
@@ -71,6 +73,14 @@ REWARD = Slot(
     ),
     many=True,
     config=RewardConfig,
+)
+COMBINE = Slot(
+    name="combine",
+    package=f"{OPERATORS}.combines",
+    summary="How the parts of the reward become one",
+    call="(parts: Sequence[RewardPart], batch: Batch, context) -> Tensor [S] or [N]",
+    config=CombineConfig,
+    default="sum",
 )
 GUIDANCE = Slot(
     name="guidance",
@@ -164,6 +174,7 @@ class StepSlots(Generic[One]):
     sampler: Annotated[One, SAMPLER]
     rollout: Annotated[One, ROLLOUT]
     rewards: Annotated[tuple[One, ...], REWARD]
+    combine: Annotated[One, COMBINE]
     guidance: Annotated[One, GUIDANCE]
     filters: Annotated[tuple[One, ...], FILTER]
     reference: Annotated[One, REFERENCE]
@@ -198,18 +209,13 @@ class Slots(StepSlots[Bound]):
 
     def __post_init__(self) -> None:
         check_flow([(slot, bounds) for _, slot, bounds in self.filled()])
+        check_parts(self.rewards, self.combine)
 
     def places(self) -> Iterator[tuple[str, Bound]]:
         """Yield every operator with the name of its position, such as "filters/0/dynamic_sampling"."""
         for key, _, bounds in self.filled():
             for index, bound in enumerate(bounds):
                 yield f"{key}/{index}/{bound.name}", bound
-
-    def weighted_rewards(self) -> Iterator[tuple[float, Bound]]:
-        """Yield the reward operators with their weights."""
-        for bound in self.rewards:
-            assert isinstance(bound.config, RewardConfig)
-            yield bound.config.weight, bound
 
     @property
     def losses(self) -> tuple[Bound, ...]:

@@ -12,6 +12,8 @@ from components.contract.errors import InputError, schema_problems
 from components.contract.messages import Message, check_task, filled, read_messages, transcript
 
 ID_DIGITS = 12
+UNLABELLED = "unlabelled"
+"""The verifier of an item without an answer."""
 RIGHT_RESPONSES = "right_responses"
 """Key of an item's data: the texts of all its right responses, where they can be listed."""
 
@@ -26,9 +28,9 @@ class Item(BaseModel):
     prompt: str
     """The prompt; for an item with messages, their readable text."""
     answer: str
-    """The reference answer, as the verifier reads it; in a conversation, to its last turn."""
+    """The reference answer, as the verifier reads it; in a conversation, to its last turn. Empty if unlabelled."""
     verifier: str
-    """Name in the operator slot "verifier"."""
+    """Name in the operator slot "verifier"; "unlabelled" where there is no answer to verify against."""
     data: dict[str, Any] = Field(default_factory=dict)
     """What the verifier needs beside the answer; JSON only. `data["settings"]` holds config keys of the verifier;
     `data["right_responses"]`, where they are few, every right response: what an exact evaluation scores."""
@@ -51,6 +53,15 @@ class Item(BaseModel):
     def task(self) -> str | tuple[Message, ...]:
         """Return the policy's input: the messages if there are any, else the prompt."""
         return self.messages or self.prompt
+
+    @property
+    def is_unlabelled(self) -> bool:
+        """Return whether there is no answer to verify responses against."""
+        return self.verifier == UNLABELLED
+
+    def unlabelled(self) -> Item:
+        """Return the item with nothing but its task: no answer, no verifier, and no data, which may hold answers."""
+        return self.model_copy(update={"answer": "", "verifier": UNLABELLED, "data": {}})
 
     def prompt_with(self, turns: Sequence[str]) -> str:
         """Return the prompt as readable text, with the policy's `turns` in the open turns before the last."""

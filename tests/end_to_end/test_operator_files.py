@@ -96,7 +96,7 @@ def test_an_edited_file_reruns_the_stages_that_use_it_and_no_other(
     ("new", "said", "edited"),
     [
         ("1 / 0", "raised ZeroDivisionError: division by zero, at worth.py:2", "worth.py:2"),
-        pytest.param("float('nan')", "returned nan for completion", "my_reward.py:9", marks=pytest.mark.slow),
+        pytest.param("float('inf')", "returned inf for completion", "my_reward.py:9", marks=pytest.mark.slow),
     ],
 )
 def test_a_broken_reward_says_in_one_line_what_to_edit(

@@ -28,7 +28,7 @@ COMMON = {
     "reference": "none",
     "schedule": "constant",
 }
-COMMON |= {"replay": "none", "critic": "none"}
+COMMON |= {"replay": "none", "critic": "none", "combine": "sum"}
 
 
 def _rows(block: str) -> list[dict[str, str]]:
@@ -61,7 +61,7 @@ def test_the_tables_have_a_row_for_every_method() -> None:
 @pytest.mark.parametrize("slug", preset_names())
 def test_a_preset_equals_its_row(slug: str) -> None:
     row = next(row for row in _rows("coordinates") if row.pop("method") == f"`{slug}`")
-    slots = {"replay": "none", "critic": "none", "annotate": []} | yaml.safe_load(
+    slots = {"replay": "none", "critic": "none", "combine": "sum", "annotate": []} | yaml.safe_load(
         (FOLDER / f"{slug}.yaml").read_text()
     )["slots"]
     objective = slots["objective"]

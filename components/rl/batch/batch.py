@@ -64,7 +64,7 @@ class Batch(Layout):
     outcomes: Tensor
     """[S] int64: UNSCORED, WRONG, RIGHT or FAILED."""
     rewards: Tensor
-    """[S] float32: sum of the reward operators; 0 while unscored."""
+    """[S] float32: the combined reward operators; 0 while unscored."""
     tokens: Tensor
     """[N] int64"""
     learned: Tensor
@@ -80,6 +80,8 @@ class Batch(Layout):
     entropies: Tensor
     """[N] float32: entropy in nats of the distribution that each token was drawn from, at temperature 1; where an
     operator reads it, from `annotate` on at the step's."""
+    token_rewards: Tensor
+    """[N] float32: what of the reward is received at a token; the rest, `rewards` less their sum, comes at the end."""
     advantages: Tensor
     """[N] float32: 0 until an advantage operator has run."""
     reference_logprobs: Tensor
@@ -223,6 +225,7 @@ PER_TOKEN = (
     "old_logprobs",
     "behaviour_logprobs",
     "entropies",
+    "token_rewards",
     "advantages",
     "reference_logprobs",
     "values",
@@ -262,6 +265,7 @@ def new_batch(
         old_logprobs=old_logprobs,
         behaviour_logprobs=old_logprobs,
         entropies=entropies,
+        token_rewards=torch.zeros(num_tokens),
         advantages=torch.zeros(num_tokens),
         reference_logprobs=torch.full((num_tokens,), torch.nan),
         values=torch.full((num_tokens,), torch.nan),

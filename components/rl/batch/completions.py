@@ -67,9 +67,10 @@ def columns(batch: Batch) -> dict[str, list[Any]]:
 
 
 def numbers(operator: FileOperator, returned: Any, count: int) -> list[float]:
-    """Return the rewards that a function returned; None counts as 0, "does not apply here".
+    """Return the rewards that a function returned; None counts as 0, "does not apply here"; NaN: it could not say.
 
-    Raises OperatorFailed for anything but `count` finite numbers, booleans and None, in a list, tuple, array or tensor.
+    Raises OperatorFailed for anything but `count` finite numbers, booleans, NaN and None, in a list, tuple, array or
+    tensor.
     """
     plain = returned.tolist() if hasattr(returned, "tolist") else returned
     if not isinstance(plain, Sequence) or isinstance(plain, str | bytes):
@@ -87,7 +88,7 @@ def _checked(operator: FileOperator, values: Iterable[Any]) -> Iterable[float]:
             yield 0.0
         elif not isinstance(value, bool | int | float):
             raise operator.failed(f"returned {_a(type(value).__name__)} for completion {index}, expected a number")
-        elif not math.isfinite(value):
+        elif math.isinf(value):
             raise operator.failed(f"returned {value} for completion {index}, expected a finite number")
         else:
             yield float(value)

@@ -1,4 +1,4 @@
-"""Sums along each trajectory of a batch, from its end, for advantages and value targets.
+"""Rewards at the token where they are received, and sums along each trajectory from its end.
 
 Shapes as in components/rl/batch/batch.py.
 """
@@ -23,6 +23,18 @@ def suffix_sum(batch: Batch, value_n: Tensor, factor: float = 1.0) -> Tensor:
     for position in range(width - 1, -1, -1):
         grid[position] += factor * grid[position + 1]
     return grid[columns, rows].to(value_n.dtype)
+
+
+def received(batch: Batch) -> Tensor:
+    """Return [N]: the reward received at each token; what no token received comes at the last one."""
+    return batch.token_rewards + at_last(batch, batch.rewards - batch.response_sum(batch.token_rewards))
+
+
+def reward_to_go(batch: Batch) -> Tensor:
+    """Return [N]: the reward from each token on, this one's included; without token rewards the whole reward."""
+    if not bool(batch.token_rewards.any()):
+        return batch.to_tokens(batch.rewards)
+    return suffix_sum(batch, received(batch))
 
 
 def next_in_response(batch: Batch, value_n: Tensor) -> Tensor:

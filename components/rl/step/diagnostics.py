@@ -13,7 +13,7 @@ from torch import Tensor
 from components.modeling.packing.logprobs import TokenScores
 from components.modeling.text.tokenizer import THINK
 from components.modeling.training.optimizer import Update
-from components.rl.batch.batch import FAILED, RIGHT, WRONG, Batch
+from components.rl.batch.batch import FAILED, RIGHT, UNSCORED, WRONG, Batch
 from components.rl.batch.token_loss import TokenLoss
 from components.rl.step.kl_estimates import kl_estimates
 from components.rl.step.sampler_gap import GapSums, gap_of_update
@@ -23,6 +23,7 @@ from components.tasks.answers import extract_answer
 def sample_metrics(batch: Batch) -> dict[str, float]:
     """Describe all samples of a step, before any filter, by their learned tokens. Means over nothing are left out.
 
+    Responses to unlabelled items have rewards and no outcome.
     signal_share: groups with both outcomes. length_*: tokens, end token included. trace_share: responses with a
     thinking mark. truncated_share: responses cut at the token limit. entropy: mean over tokens, in nats.
     answer_entropy: of the final answers of a group, in nats, mean over groups; at most log of the group size.
@@ -30,7 +31,8 @@ def sample_metrics(batch: Batch) -> dict[str, float]:
     batch = batch.of_learned()
     outcomes = batch.of_traces(batch.outcomes)
     right, wrong, failed = (outcomes == code for code in (RIGHT, WRONG, FAILED))
-    verified = batch.select(batch.outcomes != FAILED)
+    verified, unscored = batch.select(batch.outcomes != FAILED), outcomes == UNSCORED
+    judged = verified.select(verified.outcomes != UNSCORED) if bool(unscored.any()) else verified
     rewards, lengths = verified.of_traces(verified.rewards), batch.of_traces(batch.response_lengths).double()
     thinking = torch.tensor([THINK in text for text in _written(batch)], dtype=torch.bool)
     metrics = {
@@ -38,8 +40,8 @@ def sample_metrics(batch: Batch) -> dict[str, float]:
         "num_failed": float(failed.sum()),
         "reward_mean": _mean(rewards),
         "reward_std": float(rewards.double().std(correction=0)) if len(rewards) else math.nan,
-        "pass_rate": _mean(right[~failed]),
-        "signal_share": signal_share(verified),
+        "pass_rate": _mean(right[~failed & ~unscored]),
+        "signal_share": signal_share(judged),
         "entropy": _mean(batch.entropies),
         "answer_entropy": answer_entropy(batch),
         "length_mean": _mean(lengths),

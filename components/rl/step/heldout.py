@@ -41,8 +41,11 @@ def heldout_probe(
 ) -> HeldoutProbe | None:
     """Return the probe on evenly spaced prompts of `held`; None without any.
 
-    Raises InputError for prompts that are trained on: their pass rate would rise with a reward that is gamed.
+    Raises InputError for prompts without a verifier, and for prompts that are trained on: their pass rate would rise
+    with a reward that is gamed.
     """
+    if bare := [prompt.item.id for prompt in held if prompt.item.is_unlabelled]:
+        raise InputError(f"rl: {len(bare)} of {len(held)} prompts of input `heldout` are unlabelled, such as {bare[0]}")
     if both := {prompt.item.id for prompt in held} & {prompt.item.id for prompt in trained}:
         raise InputError(
             f"rl: {len(both)} of the {len(held)} prompts of input `heldout` are in `dataset`, such as {min(both)}; "

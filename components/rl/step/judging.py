@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 from components.modeling.ranks import current_ranks
-from components.rl.batch.batch import FAILED, RIGHT, WRONG, Batch
+from components.rl.batch.batch import FAILED, RIGHT, UNSCORED, WRONG, Batch
 from components.tasks.verify import Outcome, verify_all
 
 CODES = {Outcome.WRONG: WRONG, Outcome.RIGHT: RIGHT, Outcome.FAILED: FAILED}
+UNJUDGED = (UNSCORED, math.nan, "", False)
+"""Of a response to an unlabelled item: no outcome, and no grade."""
 
 
 class Judge:
@@ -15,23 +19,33 @@ class Judge:
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], tuple[int, float, str, bool]] = {}
         """Outcome, grade, reason, and whether a user's verifier raised, by item and text."""
+        self._failures: dict[tuple[str, str], str] = {}
+        """Why a response has no reward, by item and text."""
 
     def verdicts(self, batch: Batch) -> list[tuple[int, float]]:
-        """Return outcome and grade of every row: those of the last turn of its trajectory."""
+        """Return outcome and grade of every row: those of the last turn of its trajectory.
+
+        Of an unlabelled item: UNSCORED and NaN.
+        """
         items, rows = [batch.prompts[group].item for group in batch.group.tolist()], batch.last_rows.tolist()
         texts = [batch.texts[rows[trace]] for trace in batch.trace.tolist()]
-        asked = {(item.id, text): item for item, text in zip(items, texts, strict=True)}
+        pairs = zip(items, texts, strict=True)
+        asked = {(item.id, text): item for item, text in pairs if not item.is_unlabelled}
         new = [key for key in asked if key not in self._known]
         # A verifier may time out on one rank and not on another, so each text is verified by one rank only.
         ranks = current_ranks().all
         verdicts = verify_all((asked[key], key[1]) for key in ranks.share(new))
         found = [(CODES[verdict.outcome], verdict.score, verdict.detail, verdict.raised) for verdict in verdicts]
         self._known.update(zip(new, ranks.together(ranks.gather(found)), strict=True))
-        return [self._known[item.id, text][:2] for item, text in zip(items, texts, strict=True)]
+        return [self._known.get((item.id, text), UNJUDGED)[:2] for item, text in zip(items, texts, strict=True)]
+
+    def fail(self, item_id: str, text: str, why: str) -> None:
+        """Note why a response that was verified has no reward all the same."""
+        self._failures[item_id, text] = why
 
     def reason(self, item_id: str, text: str) -> str:
         """Return why a text was not right; empty if it was, or was not verified here."""
-        return self._known.get((item_id, text), (WRONG, 0.0, "", False))[2]
+        return self._failures.get((item_id, text)) or self._known.get((item_id, text), UNJUDGED)[2]
 
     @property
     def num_judged(self) -> int:

@@ -223,8 +223,8 @@ def _share(right: int, wrong: int) -> float | None:
 
 
 def count_outcomes(ledger: PassRates, batch: Batch) -> None:
-    """Enter the outcomes and rewards (NaN: none) of the policy's own responses."""
-    from components.rl.batch.batch import FAILED, RIGHT, WRONG
+    """Enter the outcomes and rewards (NaN: none) of the policy's own responses; unlabelled ones have rewards alone."""
+    from components.rl.batch.batch import FAILED, RIGHT, UNSCORED, WRONG
 
     counted = {RIGHT: "right", WRONG: "wrong", FAILED: "failed"}
     tried: dict[int, list[tuple[int, float]]] = {}
@@ -235,6 +235,6 @@ def count_outcomes(ledger: PassRates, batch: Batch) -> None:
             tried.setdefault(group, []).append((outcome, reward))
     for group, results in tried.items():
         item = batch.prompts[group].item
-        counts = Counter(counted[outcome] for outcome, _ in results)
+        counts = Counter(counted[outcome] for outcome, _ in results if outcome != UNSCORED)
         ledger.add(item.id, item.domain, **counts)
         ledger.add_rewards(item.id, item.domain, [reward for _, reward in results if reward == reward])

@@ -1,6 +1,6 @@
 """The loop: one step is a pipeline of slots over one typed batch. Nothing here is specific to a method.
 
-schedule -> sampler -> rollout -> reward -> guidance -> filter -> reference -> annotate -> advantage
+schedule -> sampler -> rollout -> reward parts and combine -> guidance -> filter -> reference -> annotate -> advantage
          -> replay -> objective + regularizers -> critic
 """
 
@@ -31,8 +31,8 @@ from components.rl.step.judging import Judge
 from components.rl.step.learner import Learner
 from components.rl.step.phases import PhasePlan, begin_step
 from components.rl.step.policies import Policies
-from components.rl.step.returned import advantages_of, of_kind, prompts_of, rewards_of
-from components.rl.step.reward_parts import named_parts
+from components.rl.step.returned import advantages_of, of_kind, prompts_of
+from components.rl.step.rewarding import combined, parts_of
 from components.rl.step.rollout_queue import RolloutQueue
 from components.rl.step.sampler_gap import corrected
 from components.rl.step.samples import StepSamples
@@ -119,7 +119,7 @@ class Loop:
         self.sampler.rest()
         seen = concatenate(collector.seen)
         own = (seen.select(~seen.external) if bool(seen.external.any()) else seen).of_learned()
-        metrics = sample_metrics(own) | self._start_divergence(own, settings)
+        metrics = sample_metrics(own) | collector.part_means.metrics() | self._start_divergence(own, settings)
         learned = slots.replay(batch, context_of(slots.replay))
         return Experience(batch, learned, seen, own.num_traces, settings, collector, metrics)
 
@@ -165,11 +165,10 @@ class Loop:
 
     def _collector(self) -> Collector:
         def reward(batch: Batch) -> Tensor:
-            weighted = list(self.slots.weighted_rewards())
-            found = ((weight, bound, bound(batch, self._context(bound, collector))) for weight, bound in weighted)
-            parts = [weight * rewards_of(bound, value, batch) for weight, bound, value in found]
-            collector.reward_parts = named_parts([bound.name for _, bound in weighted], parts)
-            return torch.stack(parts).sum(0)
+            slots = self.slots
+            parts = parts_of(slots, batch, lambda bound: self._context(bound, collector))
+            collector.reward_parts = parts
+            return combined(parts, slots.combine, batch, self._context(slots.combine, collector))
 
         collector = Collector(
             self.policies.trained,

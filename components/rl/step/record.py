@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from components.contract.messages import written
-from components.rl.batch.batch import FAILED, RIGHT, WRONG, Batch
+from components.rl.batch.batch import FAILED, RIGHT, UNSCORED, WRONG, Batch
 
-OUTCOME_NAMES = {RIGHT: "right", WRONG: "wrong", FAILED: "failed"}
+OUTCOME_NAMES = {RIGHT: "right", WRONG: "wrong", FAILED: "failed", UNSCORED: "unscored"}
 Row = dict[str, Any]
 
 

@@ -22,21 +22,26 @@ def of_kind(bound: Bound, value: Any, kind: type[T]) -> T:
 
 
 def rewards_of(bound: Bound, value: Any, batch: Batch) -> Tensor:
-    """Return [S]; raise OperatorFailed for anything but a finite number for each row.
+    """Return [S] or [N]; raise OperatorFailed for anything but a finite number or NaN for each row or token.
 
-    An operator in a user's file may return a list or an array.
+    NaN means that the operator could not say. One in a user's file may return a list or an array, with a number for
+    each row.
     """
     if bound.file and not isinstance(value, Tensor):
         value = torch.tensor(numbers(bound.file, value, batch.num_responses), dtype=torch.float32)
-    return _finite(bound, value, {batch.num_responses}, f"{batch.num_responses} responses")
+    return _numbers(bound, value, batch, nan=True)
+
+
+def combined_of(bound: Bound, value: Any, batch: Batch) -> Tensor:
+    """Return [S] or [N]; raise OperatorFailed for anything but a finite number for each row or token."""
+    return _numbers(bound, value, batch)
 
 
 def advantages_of(bound: Bound, value: Any, batch: Batch) -> Batch | Tensor:
     """Return a batch, [S] or [N]; raise OperatorFailed for anything else, or for a number that is not finite."""
     if isinstance(value, Batch):
         return value
-    sizes = {batch.num_responses, batch.num_tokens}
-    return _finite(bound, value, sizes, f"{batch.num_responses} responses with {batch.num_tokens} tokens")
+    return _numbers(bound, value, batch)
 
 
 def prompts_of(bound: Bound, value: Any, count: int) -> list[int]:
@@ -49,11 +54,12 @@ def prompts_of(bound: Bound, value: Any, count: int) -> list[int]:
     return indices
 
 
-def _finite(bound: Bound, value: Any, sizes: set[int], given: str) -> Tensor:
+def _numbers(bound: Bound, value: Any, batch: Batch, *, nan: bool = False) -> Tensor:
     found = of_kind(bound, value, Tensor)
-    if found.dim() != 1 or len(found) not in sizes:
+    if found.dim() != 1 or len(found) not in (batch.num_responses, batch.num_tokens):
+        given = f"{batch.num_responses} responses with {batch.num_tokens} tokens"
         raise bound.failed(f"returned a tensor of shape {list(found.shape)} for {given}")
-    bad = (~torch.isfinite(found.float())).nonzero()
+    bad = (torch.isinf(found) if nan else ~torch.isfinite(found.float())).nonzero()
     if len(bad):
         at = int(bad[0])
         raise bound.failed(f"returned {found[at].item()} at position {at}, expected finite numbers")

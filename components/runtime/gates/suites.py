@@ -13,9 +13,9 @@ MAX_PROMPT_CHARS = 200_000
 MAX_RESPONSE_CHARS = 2_000_000
 MAX_TEXT_CHARS = 20_000_000
 NOT_BLANK = r"\S"
-OUTCOMES = ("right", "wrong", "failed")
-SELF_CONTAINED_VERIFIERS = ("reasoning_gym",)
-"""Verifiers that judge by the item's data; an answer may be empty."""
+OUTCOMES = ("right", "wrong", "failed", "unscored")
+SELF_CONTAINED_VERIFIERS = ("reasoning_gym", "unlabelled")
+"""Verifiers that judge by the item's data, or not at all; an answer may be empty."""
 
 
 @dataclass(frozen=True)

@@ -93,6 +93,11 @@ def test_signatures_and_values(signature: str, body: str, rewards: list[float]) 
     assert found.tolist() == rewards
 
 
+def test_nan_means_that_it_could_not_say() -> None:
+    found = function("return [1, math.nan, 2]")(batch(), context())
+    assert found.isnan().tolist() == [False, True, False]
+
+
 def test_the_weight_of_a_plain_function_is_set_in_the_recipe() -> None:
     assert function("return [1]", weight=0.25).config.model_dump() == {"weight": 0.25}
 
@@ -106,7 +111,6 @@ def test_the_weight_of_a_plain_function_is_set_in_the_recipe() -> None:
         ("completions", "return 'abc'", "returned a str, expected a list"),
         ("completions", "return ['1', 2, 3]", "returned a str for completion 0, expected a number"),
         ("completions", "return [1, [2], 3]", "returned a list for completion 1, expected a number"),
-        ("completions", "return [1, 2, math.nan]", "returned nan for completion 2, expected a finite number"),
         ("completions", "return torch.full((3,), torch.inf)", "returned inf for completion 0"),
         ("completions", "return torch.ones(3, 2)", "returned a list for completion 0"),
         (
@@ -129,9 +133,10 @@ def test_without_a_response_it_is_not_called() -> None:
 def test_what_operators_of_the_tree_return_is_checked_too() -> None:
     made, reward = batch_of([[0, 1]]), operator("reward", "verifier")
     assert rewards_of(reward, torch.tensor([1.0, 0.0]), made).tolist() == [1, 0]
+    assert rewards_of(reward, torch.tensor([0.0, 1.0, 2.0, torch.nan]), made).tolist()[:3] == [0, 1, 2]
     for wrong, said in [
-        (torch.ones(3), r"reward operator 'verifier' returned a tensor of shape \[3\] for 2 responses"),
-        (torch.tensor([1.0, torch.nan]), "returned nan at position 1, expected finite numbers"),
+        (torch.ones(3), r"reward operator 'verifier' returned a tensor of shape \[3\] for 2 responses with 4 tokens"),
+        (torch.tensor([1.0, torch.inf]), "returned inf at position 1, expected finite numbers"),
         ([1.0, 0.0], "returned a list, expected a Tensor"),
     ]:
         with pytest.raises(OperatorFailed, match=said) as caught:

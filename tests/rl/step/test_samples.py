@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from components.rl.batch.batch import Batch
-from components.rl.step.reward_parts import concatenated, named_parts, placed
+from components.rl.step.reward_parts import concatenated, placed
 from components.rl.step.samples import MAX_STEPS, SAMPLES_PER_STEP, StepSamples
 from tests.rl.build import batch_of
 
@@ -73,7 +73,6 @@ def test_a_megabyte_is_cut(tmp_path: Path) -> None:
 
 def test_parts_of_the_reward() -> None:
     one, two = torch.tensor([1.0]), torch.tensor([2.0])
-    assert named_parts(["length", "right", "length"], [one, one, two]) == {"length": one, "right": one, "length 2": two}
     whole = placed(torch.tensor([4.0, 5.0]), torch.tensor([True, False, True]))
     assert whole.tolist()[::2] == [4.0, 5.0] and bool(whole[1].isnan())
     assert concatenated([{"a": one}, {"a": two}])["a"].tolist() == [1.0, 2.0]

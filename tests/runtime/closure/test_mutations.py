@@ -32,7 +32,12 @@ TARGETS = {(slot, name): target for slot, names in OPERATORS.items() for name, t
 FILES = {key: f"{target.partition(':')[0].replace('.', '/')}.py" for key, target in TARGETS.items()}
 BORROWED = {"components/tasks/verifiers/numeric.py": "curate", "components/tasks/sources/rules.py": None}
 """Files of operators that a component imports whatever is chosen; None: no component does."""
-REQUIRED = {"anneal": {"final_temperature": 0.5}}
+REQUIRED: dict[str, dict[str, Any]] = {
+    "anneal": {"final_temperature": 0.5},
+    "gate": {"by": ["overlong"]},
+    "veto": {"by": ["overlong"]},
+    "trusted": {"part": "overlong"},
+}
 CLOSURES = Closures()
 
 
@@ -88,6 +93,7 @@ def test_every_operator_of_rl_joins_where_it_is_chosen_and_nowhere_else() -> Non
             critic = {"critic": "lambda_return"} if "values" in getattr(needs, "reads", ()) and slot != "critic" else {}
             needed = critic | ({"regularizers": []} if (slot, name) == ("reference", "none") else {})
             needed |= {"annotate": [annotated[name]]} if name in annotated else {}
+            needed |= {"rewards": ["verifier", "overlong"]} if slot == "combine" else {}
             params = RLParams.model_validate({**needed, field: [spec] if declared.many else spec})
             code = fingerprint(components().get("rl"), params, {}, 0, closures=CLOSURES).parts["code"]
             expected = files_of(_of(params)) | reach("components.rl.run")

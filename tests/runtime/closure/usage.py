@@ -34,6 +34,8 @@ NESTED = {
     "reformulate": {"expert": ("demonstrator", "gold")},
 }
 """Operator -> field -> slot of the operator in it, and the one that stands there by default."""
+DEFAULTS: dict[str, Any] = {"combine": "sum", "replay": "none", "critic": "none", "annotate": []}
+"""What fills slots that a preset leaves out."""
 _IMPORT = re.compile(r"^ *from (components[\w.]*) import (?:\(([^)]*)\)|([\w, ]+))", re.MULTILINE)
 Chosen = set[tuple[str, str]]
 """Slot and name of each operator."""
@@ -106,11 +108,11 @@ def _chosen(stage: Stage) -> Iterator[tuple[str, str]]:
     if stage.component.name == "rl":
         preset = _preset(params["method"])
         for phase in params["phases"] or [{}]:
-            for slot in {**preset, "replay": 0, "critic": 0, "annotate": 0}:
+            for slot in {**preset, **DEFAULTS}:
                 levels = (
                     phase.get("slots", {}).get(slot),
                     params[slot],
-                    preset.get(slot, [] if slot == "annotate" else "none"),
+                    preset.get(slot, DEFAULTS.get(slot)),
                 )
                 specs = next(level for level in levels if level is not None)
                 for spec in specs if isinstance(specs, list) else [specs]:

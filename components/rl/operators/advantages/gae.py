@@ -30,7 +30,8 @@ class GAEConfig(AdvantageConfig):
 def gae(batch: Batch, context: SlotContext, *, config: GAEConfig) -> Tensor:
     """Return [N]: A_t = sum_k (gamma lambda)^k d_(t+k) with d_t = r_t + gamma V(s_(t+1)) - V(s_t).
 
-    The reward of a response is r at its last token; the value after it is 0, also for truncated responses.
+    Token rewards are r at their token, the rest of a response's reward at its last one; the value after it is 0, also
+    for truncated responses.
     Source: Schulman et al. 2016 (arXiv:1506.02438), eq. 16; whitening as in Huang et al. 2024 (arXiv:2403.17031).
     """
     advantage_n = unwhitened(batch, gamma=config.gamma, lam=config.lam)
@@ -42,7 +43,7 @@ def gae(batch: Batch, context: SlotContext, *, config: GAEConfig) -> Tensor:
 
 def unwhitened(batch: Batch, *, gamma: float, lam: float) -> Tensor:
     """Return [N]: the advantages without whitening; plus the values they are the critic's targets."""
-    from components.rl.batch.returns import at_last, next_in_response, suffix_sum
+    from components.rl.batch.returns import next_in_response, received, suffix_sum
 
-    delta_n = at_last(batch, batch.rewards) + gamma * next_in_response(batch, batch.values) - batch.values
+    delta_n = received(batch) + gamma * next_in_response(batch, batch.values) - batch.values
     return suffix_sum(batch, delta_n, gamma * lam)

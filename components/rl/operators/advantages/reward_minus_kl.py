@@ -26,10 +26,11 @@ class RewardMinusKLConfig(AdvantageConfig):
 def reward_minus_kl(batch: Batch, context: SlotContext, *, config: RewardMinusKLConfig) -> Tensor:
     """Return [N]: A_t = R - beta sum over k >= t of (log pi_old(o_k) - log pi_ref(o_k)).
 
+    Of rewards that are received at tokens, R is the sum from t on.
     The estimate k1 inside the reward has the gradient of KL(policy || reference) in expectation.
     Source: Hu et al. 2025, REINFORCE++ (arXiv:2501.03262), advantage of the variant without a group baseline.
     """
-    from components.rl.batch.returns import suffix_sum
+    from components.rl.batch.returns import reward_to_go, suffix_sum
 
     divergence_n = batch.old_logprobs - batch.reference_logprobs
-    return batch.to_tokens(batch.rewards) - config.coefficient * suffix_sum(batch, divergence_n)
+    return reward_to_go(batch) - config.coefficient * suffix_sum(batch, divergence_n)

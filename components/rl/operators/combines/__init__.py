@@ -1,0 +1,1 @@
+"""Operators of this slot: how the parts of a reward become one."""

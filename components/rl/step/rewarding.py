@@ -1,0 +1,43 @@
+"""Rewards of a verified batch: each operator's part, and their combination.
+
+Shapes as in components/rl/batch/batch.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from components.contract.operators import Bound
+from components.rl.batch.batch import Batch
+from components.rl.batch.reward_part import RewardPart, part_of
+from components.rl.reward_names import part_names, weight_of
+from components.rl.slots import Slots
+from components.rl.step.context import SlotContext
+from components.rl.step.returned import combined_of, rewards_of
+from components.rl.step.reward_parts import placed
+
+
+def parts_of(slots: Slots, batch: Batch, context_of: Callable[[Bound], SlotContext]) -> list[RewardPart]:
+    """Return what each reward operator says of a verified batch; NaN where it could not say."""
+    return [
+        part_of(name, weight_of(bound), rewards_of(bound, bound(batch, context_of(bound)), batch), batch)
+        for name, bound in zip(part_names(slots.rewards), slots.rewards, strict=True)
+    ]
+
+
+def combined(parts: Sequence[RewardPart], combine: Bound, batch: Batch, context: SlotContext) -> Tensor:
+    """Return the reward of every response: [S], or [N] where it is received at tokens; NaN where a part is.
+
+    Responses with a part of NaN are left out of what the combination sees.
+    """
+    unsure = torch.stack([part.value.isnan() for part in parts]).any(0)
+    if not bool(unsure.any()):
+        return combined_of(combine, combine(parts, batch, context), batch)
+    sure = batch.to_rows(~batch.any_of_traces(unsure))
+    kept = batch.select(sure)
+    found = combined_of(combine, combine([part.select(batch, sure) for part in parts], kept, context), kept)
+    rows = sure if len(found) == kept.num_responses else batch.to_tokens(sure)
+    return placed(found, rows)
