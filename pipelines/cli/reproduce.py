@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,9 +11,10 @@ from components.contract.errors import InputError
 from components.contract.terminal import print_error
 from pipelines.cli.claims.confirming import confirm
 from pipelines.cli.claims.runs import Runs, StageFailed
-from pipelines.cli.claims.tables import print_reproduction
+from pipelines.cli.claims.tables import print_reproduction, print_summary
 from pipelines.cli.claims.tuning import tune
 from pipelines.cli.output import print_json, print_table
+from pipelines.cli.stores import store_of
 from pipelines.methods.results import EARLIER_PROTOCOL
 
 
@@ -30,23 +32,28 @@ def reproduce(arguments: argparse.Namespace) -> int:
     from pipelines.runs.runs import EXIT_CODES
 
     one = _tune if arguments.tune else confirm if arguments.confirm else _reproduce
-    codes, records = [], []
+    began = time.monotonic()
+    codes, records, failed = [], [], []
     for slug in slugs:
         try:
             if (record := one(slug, arguments)) is not None:
                 records.append(record)
                 codes.append(int(arguments.confirm and not record["confirmed"]))
-        except StageFailed as failed:
-            codes.append(failed.exit_code)
-            if failed.exit_code == EXIT_CODES["stopped"]:
+        except StageFailed as ending:
+            codes.append(ending.exit_code)
+            failed.append(slug)
+            if ending.exit_code == EXIT_CODES["stopped"]:
                 break
         except InputError as error:
             if not arguments.all:
                 raise
             print_error(f"{slug}: {error}")
             codes.append(error.exit_code)
+            failed.append(slug)
     if arguments.json and records:
         print_json(records if arguments.all else records[0])
+    elif one is _reproduce and arguments.all:
+        print_summary(records, failed, store_of(arguments), time.monotonic() - began)
     return max(codes, default=0)
 
 
@@ -93,7 +100,7 @@ def _reproduce(slug: str, arguments: argparse.Namespace) -> dict[str, Any]:
     seeds = arguments.seeds
     found = look_by_look(recipe, runs.at) if seeds is None else runs.at(seeds_of(recipe, seeds))
     plan, measured, run_id = runs.last
-    record = record_json(found, plan, measured.run_seconds) | {"run_id": run_id}
+    record = record_json(found, plan, measured.run_seconds, runs.cpu_seconds()) | {"run_id": run_id}
     if file is not None:
         record_result(file, record)
     if not arguments.json:

@@ -124,6 +124,8 @@ class Record(_Part):
     budget: RecordedValue | None
     seconds: Seconds
     run_seconds: float
+    cpu_seconds: float | None = None
+    """Of all stages behind it; None in records from before it was counted."""
     date: str
     code: dict[str, Any]
     operators: dict[str, str]

@@ -28,8 +28,11 @@ DECIDES = ("name", "value", "effect", "direction", "floor", "floor_from")
 """Words of a claim that its record keeps."""
 
 
-def record_json(found: Reproduction, plan: Plan, run_seconds: float) -> dict[str, Any]:
-    """Return the record of a reproduction: its measurements, verdicts and provenance."""
+def record_json(found: Reproduction, plan: Plan, run_seconds: float, cpu_seconds: float) -> dict[str, Any]:
+    """Return the record of a reproduction: its measurements, verdicts and provenance.
+
+    `run_seconds` is what the last run took, `cpu_seconds` the work of all stages behind it, whichever run did it.
+    """
     words, recipe = found.hallmark.words, plan.recipe
     return {
         "format": FORMAT,
@@ -51,6 +54,7 @@ def record_json(found: Reproduction, plan: Plan, run_seconds: float) -> dict[str
             "arms": {arm: round(seconds, 1) for arm, seconds in found.arm_seconds.items()},
         },
         "run_seconds": round(run_seconds, 1),
+        "cpu_seconds": round(cpu_seconds, 1),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "code": {key: value for key, value in code_version().items() if key != "lock"},
         "operators": operator_digests(recipe),

@@ -70,6 +70,12 @@ class Runs:
         self.last = plan, Measured(self._store, result.run_id), result.run_id
         return plan, self.last[1]
 
+    def cpu_seconds(self) -> float:
+        """Return the CPU time of all stages behind the last run, those too that it reused."""
+        from pipelines.methods.work import work_behind
+
+        return sum(work_behind(self._store, [self.last[2]]).values())
+
     def at(self, seeds: Sequence[int], overrides: Sequence[str] = ()) -> Reproduction:
         """Run with these seeds and overrides and return the measurement; raises StageFailed."""
         from pipelines.methods.protocol import seed_override

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipelines.cli.output import effect_text, print_table, seconds_text
+
+if TYPE_CHECKING:
+    from components.runtime.store import Store
 
 DIRECTIONS = {"not_lower": "not lower", "not_higher": "not higher"}
 
@@ -33,6 +37,27 @@ def print_reproduction(found: dict[str, Any]) -> None:
         more = (found["claims"][part]["decision"] or {}).get("more_seeds")
         advice = f"; about {more} seeds would do, were the effect as seen" if verdict == "undecided" and more else ""
         print(f"{part}: {verdict}{advice}")
+
+
+def print_summary(records: Sequence[dict[str, Any]], failed: Sequence[str], store: Store, seconds: float) -> None:
+    """Print the verdicts of many methods, and the work behind them, each stage once; `seconds` this command took."""
+    from pipelines.methods.work import work_behind
+
+    parts = ("mechanism", "outcome")
+    rows = [
+        [record["slug"], *(record["verdicts"].get(part, "-") for part in parts), str(len(record["seeds"]))]
+        for record in records
+    ]
+    print()
+    print_table(["method", *parts, "seeds"], [*rows, *([slug, "not judged", "-", "-"] for slug in failed)])
+    found = Counter(verdict for record in records for verdict in record["verdicts"].values())
+    told = ", ".join(f"{count} {verdict}" for verdict, count in found.most_common())
+    work = work_behind(store, [record["run_id"] for record in records])
+    print(f"\n{len(records)} methods judged, {len(failed)} not; {found.total()} claims: {told or 'none'}")
+    print(
+        f"behind them are {len(work)} stages, {seconds_text(sum(work.values()))} of CPU time, whichever command ran "
+        f"them; this one took {seconds_text(seconds)}"
+    )
 
 
 def _claim_row(part: str, entry: dict[str, Any], arms: Sequence[str]) -> list[str]:

@@ -54,7 +54,8 @@ def command(record: Record) -> str:
 def provenance(record: Record) -> str:
     """Return when and with which code the record was made, in one line."""
     code = [f"{key} {value}" for key, value in record.code.items() if value not in (None, "", False)]
-    minutes = f"the last run took {record.run_seconds:.0f} s"
+    cpu = "" if record.cpu_seconds is None else f", all of its work {record.cpu_seconds:,.0f} CPU s"
+    minutes = f"the last run took {record.run_seconds:.0f} s{cpu}"
     again = [f"confirmed {record.confirmed.in_words}"] if record.confirmed else []
     return "; ".join([f"made {record.date}", *code, *again, f"setting {record.setting.digest[:12]}", minutes])
 
