@@ -54,6 +54,11 @@ def reproduce(arguments: argparse.Namespace) -> int:
         print_json(records if arguments.all else records[0])
     elif one is _reproduce and arguments.all:
         print_summary(records, failed, store_of(arguments), time.monotonic() - began)
+    elif one is confirm and arguments.all:
+        kept = sum(record["confirmed"] for record in records)
+        print(
+            f"{kept} records confirmed, {len(records) - kept} not, {len(failed)} methods failed; all other records stand"
+        )
     return max(codes, default=0)
 
 
@@ -121,4 +126,7 @@ def _check(slugs: Sequence[str], *, as_json: bool) -> int:
             for slug, remarks in found.items()
         ]
         print_table(["method", "record"], rows)
-    return int(any(remarks and remarks != [EARLIER_PROTOCOL] for remarks in found.values()))
+    stale = any(remarks and remarks != [EARLIER_PROTOCOL] for remarks in found.values())
+    if stale and not as_json:
+        print("\nwhere code changed and numbers did not, 'posttrain reproduce METHOD --confirm' says so in minutes")
+    return int(stale)

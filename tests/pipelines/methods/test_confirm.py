@@ -213,6 +213,8 @@ def test_all_takes_the_records_that_no_longer_stand(
     (found,) = json.loads(capsys.readouterr().out)
     assert (found["slug"], found["confirmed"]) == ("toy-stale", False)
     assert found["why"] == ["hallmark.outcome.floor was 2.0 and is 3.0"]
+    assert here("--all", "--confirm") == 1
+    assert capsys.readouterr().out == "0 records confirmed, 1 not, 0 methods failed; all other records stand\n"
     assert recorded.read_bytes() == before
 
 
