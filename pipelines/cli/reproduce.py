@@ -56,9 +56,8 @@ def reproduce(arguments: argparse.Namespace) -> int:
         print_summary(records, failed, store_of(arguments), time.monotonic() - began)
     elif one is confirm and arguments.all:
         kept = sum(record["confirmed"] for record in records)
-        print(
-            f"{kept} records confirmed, {len(records) - kept} not, {len(failed)} methods failed; all other records stand"
-        )
+        differ = len(records) - kept
+        print(f"{kept} records confirmed, {differ} not, {len(failed)} methods failed; all other records stand")
     return max(codes, default=0)
 
 
