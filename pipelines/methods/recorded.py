@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -105,6 +105,27 @@ class Confirmed(_Part):
         """Return when, with which code and at which seed, in a few words."""
         seeds = ", ".join(map(str, self.seeds))
         return f"{self.date} with version {str(self.code.get('version', '-'))[:12]} at seed {seeds}"
+
+
+class TunedArm(_Part):
+    """What an arm reached with each value of the grid."""
+
+    chosen: float | int | str
+    means: list[float]
+    values: list[Annotated[list[float], Field(min_length=1)]]
+    """For each value of the grid, what was measured at each seed."""
+
+
+class TunedRecord(_Part):
+    """The record of a tuning."""
+
+    slug: str
+    tuning: dict[str, Any]
+    """The words of `hallmark.tuning` that it was made by."""
+    arms: dict[str, TunedArm]
+    operators: dict[str, str]
+    setting: Setting
+    confirmed: Confirmed | None = None
 
 
 class Record(_Part):

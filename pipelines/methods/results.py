@@ -8,7 +8,7 @@ from typing import Any
 
 from components.contract.errors import InputError
 from pipelines.language.whole_file import write_whole
-from pipelines.methods.recorded import Confirmed
+from pipelines.methods.recorded import Confirmed, TunedRecord
 
 FOLDER, TUNED = "results", "tuned"
 EARLIER = "earlier protocol"
@@ -40,9 +40,16 @@ def read_result(method: Path, slug: str) -> dict[str, Any] | None:
 
 
 def read_tuned(method: Path, slug: str) -> dict[str, Any] | None:
-    """Return the record of a method's tuning, or None."""
+    """Return the record of a method's tuning, or None; raise InputError for a file that is none."""
     path = tuned_path(method, slug)
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    if not path.is_file():
+        return None
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        TunedRecord.model_validate(found)
+    except (ValueError, RecursionError):
+        raise InputError(f"{path}: no record of a tuning; restore it, or remove it") from None
+    return found
 
 
 def record_tuned(method: Path, found: dict[str, Any]) -> Path:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from components.contract.errors import InputError
+from pipelines.methods.results import read_tuned, tuned_path
 from pipelines.methods.tuning import Tuned
 from pipelines.recipe.hallmark_words import TuningWords
 from tests.pipelines.cli.test_commands import Command, posttrain, read
@@ -92,6 +93,21 @@ def test_what_no_longer_fits_is_told(toy: Toy, tmp_path: Path) -> None:
     kept.write_text(json.dumps(found), encoding="utf-8")
     told = toy("reproduce", "toy-tuned", "--check").stdout
     assert "what was chosen does not follow from what was measured" in told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "[]", "{}", "nul", "\x1b[2J", "[" * 100_000, '{"arms": {"method": 1}}'),
+        '{"slug": "x", "tuning": {}, "arms": {"a": {"chosen": 1, "means": [1], "values": [[]]}}, "operators": {}}',
+    ],
+)
+def test_a_file_that_is_no_record_is_told(tmp_path: Path, text: str) -> None:
+    path = tuned_path(tmp_path / "x.yaml", "x")
+    path.parent.mkdir(parents=True)
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=r"x.json: no record of a tuning"):
+        read_tuned(tmp_path / "x.yaml", "x")
 
 
 def test_arms_choose_for_themselves_and_the_first_of_equals() -> None:
