@@ -10,7 +10,7 @@ import pytest
 from pipelines.cli import main
 from pipelines.recipe.recipe import load_recipe
 
-TESTBEDS = ("testbed-fork", "testbed-levels", "testbed-stale")
+TESTBEDS = ("testbed-fork", "testbed-levels", "testbed-stale", "testbed-noisy")
 
 
 @pytest.mark.parametrize("name", TESTBEDS)
