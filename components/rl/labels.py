@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from components.contract.errors import InputError
-from components.contract.operators import Bound, OperatorMisfit
+from components.contract.operators import Bound, OperatorMisfit, with_used
 from components.tasks.item import Item
 
 OUTCOMES, ANSWERS = "outcomes", "answers"
@@ -44,7 +44,7 @@ def labels_read(bound: Bound) -> frozenset[str]:
 
 def check_ignored(bounds: Iterable[Bound]) -> None:
     """Raise OperatorMisfit for an operator that reads what `labels: ignored` takes away."""
-    for bound in bounds:
+    for bound in with_used(bounds):
         if found := labels_read(bound):
             what = " and ".join(sorted(found))
             raise OperatorMisfit(
@@ -55,7 +55,7 @@ def check_ignored(bounds: Iterable[Bound]) -> None:
 def check_labelled(items: Sequence[Item], bounds: Iterable[Bound]) -> None:
     """Raise InputError if an operator reads outcomes and some items have no verifier."""
     bare = [item for item in items if item.is_unlabelled]
-    reader = next((bound for bound in bounds if OUTCOMES in labels_read(bound)), None) if bare else None
+    reader = next((bound for bound in with_used(bounds) if OUTCOMES in labels_read(bound)), None) if bare else None
     if reader is not None:
         raise InputError(
             f"rl: {len(bare)} of {len(items)} prompts are unlabelled, such as {bare[0].id}, and {reader.slot} operator "

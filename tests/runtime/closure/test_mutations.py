@@ -37,6 +37,8 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "gate": {"by": ["overlong"]},
     "veto": {"by": ["overlong"]},
     "trusted": {"part": "overlong"},
+    "mixed": {"by": {"A": "overlong"}},
+    "fade": {"reward": "overlong"},
 }
 CLOSURES = Closures()
 
@@ -170,7 +172,8 @@ def _of(params: RLParams) -> set[tuple[str, str]]:
     gold = (
         {("demonstrator", "gold")} if chosen & {("guidance", "demonstrations"), ("guidance", "reformulate")} else set()
     )
-    return chosen | gold
+    inner = {("reward", "overlong")} if chosen & {("reward", "mixed"), ("reward", "fade")} else set()
+    return chosen | gold | inner
 
 
 @pytest.mark.parametrize("name", sorted(COMPONENTS))
