@@ -55,8 +55,6 @@ class Collector(Drawing):
         self.part_means = PartMeans()
         self.metrics: dict[str, float] = {}
         """Metrics that operators report for the step."""
-        self.num_probes = 0
-        """Responses drawn without being scored, such as by `probe`."""
         self._judge = Judge()
         self._ledger, self._reward = ledger, reward
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 
 from components.contract.errors import InputError
 from components.modeling.generation.conversation import converse
@@ -14,8 +15,9 @@ from components.modeling.generation.samples import Samples
 from components.modeling.generation.sampling import LogitsProcessor
 from components.modeling.generation.sampling_config import SamplingConfig
 from components.modeling.models.policy import Policy
-from components.modeling.text.prompting import decode_responses
+from components.modeling.text.prompting import decode_responses, encode_prompts
 from components.rl.batch.batch import FOREIGN, Batch, Prompt, batch_of_samples, new_batch
+from components.rl.step.asking import continuation_logprobs
 from components.rl.step.conversations import batch_of_turns, script_of
 from components.rl.step.given import given_tokens
 from components.rl.step.rollout_queue import QueuedDraw, RolloutQueue
@@ -49,6 +51,9 @@ class Drawing:
         """How far the sampler's log-probabilities were from the trained policy's."""
         self.num_tokens = 0
         """Tokens drawn, without prefixes and what a generator of its own drew, such as for held-out prompts."""
+        self.num_probes = 0
+        """Responses drawn without being scored, such as by `probe` and `ask`."""
+        self._pieces: dict[int, str] = {}
         self._generator = generator
         self._sampler, self._ahead = sampler or NativeSampler(policy), RolloutQueue() if ahead is None else ahead
         self._drew_ahead, self._steps_left = False, steps_left
@@ -216,6 +221,62 @@ class Drawing:
             behaviour_logprobs=batch.old_logprobs,
             entropies=frozen_entropies(self.policy, batch, max_tokens=self.max_tokens),
         )
+
+    def likelihood(
+        self,
+        contexts: Sequence[Sequence[int]],
+        continuations: Sequence[Sequence[int]],
+        *,
+        policy: Policy | None = None,
+        temperature: float = 1.0,
+    ) -> list[Tensor]:
+        """Return for each pair [T_i]: log-probabilities of the continuation's tokens behind its context.
+
+        By the trained policy or by `policy`, without gradients, on the CPU; equal pairs are computed once.
+        """
+        asked, most = policy or self.policy, self.max_tokens
+        return continuation_logprobs(asked, contexts, continuations, temperature=temperature, max_tokens=most)
+
+    def ask(
+        self, contexts: Sequence[Sequence[int]], *, max_new_tokens: int, temperature: float = 0.0, num_samples: int = 1
+    ) -> list[list[str]]:
+        """Return the texts that the trained policy writes behind each context, `num_samples` for each.
+
+        They are neither verified, recorded nor learned from; they count as probes, and their tokens as drawn. Equal
+        contexts are asked once if the draw is greedy, which is the default.
+        """
+        rows = [tuple(context) for context in contexts]
+        asked = list(dict.fromkeys(rows)) if temperature == 0.0 else rows
+        if not asked:
+            return []
+        sampling = SamplingConfig(num_samples=num_samples, max_new_tokens=max_new_tokens, temperature=temperature)
+        samples = self._sampler.sample(asked, sampling, generator=self._generator)
+        self.num_tokens += int(samples.sampled.sum())
+        self.num_probes += len(asked) * num_samples
+        assert self.policy.tokenizer is not None
+        texts = decode_responses(self.policy.tokenizer, samples.responses(), self.policy.ends)
+        found = [texts[at * num_samples : (at + 1) * num_samples] for at in range(len(asked))]
+        return [dict(zip(asked, found, strict=True))[row] for row in rows] if temperature == 0.0 else found
+
+    def encode(self, text: str) -> list[int]:
+        """Return the token ids of plain text, without special tokens."""
+        assert self.policy.tokenizer is not None
+        found: list[int] = self.policy.tokenizer.encode(text, add_special_tokens=False)
+        return found
+
+    def encode_prompt(self, text: str) -> list[int]:
+        """Return the token ids of a prompt, rendered as the prompts of a dataset are."""
+        assert self.policy.tokenizer is not None
+        (found,) = encode_prompts(self.policy.tokenizer, [text], self.policy.ends)
+        return found
+
+    def pieces(self, tokens: Sequence[int]) -> list[str]:
+        """Return the text of each token by itself; an end of the turn has none."""
+        tokenizer, ends = self.policy.tokenizer, self.policy.eos_ids
+        assert tokenizer is not None
+        for token in set(tokens) - self._pieces.keys():
+            self._pieces[token] = "" if token in ends else str(tokenizer.decode([token]))
+        return [self._pieces[token] for token in tokens]
 
     def rescore(self, batch: Batch) -> Batch:
         """Set `old_logprobs` to the trained policy's at the step's temperature; keep `behaviour_logprobs`."""

@@ -39,6 +39,12 @@ def choice(item: Item, response: str, *, config: ChoiceConfig) -> Verdict:
     return RIGHT if given == expected else wrong(f"chose {given or 'no option'}: {text[:80]!r}")
 
 
+def chosen_option(response: str, options: list[str], letters: str = ChoiceConfig().letters) -> str | None:
+    """Return the text of the option that a response chooses; None if it names none."""
+    given = _chosen(extract_answer(response), options, letters[: len(options)])
+    return None if given is None else options[letters.index(given)]
+
+
 def _chosen(text: str, options: list[str], letters: str) -> str | None:
     plain = normalise(text, TEXT)
     texts = [normalise(option, TEXT) for option in options]
