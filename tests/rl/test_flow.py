@@ -14,7 +14,7 @@ from components.contract.operators import config_of
 from components.contract.registry import operators
 from components.rl.configs import AdvantageConfig, RewardConfig, SlotConfig
 from components.rl.params import RLParams
-from components.rl.slots import step_slots
+from components.rl.slots import AFTER, step_slots
 from pipelines.recipe.recipe import load_recipe
 
 RECIPE = """
@@ -185,7 +185,7 @@ def test_operators_of_this_tree_declare_exactly_the_marks_that_their_code_reads_
             if not issubclass(config, SlotConfig):
                 assert not reads and not writes, origin
                 continue
-            marks = config.reads - {"reference_logprobs", "values"} | config.takes
+            marks = config.reads - {"reference_logprobs", "values", AFTER} | config.takes  # AFTER is `scores.after`
             assert reads == marks, origin
             assert writes == config.writes or (writes == {"**"} and config.writes), origin
             declared += bool(marks) + bool(config.writes)

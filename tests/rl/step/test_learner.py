@@ -90,7 +90,8 @@ def assert_equal(first: dict[str, Tensor], second: dict[str, Tensor], tolerance:
 HELD = {"cispo", "dhpo", "rapo-forward-kl"}
 """Methods that hold a weight constant, so that their gradient is not the slope of their loss."""
 MORE_THAN_A_BATCH = {
-    *("lp-reg", "oreo", "per-step-negatives", "ppo", "progrpo-arm", "recap", "rl-plus", "rover", "verl-effective-rank")
+    *("dsdr", "laser", "lp-reg", "oreo", "per-step-negatives", "ppo", "progrpo-arm", "recap", "rl-plus", "rover"),
+    "verl-effective-rank",
 }
 """Methods that read a critic, other logits, outside rows or the run: tested in files of their own."""
 DIFFERENTIABLE = sorted({path.stem for path in FOLDER.glob("*.yaml")} - HELD - MORE_THAN_A_BATCH)
