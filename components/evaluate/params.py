@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from components.contract.operators import OperatorSpec
 from components.measure.chosen_params import ChosenParams
 from components.measure.measure_params import PositiveInt
+from components.measure.slots import DIAGNOSTIC
 
 
 class EvaluateParams(ChosenParams):
@@ -24,6 +26,14 @@ class EvaluateParams(ChosenParams):
     """Responses kept for each of these prompts."""
     checkpoint_every: int = Field(default=8, ge=0)
     """Blocks of prompts between partial checkpoints, from which a killed stage resumes; 0 for none."""
+
+    diagnostics: Annotated[tuple[OperatorSpec, ...], DIAGNOSTIC] = ()
+    """Whole views of the model, with tables and charts."""
+
+    @property
+    def chosen(self) -> tuple[OperatorSpec, ...]:
+        """Return all operators that measure."""
+        return (*self.metrics, *self.diagnostics, *self.strategies)
 
     @model_validator(mode="after")
     def _exact_is_whole(self) -> Self:

@@ -94,6 +94,19 @@ def strategies_of(specs: Iterable[OperatorSpec], outcomes: Outcomes, context: Me
     return metrics, View(text, metrics, [table], drawn)
 
 
+def strategy_columns(specs: Iterable[OperatorSpec], outcomes: Outcomes, context: MeasureContext) -> dict[str, Column]:
+    """Return domain -> NAME_at_K -> accuracy of each prompt."""
+    bounds = [spec.resolve() for spec in specs]
+    return {
+        domain: {
+            f"{strategy_name(bound)}_at_{k}": list(spent.accuracy)
+            for bound in bounds
+            for k, spent in _spent(bound, found, context).items()
+        }
+        for domain, found in outcomes.items()
+    }
+
+
 def refuse_taken(given: Mapping[str, Interval | float], known: Mapping[str, Interval | float]) -> None:
     """Raise InputError when an operator calls another number as the stage's own are called."""
     for name in sorted(given.keys() & known.keys()):

@@ -12,7 +12,7 @@ from components.contract.errors import InputError, UnknownName
 from components.contract.operators import Bound, OperatorRefused, OperatorSpec
 from components.measure.harness.configs import MeasureConfig, metric_names, strategy_name
 from components.measure.measure_params import MeasureParams
-from components.measure.slots import DIAGNOSTIC, METRIC, STRATEGY
+from components.measure.slots import METRIC, STRATEGY
 
 
 class ChosenParams(MeasureParams):
@@ -20,19 +20,17 @@ class ChosenParams(MeasureParams):
 
     metrics: Annotated[tuple[OperatorSpec, ...], METRIC] = ()
     """Further measures with a value for each prompt."""
-    diagnostics: Annotated[tuple[OperatorSpec, ...], DIAGNOSTIC] = ()
-    """Whole views of the model, with tables and charts."""
     strategies: Annotated[tuple[OperatorSpec, ...], STRATEGY] = ()
     """Ways of spending the samples at test time, each with accuracy beside tokens."""
 
     @property
     def chosen(self) -> tuple[OperatorSpec, ...]:
         """Return all operators that measure."""
-        return (*self.metrics, *self.diagnostics, *self.strategies)
+        return (*self.metrics, *self.strategies)
 
     @model_validator(mode="after")
     def _operators_fit(self) -> Self:
-        bounds = list(_readable(self.chosen))
+        bounds = list(readable(self.chosen))
         drawn = self.num_samples if isinstance(self.num_samples, int) else min(self.num_samples.values(), default=1)
         for bound in bounds:
             assert isinstance(bound.config, MeasureConfig)
@@ -54,7 +52,7 @@ class ChosenParams(MeasureParams):
 def chosen_metrics(params: ChosenParams) -> dict[str, str]:
     """Return the headline metrics that the chosen operators give, each with one line."""
     found: dict[str, str] = {}
-    for bound in _readable(params.chosen):
+    for bound in readable(params.chosen):
         if bound.slot == STRATEGY:
             name = strategy_name(bound)
             found[f"{name}_at_<k>_<domain>"] = f"Accuracy of strategy {bound.shown} with k samples"
@@ -71,7 +69,7 @@ def chosen_metrics(params: ChosenParams) -> dict[str, str]:
 def asked_inputs(params: ChosenParams) -> dict[str, list[str]]:
     """Return input port -> the chosen operators that need it; empty for a port that is read if it is connected."""
     found: dict[str, list[str]] = {}
-    for bound in _readable(params.chosen):
+    for bound in readable(params.chosen):
         assert isinstance(bound.config, MeasureConfig)
         for port in (*bound.config.needs, *bound.config.asked):
             found.setdefault(port, []).append(f"{bound.slot} {bound.shown!r}")
@@ -80,7 +78,13 @@ def asked_inputs(params: ChosenParams) -> dict[str, list[str]]:
     return found
 
 
-def _readable(specs: Iterable[OperatorSpec]) -> Iterator[Bound]:
+def prompt_metrics(params: ChosenParams) -> Iterator[str]:
+    """Yield the numbers that every prompt has a value of, without the domain; of strategies NAME_at_."""
+    for bound in readable((*params.metrics, *params.strategies)):
+        yield from (f"{name}_at_" if bound.slot == STRATEGY else name for name in _names(bound))
+
+
+def readable(specs: Iterable[OperatorSpec]) -> Iterator[Bound]:
     """Yield the operators that are valid; the others are told where the recipe names them."""
     for spec in specs:
         try:

@@ -1,7 +1,8 @@
 """The rule of selection, without any sampling: constraints, then the objective, then ties.
 
 1. A candidate is eligible if it satisfies every constraint. Drops are paired by prompt against the baseline.
-2. The best is the eligible candidate with the highest objective (the earliest of equals).
+2. The best is the eligible candidate with the highest objective, or the lowest where it is to be small (the earliest
+   of equals).
 3. A candidate is tied with the best when the paired bootstrap interval of their difference does not lie above 0.
 4. The tie rule chooses among the tied: the earliest, the highest entropy, or the best itself.
 """
@@ -88,10 +89,11 @@ def choose(
     eligible = [index for index, entry in enumerate(judged) if not entry.shortfall]
     if not eligible:
         return _least_violation(judged, params)
-    best = max(eligible, key=lambda index: (judged[index].objective.value, -index))
+    sign = -1.0 if params.objective.minimise else 1.0
+    best = max(eligible, key=lambda index: (sign * judged[index].objective.value, -index))
     metric = params.objective.metric
     for index in eligible:
-        behind = _difference(judged[best].scores, judged[index].scores, metric, weights, bootstrap)
+        behind = _difference(judged[best].scores, judged[index].scores, metric, weights, bootstrap, sign)
         status = "worse" if behind.low > 0 else "tied"
         judged[index] = replace(judged[index], behind=behind, status=status)
     tied = [index for index in eligible if judged[index].status == "tied"]
@@ -106,9 +108,9 @@ def _objective(scores: Scores, metric: str, weights: Mapping[str, float], bootst
 
 
 def _difference(
-    first: Scores, second: Scores, metric: str, weights: Mapping[str, float], bootstrap: Bootstrap
+    first: Scores, second: Scores, metric: str, weights: Mapping[str, float], bootstrap: Bootstrap, sign: float
 ) -> Interval:
-    strata = [first.values[metric, domain] - second.values[metric, domain] for domain in weights]
+    strata = [sign * (first.values[metric, domain] - second.values[metric, domain]) for domain in weights]
     return bootstrap.weighted_interval(strata, list(weights.values()))
 
 
@@ -137,7 +139,8 @@ def _least_violation(judged: list[Judged], params: SelectParams) -> Choice:
             f"none of {len(judged)} candidates holds the constraints; loosen them, add candidates, or set "
             "if_none: best_effort\n" + "\n".join(lines)
         )
-    chosen = min(range(len(judged)), key=lambda i: (judged[i].shortfall, -judged[i].objective.value, i))
+    sign = -1.0 if params.objective.minimise else 1.0
+    chosen = min(range(len(judged)), key=lambda i: (judged[i].shortfall, -sign * judged[i].objective.value, i))
     judged[chosen] = replace(judged[chosen], status="chosen")
     reason = f"no candidate holds the constraints; this one misses them least, by {judged[chosen].shortfall:.3f} in all"
     return Choice(chosen, tuple(judged), False, reason)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Port
 from components.contract.display import Column, Form, Role, Table
+from components.measure.chosen_params import chosen_metrics
 from components.modeling.estimates.sampling_memory import choosing_memory
 from components.modeling.models.model_sizes import ModelSizes
 from components.modeling.models.preloads import MODEL_PRELOADS
@@ -38,6 +39,7 @@ COMPONENT = Component(
     backends=frozenset({"sampler"}),
     model_sizes=ModelSizes.from_config,
     memory=choosing_memory,
+    metrics_of=chosen_metrics,
     preloads=MODEL_PRELOADS,
     metrics={
         "objective": "The chosen model's objective on the development set (optimistic: it is the best of several)",

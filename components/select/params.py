@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from components.contract.errors import InputError, did_you_mean
 from components.contract.params import Params
-from components.measure.measure_params import MeasureParams
+from components.measure.chosen_params import ChosenParams, prompt_metrics, readable
+from components.measure.harness.configs import MeasureConfig
 
-METRIC = r"^(pass|maj)_at_[1-9][0-9]*$"
+OWN_METRIC = re.compile(r"(pass|maj)_at_[1-9][0-9]*")
+BUDGET = re.compile(r"_at_[1-9][0-9]*$")
+METRIC = r"^[A-Za-z_][A-Za-z0-9_]*$"
 
 
 class Objective(Params):
     """The quantity to maximise."""
 
     metric: str = Field(default="pass_at_1", pattern=METRIC)
-    """pass_at_<k> or maj_at_<k>."""
+    """pass_at_<k>, maj_at_<k>, or what an operator of `metrics` or `strategies` gives."""
+    minimise: bool = False
+    """Whether the smallest value is wanted, such as of an error."""
     domain: str | None = None
     """The only domain that counts; unset: all domains by their weights."""
     weights: dict[str, float] = Field(default_factory=dict)
@@ -41,7 +48,7 @@ class Constraint(Params):
     """A condition for a model to be eligible."""
 
     metric: str = Field(default="pass_at_1", pattern=METRIC)
-    """pass_at_<k> or maj_at_<k>."""
+    """pass_at_<k>, maj_at_<k>, or what an operator of `metrics` or `strategies` gives."""
     domain: str
     """The domain it is measured on."""
     max_drop: float | None = Field(default=None, ge=0, le=1)
@@ -58,7 +65,7 @@ class Constraint(Params):
         return self
 
 
-class SelectParams(MeasureParams):
+class SelectParams(ChosenParams):
     """Parameters of checkpoint selection."""
 
     objective: Objective = Objective()
@@ -72,3 +79,27 @@ class SelectParams(MeasureParams):
     """If no candidate satisfies all constraints: fail, or choose the one that violates them least."""
     checkpoint_every: int = Field(default=4, ge=0)
     """Candidates between partial checkpoints, from which a killed stage resumes; 0 for none."""
+
+    @model_validator(mode="after")
+    def _measures_what_it_compares(self) -> Self:
+        for bound in readable(self.chosen):
+            config = bound.config
+            assert isinstance(config, MeasureConfig)
+            if config.needs or config.asked or config.reads_model:
+                raise InputError(
+                    f"{bound.slot} {bound.shown}: select compares models by their samples alone, and this reads more; "
+                    "measure the chosen one with evaluate"
+                )
+        known = list(prompt_metrics(self))
+        constraints = [("constraints", constraint.metric) for constraint in self.constraints]
+        for owner, metric in [("objective", self.objective.metric), *constraints]:
+            if not (OWN_METRIC.fullmatch(metric) or metric in known or BUDGET.sub("_at_", metric) in known):
+                named = ["pass_at_<k>", "maj_at_<k>", *(f"{one}<k>" if one.endswith("_at_") else one for one in known)]
+                raise InputError(f"{owner}: unknown metric {metric!r}{did_you_mean(metric, named)}")
+        return self
+
+
+def budget(metric: str) -> int:
+    """Return the k of NAME_at_k; 1 for a metric without."""
+    found = BUDGET.search(metric)
+    return int(found[0].removeprefix("_at_")) if found else 1

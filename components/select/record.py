@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,8 @@ from components.measure.metrics import metric_key, write_json, write_metrics
 from components.measure.summary import prompt_table
 from components.select.candidates import Candidate
 from components.select.choose import Choice, Judged
-from components.select.scores import Need, Outcomes
+from components.select.params import OWN_METRIC
+from components.select.scores import Columns, Need, Outcomes
 
 if TYPE_CHECKING:
     from components.select.params import SelectParams
@@ -21,13 +23,21 @@ if TYPE_CHECKING:
 Metrics = dict[str, Interval | float]
 
 
-def candidate_metrics(outcomes: Outcomes, needs: Sequence[Need], bootstrap: Bootstrap) -> Metrics:
-    """Return a candidate's metrics per domain: pass@1, pass@n, what the rule needs, entropy, length, failures."""
+def candidate_metrics(outcomes: Outcomes, needs: Sequence[Need], bootstrap: Bootstrap, columns: Columns) -> Metrics:
+    """Return a candidate's metrics per domain: pass@1, pass@n, what the rule needs, entropy, length, failures.
+
+    What operators measure of it, `columns`, is beside them.
+    """
     metrics: Metrics = {}
     for domain, found in outcomes.items():
-        ks = {1, found[0].num_samples, *(int(metric.rpartition("_")[2]) for metric, need in needs if need == domain)}
+        own = (metric for metric, need in needs if need == domain and OWN_METRIC.fullmatch(metric))
+        ks = {1, found[0].num_samples, *(int(metric.rpartition("_")[2]) for metric in own)}
         for name, interval in prompt_table(found, sorted(ks)).intervals(bootstrap).items():
             metrics[metric_key(name, domain)] = interval
+        for name, values in columns.get(domain, {}).items():
+            interval = bootstrap.mean_interval([math.nan if value is None else value for value in values])
+            if interval.n:
+                metrics.setdefault(metric_key(name, domain), interval)
         metrics[metric_key("num_failed", domain)] = float(sum(outcome.num_failed for outcome in found))
     return metrics
 
@@ -43,7 +53,7 @@ def write_selection(
     """Write selection.json: the rule, the winner and why, and every candidate with its numbers."""
     rows = zip(candidates, choice.judged, metrics, strict=True)
     report = {
-        "objective": params.objective.model_dump(),
+        "objective": params.objective.model_dump(exclude=None if params.objective.minimise else {"minimise"}),
         "constraints": [constraint.model_dump() for constraint in params.constraints],
         "tie_rule": params.tie_rule,
         "confidence": params.confidence,
@@ -65,8 +75,11 @@ def write_all_ledgers(folder: Path, candidates: Sequence[Candidate], measured: S
                 stream.write(canonical_json(row) + b"\n")
 
 
-def write_chosen(folder: Path, outcomes: Outcomes, metrics: Metrics, choice: Choice) -> dict[str, float]:
+def write_chosen(
+    folder: Path, outcomes: Outcomes, metrics: Metrics, choice: Choice, columns: Columns
+) -> dict[str, float]:
     """Write metrics.json and the ledger of the chosen model; return the stage's headline."""
+    given = {metric_key(name, domain) for domain, column in columns.items() for name in column}
     judged = choice.judged[choice.chosen]
     summary: Metrics = {
         "objective": judged.objective,
@@ -77,7 +90,7 @@ def write_chosen(folder: Path, outcomes: Outcomes, metrics: Metrics, choice: Cho
     }
     write_metrics(folder, metrics | summary)
     write_ledger(folder, (pass_rate_row(outcome) for found in outcomes.values() for outcome in found))
-    shown = {name: value for name, value in metrics.items() if name.startswith("pass_at_1_")}
+    shown = {name: value for name, value in metrics.items() if name.startswith("pass_at_1_") or name in given}
     return {name: v.value if isinstance(v, Interval) else v for name, v in (summary | shown).items()}
 
 

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Self
 from components.contract.context import StageContext
 from components.contract.errors import InputError
 from components.measure.browse import write_samples
+from components.measure.chosen import metric_columns, strategy_columns
 from components.measure.dataset import read_prompts
+from components.measure.harness.context import MeasureContext, powers_of_two
+from components.measure.harness.values import Column
 from components.measure.journal import Journal
 from components.measure.ledger import read_ledger
 from components.measure.measure_params import require_domain
@@ -21,8 +24,9 @@ from components.modeling.generation.sampler import Sampler
 from components.modeling.loading.load import load_policy
 from components.select.candidates import copy_model, find_candidates, model_digest
 from components.select.choose import choose
+from components.select.params import budget
 from components.select.record import candidate_metrics, write_all_ledgers, write_chosen, write_selection
-from components.select.scores import Need, Scores, scores_of_ledger, scores_of_outcomes
+from components.select.scores import Need, Outcomes, Scores, scores_of_ledger, scores_of_outcomes
 from components.tasks.item import Item
 
 if TYPE_CHECKING:
@@ -42,16 +46,22 @@ def run(ctx: StageContext[SelectParams]) -> None:
     with _Measurer(ctx, prompts, total=len(candidates)) as measurer:
         measured = [measurer.outcomes(candidate.path, candidate.digest) for candidate in candidates]
         baseline = _baseline(ctx, measurer, prompts, needs)
-    scores = [scores_of_outcomes(c.name, found, needs) for c, found in zip(candidates, measured, strict=True)]
+    columns = [_columns(ctx, found) for found in measured]
+    scores = [
+        scores_of_outcomes(candidate.name, found, needs, given)
+        for candidate, found, given in zip(candidates, measured, columns, strict=True)
+    ]
     choice = choose(scores, baseline, params, list(prompts), ctx.seed)
 
-    metrics = [candidate_metrics(found, needs, bootstrap) for found in measured]
+    metrics = [
+        candidate_metrics(found, needs, bootstrap, given) for found, given in zip(measured, columns, strict=True)
+    ]
     copy_model(candidates[choice.chosen].path, ctx.output("model"))
     write_selection(ctx.output("report"), params, candidates, duplicates, metrics, choice)
     write_all_ledgers(ctx.output("report"), candidates, measured)
     chosen = choice.chosen
     write_samples(ctx.output("metrics"), measured[chosen], prompts=BROWSE_PROMPTS, responses=BROWSE_RESPONSES)
-    ctx.headline(**write_chosen(ctx.output("metrics"), measured[chosen], metrics[chosen], choice))
+    ctx.headline(**write_chosen(ctx.output("metrics"), measured[chosen], metrics[chosen], choice, columns[chosen]))
 
 
 def _needs(ctx: StageContext[SelectParams], domains: list[str]) -> list[Need]:
@@ -62,13 +72,26 @@ def _needs(ctx: StageContext[SelectParams], domains: list[str]) -> list[Need]:
     wanted += [("constraints", constraint.metric, constraint.domain) for constraint in params.constraints]
     for owner, metric, domain in wanted:
         require_domain(domain, domains, owner)
-        drawn, k = params.sampling(domain).num_samples, int(metric.rpartition("_")[2])
+        drawn, k = params.sampling(domain).num_samples, budget(metric)
         if k > drawn:
             raise InputError(f"{owner}: {metric} on {domain!r} needs {k} samples per prompt; num_samples is {drawn}")
     drops = any(constraint.max_drop is not None for constraint in params.constraints)
     if drops and len(ctx.inputs("baseline")) + len(ctx.inputs("baseline_metrics")) != 1:
         raise InputError("a max_drop constraint needs one of the inputs 'baseline' and 'baseline_metrics' to drop from")
     return list(dict.fromkeys((metric, domain) for _, metric, domain in wanted))
+
+
+def _columns(ctx: StageContext[SelectParams], outcomes: Outcomes) -> dict[str, Column]:
+    """Return what operators measure of a model: domain -> metric -> a value for each prompt."""
+    params = ctx.params
+    if not params.chosen:
+        return {}
+    named = {budget(params.objective.metric), *(budget(constraint.metric) for constraint in params.constraints)}
+    ks = {domain: sorted({*powers_of_two(found[0].num_samples), *named}) for domain, found in outcomes.items()}
+    context = MeasureContext(bootstrap=params.bootstrap(ctx.seed), seed=ctx.seed, ks=ks)
+    of_metrics = metric_columns(params.metrics, outcomes, context)
+    of_strategies = strategy_columns(params.strategies, outcomes, context)
+    return {domain: {**of_metrics[domain], **of_strategies[domain]} for domain in outcomes}
 
 
 class _Measurer:
@@ -117,7 +140,8 @@ def _baseline(
     ctx: StageContext[SelectParams], measurer: _Measurer, prompts: Prompts, needs: Sequence[Need]
 ) -> Scores | None:
     for artifact in ctx.inputs("baseline"):
-        return scores_of_outcomes("baseline", measurer.outcomes(artifact.path, model_digest(artifact.path)), needs)
+        found = measurer.outcomes(artifact.path, model_digest(artifact.path))
+        return scores_of_outcomes("baseline", found, needs, _columns(ctx, found))
     dropped = [(c.metric, c.domain) for c in ctx.params.constraints if c.max_drop is not None]
     for artifact in ctx.inputs("baseline_metrics"):
         return scores_of_ledger("baseline", read_ledger(artifact.path), prompts, dropped)

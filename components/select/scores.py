@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from components.contract.errors import InputError, StageFailed
+from components.measure.harness.values import Column
 from components.measure.intervals import Floats
 from components.measure.ledger import PassRateRow
 from components.measure.outcomes import ItemOutcomes
@@ -20,6 +21,8 @@ Need = tuple[str, str]
 """(metric, domain)."""
 Outcomes = Mapping[str, Sequence[ItemOutcomes]]
 """domain -> outcomes of its prompts."""
+Columns = Mapping[str, Column]
+"""domain -> metric -> a value for each prompt, from operators."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +36,12 @@ class Scores:
     """Mean token entropy, with equal weight per domain."""
 
 
-def scores_of_outcomes(name: str, outcomes: Outcomes, needs: Sequence[Need]) -> Scores:
-    """Return the scores of a sampled model; raise StageFailed if a metric has no value at all."""
-    values = {(metric, domain): metric_values(outcomes[domain], metric) for metric, domain in needs}
+def scores_of_outcomes(name: str, outcomes: Outcomes, needs: Sequence[Need], columns: Columns) -> Scores:
+    """Return the scores of a sampled model; raise StageFailed if a metric has no value at all.
+
+    `columns` are what operators measure of it: domain -> metric -> a value for each prompt.
+    """
+    values = {(metric, domain): _values(outcomes, columns, metric, domain) for metric, domain in needs}
     for (metric, domain), found in values.items():
         if np.isnan(found).all():
             failed = sum(outcome.num_failed for outcome in outcomes[domain])
@@ -45,6 +51,13 @@ def scores_of_outcomes(name: str, outcomes: Outcomes, needs: Sequence[Need]) -> 
             )
     entropies = [np.mean([np.mean(outcome.entropies) for outcome in found]) for found in outcomes.values()]
     return Scores(name, values, float(np.mean(entropies)))
+
+
+def _values(outcomes: Outcomes, columns: Columns, metric: str, domain: str) -> Floats:
+    found = columns.get(domain, {}).get(metric)
+    if found is None:
+        return metric_values(outcomes[domain], metric)
+    return np.array([math.nan if value is None else value for value in found], dtype=np.float64)
 
 
 def scores_of_ledger(

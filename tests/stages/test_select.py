@@ -115,3 +115,46 @@ def test_wrong_input_gets_one_clear_message(
     given = {port: value for port, value in inputs.items() if port not in leave_out}
     with pytest.raises(InputError, match=message):
         run_stage(COMPONENT, tmp_path, params={**PARAMS, **params}, inputs=given)
+
+
+def test_operators_give_what_is_compared(inputs: dict[str, Any], tmp_path: Path) -> None:
+    """Of equally right models the one that needs fewer paths is taken, and a vote may be a constraint."""
+    params = PARAMS | {
+        "num_samples": 4,
+        "metrics": ["diversity"],
+        "strategies": ["majority", {"name": "best_of_n", "by": "probability"}],
+        "objective": {"metric": "right_paths", "domain": "flip", "minimise": True},
+        "constraints": [{"metric": "best_at_3", "domain": "flip", "min_value": 0.5}],
+    }
+    done = run_stage(COMPONENT, tmp_path, params=params, inputs=inputs)
+    report = json.loads((done.outputs["report"] / "selection.json").read_text())
+    assert report["chosen"] == "test.checkpoints:step-000020" and report["objective"]["minimise"] is True
+    assert done.metrics["best_at_3_flip"] > 0.5 and done.metrics["objective"] == done.metrics["right_paths_flip"]
+    assert "best_at_3_flip" in report["candidates"][0]["metrics"]
+
+
+def test_the_smallest_wins_where_it_is_wanted(inputs: dict[str, Any], tmp_path: Path) -> None:
+    params = PARAMS | {"metrics": ["verbal_brier", "diversity"], "constraints": [], "tie_rule": "best"}
+    chosen = {}
+    for minimise in (False, True):
+        objective = {"metric": "ead", "domain": "copy", "minimise": minimise}
+        done = run_stage(COMPONENT, tmp_path / str(minimise), params=params | {"objective": objective}, inputs=inputs)
+        chosen[minimise] = done.metrics["objective"]
+    assert chosen[True] < chosen[False]
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        (
+            {"objective": {"metric": "right_pathz"}, "metrics": ["diversity"]},
+            "unknown metric 'right_pathz'; did you mean",
+        ),
+        ({"objective": {"metric": "ead"}}, "objective: unknown metric 'ead'"),
+        ({"metrics": ["coreset_calls"]}, "select compares models by their samples alone"),
+        ({"strategies": [{"name": "best_of_n", "by": "scorer"}]}, "select compares models by their samples alone"),
+    ],
+)
+def test_what_it_cannot_compare_is_told_at_once(params: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        COMPONENT.params.model_validate(params)

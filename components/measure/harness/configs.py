@@ -27,6 +27,11 @@ class MeasureConfig(Params):
         return tuple(type(self).asks)
 
     @property
+    def reads_model(self) -> bool:
+        """Return whether it draws from the measured model, or passes through it."""
+        return False
+
+    @property
     def least_samples(self) -> int:
         """Return how many samples of every prompt these settings need."""
         return 1

@@ -22,6 +22,11 @@ class CoresetCallsConfig(CoresetSettings, MetricConfig):
     }
 
     @property
+    def reads_model(self) -> bool:
+        """Return whether features are the model's."""
+        return self.features == "hidden"
+
+    @property
     def least_samples(self) -> int:
         """Return 2: of one sample there is no order."""
         return 2

@@ -17,6 +17,11 @@ class CoresetConfig(CoresetSettings, StrategyConfig):
     """What novelty is measured on."""
 
     @property
+    def reads_model(self) -> bool:
+        """Return whether features are the model's."""
+        return self.features == "hidden"
+
+    @property
     def least_samples(self) -> int:
         """Return 2: of one sample there is nothing to choose."""
         return 2
