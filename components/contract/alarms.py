@@ -87,6 +87,23 @@ class Parting:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Alone:
+    """How far one of the columns that begin with `prefix` rose while no other of them and none of `beside` did.
+
+    In units of its standard deviation over the first `window` rows, as a mean of `window` rows; a column that rose by
+    less than one such unit did not rise. For the part of a reward that is gamed. Undefined with fewer than two columns.
+    Readings: {part}, {value}, {start}.
+    """
+
+    prefix: str
+    without: tuple[str, ...] = ()
+    """Columns that begin so and do not count."""
+    beside: tuple[str, ...] = ()
+    window: int = 20
+    below = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class NotFinite:
     """How many of `columns` are infinite or not a number in a row. Readings: {value}, their names."""
 
@@ -94,7 +111,7 @@ class NotFinite:
     below = False
 
 
-Rule = Level | Growth | Remainder | Quotient | Stillness | Parting | NotFinite
+Rule = Level | Growth | Remainder | Quotient | Stillness | Parting | Alone | NotFinite
 
 
 @dataclass(frozen=True, kw_only=True)

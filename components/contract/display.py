@@ -175,6 +175,23 @@ class Views(Section):
     """A file {title: view}, each with a text, tables and charts: components/measure/harness/views.py."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Audit(Section):
+    """What a reward may be gamed by: its parts beside gold by step, and what responses with top rewards share."""
+
+    history_port: str = "metrics"
+    history: str = HISTORY_FILE
+    """The file with a row for each step."""
+    proxy: str
+    """The column of what is learned from."""
+    prefix: str
+    """What the columns of its parts begin with."""
+    not_parts: tuple[str, ...] = ()
+    """Columns that begin so and are no part."""
+    gold: Mapping[str, str]
+    """Column -> name of what the reward should go with."""
+
+
 def place_pattern(name: str) -> re.Pattern[str]:
     """Return a pattern for all names that a declared name matches; its groups are the placeholders' values."""
     return re.compile("(.+)".join(map(re.escape, _PLACE.split(name))))

@@ -6,10 +6,11 @@ the alarms on them do not hold where the pass rate is near 1.
 
 from __future__ import annotations
 
-from components.contract.alarms import Alarm, Level, Parting, Quotient, Remainder, Stillness
+from components.contract.alarms import Alarm, Alone, Level, Parting, Quotient, Remainder, Stillness
 from components.measure.alarms import verifier_raises
 from components.modeling.supervised.alarms import NOT_FINITE
 
+PHRASE_REWARDED = "phrase_rewarded"
 SOLVED = ("pass_rate", 0.95)
 STEADIER = "lower {optimizer.peak_learning_rate}, lengthen {optimizer.warmup_steps}, or add the regularizer kl"
 
@@ -133,5 +134,37 @@ RL_ALARMS = (
         "on more prompts, or stop earlier: models before the fall are in the checkpoints",
         reason="means over 3 measurements, of 256 responses each by default: 4 standard errors of their difference",
         explained_by=("reward_gamed",),
+    ),
+    Alarm(
+        name="part_alone",
+        rule=Alone(prefix="reward_", without=("reward_mean", "reward_std"), beside=("pass_rate", "heldout_pass_rate")),
+        bound=5.0,
+        rows=10,
+        says="the part {part} of the reward rose to {value} from {start} while no other part and no pass rate rose",
+        helps="look at the samples with the highest reward and at the report's reward audit; lower the part's weight, "
+        "or combine it by gate or minimum so that it does not pay alone",
+        reason="means over 20 steps, 5 standard deviations of the first 20: no chance; a part that is worth anything "
+        "takes the pass rate along (overoptimisation, Gao et al. 2023)",
+        explained_by=("reward_gamed", "heldout_fell"),
+    ),
+    Alarm(
+        name=PHRASE_REWARDED,
+        rule=Level(column="audit_phrase"),
+        bound=0.5,
+        rows=3,
+        says="of responses with one outcome, those with a phrase have the top rewards (difference of shares {value})",
+        helps="read the phrase here and in the report's reward audit; let a part that looks at content decide "
+        "(combine gate, veto or minimum)",
+        reason="half of the top rewards in three audits of up to 256 samples: Fisher's test with Holm's correction "
+        "at 1 % stands behind each phrase",
+    ),
+    Alarm(
+        name="length_rewarded",
+        rule=Level(column="audit_length_rank"),
+        bound=0.8,
+        rows=3,
+        says="of responses with one outcome, the longer ones have the higher rewards (rank correlation {value})",
+        helps="if that is not meant, lower the weight of the part that grows with length, or divide it by length",
+        reason="0.8 over three audits of up to 256 samples: length alone orders nearly all rewards",
     ),
 )

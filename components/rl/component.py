@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Port
-from components.contract.display import Curves, Role
+from components.contract.display import Audit, Curves, Role
 from components.contract.further import FURTHER, asked_ports, further_ports
 from components.contract.operators import Bound
 from components.modeling.estimates.further_memory import further_needs
@@ -104,6 +104,17 @@ COMPONENT = Component(
                 "sampler_gap_mean": "sampler's gap, nats a token",
                 "learning_rate": "learning rate",
             },
+        ),
+        Audit(
+            title="Reward audit",
+            lead="What high rewards have in common beyond their verdict, and parts of the reward that move without the "
+            "pass rate: signs of a reward that is gamed.",
+            port="rollouts",
+            file="rows.jsonl",
+            proxy="reward_mean",
+            prefix="reward_",
+            not_parts=("reward_mean", "reward_std"),
+            gold={"pass_rate": "pass rate", "heldout_pass_rate": "held-out pass rate"},
         ),
     ),
     sources=sources,

@@ -35,6 +35,9 @@ class RecordConfig(Params):
     """Responses kept at each of these steps, spread evenly from worst to best reward."""
     right_samples: int = Field(default=2048, ge=0)
     """Right responses kept for rehearsal: the latest ones, without repeats."""
+    audit: bool = True
+    """Whether samples for people are audited as they come: phrases and lengths that high rewards of one outcome share.
+    A reward that is its verdict has nothing to audit."""
 
 
 class HeldoutConfig(Params):

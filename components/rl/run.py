@@ -30,6 +30,7 @@ from components.rl.batch.batch import Prompt
 from components.rl.configs import CriticConfig
 from components.rl.labels import check_labelled
 from components.rl.slots import Slots
+from components.rl.step.audited import audit_step
 from components.rl.step.critic import ValueModel
 from components.rl.step.heldout import heldout_probe
 from components.rl.step.learner import Learner, Passes
@@ -106,7 +107,7 @@ def _train(ctx: StageContext[RLParams], loop: Loop, shelf: ModelShelf | None) ->
     while loop.state.step < params.num_steps:
         metrics = loop.step()
         step = loop.state.step
-        ctx.log(step, **metrics, **_raised(ctx, loop))
+        ctx.log(step, **metrics, **_raised(ctx, loop), **audit_step(ctx, loop.state))
         if step == min(UNVERIFIED_STEPS, params.num_steps):
             _need_verified(ctx, loop)
         rate = (loop.state.num_samples - first) / (time.perf_counter() - started)

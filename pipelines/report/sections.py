@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from components.contract.display import Bars, Curves, Profiles, Role, Samples, Section, Table, Views
+from components.contract.display import Audit, Bars, Curves, Profiles, Role, Samples, Section, Table, Views
 from components.contract.errors import PosttrainError
 from pipelines.report.arms.design import Design
 from pipelines.report.arms.matrix import arm_results
 from pipelines.report.arms.results import lead as lead_of_arms
 from pipelines.report.arms.results import measured_arms
+from pipelines.report.audit import reward_audit
 from pipelines.report.collect import RunData, Stage, declared, group_name
 from pipelines.report.content import PageSection, Paragraph, Part
 from pipelines.report.curves import curves, profiles
@@ -82,7 +83,7 @@ def _each(first: Section, found: Declared, design: Design) -> PageSection:
 def _group(section: Section, stage: Stage) -> str:
     if isinstance(section, Curves):
         return stage.group
-    return stage.name if isinstance(section, Table | Samples | Views) else group_name(stage)
+    return stage.name if isinstance(section, Table | Samples | Views | Audit) else group_name(stage)
 
 
 def _parts(members: Declared, shown: set[str], design: Design) -> list[Part]:
@@ -95,6 +96,8 @@ def _parts(members: Declared, shown: set[str], design: Design) -> list[Part]:
         return table(section, stage)
     if isinstance(section, Views):
         return views(section, stage)
+    if isinstance(section, Audit):
+        return reward_audit(section, stage)
     assert isinstance(section, Samples), f"{type(section).__name__}: no kind of section"
     return samples(section, stage)
 

@@ -150,7 +150,7 @@ def test_a_preset_within_a_longer_recipe_is_one_method(folder: Path) -> None:
 
 
 def test_only_a_recipe_with_the_block_is_a_system() -> None:
-    assert set(list_systems()) == {"ton"}
+    assert set(list_systems()) == {"limit-of-rlvr", "support-report", "ton"}
 
 
 def _testbed_claim() -> str:

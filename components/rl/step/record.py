@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -46,6 +46,10 @@ class RolloutRecord:
     def right_rows(self) -> list[Row]:
         """Return the right responses that are kept: bounded, so each checkpoint holds all of them."""
         return list(self._right.values())
+
+    def browsed_rows(self) -> Sequence[Row]:
+        """Return the rows for people so far."""
+        return self._browse
 
     def fresh_browsed(self) -> list[Row]:
         """Return the rows for people since the last call."""

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from components.contract.alarms import Growth, Level, NotFinite, Parting, Quotient, Remainder, Rule, Stillness
+from components.contract.alarms import Alone, Growth, Level, NotFinite, Parting, Quotient, Remainder, Rule, Stillness
 
 Row = Mapping[str, float]
 
@@ -47,6 +47,8 @@ def gauge_of(rule: Rule) -> Gauge:
             return _StillnessGauge(rule)
         case Parting():
             return _PartingGauge(rule)
+        case Alone():
+            return _AloneGauge(rule)
         case NotFinite():
             return _NotFiniteGauge(rule)
 
@@ -153,6 +155,52 @@ class _PartingGauge:
             self._best, self._up_then = down, up
         fell = self._best - down if up > self._up_then else 0.0
         return Reading(fell, {"value": number_text(down), "best": number_text(self._best)})
+
+
+class _Rise:
+    """How far the mean of the last values is above that of the first ones, in their standard deviations."""
+
+    LEAST = 1e-3
+    """Deviation below which a column counts as still at its start, so that rounding does not look like a rise."""
+
+    def __init__(self, window: int) -> None:
+        self._window, self._first = window, list[float]()
+        self._mean = _Mean(window)
+        self.start = self.now = math.nan
+
+    def take(self, value: float) -> float | None:
+        if len(self._first) < self._window:
+            self._first.append(value)
+        mean = self._mean.take(value)
+        if mean is None:
+            return None
+        self.start, self.now = math.fsum(self._first) / self._window, mean
+        squares = math.fsum((one - self.start) ** 2 for one in self._first)
+        return (mean - self.start) / max(math.sqrt(squares / self._window), self.LEAST)
+
+
+class _AloneGauge:
+    def __init__(self, rule: Alone) -> None:
+        self._rule, self._rises = rule, dict[str, _Rise]()
+
+    def take(self, row: Row, lost: Collection[str]) -> Reading | None:
+        rises: dict[str, float] = {}
+        for name, value in row.items():
+            is_part = name.startswith(self._rule.prefix) and name not in self._rule.without
+            if not (is_part or name in self._rule.beside):
+                continue
+            rise = self._rises.setdefault(name, _Rise(self._rule.window)).take(value)
+            if rise is not None:
+                rises[name] = rise
+        parts = [name for name in rises if name not in self._rule.beside]
+        if len(rises) < 2 or not parts:
+            return None
+        highest = max(parts, key=lambda name: rises[name])
+        others = max(rise for name, rise in rises.items() if name != highest)
+        shown = self._rises[highest]
+        part = highest.removeprefix(self._rule.prefix)
+        texts = {"part": part, "value": number_text(shown.now), "start": number_text(shown.start)}
+        return Reading(rises[highest] if others < 1.0 else 0.0, texts)
 
 
 class _NotFiniteGauge:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from components.contract.alarms import (
     Alarm,
+    Alone,
     Growth,
     Level,
     NotFinite,
@@ -99,6 +100,19 @@ def test_a_parting_needs_the_one_to_rise_while_the_other_falls() -> None:
     assert raised([rule], rising) == [("a", 4, 4, None)]  # the mean of the last two fell by 0.2
     falling = [{"r": -row["r"], "p": row["p"]} for row in rising]
     assert raised([rule], falling) == []
+
+
+def test_a_part_that_rises_alone_is_named() -> None:
+    rule = alarm(Alone(prefix="reward_", without=("reward_mean",), beside=("pass_rate",), window=2), 5.0)
+    start = [{"reward_a": a, "reward_b": 0.5, "pass_rate": 0.5, "reward_mean": 9.0} for a in (0.1, 0.2)]
+    alone = [{"reward_a": 0.9, "reward_b": 0.5, "pass_rate": 0.5, "reward_mean": 9.0}] * 2
+    assert raised([rule], [*start, *alone]) == [("a", 3, 3, None)]
+    together = [{**row, "pass_rate": 0.9} for row in alone]
+    assert raised([rule], [*start, *together]) == [], "what it is worth shows in the pass rate"
+    both = [{**row, "reward_b": 0.9} for row in alone]
+    assert raised([rule], [*start, *both]) == []
+    single = [{"reward_a": row["reward_a"]} for row in (*start, *alone)]
+    assert raised([rule], single) == [], "with nothing beside it nothing can be said"
 
 
 def test_values_that_are_not_finite_are_named() -> None:
