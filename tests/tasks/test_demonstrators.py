@@ -87,3 +87,13 @@ def test_a_recorded_response_comes_from_the_items_data() -> None:
     assert write(item, name="recorded") == "1+1=2 #### 2"
     with pytest.raises(InputError, match=r"item B-1 has no text under 'trace' \(its data: solution\)"):
         write(item, name="recorded", key="trace")
+
+
+def test_a_confidence_by_chance_follows_the_answer() -> None:
+    item = chain("4 + 7", 11)
+    response = write(item, name="confident", demonstrator="chain_sum_trace")
+    assert re.fullmatch(r"<think>4\+7=11<answer>11</answer><conf>\d+", response)
+    assert extract_answer(response) == "11"
+    stated = {int(write(item, seed, name="confident", highest=3).rpartition(">")[2]) for seed in range(60)}
+    assert stated == {0, 1, 2, 3}, "each number, whatever the answer is worth"
+    assert write(item, name="confident", demonstrator={"name": "gold", "markup": False}).startswith("11<conf>")
