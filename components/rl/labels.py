@@ -21,10 +21,10 @@ _READERS = {
         "ucb_bandit"
     },
     "rollout": {OUTCOMES: "hardness"},
-    "reward": {OUTCOMES: "verifier score", ANSWERS: "information_gain"},
+    "reward": {OUTCOMES: "verifier score fact_support noisy_verifier", ANSWERS: "information_gain"},
     "guidance": {OUTCOMES: "critical_pairs reformulate teachers", ANSWERS: "demonstrations reformulate"},
     "filter": {OUTCOMES: "dynamic_sampling"},
-    "annotate": {OUTCOMES: "pass_rates"},
+    "annotate": {OUTCOMES: "pass_rates length_spread"},
     "advantage": {OUTCOMES: "canon confidence_gap effective_rank rare_events signed_outcome step_values"},
     "replay": {OUTCOMES: "recompose"},
     "objective": {OUTCOMES: "dpo pacs"},

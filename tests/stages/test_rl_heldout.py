@@ -51,6 +51,8 @@ def test_it_is_measured_at_its_steps_and_changes_nothing_else(
     assert not any("heldout_pass_rate" in row for row in plain.history)
     for port in ("model", "rollouts"):
         assert probed.digests[port] == plain.digests[port]
+    majority = [row.pop("heldout_majority_rate") for row in probed.history if "heldout_pass_rate" in row]
+    assert len(majority) == 4 and all(0 <= rate <= 1 for rate in majority)
     last = probed.history[-1].pop("heldout_pass_rate")
     assert probed.metrics == plain.metrics | {"heldout_pass_rate": last}
     without = [{name: value for name, value in row.items() if name != "heldout_pass_rate"} for row in probed.history]

@@ -19,7 +19,8 @@ MAX_NAME = 190
 def named_verifiers(place: Path) -> list[str] | None:
     """Return the verifiers that the rows of a Dataset or Rollouts folder, or of one file, name; None if unknown.
 
-    Rows choose a verifier by `verifier`, and its config by `data.settings`, which may name verifiers that it calls.
+    Rows choose a verifier by `verifier`, and its config by `data.settings`, which may name verifiers that it calls;
+    in `data`, whatever has a `name` may have a `verifier`, too, as the criteria of a rubric do.
     They are unknown if rows cannot be read, or if names exceed the limits of number or length.
     """
     found: set[str] = set()
@@ -59,6 +60,20 @@ def _note(line: bytes, found: set[str], settings: set[str]) -> None:
     data = row.get("data")
     if isinstance(data, dict) and (given := data.get("settings")):
         settings.add(json.dumps(given, sort_keys=True))
+    if line.count(b"verifier") > 1 or b"\\u" in line:
+        settings.update(json.dumps(spec, sort_keys=True) for spec in _nested(data))
+
+
+def _nested(value: Any) -> Iterator[Any]:
+    """Yield the verifiers of all mappings with a `name`, at any depth."""
+    if isinstance(value, dict):
+        if "verifier" in value and "name" in value:
+            yield value["verifier"]
+        for item in value.values():
+            yield from _nested(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _nested(item)
 
 
 def _strings(value: Any) -> Iterator[str]:

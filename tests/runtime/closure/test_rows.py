@@ -30,6 +30,12 @@ def test_a_name_in_escapes_is_read(tmp_path: Path) -> None:
     assert named_verifiers(folder(tmp_path, line)) == ["exact"]
 
 
+def test_criteria_of_a_rubric_name_verifiers(tmp_path: Path) -> None:
+    criteria = [{"name": "a", "verifier": "numeric"}, {"name": "b", "verifier": {"name": "regex", "ignore_case": True}}]
+    row = {"verifier": "unlabelled", "data": {"rubric": {"criteria": criteria}, "note": "exact"}}
+    assert named_verifiers(folder(tmp_path, row)) == ["numeric", "regex", "unlabelled"]
+
+
 def test_verifiers_inside_of_settings_count(tmp_path: Path) -> None:
     settings = {"any_of": [{"name": "numeric"}, "choice", "no verifier"]}
     assert named_verifiers(folder(tmp_path, {"verifier": "own", "data": {"settings": settings}})) == [
