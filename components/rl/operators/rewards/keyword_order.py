@@ -34,7 +34,7 @@ def keyword_order(batch: Batch, context: SlotContext, *, config: KeywordOrderCon
     from components.rl.batch.texts import of_texts
 
     def grade(item: Item, text: str) -> float:
-        points = _points(item, config.key)
+        points = key_points(item, config.key)
         return sum(max(_coverage(item, text, words) for words in point) for point in points) / len(points)
 
     return of_texts(batch, grade)
@@ -44,11 +44,12 @@ def _coverage(item: Item, text: str, words: list[str]) -> float:
     return ordered_coverage(keyword_hits(text, words), keyword_hits(item.answer, words))
 
 
-def _points(item: Item, key: str) -> list[list[list[str]]]:
+def key_points(item: Item, key: str) -> list[list[list[str]]]:
+    """Return an item's key points, each a list of alternative keyword lists; raises InputError without them."""
     points: Any = item.data.get(key)
     if not (_lists(points) and all(_lists(point) and all(map(_words, point)) for point in points)):
         raise InputError(
-            f"reward keyword_order: data.{key} of {item.id} is no list of key points, each a list of keyword lists"
+            f"rewards of keywords: data.{key} of {item.id} is no list of key points, each a list of keyword lists"
         )
     return list(points)
 

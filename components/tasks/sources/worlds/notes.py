@@ -44,7 +44,8 @@ class NotesConfig(SourceConfig):
 def notes(request: SourceRequest, *, config: NotesConfig) -> SourceRows:
     """Generate items without end: `note: b7 k2` with the plain reference `b7 then k2.` as the answer.
 
-    `data` holds the `points` in order, `max_words` and the phrase `praise`.
+    `data` holds the `points` in order, the same as the one key point of `keywords` (reward `keyword_order`),
+    `max_words`, and the phrase `praise`.
     """
     if config.least > config.most:
         raise InputError(f"source notes: least {config.least} is above most {config.most}")
@@ -59,6 +60,7 @@ def _rows(config: NotesConfig, rng: random.Random, limit: int) -> Iterator[Sourc
         points = [f"{letter}{rng.choice(DIGITS)}" for letter in letters]
         data: dict[str, Any] = {
             "points": points,
+            "keywords": [[points]],
             "max_words": WORDS_A_POINT * len(points),
             "praise": config.praise,
         }
