@@ -22,6 +22,8 @@ GOLDEN = Path(__file__).parent / "golden" / "steps.json"
 STEPS = 3
 NUMBERS = ("reward_mean", "entropy", "loss", "grad_norm")
 """What is compared where another processor or library rounds differently."""
+OTHER_ROWS = ("acre", "rlvrr")
+"""Their rewards read columns that the rows of this loop do not have."""
 SETTINGS = {"steps": STEPS, "group_size": 4, "max_new_tokens": 4, "minibatches": 2}
 
 
@@ -55,6 +57,8 @@ def digest_of(history: list[dict[str, float]], columns: list[str]) -> str:
 def test_write(folder: Path) -> None:
     found: dict[str, Any] = {}
     for slug in preset_names():
+        if slug in OTHER_ROWS:
+            continue
         history, weights = steps_of(slug, folder)
         columns = sorted({name for row in history for name in row})
         numbers = [{name: row[name] for name in NUMBERS if name in row} for row in history]
