@@ -30,7 +30,8 @@ def guidelines(params: RLParams, makers: Mapping[str, Sequence[Role]]) -> Iterat
 def _lines(params: RLParams, slots: SlotSpecs, makers: Mapping[str, Sequence[Role]]) -> Iterator[str]:
     made_by = set(makers.get("model", ()))
     filters = {spec.name for spec in slots.filters}
-    graded = [plain_name(spec.name) for spec in slots.rewards if spec.name != "verifier"]
+    beside = any(spec.name == "verifier" for spec in slots.rewards)  # alone, a graded reward is what is to be learned
+    graded = [plain_name(spec.name) for spec in slots.rewards if beside and spec.name != "verifier"]
     if graded and "dynamic_sampling" not in filters and any(a.name == "group_mean_std" for a in slots.advantages):
         yield (
             f"group_mean_std blows up groups that differ only in {', '.join(graded)}; group_mean_batch_std or "
