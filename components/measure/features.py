@@ -17,7 +17,7 @@ MAX_TOKENS = 16384
 
 
 def mean_hidden(policy: Policy, pairs: Sequence[tuple[str, str]]) -> list[Floats]:
-    """Return for each (prompt, response) the mean [D] of the last hidden states that predict its tokens, the end's too.
+    """Return for each (prompt, response) the mean [D] of the last hidden states at its tokens, the end's too.
 
     Each distinct pair is passed through once. A response that does not fit the model has zeros.
     """
@@ -35,10 +35,10 @@ def mean_hidden(policy: Policy, pairs: Sequence[tuple[str, str]]) -> list[Floats
         for chosen in micro_batches([len(encoded[at].tokens) for at in fitting], MAX_TOKENS):
             rows = [fitting[place] for place in chosen]
             masks = [encoded[at].loss_mask for at in rows]
-            packed = Packed.from_sequences([encoded[at].tokens for at in rows], policy.device, masks=masks)
-            hidden = policy.target_hidden(packed).double().cpu()
-            for at, part in zip(rows, hidden.split([sum(mask) for mask in masks]), strict=True):
-                means[at] = part.mean(0).numpy()
+            sequences = [encoded[at].tokens for at in rows]
+            packed = Packed.from_sequences(sequences, policy.device, masks=masks, keep_last=True)
+            for at, mean in zip(rows, policy.features(packed).double().cpu(), strict=True):
+                means[at] = mean.numpy()
     width = next(iter(means.values())).shape if means else (1,)
     found = {pair: means.get(at, np.zeros(width)) for at, pair in enumerate(distinct)}
     return [found[pair] for pair in pairs]

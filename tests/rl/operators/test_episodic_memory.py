@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +21,7 @@ from components.rl.step.context import SlotContext
 from tests.rl.build import batch_of, context, near, operator, prompt
 from tests.rl.step.test_learner import tiny
 from tests.rl.step.test_states import by_hand as states_by_hand
+from tests.rl.tiny_loop import loop_of, write_model
 
 POLICY = tiny()
 FREE = {"explore_after": 0, "dimensions": None}
@@ -181,3 +183,16 @@ def test_projected_features_bound_what_is_stored() -> None:
     assert bool(found.isfinite().all()) and float(found.max()) <= 2 and float(found.min()) >= 0
     none = batch(0).select(torch.zeros(7, dtype=torch.bool))
     assert operator("reward", "episodic_memory")(none, now({})).shape == (0,)
+
+
+@pytest.mark.parametrize("method", ["memory-r-plus", "laser"])
+def test_whole_steps_learn_the_same_from_a_memory_that_went_through_a_checkpoint(method: str, tmp_path: Path) -> None:
+    folder = write_model(tmp_path)
+    straight, saved = (loop_of(folder, method=method, steps=3) for _ in range(2))
+    for _ in range(3):
+        straight.step()
+        saved.step()
+        saved.state.memory = json.loads(json.dumps(saved.state.memory))
+    first, second = (loop.policies.trained.state() for loop in (straight, saved))
+    assert all(torch.equal(weight, second[name]) for name, weight in first.items())
+    assert any("episodic_memory" in place or "self_reward" in place for place in saved.state.memory)
