@@ -113,6 +113,7 @@ def test_repetition() -> None:
     batch = answers(["a b a b a", "a b c d", "a", ""])
     assert near(reward("repetition", batch, words=2), [-0.5, 0, 0, 0])
     assert near(reward("repetition", batch, words=2, worst=-2), [-1.0, 0, 0, 0])
+    assert reward("repetition", answers(["a b a b a", "a b a"]), words=2, times=2).tolist() == [-1, 0]
 
 
 def test_brier_beside_the_verifier_is_rlcr() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -22,21 +23,29 @@ class RepetitionConfig(RewardConfig):
     """Words of a sequence."""
     worst: float = Field(default=-1.0, le=0)
     """Reward of a response that repeats one sequence only, in the limit."""
+    times: int | None = Field(default=None, ge=2)
+    """Occurrences of one sequence from which on a response gets `worst`, and below which 0; none: the share counts."""
 
 
 def repetition(batch: Batch, context: SlotContext, *, config: RepetitionConfig) -> Tensor:
     """Return [S]: worst * (1 - distinct / all) over the response's sequences of words; 0 with fewer words.
 
+    With `times`: `worst` where one sequence occurs so often, else 0, as in RLPR's released code.
     Source: Yeo et al. 2025, Demystifying Long Chain-of-Thought Reasoning (arXiv:2502.03373), n-gram repetition penalty;
     formula of Open-R1's get_repetition_penalty_reward.
     """
     from components.rl.batch.texts import of_texts
 
-    return of_texts(batch, lambda item, text: config.worst * repeated_share(text, config.words))
+    def grade(text: str) -> float:
+        found = sequences(text, config.words)
+        if config.times is None:
+            return config.worst * (1 - len(found) / found.total() if found else 0.0)
+        return config.worst if found and max(found.values()) >= config.times else 0.0
+
+    return of_texts(batch, lambda item, text: grade(text))
 
 
-def repeated_share(text: str, words: int) -> float:
-    """Return 1 - distinct / all over sequences of so many words, without case; 0 for a text with fewer words."""
+def sequences(text: str, words: int) -> Counter[tuple[str, ...]]:
+    """Return how often each sequence of so many words occurs, without case; none for a text with fewer words."""
     found = text.casefold().split()
-    sequences = [tuple(found[at : at + words]) for at in range(len(found) - words + 1)]
-    return 1 - len(set(sequences)) / len(sequences) if sequences else 0.0
+    return Counter(tuple(found[at : at + words]) for at in range(len(found) - words + 1))
