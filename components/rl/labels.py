@@ -21,14 +21,17 @@ _READERS = {
         "ucb_bandit"
     },
     "rollout": {OUTCOMES: "hardness"},
-    "reward": {OUTCOMES: "verifier score fact_support noisy_verifier", ANSWERS: "information_gain"},
+    "reward": {
+        OUTCOMES: "verifier score fact_support noisy_verifier elliptical_bonus episodic_memory",
+        ANSWERS: "information_gain",
+    },
     "guidance": {OUTCOMES: "critical_pairs reformulate teachers", ANSWERS: "demonstrations reformulate"},
     "filter": {OUTCOMES: "dynamic_sampling"},
-    "annotate": {OUTCOMES: "pass_rates length_spread"},
+    "annotate": {OUTCOMES: "pass_rates length_spread self_reward"},
     "advantage": {OUTCOMES: "canon confidence_gap effective_rank rare_events signed_outcome step_values"},
     "replay": {OUTCOMES: "recompose"},
     "objective": {OUTCOMES: "dpo pacs"},
-    "regularizer": {OUTCOMES: "forward_kl"},
+    "regularizer": {OUTCOMES: "forward_kl self_reward_mse"},
 }
 """Slot -> label -> operators whose configs cannot say it: records of methods hold the digests of their modules."""
 
