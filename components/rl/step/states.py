@@ -20,20 +20,37 @@ def response_features(policy: Policy, batch: Batch, *, max_tokens: int, layer: i
 
     mean: over the hidden states at its learned tokens. last: the state after its last token. See Policy.features.
     """
-    batch = batch.of_learned()
+    whole, (batch, places) = batch.of_learned(), _distinct(batch.of_learned())
 
     def pooled(part: Batch) -> list[Tensor]:
         return list(policy.features(pack(policy, part, keep_last=True), layer=layer, pool=pool).cpu())
 
     rows = frozen_rows(batch, pooled, max_tokens=max_tokens)
-    found = torch.stack(rows) if rows else torch.zeros(0, policy.width)
-    if batch.one_row_each:
+    found = (torch.stack(rows) if rows else torch.zeros(0, policy.width))[places]
+    if whole.one_row_each:
         return found
     if pool == "last":
-        return found[batch.last_rows][batch.trace]
-    sums = found.new_zeros(batch.num_traces, found.shape[1])
-    sums.index_add_(0, batch.trace, found * batch.lengths.unsqueeze(1))
-    return sums[batch.trace] / batch.response_lengths.unsqueeze(1)
+        return found[whole.last_rows][whole.trace]
+    sums = found.new_zeros(whole.num_traces, found.shape[1])
+    sums.index_add_(0, whole.trace, found * whole.lengths.unsqueeze(1))
+    return sums[whole.trace] / whole.response_lengths.unsqueeze(1)
+
+
+def _distinct(batch: Batch) -> tuple[Batch, Tensor]:
+    """Return the batch without responses that its group has already, and [S] the place of each among those left.
+
+    Late in a run most responses of a group are equal. Conversations are left as they are.
+    """
+    if batch.around is not None or not batch.one_row_each:
+        return batch, torch.arange(batch.num_responses)
+    rows = [tuple(row.tolist()) for row in batch.tokens.split(batch.lengths.tolist())]
+    keys = list(zip(batch.group.tolist(), batch.contexts, rows, strict=True))
+    place = {key: index for index, key in enumerate(dict.fromkeys(keys))}
+    first: dict[int, int] = {}
+    places = [place[key] for key in keys]
+    for row, at in enumerate(places):
+        first.setdefault(at, row)
+    return batch.select(torch.tensor(list(first.values()), dtype=torch.long)), torch.tensor(places, dtype=torch.long)
 
 
 def reserved_logprobs(policy: Policy, batch: Batch, token: int, *, max_tokens: int) -> Tensor:
@@ -41,14 +58,15 @@ def reserved_logprobs(policy: Policy, batch: Batch, token: int, *, max_tokens: i
 
     Copied to its rows, on the CPU, without gradients.
     """
-    batch = batch.of_learned().with_extras(**{AFTER: torch.full((batch.num_responses,), token)})
+    whole, (batch, places) = batch.of_learned(), _distinct(batch.of_learned())
+    batch = batch.with_extras(**{AFTER: torch.full((batch.num_responses,), token)})
 
     def behind(part: Batch) -> list[Tensor]:
         return list(policy.target_logprobs(pack(policy, part, after="alone")).logprobs.cpu())
 
     rows = frozen_rows(batch, behind, max_tokens=max_tokens)
-    found = torch.stack(rows) if rows else torch.zeros(0)
-    return found if batch.one_row_each else found[batch.last_rows][batch.trace]
+    found = (torch.stack(rows) if rows else torch.zeros(0))[places]
+    return found if whole.one_row_each else found[whole.last_rows][whole.trace]
 
 
 class ScoresWithAfter(TokenScores):

@@ -50,6 +50,22 @@ def test_features_are_those_of_each_row_alone(layer: int, max_tokens: int) -> No
             assert torch.allclose(ends, lasts, atol=1e-5)
 
 
+def test_equal_responses_of_a_group_are_passed_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy, rows = tiny(), [[1, 2], [1, 2], [3], [1, 2], [1, 2], [4, 4]]
+    batch = batch_of([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]], [[2, 2, 1], [2, 2, 2]])
+    batch = Batch(**{**vars(batch), "tokens": torch.tensor([token for row in rows for token in row])})
+    passed: list[int] = []
+    features = Policy.features
+    spy = lambda self, packed, **how: passed.append(packed.num_sequences) or features(self, packed, **how)  # noqa: E731
+    monkeypatch.setattr(Policy, "features", spy)
+    found = response_features(policy, batch, max_tokens=99)
+    with torch.no_grad():
+        assert torch.allclose(found, by_hand(policy, batch, -1)[0], atol=1e-5)
+    assert sum(passed) == 4 and torch.equal(found[0], found[1]) and torch.equal(found[3], found[4])
+    expected = behind_by_hand(policy, batch).detach()
+    assert torch.allclose(reserved_logprobs(policy, batch, TOKEN, max_tokens=9), expected, atol=1e-5)
+
+
 @pytest.mark.parametrize("pool", ["mean", "last"])
 def test_rows_of_one_trajectory_share_its_feature(pool: str) -> None:
     policy, whole = tiny(), conversations([[1.0, 0.0], [1.0]], TURNS)
