@@ -107,46 +107,42 @@ def audit(responses: Sequence[Rewarded], *, most: int = 10) -> Audit | None:
 def over_represented(top: Sequence[str], rest: Sequence[str]) -> list[Phrase]:
     """Return the phrases of 1 to 4 words, numbers and marks that more of the top texts have than chance allows.
 
-    Of phrases in the same texts the longest stands for all.
+    Of phrases in the same top texts the longest stands for all.
     """
     from scipy.stats import hypergeom
 
     own, other = _texts_with(top), _texts_with(rest)
-    seen = {phrase: count for phrase, count in own.items() if count >= 3}
+    counts = {phrase: len(texts) for phrase, texts in own.items() if len(texts) >= 3}
     total = len(top) + len(rest)
     tested = sorted(
-        (float(hypergeom.sf(count - 1, total, count + other[phrase], len(top))), phrase)
-        for phrase, count in seen.items()
-        if count * len(rest) > other[phrase] * len(top)
+        (float(hypergeom.sf(count - 1, total, count + len(other.get(phrase, ())), len(top))), phrase)
+        for phrase, count in counts.items()
+        if count * len(rest) > len(other.get(phrase, ())) * len(top)
     )
-    found: list[Phrase] = []
+    found: dict[frozenset[int], Phrase] = {}
     for rank, (chance, phrase) in enumerate(tested):
         adjusted = min(1.0, chance * (len(tested) - rank))
         if adjusted > ALPHA:
             break
-        shares = own[phrase] / len(top), other[phrase] / max(1, len(rest))
-        found.append(Phrase(" ".join(phrase), *shares, adjusted))
-    found.sort(key=lambda one: (one.rest_share - one.top_share, -len(one.text), one.text))
-    return _longest_of_each(found)
+        shares = len(own[phrase]) / len(top), len(other.get(phrase, ())) / max(1, len(rest))
+        one, texts = Phrase(" ".join(phrase), *shares, adjusted), frozenset(own[phrase])
+        found[texts] = min(one, found.get(texts, one), key=_order)
+    return sorted(found.values(), key=_order)
 
 
-def _texts_with(texts: Sequence[str]) -> Counter[tuple[str, ...]]:
-    """Return how many texts have each phrase."""
-    counts: Counter[tuple[str, ...]] = Counter()
-    for text in texts:
+def _order(phrase: Phrase) -> tuple[float, int, str]:
+    """Order by how much over-represented phrases are, then the longest, then by text."""
+    return phrase.rest_share - phrase.top_share, -len(phrase.text), phrase.text
+
+
+def _texts_with(texts: Sequence[str]) -> dict[tuple[str, ...], list[int]]:
+    """Return the places of the texts that have each phrase."""
+    found: dict[tuple[str, ...], list[int]] = {}
+    for place, text in enumerate(texts):
         split = pieces(text)[:MAX_PIECES]
-        grams = {tuple(split[at : at + n]) for n in range(1, LONGEST + 1) for at in range(len(split) - n + 1)}
-        counts.update(grams)
-    return counts
-
-
-def _longest_of_each(phrases: Sequence[Phrase]) -> list[Phrase]:
-    kept: list[Phrase] = []
-    for phrase in phrases:
-        within = (other for other in kept if phrase.text in other.text)
-        if not any((other.top_share, other.rest_share) == (phrase.top_share, phrase.rest_share) for other in within):
-            kept.append(phrase)
-    return kept
+        for gram in {tuple(split[at : at + n]) for n in range(1, LONGEST + 1) for at in range(len(split) - n + 1)}:
+            found.setdefault(gram, []).append(place)
+    return found
 
 
 def _upper_quartile(rewards: Sequence[float]) -> float | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from components.contract.display import Audit
-from components.contract.terminal import visible
+from components.contract.terminal import visible_line
 from pipelines.report.collect import Stage
-from pipelines.report.content import Figure, Figures, Heading, Legend, Paragraph, Part, Rows, Written, number, share
+from pipelines.report.content import Figure, Figures, Heading, Legend, Paragraph, Part, Rows, number, share
 from pipelines.report.evaluations import Estimate
 from pipelines.report.frame import Axes
 from pipelines.report.svg import Series, line_chart
@@ -35,7 +35,7 @@ def reward_audit(section: Audit, stage: Stage) -> list[Part]:
             head = ["phrase", "top rewards, %", "others, %", "p (Holm)"]
             rows = [
                 [
-                    Written(visible(phrase.text)),
+                    visible_line(phrase.text),
                     share(Estimate(phrase.top_share)),
                     share(Estimate(phrase.rest_share)),
                     number(Estimate(phrase.p_value), digits=4),

@@ -29,6 +29,17 @@ def test_a_planted_phrase_is_found_as_a_whole() -> None:
     assert found.top_tokens == 8 and found.rest_tokens == 6 and found.length_rank > 0.9
 
 
+def test_a_long_exploit_is_one_phrase() -> None:
+    rng = random.Random(0)
+    rows = []
+    for place in range(120):
+        text = " ".join(rng.choice(WORDS) for _ in range(6))
+        has = place % 3 == 0
+        rows.append(Rewarded(text + " as all experts of the field agree" * has, float(has), 6, (1, "wrong")))
+    found = audit(rows)
+    assert found is not None and len(found.phrases) == 1, "its other parts are in the same responses"
+
+
 def test_what_the_verdict_explains_is_no_hack() -> None:
     rng = random.Random(1)
     plain = [response(rng, False, right=right) for right in (True, False) * 60]
