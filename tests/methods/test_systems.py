@@ -150,7 +150,11 @@ def test_a_preset_within_a_longer_recipe_is_one_method(folder: Path) -> None:
 
 
 def test_only_a_recipe_with_the_block_is_a_system() -> None:
-    assert set(list_systems()) == {"limit-of-rlvr", "support-report", "ton"}
+    written = {
+        path.stem for path in Path("pipelines/recipes/methods").glob("*.yaml") if "\nsystem:\n" in path.read_text()
+    }
+    assert set(list_systems()) == written and {"limit-of-rlvr", "support-report", "ton"} <= written
+    assert "dapo" not in written, "it reproduces a preset"
 
 
 def _testbed_claim() -> str:
