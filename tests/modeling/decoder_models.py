@@ -93,7 +93,7 @@ def oss_sizes(**sizes: int) -> dict[str, Any]:
 
 def build(kind: str, *, seed: int = 0) -> PreTrainedModel:
     """Return a model whose weights, norms and biases too, are far from their initial values."""
-    model = {
+    made = {
         "llama": lambda: LlamaForCausalLM(LlamaConfig(**_SIZES, tie_word_embeddings=True)),
         "llama-gqa": lambda: LlamaForCausalLM(
             LlamaConfig(**_SIZES, num_key_value_heads=2, head_dim=8, tie_word_embeddings=False, rope_theta=500.0)
@@ -201,7 +201,10 @@ def build(kind: str, *, seed: int = 0) -> PreTrainedModel:
                 resid_pdrop=0.1,
             )
         ),
-    }[kind]()
+    }[kind]
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = made()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
