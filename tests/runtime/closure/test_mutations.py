@@ -83,6 +83,7 @@ def test_every_operator_of_rl_joins_where_it_is_chosen_and_nowhere_else() -> Non
     """Those that no recipe has, too; of those with keys that have no default, recipes have all."""
     checked = []
     annotated = {"rover": "vocabulary_means", "elastic_clip": "pass_rates", "lp_reg": "min_p_proxy"}
+    annotated |= {"mix_self": "self_reward", "self_reward_mse": "self_reward", "coupled_entropy": "diversity_coupling"}
     for field, declared in step_slots().items():
         slot = declared.name
         for name in OPERATORS[slot]:  # other tests register more

@@ -31,6 +31,7 @@ MAKES = {"reasoning_gym": "reasoning_gym", "rules": "exact", "continuations": "e
 NESTED = {
     "guided": {"source": ("source", None), "expert": ("demonstrator", "gold")},
     "demonstrations": {"demonstrator": ("demonstrator", "gold")},
+    "confident": {"demonstrator": ("demonstrator", "gold")},
     "reformulate": {"expert": ("demonstrator", "gold")},
 }
 """Operator -> field -> slot of the operator in it, and the one that stands there by default."""
