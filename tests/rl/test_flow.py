@@ -13,6 +13,7 @@ from components.contract.errors import InputError
 from components.contract.operators import config_of
 from components.contract.registry import operators
 from components.rl.configs import AdvantageConfig, RewardConfig, SlotConfig
+from components.rl.labels import LABELS
 from components.rl.params import RLParams
 from components.rl.slots import AFTER, step_slots
 from pipelines.recipe.recipe import load_recipe
@@ -185,7 +186,8 @@ def test_operators_of_this_tree_declare_exactly_the_marks_that_their_code_reads_
             if not issubclass(config, SlotConfig):
                 assert not reads and not writes, origin
                 continue
-            marks = config.reads - {"reference_logprobs", "values", AFTER} | config.takes  # AFTER is `scores.after`
+            given = {"reference_logprobs", "values", AFTER} | LABELS  # fields; AFTER is `scores.after`
+            marks = config.reads - given | config.takes
             assert reads == marks, origin
             assert writes == config.writes or (writes == {"**"} and config.writes), origin
             declared += bool(marks) + bool(config.writes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 class DistinctnessConfig(SlotConfig):
     """What responses are compared by."""
 
+    reads: ClassVar[frozenset[str]] = frozenset({"outcomes"})
     by: Literal["hidden", "tokens", "pairs"] = "hidden"
     """hidden: the mean hidden state of the starting policy, which stands for a text encoder and costs a forward pass.
     tokens, pairs: how often each token, or each two tokens in a row, occurs."""
