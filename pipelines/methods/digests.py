@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from components.contract.artifacts import canonical_json
 from components.contract.operators import Bound, operators_of, with_used
+from components.contract.registry import slots
 from components.runtime.closure.source import read_source
 from pipelines.plan.plan import Plan
 from pipelines.recipe.hallmark_words import TuningWords
@@ -39,6 +40,17 @@ def operator_digests(recipe: Recipe) -> dict[str, str]:
             if key not in found:
                 found[key] = hashlib.sha256("".join(_module_digests(bound.modules)).encode()).hexdigest()[:16]
     return dict(sorted(found.items()))
+
+
+def changed_operators(recipe: Recipe, then: Mapping[str, str]) -> list[str]:
+    """Return "slot name" of the operators whose code is not that of earlier digests, or that came or went.
+
+    A slot that was declared since counts only where it is not at its default, which does what the code did before there
+    was the slot.
+    """
+    now = operator_digests(recipe)
+    later = {f"{slot.name} {slot.default}" for slot in slots().values()} - then.keys()
+    return sorted(name for name in (now.keys() | then.keys()) - later if now.get(name) != then.get(name))
 
 
 def _work(plan: Plan) -> list[Any]:

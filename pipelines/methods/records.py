@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from components.contract.errors import InputError
-from components.contract.registry import slots
 from components.runtime.system.code import code_version
 from pipelines.language.find import METHODS
-from pipelines.methods.digests import operator_digests, setting_digest
+from pipelines.methods.digests import changed_operators, operator_digests, setting_digest
 from pipelines.methods.looks import plan_looks
 from pipelines.methods.recorded import read_record
 from pipelines.methods.reproduce import Condition, Finding, Reproduction, rounded
@@ -82,15 +81,12 @@ def what_changed(record: Mapping[str, Any], plan: Plan) -> list[str]:
     """Return, in words, why a record no longer speaks of the recipe of `plan`; empty if it does.
 
     `plan` is of the recipe with the record's own overrides. Compared are the request, the code of the operators, and
-    the verdicts with those that today's protocol gives for the recorded effects. A slot that was declared after the
-    record was made counts only where it is not at its default, which does what the code did before there was the slot.
+    the verdicts with those that today's protocol gives for the recorded effects.
     """
     remarks = []
     if setting_digest(plan) != record["setting"]["digest"]:
         remarks.append("the recipe requests other work")
-    now, then = operator_digests(plan.recipe), record["operators"]
-    later = {f"{slot.name} {slot.default}" for slot in slots().values()} - then.keys()
-    changed = sorted(name for name in (now.keys() | then.keys()) - later if now.get(name) != then.get(name))
+    changed = changed_operators(plan.recipe, record["operators"])
     remarks += [f"the code of {', '.join(changed)} changed"] if changed else []
     if not _restated(record):
         remarks.append("its verdicts are not those of its effects")

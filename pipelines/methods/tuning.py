@@ -14,7 +14,7 @@ from typing import Any
 
 from components.contract.errors import InputError
 from components.runtime.system.code import code_version
-from pipelines.methods.digests import operator_digests, tuning_digest
+from pipelines.methods.digests import changed_operators, operator_digests, tuning_digest
 from pipelines.methods.protocol import seed_override, seeds_of
 from pipelines.methods.reproduce import find, rounded
 from pipelines.plan.plan import Plan, build_plan
@@ -147,8 +147,7 @@ def remarks_on_tuning(recipe: Recipe, tuned: Mapping[str, Any] | None) -> list[s
     remarks = []
     if _digest(recipe, words) != tuned["setting"]["digest"]:
         remarks.append("its arms were tuned for other work")
-    now, then = operator_digests(recipe), tuned["operators"]
-    changed = sorted(name for name in now.keys() | then.keys() if now.get(name) != then.get(name))
+    changed = changed_operators(recipe, tuned["operators"])
     remarks += [f"the code of {', '.join(changed)} changed since its arms were tuned"] if changed else []
     arms = {arm: entry["values"] for arm, entry in tuned["arms"].items()}
     found = Tuned(words, arms)

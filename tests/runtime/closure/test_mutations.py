@@ -154,7 +154,7 @@ def test_every_source_and_demonstrator_joins_where_it_is_chosen_and_nowhere_else
         ("source", "mask_steps"): "recorded",
         ("source", "shuffle_steps"): "recorded",
     }
-    experts[("demonstrator", "choice")] = "gold"
+    experts |= {("demonstrator", "choice"): "gold", ("demonstrator", "confident"): "gold"}
     chosen |= {("demonstrator", experts[slot, name])} if (slot, name) in experts else set()
     chosen |= {("verifier", "exact")} if name in ("hf", "s3", "jsonl", "parquet") else set()
     share = {"source": source, "demonstrators": [{"demonstrator": spec}] if slot == "demonstrator" else []}

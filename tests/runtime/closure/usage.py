@@ -26,15 +26,31 @@ OPERATORS = {
 """Slot -> operator -> where it lies, told from the folders."""
 NOT_HERE = ("gsm8k",)
 """Its data are files of the user's."""
-MAKES = {"reasoning_gym": "reasoning_gym", "rules": "exact", "continuations": "exact"}
-"""Source -> the verifier of its rows."""
-NESTED = {
-    "guided": {"source": ("source", None), "expert": ("demonstrator", "gold")},
-    "demonstrations": {"demonstrator": ("demonstrator", "gold")},
-    "confident": {"demonstrator": ("demonstrator", "gold")},
-    "reformulate": {"expert": ("demonstrator", "gold")},
+MAKES = {
+    "reasoning_gym": "reasoning_gym",
+    "rules": "exact",
+    "continuations": "exact",
+    "segments": "exact",
+    "facts": "factual",
+    "choice": "choice",
+    "notes": "notes",
+    "mask_steps": "fills",
+    "shuffle_steps": "permutation",
 }
-"""Operator -> field -> slot of the operator in it, and the one that stands there by default."""
+"""Source -> the verifier of its rows."""
+EXERCISE = {"source": ("source", None), "expert": ("demonstrator", "recorded")}
+NESTED = {
+    ("source", "guided"): {"source": ("source", None), "expert": ("demonstrator", "gold")},
+    ("source", "choice"): {"source": ("source", None)},
+    ("source", "mask_steps"): EXERCISE,
+    ("source", "shuffle_steps"): EXERCISE,
+    ("demonstrator", "choice"): {"demonstrator": ("demonstrator", "gold")},
+    ("demonstrator", "confident"): {"demonstrator": ("demonstrator", "gold")},
+    ("guidance", "demonstrations"): {"demonstrator": ("demonstrator", "gold")},
+    ("guidance", "reformulate"): {"expert": ("demonstrator", "gold")},
+}
+"""Slot and operator -> field -> slot of the operator in it, and the one that stands there by default."""
+MEASURES = {"metrics": "metric", "diagnostics": "diagnostic", "strategies": "strategy"}
 DEFAULTS: dict[str, Any] = {"combine": "sum", "replay": "none", "critic": "none", "annotate": []}
 """What fills slots that a preset leaves out."""
 _IMPORT = re.compile(r"^ *from (components[\w.]*) import (?:\(([^)]*)\)|([\w, ]+))", re.MULTILINE)
@@ -106,6 +122,9 @@ def _chosen(stage: Stage) -> Iterator[tuple[str, str]]:
             yield from _with_nested("source", share["source"])
             for choice in share["demonstrators"]:
                 yield from _with_nested("demonstrator", choice["demonstrator"])
+    for field in ("metrics", "diagnostics", "strategies") if stage.component.name in ("evaluate", "select") else ():
+        for spec in params.get(field, ()):
+            yield from _with_nested(MEASURES[field], spec)
     if stage.component.name == "rl":
         preset = _preset(params["method"])
         for phase in params["phases"] or [{}]:
@@ -127,7 +146,7 @@ def _preset(method: str) -> dict[str, Any]:
 
 def _with_nested(slot: str, spec: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield slot, spec["name"]
-    for field, (inner, default) in NESTED.get(spec["name"], {}).items():
+    for field, (inner, default) in NESTED.get((slot, spec["name"]), {}).items():
         given = spec.get(field, default)
         yield from _with_nested(inner, {"name": given} if isinstance(given, str) else given)
 
@@ -140,11 +159,15 @@ def _verifies(stage: Stage) -> bool:
 
 def _own_verifiers(stage: Stage) -> set[str]:
     """Return the verifiers of the rows that a stage draws from sources."""
-    return {MAKES[name] for slot, name in _chosen(stage) if slot == "source" and name in MAKES}
+    shares = [share["source"] for share in stage.config.model_dump(mode="json").get("sources", ())]
+    names = {given["source"]["name"] if given["name"] == "guided" else given["name"] for given in shares}
+    return {MAKES[name] for name in names if name in MAKES}
 
 
 def _reads(stage: Stage, rows: dict[str, frozenset[str]]) -> set[str]:
     ports = {"curate": ("dataset",), "replay": ("datasets", "rollouts")}.get(stage.component.name, ("dataset",))
+    if getattr(stage.config, "labels", None) == "ignored":
+        ports = ()  # nothing judges its prompts; held-out ones are no input here
     refs = [ref for port in ports for ref in stage.inputs.get(port, ()) if isinstance(ref, StageRef)]
     return set().union(*(rows[ref.stage] for ref in refs))
 
