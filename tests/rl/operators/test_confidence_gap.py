@@ -46,6 +46,11 @@ def test_confidence_by_hand() -> None:
     assert near(confidence(rows, 1.0), [math.exp(-2), math.exp(-0.5), 1.0])
 
 
+def test_a_step_without_a_verdict_has_no_confidences(policies: Policies) -> None:
+    nothing = batch_of([[1.0, 0.0]]).select(torch.zeros(2, dtype=torch.bool))
+    assert gap(nothing, policies, alpha=1.0).tolist() == []
+
+
 def test_prompts_are_scored_by_the_policys_own_forward_pass(policies: Policies) -> None:
     policy = policies.trained
     found = prompt_logprobs(policy, PROMPTS, max_tokens=6)

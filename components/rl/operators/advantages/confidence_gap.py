@@ -54,7 +54,8 @@ def confidence(rows: Sequence[Tensor], share: float) -> Tensor:
     import torch
 
     lowest = [row.sort().values[: math.ceil(share * len(row) - 1e-9)] for row in rows]
-    return torch.stack([part.mean().exp() if len(part) else torch.ones(()) for part in lowest])
+    values = [part.mean().exp() if len(part) else torch.ones(()) for part in lowest]
+    return torch.stack(values) if values else torch.zeros(0)  # no response of the step had a verdict
 
 
 def prompt_logprobs(policy: Policy, prompts: Sequence[Prompt], *, max_tokens: int) -> list[Tensor]:
