@@ -23,6 +23,16 @@ class CoresetSettings(Params):
     regularization: float = Field(default=0.01, gt=0)
     """Added to the diagonal of the covariance. Source: arXiv:2510.11686, released recipe: 0.01."""
 
+    @property
+    def reads_model(self) -> bool:
+        """Return whether features are the model's."""
+        return self.features == "hidden"
+
+    @property
+    def least_samples(self) -> int:
+        """Return 2: one sample has no order, and leaves nothing to choose."""
+        return 2
+
 
 def coreset_orders(
     outcomes: Sequence[ItemOutcomes], context: MeasureContext, config: CoresetSettings

@@ -12,8 +12,8 @@ from components.contract.operators import OperatorSpec
 from components.contract.params import Params
 from components.tasks.answers import ANSWER_OPEN, extract_answer
 from components.tasks.item import Item
+from components.tasks.options import LETTERS, OPTIONS
 from components.tasks.slots import DEMONSTRATOR
-from components.tasks.sources.worlds.choice import LETTERS
 
 
 class ChoiceDemonstratorConfig(Params):
@@ -27,7 +27,7 @@ class ChoiceDemonstratorConfig(Params):
 
 def choice(item: Item, rng: random.Random, *, config: ChoiceDemonstratorConfig) -> str:
     """Write the thought of the inner demonstrator and `<answer>B`; a result that is no option becomes a random one."""
-    options, question = item.data.get("options"), item.data.get("question")
+    options, question = item.data.get(OPTIONS), item.data.get("question")
     if not (isinstance(options, list) and isinstance(question, str)):
         raise InputError(f"demonstrator choice: item {item.id} is not of source choice (options: {options!r})")
     right = str(options[LETTERS.index(item.answer)])

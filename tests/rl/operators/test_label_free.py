@@ -213,8 +213,11 @@ def test_reanswer_consistency_follows_the_option_and_not_the_letter(policy: Poli
         max_tokens=99,
     )
     texts = [["<think>11</think><answer>B", "<think>11</think><answer>A", "<answer>B", "B"]]
-    batch = written(policy, texts, ["B"], question="4 + 7?", options=["9", "11", "12"])
-    batch = replace(batch, outcomes=torch.tensor([RIGHT, WRONG, RIGHT, RIGHT]))
+    batch = written(policy, texts, ["B"], options=["9", "11", "12"])
+    item = batch.prompts[0].item.model_copy(update={"prompt": "4 + 7? A:9 B:11 C:12"})
+    batch = replace(
+        batch, outcomes=torch.tensor([RIGHT, WRONG, RIGHT, RIGHT]), prompts=(replace(batch.prompts[0], item=item),)
+    )
     for wish, expected in (("11", [1, 0, 1, 0.5]), ("9", [0.5, 0, 0.5, 0.5]), (None, [0.5, 0, 0.5, 0.5])):
         made.script(wish, 3)
         now = context(collector=made)
@@ -225,6 +228,8 @@ def test_reanswer_consistency_follows_the_option_and_not_the_letter(policy: Poli
     assert now.metrics["reanswer_consistency"] == 0.25  # the wrong answer is consistent
     with pytest.raises(InputError, match="item p0 needs"):
         operator("reward", "reanswer_consistency")(written(policy, [["<answer>A"]], ["A"], options=["x"]), now)
+    with pytest.raises(InputError, match="the prompt of p0 shows no option behind its letter"):
+        operator("reward", "reanswer_consistency")(written(policy, [["<answer>A"]], ["A"], options=["x", "y"]), now)
 
 
 def test_questions_are_answered_greedily_once_each(policy: Policy) -> None:

@@ -21,16 +21,6 @@ class CoresetCallsConfig(CoresetSettings, MetricConfig):
         "calls_random": "The same in random order, in expectation",
     }
 
-    @property
-    def reads_model(self) -> bool:
-        """Return whether features are the model's."""
-        return self.features == "hidden"
-
-    @property
-    def least_samples(self) -> int:
-        """Return 2: of one sample there is no order."""
-        return 2
-
 
 def coreset_calls(
     outcomes: Sequence[ItemOutcomes], context: MeasureContext, *, config: CoresetCallsConfig

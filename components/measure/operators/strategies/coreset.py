@@ -14,17 +14,7 @@ if TYPE_CHECKING:
 
 
 class CoresetConfig(CoresetSettings, StrategyConfig):
-    """What novelty is measured on."""
-
-    @property
-    def reads_model(self) -> bool:
-        """Return whether features are the model's."""
-        return self.features == "hidden"
-
-    @property
-    def least_samples(self) -> int:
-        """Return 2: of one sample there is nothing to choose."""
-        return 2
+    """As CoresetSettings."""
 
 
 def coreset(outcomes: Sequence[ItemOutcomes], context: MeasureContext, *, config: CoresetConfig) -> Mapping[int, Spent]:

@@ -11,8 +11,8 @@ from components.rl.configs import RewardConfig
 from components.rl.step.context import SlotContext
 from components.tasks.blocks import TagName
 from components.tasks.item import Item
+from components.tasks.options import LETTERS, OPTIONS, reordered
 from components.tasks.seeds import derive_rng
-from components.tasks.sources.worlds.choice import LETTERS, choice_prompt
 from components.tasks.verifiers.choice import chosen_option
 
 if TYPE_CHECKING:
@@ -61,17 +61,21 @@ def reanswer_consistency(batch: Batch, context: SlotContext, *, config: Reanswer
     for row, thought in enumerate(thoughts):
         if thought is None:
             continue
-        question, options = _options(batch.prompts[groups[row]].item)
-        shuffled = list(options)
+        item = batch.prompts[groups[row]].item
+        options = _options(item)
+        order = list(range(len(options)))
         rng = derive_rng(context.seed, "reanswer_consistency", context.step, row)
-        while shuffled == options:
-            rng.shuffle(shuffled)
-        contexts.append([*collector.encode_prompt(choice_prompt(question, shuffled)), *thought])
-        orders.append((row, shuffled))
-    again = [texts[0] for texts in collector.ask(contexts, max_new_tokens=config.max_new_tokens)]
+        while order == sorted(order):
+            rng.shuffle(order)
+        again = reordered(item, order)
+        if again is None:
+            raise InputError(f"reward reanswer_consistency: the prompt of {item.id} shows no option behind its letter")
+        contexts.append([*collector.encode_prompt(again.prompt), *thought])
+        orders.append((row, [options[option] for option in order]))
+    answers = [texts[0] for texts in collector.ask(contexts, max_new_tokens=config.max_new_tokens)]
     same = torch.zeros(batch.num_responses, dtype=torch.bool)
-    for (row, shuffled), text in zip(orders, again, strict=True):
-        first = chosen_option(batch.texts[row], _options(batch.prompts[groups[row]].item)[1])
+    for (row, shuffled), text in zip(orders, answers, strict=True):
+        first = chosen_option(batch.texts[row], _options(batch.prompts[groups[row]].item))
         second = chosen_option(f"<{config.tag}>{text}", shuffled)
         same[row] = first is not None and first == second
     if batch.num_responses:
@@ -81,13 +85,8 @@ def reanswer_consistency(batch: Batch, context: SlotContext, *, config: Reanswer
     return value.where(right, torch.tensor(config.wrong))
 
 
-def _options(item: Item) -> tuple[str, list[str]]:
-    question: Any = item.data.get("question")
-    options: Any = item.data.get("options")
-    known = isinstance(options, list) and 2 <= len({str(option) for option in options}) == len(options) <= len(LETTERS)
-    if not (isinstance(question, str) and known):
-        raise InputError(
-            f"reward reanswer_consistency: item {item.id} needs data.question and data.options, two or more different "
-            "ones, as source choice writes them"
-        )
-    return question, [str(option) for option in options]
+def _options(item: Item) -> list[str]:
+    options: Any = item.data.get(OPTIONS)
+    if isinstance(options, list) and 2 <= len({str(option) for option in options}) == len(options) <= len(LETTERS):
+        return [str(option) for option in options]
+    raise InputError(f"reward reanswer_consistency: item {item.id} needs data.{OPTIONS}, two or more different ones")

@@ -16,13 +16,13 @@ from pydantic import Field, model_validator
 from components.contract.errors import InputError
 from components.contract.operators import OperatorSpec
 from components.tasks.mutations import mutate
+from components.tasks.options import LETTERS, OPTIONS
 from components.tasks.seeds import derive_rng
 from components.tasks.slots import SOURCE
 from components.tasks.source import BadRow, SourceConfig, SourceRequest, SourceRow, SourceRows
 from components.tasks.verify import SETTINGS
 
 VERIFIER = "choice"
-LETTERS = "ABCDEFGHIJ"
 TRIES = 200
 """Attempts at the wrong options of one item; short answers have few of them."""
 
@@ -84,7 +84,7 @@ def _rows(rows: Iterator[SourceRow | BadRow], config: ChoiceSourceConfig, seed: 
         options = _wrong(row, config.options - 1, rng)
         options.insert(place, row.answer)
         kept = {key: value for key, value in row.data.items() if key != SETTINGS}  # they are the inner verifier's
-        data: dict[str, Any] = {**kept, "question": row.prompt, "options": options}
+        data: dict[str, Any] = {**kept, "question": row.prompt, OPTIONS: options}
         prompt = choice_prompt(row.prompt, options)
         yield replace(row, id=None, prompt=prompt, answer=LETTERS[place], verifier=VERIFIER, data=data)
 
