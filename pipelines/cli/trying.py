@@ -81,7 +81,7 @@ def _summary(trial: Trial) -> str:
     if not trial.is_verifier:
         return (
             f"answers {_spread(right)}, wrong ones {_spread(wrong)}; more for the answer in {trial.told_apart} of "
-            f"{len(right)} rows" + ("" if trial.told_apart else ": it does not tell right from wrong")
+            f"{len(right)} rows" + ("" if trial.told_apart else ": it does not tell right from wrong") + fails
         )
     accepted = sum(one.value >= 1 for one in right)
     refused = sum(one.value < 1 and not one.failed for one in wrong)
@@ -89,7 +89,9 @@ def _summary(trial: Trial) -> str:
 
 
 def _spread(judged: Sequence[Judged]) -> str:
-    values = [one.value for one in judged]
+    values = [one.value for one in judged if not one.failed]
+    if not values:
+        return "none"
     mean = f"{sum(values) / len(values):.3g}"
     return mean if min(values) == max(values) else f"{mean} ({min(values):.3g} to {max(values):.3g})"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,7 +62,7 @@ class Trial:
     def told_apart(self) -> int:
         """Return in how many rows the answer got more than the wrong one."""
         return sum(
-            right.value > wrong.value and not right.failed
+            right.value > wrong.value and not (right.failed or wrong.failed)
             for right, wrong in zip(self.of(ANSWER), self.of(WRONG), strict=True)
         )
 
@@ -144,7 +145,15 @@ def _reward(bound: Bound, cases: Sequence[Case]) -> list[Judged]:
         raise
     except Exception as error:
         raise operator.raised(error) from error
-    return [Judged(case, value) for case, value in zip(cases, numbers(operator, returned, len(cases)), strict=True)]
+    values = numbers(operator, returned, len(cases))
+    if all(map(math.isnan, values)):
+        raise operator.failed("returned nan for every row: it judged none")
+    return [_valued(case, value) for case, value in zip(cases, values, strict=True)]
+
+
+def _valued(case: Case, value: float) -> Judged:
+    """Return a reward's judgement; nan is none, as in training."""
+    return Judged(case, 0.0, "returned nan", failed=True) if math.isnan(value) else Judged(case, value)
 
 
 def _columns(cases: Sequence[Case]) -> dict[str, list[Any]]:

@@ -58,9 +58,21 @@ def test_it_learns_and_writes_what_it_declares(tmp_path: Path, model: Path, prom
     assert all(row["prompt"] == f"letter {row['prompt_id'][1:]}" for row in rows)
 
 
+OWN_ROWS = {
+    "acre": {"prompt": "letter A:x B:y", "answer": "A", "data": {"options": ["x", "y"]}, "verifier": "choice"},
+    "rlvrr": {"answer": "a b c d e f g", "data": {"keywords": [[list("abcdefg")]], "aliases": ["a"]}},
+}
+"""What a method's reward reads of its rows."""
+OWN_REWARDS = {"rlpr": [{"name": "pattern", "pattern": "[a-z]"}]}
+"""Of a method whose reward is 0 for a response without tags, which a random model never writes."""
+
+
 @pytest.mark.parametrize("method", preset_names())
 def test_every_method_runs_to_its_end(method: str, tmp_path: Path, model: Path, prompts: Path) -> None:
-    done = run(tmp_path, model, prompts, method=method, steps=3)
+    if method in OWN_ROWS:
+        prompts = write_jsonl(tmp_path / "rows", [item(index) | OWN_ROWS[method] for index in range(10)])
+    changed = {"rewards": OWN_REWARDS[method]} if method in OWN_REWARDS else {}
+    done = run(tmp_path, model, prompts, method=method, steps=3, **changed)
     assert [row["step"] for row in done.history] == [1, 2, 3]
     assert all(row["num_updates"] >= 1 for row in done.history)
 

@@ -108,6 +108,14 @@ def test_mistakes_of_a_reward_name_its_line(body: str, said: str, capsys: pytest
     assert said in err and "Traceback" not in out + err
 
 
+def test_a_row_without_a_value_is_told_and_counts_as_none(capsys: pytest.CaptureFixture[str]) -> None:
+    rows("rows.jsonl", {"prompt": "p", "answer": "a"}, {"prompt": "q", "answer": "b"})
+    Path("r.py").write_text("def r(completions, **columns):\n    return [float('nan'), 0.0, 1.0, 0.0]\n")
+    code, out, err = run(capsys, "try", "./r.py:r", "--data", "rows.jsonl")
+    assert code == 0 and "returned nan" in out and not err
+    assert "answers 1, wrong ones 0; more for the answer in 1 of 2 rows; fails on 1" in out
+
+
 def test_rows_that_cannot_be_read_name_their_line(capsys: pytest.CaptureFixture[str]) -> None:
     rows("rows.jsonl", {"prompt": "p", "answer": "a"}, {"question": "p", "answer": "a"})
     code, _, err = run(capsys, "try", "exact", "--data", "rows.jsonl")
