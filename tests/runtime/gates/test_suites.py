@@ -81,7 +81,7 @@ def test_rollouts_are_judged_by_outcome(gate):
     rows[4]["reward"] = None
     rows[5]["num_tokens"] = -1
     assert [failure.partition(" (column")[0] for failure in gate("rollouts", rows).failures] == [
-        'row 4 of 10: the outcome is "maybe", not one of ["right","wrong","failed"]',
+        'row 4 of 10: the outcome is "maybe", not one of ["right","wrong","failed","unscored"]',
         "row 5 of 9: the reward is missing",
         "row 6 of 10: the num_tokens is -1, not at least 0",
     ]
