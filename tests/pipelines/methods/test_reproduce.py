@@ -243,22 +243,22 @@ def test_a_seed_without_a_number_is_named(posttrain: Command, store: str, value:
 
 
 def test_all_goes_on_after_a_method_that_cannot_be_judged(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     ends: dict[str, Exception | None] = {"a": InputError("no\x1b[2J metric"), "b": StageFailed(1), "c": None}
 
     def one(slug: str, arguments: argparse.Namespace) -> dict[str, Any]:
         if (error := ends[slug]) is not None:
             raise error
-        return {"slug": slug}
+        return {"slug": slug, "verdicts": {"outcome": "seen"}, "run_id": "r", "seeds": [0]}
 
     monkeypatch.setattr(command, "_every_slug", lambda: list(ends))
     monkeypatch.setattr(command, "_reproduce", one)
-    arguments = argparse.Namespace(slug=None, all=True, json=True)
+    arguments = argparse.Namespace(slug=None, all=True, json=True, store=str(tmp_path / "store"))
     vars(arguments).update(dict.fromkeys(("check", "tune", "confirm", "seeds", "record", "overrides"), False))
     assert command.reproduce(arguments) == 2
     shown = capsys.readouterr()
-    assert json.loads(shown.out) == [{"slug": "c"}]
+    assert [record["slug"] for record in json.loads(shown.out)] == ["c"]
     assert "a: no\\x1b[2J metric" in shown.err
     ends["a"] = StageFailed(130)
     assert command.reproduce(arguments) == 130, "a person who stops it stops all of it"
