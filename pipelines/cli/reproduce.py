@@ -50,8 +50,9 @@ def reproduce(arguments: argparse.Namespace) -> int:
             print_error(f"{slug}: {error}")
             codes.append(error.exit_code)
             failed.append(slug)
-    if arguments.json and records:
-        print_json(records if arguments.all else records[0])
+    if arguments.json:
+        if records:
+            print_json(records if arguments.all else records[0])
     elif one is _reproduce and arguments.all:
         print_summary(records, failed, store_of(arguments), time.monotonic() - began)
     elif one is confirm and arguments.all:
