@@ -135,7 +135,7 @@ def diff(arguments: argparse.Namespace) -> int:
     def text(side: Side | None) -> str:
         if side is None:
             return "-"
-        value = " + ".join(side.value) or "-" if isinstance(side.value, list) else str(side.value)
+        value = _listed(side.value) if isinstance(side.value, list) else str(side.value)
         return value if side.source is None else f"{value}  ({side.source})"
 
     if not found:
@@ -143,3 +143,9 @@ def diff(arguments: argparse.Namespace) -> int:
         return 0
     print_table(["where", arguments.a, arguments.b], [[row.place, text(row.a), text(row.b)] for row in found])
     return 0
+
+
+def _listed(values: Sequence[Any]) -> str:
+    """Return names of operators as a sum, other values as a list."""
+    named = all(isinstance(value, str) for value in values)
+    return (" + " if named else ", ").join(map(str, values)) or "-"

@@ -76,7 +76,13 @@ def test_a_system_is_compared_by_stages_and_its_rl_by_slots() -> None:
     clip = rows["rl.objective.ppo_clip.clip_high"]
     assert clip.b == Side(0.28, "section 4.1"), "the preset's own source"
     assert rows["rl.method"].a == Side("grpo", None)
-    assert not any(place.startswith(("base.with", "rl.steps", "sft.")) for place in rows), "what is equal is left out"
+    places = {row.place for row in diff_methods("ton", "canon")}  # both on testbed
+    assert not any(place.startswith(("base.with", "rl.steps", "sft.")) for place in places), "what is equal is left out"
+
+
+def test_lists_of_numbers_are_shown_as_lists(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", "ton", "dapo"]) == 0
+    assert "1, 2, 4, 8, 16, 32, 64" in capsys.readouterr().out
 
 
 def test_a_system_does_not_differ_from_itself(capsys: pytest.CaptureFixture[str]) -> None:
