@@ -7,7 +7,6 @@ the other parts of the reward like. A reward that is its verdict has nothing to 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -157,15 +156,10 @@ def _upper_quartile(rewards: Sequence[float]) -> float | None:
 
 def _rank_products(first: Sequence[float], second: Sequence[float]) -> list[float]:
     """Return the products of standardised mid-ranks, whose mean is Spearman's correlation; empty if one is constant."""
-    ranks = [_standardised(_mid_ranks(values)) for values in (first, second)]
+    from scipy.stats import rankdata
+
+    ranks = [_standardised(rankdata(values).tolist()) for values in (first, second)]
     return [] if not all(ranks) else [a * b for a, b in zip(*ranks, strict=True)]
-
-
-def _mid_ranks(values: Sequence[float]) -> list[float]:
-    ordered = sorted(values)
-    first = {value: place for place, value in reversed(list(enumerate(ordered)))}
-    counts = Counter(ordered)
-    return [first[value] + (counts[value] - 1) / 2 for value in values]
 
 
 def _standardised(values: Sequence[float]) -> list[float]:

@@ -13,6 +13,7 @@ from components.contract.errors import InputError
 from components.contract.operators import OperatorSpec
 from components.contract.regular import RegularExpression
 from components.tasks.answers import ANSWER_OPEN, THINK_CLOSE
+from components.tasks.nested import check_endless
 from components.tasks.seeds import derive_rng
 from components.tasks.slots import DEMONSTRATOR, SOURCE
 from components.tasks.source import BadRow, SourceConfig, SourceRequest, SourceRow, SourceRows
@@ -35,9 +36,8 @@ class WorkedConfig(SourceConfig):
 
     @model_validator(mode="after")
     def _known(self) -> WorkedConfig:
-        source, _ = self.source.resolve(), self.expert.resolve()
-        if not (isinstance(source.config, SourceConfig) and source.config.endless):
-            raise InputError(f"{source.name!r} ends; a source without end is needed")
+        check_endless(self.source, "of worked solutions")
+        self.expert.resolve()
         return self
 
 

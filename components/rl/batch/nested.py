@@ -11,13 +11,11 @@ from torch import Tensor
 
 from components.contract.operators import OperatorSpec
 from components.rl.batch.batch import Batch
+from components.rl.batch.reward_part import part_of
 
 
 def nested_reward(spec: OperatorSpec, batch: Batch, context: Any) -> Tensor:
     """Return [S]: what the reward operator of a config says, times its weight; token rewards count by their sum."""
     bound = spec.resolve()
-    values: Tensor = bound(batch, context)
-    if len(values) == batch.num_tokens != batch.num_responses:
-        values = batch.response_sum(values.float())
     weight: float = getattr(bound.config, "weight", 1.0)
-    return weight * values
+    return part_of(bound.name, weight, bound(batch, context), batch).weighted

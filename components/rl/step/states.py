@@ -20,7 +20,8 @@ def response_features(policy: Policy, batch: Batch, *, max_tokens: int, layer: i
 
     mean: over the hidden states at its learned tokens. last: the state after its last token. See Policy.features.
     """
-    whole, (batch, places) = batch.of_learned(), _distinct(batch.of_learned())
+    whole = batch.of_learned()
+    batch, places = _distinct(whole)
 
     def pooled(part: Batch) -> list[Tensor]:
         return list(policy.features(pack(policy, part, keep_last=True), layer=layer, pool=pool).cpu())
@@ -58,7 +59,8 @@ def reserved_logprobs(policy: Policy, batch: Batch, token: int, *, max_tokens: i
 
     Copied to its rows, on the CPU, without gradients.
     """
-    whole, (batch, places) = batch.of_learned(), _distinct(batch.of_learned())
+    whole = batch.of_learned()
+    batch, places = _distinct(whole)
     batch = batch.with_extras(**{AFTER: torch.full((batch.num_responses,), token)})
 
     def behind(part: Batch) -> list[Tensor]:

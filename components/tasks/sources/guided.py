@@ -10,6 +10,7 @@ from pydantic import field_validator, model_validator
 
 from components.contract.errors import InputError
 from components.contract.operators import Bound, OperatorSpec
+from components.tasks.nested import check_endless
 from components.tasks.seeds import derive_rng
 from components.tasks.slots import DEMONSTRATOR, SOURCE
 from components.tasks.source import BadRow, SourceConfig, SourceRequest, SourceRow, SourceRows
@@ -48,9 +49,8 @@ class GuidedSourceConfig(SourceConfig):
 
     @model_validator(mode="after")
     def _known(self) -> GuidedSourceConfig:
-        source, _ = self.source.resolve(), self.expert.resolve()
-        if not (isinstance(source.config, SourceConfig) and source.config.endless):
-            raise InputError(f"source guided: {source.name!r} ends; a source without end is needed")
+        check_endless(self.source, "guided")
+        self.expert.resolve()
         return self
 
     def verifiers(self) -> tuple[str, ...] | None:

@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 from components.contract.errors import InputError
 from components.contract.operators import OperatorSpec
 from components.tasks.mutations import mutate
+from components.tasks.nested import check_endless
 from components.tasks.options import LETTERS, OPTIONS
 from components.tasks.seeds import derive_rng
 from components.tasks.slots import SOURCE
@@ -42,9 +43,7 @@ class ChoiceSourceConfig(SourceConfig):
 
     @model_validator(mode="after")
     def _fits(self) -> ChoiceSourceConfig:
-        source = self.source.resolve()
-        if not (isinstance(source.config, SourceConfig) and source.config.endless):
-            raise InputError(f"source choice: {source.name!r} ends; a source without end is needed")
+        check_endless(self.source, "choice")
         if self.place > self.options:
             raise InputError(f"source choice: place {self.place} of {self.options} options")
         return self
