@@ -7,6 +7,7 @@ import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
@@ -69,7 +70,8 @@ def test_64_at_once_are_answered_in_time(backend):
         "import os\nos._exit(0)",
         "print(6 * 7)",
     )
-    limits = Limits(seconds=2.0, processes=4, memory_bytes=64 << 20)
+    endless = Limits(seconds=2.0, processes=4, memory_bytes=64 << 20)
+    ending = replace(endless, seconds=120.0)  # those that end by themselves do so when the machine has time
     with open_sandbox(servers=AT_ONCE) as sandbox, ThreadPoolExecutor(AT_ONCE) as pool:
         ready = threading.Barrier(AT_ONCE)
 
@@ -78,15 +80,17 @@ def test_64_at_once_are_answered_in_time(backend):
             sandbox.call("components.runtime.sandbox.inside.programs:echo", place)  # starts a server
             ready.wait()
             began = time.monotonic()
+            limits = endless if place % 4 < 2 else ending
             reply = sandbox.call(RUN_PYTHON, {"source": sources[place % 4]}, limits)
             return reply.status, reply.stdout, time.monotonic() - began
 
         replies = list(pool.map(one, range(AT_ONCE)))
-    assert max(seconds for _, _, seconds in replies) < limits.seconds + ANSWER_SECONDS
+    hostile = (seconds for place, (_, _, seconds) in enumerate(replies) if place % 4 < 2)
+    assert max(hostile) < endless.seconds + ANSWER_SECONDS
     assert [status for status, _, _ in replies[0::4]] == [Status.TIMEOUT] * (AT_ONCE // 4)
     assert {status for status, _, _ in replies[1::4]} <= {Status.TIMEOUT, Status.DIED}
     assert [status for status, _, _ in replies[2::4]] == [Status.DIED] * (AT_ONCE // 4)
-    assert {(status, printed) for status, printed, _ in replies[3::4]} <= {(Status.VALUE, "42\n"), (Status.TIMEOUT, "")}
+    assert {(status, printed) for status, printed, _ in replies[3::4]} == {(Status.VALUE, "42\n")}
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
