@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 STAGES = sorted(
     found.parent.name for found in (ROOT / "components").glob("*/component.py") if found.parent.name != "contract"
 )
-BELOW_STAGES = ("measure", "tasks", "modeling", "runtime", "contract", "pages")
+BELOW_STAGES = ("curation", "measure", "tasks", "modeling", "runtime", "contract", "pages")
 
 
 @pytest.fixture(scope="module")

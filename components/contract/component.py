@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -80,6 +80,11 @@ class Component:
     verifies: Callable[[Any], Iterable[str]] | None = None
     """Given validated parameters, names the input ports whose rows choose the verifiers that `run` calls: the
     verifiers' code joins the fingerprint."""
+    row_verifiers: Callable[[Any], Collection[str] | None] | None = None
+    """Given validated parameters, names the verifiers that rows of its datasets may name, or None if it cannot tell."""
+    refuses_rows: Callable[[Any, Mapping[str, Collection[str]]], Iterable[str]] | None = None
+    """Given validated parameters and, by input port, the verifiers of its rows where they are known: what does not fit,
+    one line each."""
     model_sizes: Callable[[Mapping[str, Any]], Any | None] | None = None
     """Given the config.json of an input model, returns the sizes that `memory` takes, or None if they are unknown."""
     asks: Callable[[Any], Mapping[str, Sequence[str]]] | None = None
@@ -94,6 +99,9 @@ class Component:
     on_pool: Callable[[Any, Resources], Any] | None = None
     """Given validated parameters and the job's resources: the parameters with the defaults that depend on the pool. The
     fingerprint has these. Applied again, it changes nothing."""
+    cells: Mapping[str, str] = field(default_factory=dict)
+    """Parameter -> input port that takes many: the recipe fills the parameter with a list of {source, stage, labels},
+    where each of the port's inputs comes from and its labels in the matrix, unless it is given."""
     advice: Callable[[Any, Mapping[str, Sequence[Role]]], Iterable[str]] | None = None
     """Given validated parameters and, by input port, the roles of the components that make the inputs: advice on the
     settings, one line each. It is shown before a run and changes nothing."""

@@ -7,35 +7,62 @@ from pathlib import Path
 
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Port
-from components.contract.display import Bars, Role
+from components.contract.display import Role
 from components.contract.job import Resources
 from components.contract.memory import MemoryEstimate
-from components.contract.operators import Bound
-from components.curate.params import CurateParams
+from components.contract.operators import Bound, OperatorSpec
+from components.curate.params import CurateParams, readable
+from components.curate.selection.config import MixtureConfig, SelectorConfig
+from components.curation.display import rows_before_and_after
+from components.curation.pages.place import CARD
 from components.modeling.estimates.sampling_memory import sampling_memory
 from components.modeling.models.model_sizes import ModelSizes
 from components.pages.pages import DOCUMENT
 from components.tasks.modules import verifier_modules
+from components.tasks.slots import DEMONSTRATOR
 from components.tasks.source import SourceConfig
-
-CARD = Path(__file__).parent / "pages" / "card.html"
 
 
 def sources(params: CurateParams) -> Iterator[Bound | str | Path]:
-    """Yield the chosen sources and demonstrators, the verifiers that rows of the sources may name, and the page."""
+    """Yield the chosen operators, the verifiers that rows of the sources may name, and the page."""
     yield from (CARD, DOCUMENT)
+    yield params.mixture.resolve()
+    for selector in params.selectors:
+        yield selector.resolve()
+        if selector.name == "influence":  # of rows without a response
+            yield OperatorSpec(name="gold").resolve(DEMONSTRATOR)
     for share in params.sources:
         source = share.source.resolve()
         yield source
         yield from (choice.demonstrator.resolve() for choice in share.demonstrators)
         if verifies(params):
-            told = source.config.verifiers() if isinstance(source.config, SourceConfig) else None
-            yield from verifier_modules(told)
+            yield from verifier_modules(_told(source))
+
+
+def _told(source: Bound) -> tuple[str, ...] | None:
+    return source.config.verifiers() if isinstance(source.config, SourceConfig) else None
+
+
+def row_verifiers(params: CurateParams) -> frozenset[str] | None:
+    """Return the verifiers that rows of the sources may name, or None if one of these cannot tell."""
+    told = [_told(share.source.resolve()) for share in params.sources]
+    return None if None in told else frozenset(name for names in told if names is not None for name in names)
 
 
 def verifies(params: CurateParams) -> tuple[str, ...]:
     """Return the input whose rows are verified, if any."""
     return ("dataset",) if params.verifiability or params.difficulty else ()
+
+
+def asks(params: CurateParams) -> dict[str, list[str]]:
+    """Return the inputs that selectors and the mixture need."""
+    found: dict[str, list[str]] = {}
+    for bound in readable((*params.selectors, params.mixture)):
+        needs = bound.config.inputs if isinstance(bound.config, SelectorConfig) else ()
+        needs = bound.config.needs if isinstance(bound.config, MixtureConfig) else needs
+        for port in needs:
+            found.setdefault(port, []).append(f"{bound.slot} {bound.shown!r}")
+    return found
 
 
 def memory(params: CurateParams, model: ModelSizes | None, resources: Resources) -> MemoryEstimate | None:
@@ -48,7 +75,24 @@ COMPONENT = Component(
     summary="Make a dataset: draw rows, remove duplicates, leaks and unverifiable rows, keep a range of difficulty",
     inputs={
         "dataset": Port(type=ArtifactType.DATASET, doc="Datasets for the source `artifact`", optional=True, many=True),
-        "policy": Port(type=ArtifactType.MODEL, doc="The model whose pass rate measures difficulty", optional=True),
+        "policy": Port(
+            type=ArtifactType.MODEL, doc="The model that measures difficulty, or that selectors read", optional=True
+        ),
+        "ledger": Port(
+            type=ArtifactType.METRICS,
+            doc="Metrics of rl or evaluate stages, whose pass rates selectors and mixtures read",
+            optional=True,
+            many=True,
+        ),
+        "targets": Port(
+            type=ArtifactType.DATASET,
+            doc="Rows that selectors compare with: labelled prompts, or what is to be learnt",
+            optional=True,
+            many=True,
+        ),
+        "mixture": Port(
+            type=ArtifactType.METRICS, doc="Metrics of a tabulate stage that fitted a mixture", optional=True
+        ),
         "against": Port(
             type=ArtifactType.DATASET,
             doc="Evaluation sets that must not leak into the dataset",
@@ -66,7 +110,9 @@ COMPONENT = Component(
     image="cpu",
     backends=frozenset({"sampler"}),
     model_sizes=ModelSizes.from_config,
+    asks=asks,
     memory=memory,
+    row_verifiers=row_verifiers,
     preloads=("reasoning_gym",),
     metrics={
         "num_rows": "Rows of the dataset",
@@ -76,22 +122,7 @@ COMPONENT = Component(
         "mean_pass_rate": "Mean pass rate of the kept rows under the given policy",
     },
     role=Role.DATA,
-    report=(
-        Bars(
-            title="Data",
-            lead="Each dataset as it was curated. Bars: before filtering, and after.",
-            port="dataset",
-            file="card.json",
-            bars="histograms",
-            groups=("before", "after"),
-            facts={
-                "num_rows": "{} rows",
-                "kind": "kind: {}",
-                "num_drawn": "{} drawn",
-                "drops.<reason>": "dropped as <reason>: {}",
-            },
-        ),
-    ),
+    report=(rows_before_and_after("Data", "Each dataset as it was curated. Bars: before filtering, and after."),),
     sources=sources,
     verifies=verifies,
 )

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from components.contract.errors import InputError
-from components.contract.operators import OperatorSpec
+from components.contract.errors import InputError, UnknownName
+from components.contract.operators import Bound, OperatorRefused, OperatorSpec
 from components.contract.params import Params
-from components.curate.operators.decontaminate import DecontaminateConfig
-from components.curate.operators.dedup import DedupConfig
-from components.curate.operators.difficulty import DifficultyConfig
-from components.curate.operators.verifiability import VerifiabilityConfig
-from components.curate.switch import SWITCH
+from components.curate.selection.config import MixtureConfig
+from components.curate.slots import MIXTURE, SELECTOR
+from components.curation.operators.decontaminate import DecontaminateConfig
+from components.curation.operators.dedup import DedupConfig
+from components.curation.operators.difficulty import DifficultyConfig
+from components.curation.operators.verifiability import VerifiabilityConfig
+from components.curation.switch import SWITCH
 from components.tasks.slots import DEMONSTRATOR, SOURCE
 from components.tasks.source import SourceConfig
 
@@ -41,8 +44,8 @@ class SourceShare(Params):
     """The source with its config keys."""
     domain: str | None = Field(default=None, min_length=1)
     """The domain of its rows; none keeps each row's own."""
-    weight: float = Field(default=1.0, gt=0)
-    """Its share of `size` among the sources without a count."""
+    weight: float = Field(default=1.0, ge=0)
+    """Its share of `size` among the sources without a count; with 0 it gives no rows."""
     count: int | None = Field(default=None, ge=0)
     """How many rows to take from it, regardless of the weights."""
     demonstrators: tuple[DemonstratorShare, ...] = ()
@@ -79,6 +82,10 @@ class CurateParams(Params):
     """Proof that each row's verifier accepts the reference answer and rejects mutated ones."""
     difficulty: Annotated[DifficultyConfig | None, SWITCH] = None
     """Selection by the pass rate of the model at input `policy`."""
+    mixture: Annotated[OperatorSpec, MIXTURE] = OperatorSpec(name="declared")
+    """What shares `size` out among the sources without a count: their weights, or a measurement."""
+    selectors: Annotated[tuple[OperatorSpec, ...], SELECTOR] = ()
+    """Which of the rows that passed all checks are kept, by operators that see them all; in order."""
     separator: str = "\n"
     """Text between prompt and response in a corpus."""
     shuffle: bool = True
@@ -96,4 +103,33 @@ class CurateParams(Params):
         for share in self.sources:
             if share.endless and share.count is None and self.size is None:
                 raise InputError(f"source {share.source.name!r} never ends: set its `count`, or `size`")
+        weights = [share.weight for share in self.sources if share.count is None]
+        if self.size is not None and weights and not any(weights):
+            raise InputError("sources: all weights are 0; nothing could be shared out")
+        self._mixture_fits()
+        names = [spec.name for spec in self.selectors]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise InputError(f"selectors: {twice!r} is there twice; each selector decides once")
         return self
+
+    def _mixture_fits(self) -> None:
+        """Raise InputError for a mixture that nothing would be shared out by, or that knows no source by its domain."""
+        found = next(readable((self.mixture,)), None)
+        if found is None or not isinstance(found.config, MixtureConfig) or not found.config.by_domain:
+            return
+        if self.size is None:
+            raise InputError(f"mixture {found.shown}: set `size`, which it shares out among the sources")
+        open_sources = [share for share in self.sources if share.count is None]
+        if not open_sources:
+            raise InputError(f"mixture {found.shown}: every source has a `count`; leave one out for it to share")
+        if nameless := next((share for share in open_sources if share.domain is None), None):
+            raise InputError(f"mixture {found.shown}: source {nameless.source.name!r} has no `domain` to be shared by")
+
+
+def readable(specs: tuple[OperatorSpec, ...]) -> Iterator[Bound]:
+    """Yield the operators that are valid; the others are told where the recipe names them."""
+    for spec in specs:
+        try:
+            yield spec.resolve()
+        except (UnknownName, OperatorRefused):
+            continue

@@ -15,7 +15,7 @@ from components.evaluate.exact_report import report_domain, write_probabilities
 from components.evaluate.report import Metrics, all_metrics, headline, measure_domain, write_report
 from components.measure.alarms import JUDGED, RAISED, VERIFIER_RAISES
 from components.measure.browse import write_samples
-from components.measure.chosen import column_metrics, metric_columns, refuse_taken, strategies_of, views_of
+from components.measure.chosen import agreed, column_metrics, metric_columns, strategies_of, views_of
 from components.measure.dataset import read_prompts, require_verdicts
 from components.measure.harness.context import Baseline, MeasureContext
 from components.measure.harness.values import write_values
@@ -60,7 +60,7 @@ def run(ctx: StageContext[EvaluateParams]) -> None:
 
     reports = {domain: measure_domain(found, params.wanted_ks(domain), bootstrap) for domain, found in outcomes.items()}
     metrics = all_metrics(reports, bootstrap) | likelihoods
-    refuse_taken(chosen, metrics)
+    chosen = agreed(chosen, metrics)
     metrics |= chosen
     folder = ctx.output("metrics")
     for baseline in baselines:

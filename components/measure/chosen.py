@@ -107,11 +107,20 @@ def strategy_columns(specs: Iterable[OperatorSpec], outcomes: Outcomes, context:
     }
 
 
-def refuse_taken(given: Mapping[str, Interval | float], known: Mapping[str, Interval | float]) -> None:
-    """Raise InputError when an operator calls another number as the stage's own are called."""
+def agreed(given: Mapping[str, Interval | float], known: Mapping[str, Interval | float]) -> Metrics:
+    """Return what operators measured; a number that the stage has, too, as the stage has it.
+
+    Raises InputError where the two differ by more than rounding: then they are two numbers of one name.
+    """
     for name in sorted(given.keys() & known.keys()):
-        if given[name] != known[name]:
+        ours, theirs = _numbers(given[name]), _numbers(known[name])
+        if not np.allclose(ours, theirs, rtol=1e-9, atol=1e-12, equal_nan=True):
             raise InputError(f"an operator gives {name!r}, which is a metric of the stage itself: call it otherwise")
+    return {name: known.get(name, value) for name, value in given.items()}
+
+
+def _numbers(metric: Interval | float) -> tuple[float, ...]:
+    return (metric.value, metric.low, metric.high, metric.n) if isinstance(metric, Interval) else (metric,) * 4
 
 
 def strategy_title(bound: Bound) -> str:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
+from pydantic import Field
+
 from components.contract.further import SCORERS
 from components.measure.confidence import ConfidenceSettings
 
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
     from components.measure.harness.context import MeasureContext
     from components.measure.outcomes import ItemOutcomes
 
-By = Literal["probability", "mean_probability", "confidence", "scorer"]
+By = Literal["probability", "mean_probability", "confidence", "scorer", "reserved"]
 
 
 class ScoreSettings(ConfidenceSettings):
@@ -21,7 +23,15 @@ class ScoreSettings(ConfidenceSettings):
 
     by: By = "confidence"
     """confidence: what it states in its tag. probability: of the whole response under the policy that drew it.
-    mean_probability: the geometric mean over its tokens. scorer: the same under the first model at input `scorers`."""
+    mean_probability: the geometric mean over its tokens. scorer: the same under the first model at input `scorers`.
+    reserved: of a token that no text holds, behind the response's end, where LaSeR stores its judgement."""
+    token: str | None = None
+    """The reserved token, by name; null for the first that neither texts nor the chat template use, as in training."""
+    strength: float = Field(default=0.1, gt=0)
+    """beta_v of the reserved score: of a rise of the log-probability by one nat; read with `reference`."""
+    reference: float | None = None
+    """c_ref: the log-probability that scores 0, `self_reference` of the training. The score is then the self-reward
+    strength * (log p - reference), cut to [0, 1]; null: the probability itself, in the same order."""
 
     @property
     def asked(self) -> tuple[str, ...]:
@@ -35,6 +45,8 @@ def response_scores(
     """Return the score of each response of each prompt, in [0, 1]; 0 for one that has none."""
     if settings.by == "scorer":
         return _by_scorer(outcomes, context)
+    if settings.by == "reserved":
+        return _by_reserved(outcomes, context, settings)
     return [[_score(outcome, row, settings) for row in range(outcome.num_samples)] for outcome in outcomes]
 
 
@@ -43,6 +55,24 @@ def _score(outcome: ItemOutcomes, row: int, settings: ScoreSettings) -> float:
         return settings.read(outcome.responses[row]).value or 0.0
     tokens = outcome.lengths[row] if settings.by == "mean_probability" else 1
     return math.exp(min(0.0, outcome.logprobs[row] / max(1, tokens)))
+
+
+def _by_reserved(
+    outcomes: Sequence[ItemOutcomes], context: MeasureContext, settings: ScoreSettings
+) -> list[list[float]]:
+    from components.measure.reserved import reserved_logprobs
+
+    assert context.sampler is not None
+
+    def score(logprob: float | None) -> float:
+        if logprob is None:
+            return 0.0
+        if settings.reference is None:
+            return math.exp(min(0.0, logprob))
+        return min(1.0, max(0.0, settings.strength * (logprob - settings.reference)))
+
+    found = reserved_logprobs(context.sampler.policy, outcomes, settings.token)
+    return [[score(logprob) for logprob in here] for here in found]
 
 
 def _by_scorer(outcomes: Sequence[ItemOutcomes], context: MeasureContext) -> list[list[float]]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Port
 from components.contract.display import Audit, Curves, Role
 from components.contract.further import FURTHER, asked_ports, further_ports
-from components.contract.operators import Bound
+from components.contract.operators import Bound, with_used
 from components.modeling.estimates.further_memory import further_needs
 from components.modeling.models.model_sizes import ModelSizes
 from components.modeling.models.preloads import MODEL_PRELOADS
@@ -17,6 +17,7 @@ from components.rl.memory import rl_memory
 from components.rl.on_pool import on_pool
 from components.rl.params import RLParams
 from components.rl.presets import preset_names
+from components.tasks.grades import WITHOUT_GRADES
 
 
 def sources(params: RLParams) -> Iterator[Bound]:
@@ -34,6 +35,17 @@ def advice(params: RLParams, makers: Mapping[str, Sequence[Role]]) -> Iterator[s
     from components.rl.guidelines import guidelines
 
     yield from guidelines(params, makers)
+
+
+def refuses_rows(params: RLParams, verifiers: Mapping[str, Collection[str]]) -> Iterator[str]:
+    """Yield a line where reward `score` reads grades of rows whose verifiers give none."""
+    names = verifiers.get("dataset", ())
+    graded = any(bound.slot.name == "reward" and bound.name == "score" for bound in with_used(sources(params)))
+    if graded and names and WITHOUT_GRADES.issuperset(names):
+        yield (
+            f"reward 'score' reads grades between right and wrong, and verifier {' and '.join(sorted(names))} of the "
+            "rows gives none; take reward 'verifier', or rows whose verifier grades"
+        )
 
 
 COMPONENT = Component(
@@ -119,6 +131,7 @@ COMPONENT = Component(
     ),
     sources=sources,
     verifies=lambda params: ("heldout",) if params.labels == "ignored" else ("dataset", "heldout"),
+    refuses_rows=refuses_rows,
     on_pool=on_pool,
     advice=advice,
     asks=asks,

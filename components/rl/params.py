@@ -59,6 +59,9 @@ class RLParams(Params):
     """A preset of components/rl/methods. Alone it is the paper's setting; every slot set beside it is yours."""
     steps: int = Field(default=60, ge=1)
     """Rounds of rollout and update; with `phases` their sum, which may be left out."""
+    token_budget: int | None = Field(default=None, ge=1)
+    """Ends the training after the step in which so many tokens have been drawn, if that is before `steps`: for arms
+    that are compared at equal tokens and whose steps differ in what they draw. Learning rates follow `steps`."""
     prompts_per_step: int = Field(default=32, ge=1)
     """Prompts of one step."""
     group_size: int = Field(default=8, ge=1)

@@ -104,19 +104,28 @@ def _train(ctx: StageContext[RLParams], loop: Loop, shelf: ModelShelf | None) ->
         )
 
     started, first = time.perf_counter(), loop.state.num_samples
-    while loop.state.step < params.num_steps:
+    drawn, ended = sum(row["num_tokens"] for row in ctx.history()), loop.state.step >= params.num_steps
+    while not ended:
         metrics = loop.step()
         step = loop.state.step
+        drawn += metrics["num_tokens"]
+        ended = step == params.num_steps or _is_spent(params, loop, drawn)
         ctx.log(step, **metrics, **_raised(ctx, loop), **audit_step(ctx, loop.state))
-        if step == min(UNVERIFIED_STEPS, params.num_steps):
+        if step == UNVERIFIED_STEPS or (ended and step < UNVERIFIED_STEPS):
             _need_verified(ctx, loop)
         rate = (loop.state.num_samples - first) / (time.perf_counter() - started)
         ctx.progress(step, params.num_steps, samples_per_second=rate, **_headline([metrics]))
-        if shelf is not None and (step % params.save_every == 0 or step == params.num_steps):
+        if shelf is not None and (ended or step % params.save_every == 0):
             shelf.keep(step, loop.learner.trainer)
         when = params.checkpoint_every, params.checkpoint_minutes
-        if step < params.num_steps and is_due(ctx, loop.learner.trainer.ranks, step, *when):
+        if not ended and is_due(ctx, loop.learner.trainer.ranks, step, *when):
             ctx.checkpoint(step, write)
+
+
+def _is_spent(params: RLParams, loop: Loop, drawn: float) -> bool:
+    """Return whether the token budget is used up, the same on all ranks."""
+    budget = params.token_budget
+    return budget is not None and loop.learner.trainer.ranks.first_says(lambda: drawn >= budget)
 
 
 def _raised(ctx: StageContext[RLParams], loop: Loop) -> dict[str, float]:

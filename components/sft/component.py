@@ -17,7 +17,9 @@ COMPONENT = Component(
     summary="Supervised fine-tuning: next-token loss on the responses of demonstrations",
     inputs={
         "model": Port(type=ArtifactType.MODEL, doc="The model to start from"),
-        "dataset": Port(type=ArtifactType.DATASET, doc="Demonstrations (prompt and response)", many=True),
+        "dataset": Port(
+            type=ArtifactType.DATASET, doc="Demonstrations (prompt and response, perhaps a weight)", many=True
+        ),
         "validation": Port(
             type=ArtifactType.DATASET, doc="Demonstrations to measure the loss on", many=True, optional=True
         ),
@@ -40,6 +42,7 @@ COMPONENT = Component(
         "num_examples": "Examples that were drawn from",
         "padding_avoided": "Share of padding that batches would have had as rectangles",
         "num_targets": "Target tokens trained on, repeats included",
+        "num_weightless": "Demonstrations left out because their weight is 0; only where there are any",
         "num_overlong": "Demonstrations left out because they exceed max_tokens",
     },
     role=Role.TRAINING,

@@ -52,6 +52,8 @@ class Criterion(Params):
     """Reference of the check."""
     data: dict[str, Any] = Field(default_factory=dict)
     """What the verifier needs beside it; JSON only."""
+    of_item: bool = False
+    """Whether the check sees the item's own answer and data, too, where the criterion has none."""
     weight: float = 1.0
     """Points; negative for what a response should avoid."""
     veto: bool = False
@@ -154,9 +156,13 @@ def rubric_of(item: Item, key: str) -> Rubric | None:
 
 def checks(item: Item, rubric: Rubric) -> Sequence[Item]:
     """Return the item as each criterion sees it: with the criterion's own verifier, reference and data."""
-    return [item.model_copy(update=_own(criterion)) for criterion in rubric.criteria]
+    return [item.model_copy(update=_own(criterion, item)) for criterion in rubric.criteria]
 
 
-def _own(criterion: Criterion) -> dict[str, Any]:
+def _own(criterion: Criterion, item: Item) -> dict[str, Any]:
     settings = {SETTINGS: criterion.verifier.settings} if criterion.verifier.settings else {}
-    return {"verifier": criterion.verifier.name, "answer": criterion.answer, "data": {**criterion.data, **settings}}
+    data, answer = {**criterion.data, **settings}, criterion.answer
+    if criterion.of_item:
+        data = {key: value for key, value in item.data.items() if key != SETTINGS} | data
+        answer = answer or item.answer
+    return {"verifier": criterion.verifier.name, "answer": answer, "data": data}

@@ -60,6 +60,21 @@ class SourceRow:
     extras: Mapping[str, Any] = field(default_factory=dict)
     """Further fields that stay with the row, such as a pass rate measured earlier."""
 
+    @classmethod
+    def of(cls, item: Item, where: str, **more: Any) -> SourceRow:
+        """Return the row that asks an item; `more` are fields that an item does not have, such as its response."""
+        return cls(
+            where,
+            prompt=item.prompt,
+            messages=item.messages,
+            answer=item.answer,
+            verifier=item.verifier,
+            data=item.data,
+            id=item.id,
+            domain=item.domain,
+            **more,
+        )
+
     def item(self, domain: str) -> Item:
         """Return the row's prompt as an item of `domain`, with an id derived from its content if it has none."""
         return Item(
@@ -79,6 +94,8 @@ class BadRow:
 
     where: str
     problem: str
+    reason: str = "bad_row"
+    """What it is counted as among the dropped rows."""
 
 
 @dataclass(frozen=True)

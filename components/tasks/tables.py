@@ -20,6 +20,7 @@ from components.tasks.rows import iter_lines, parse_line
 from components.tasks.slots import VERIFIER
 from components.tasks.source import BadRow, SourceConfig, SourceRow, SourceRows
 from components.tasks.verify import SETTINGS
+from components.tasks.weights import checked_weight
 
 JSONL_SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson")
 PARQUET_SUFFIXES = (".parquet",)
@@ -46,6 +47,8 @@ class Columns(Params):
     """A column with responses, for demonstrations."""
     text: str | None = None
     """A column with plain text, for a corpus; prompt and answer are not read then."""
+    weight: str | None = None
+    """A column with the weight of each row in the loss of sft: a number from 0."""
     data: tuple[str, ...] = ()
     """Columns that the verifier reads: options, aliases, pattern."""
 
@@ -107,6 +110,8 @@ def _map_row(where: str, row: Mapping[str, Any], config: TableConfig) -> SourceR
         data[SETTINGS] = config.verifier.settings
     task = _task(row, columns)
     answer = task.pop("answer", None) or _text(row, columns.answer, "answer")
+    if columns.weight:
+        task["extras"] = {**task.get("extras", {}), "weight": checked_weight(_value(row, columns.weight, "weight"))}
     return SourceRow(
         where,
         **task,
@@ -155,11 +160,12 @@ def _text(row: Mapping[str, Any], column: str, role: str) -> str:
     if not value.strip():
         raise InputError(f"the {role} is empty (column {column!r})")
     if not value.isascii():
-        _check_unicode(value, column)
+        check_unicode(value, column)
     return value
 
 
-def _check_unicode(value: str, column: str) -> None:
+def check_unicode(value: str, column: str) -> None:
+    """Raise InputError for half of a surrogate pair, which no file can hold."""
     try:
         value.encode()
     except UnicodeEncodeError as error:

@@ -23,7 +23,9 @@ FIRST = {
         f"{GUIDES}/hallmarks.md",
         "components/rl/methods/README.md",
     ],
-    "Stages": [f"components/{name}/README.md" for name in ("curate", "pretrain", "sft", "rl", "replay", "select")],
+    "Stages": [
+        f"components/{name}/README.md" for name in ("curate", "synthesize", "pretrain", "sft", "rl", "replay", "select")
+    ],
     "Engines": [f"pipelines/engines/{name}README.md" for name in ("", "airflow/", "kubeflow/")],
     "Inside": ["pipelines/README.md"],
     "Project": [],

@@ -12,6 +12,7 @@ from components.contract.artifacts import ArtifactType
 from components.contract.errors import PosttrainError
 from components.runtime.ledger.ledger import Ledger
 from components.runtime.lineage.graph.graph import Graph, ancestors
+from components.tasks.published.catalogue import PUBLISHED
 from pipelines.models.maker import maker_of
 
 if TYPE_CHECKING:
@@ -110,12 +111,15 @@ def _hub_name(uri: str) -> str | None:
 
 
 def _hub_datasets(params: Any) -> Iterator[str]:
-    """Yield the names on the hub that sources called "hf" name, at any depth; local folders are left out."""
+    """Yield the names on the hub that sources `hf` and `published` name, at any depth; local files are left out."""
     if isinstance(params, Mapping):
         config = params.get("config", params)
         name = config.get("dataset") if isinstance(config, Mapping) else None
         if params.get("name") == "hf" and isinstance(name, str) and HUB_NAME.fullmatch(name):
             yield name
+        if params.get("name") == "published" and isinstance(config, Mapping) and not config.get("path"):
+            known = PUBLISHED.get(str(config.get("set")))
+            yield from [known.hub] if known else []
         params = list(params.values())
     if isinstance(params, Sequence) and not isinstance(params, str):
         for value in params:

@@ -10,6 +10,7 @@ from components.contract.job import FirstOf, InputRef, StageRef, UriRef, alterna
 from components.contract.terminal import visible_line
 from components.contract.uploaded import Upload
 from components.runtime.inputs.uploads import LocalData, local_files, local_input
+from components.tasks.sources.published import PublishedConfig
 from components.tasks.tables import FileConfig
 from pipelines.language.problems import Mark, Problem, RecipeErrors
 from pipelines.recipe.operators import configs_with_paths
@@ -34,8 +35,9 @@ def local_data(recipe: Recipe) -> list[LocalData]:
                 problems[Problem(mark, f"stage {stage.name!r}: {visible_line(str(error))}")] = None
         for config, mark in _configs(stage):
             try:
-                if (config.path, ArtifactType.FILES) not in found and (files := config.local_files()):
-                    found[config.path, ArtifactType.FILES] = local_files(config.path, files)
+                path = config.path or ""
+                if path and (path, ArtifactType.FILES) not in found and (files := config.local_files()):
+                    found[path, ArtifactType.FILES] = local_files(path, files)
             except InputError as error:
                 problems[Problem(mark, f"stage {stage.name!r}: {visible_line(str(error))}")] = None
     if problems:
@@ -69,7 +71,7 @@ def sent_paths(stage: Stage, uploads: Iterable[Upload]) -> dict[str, str]:
     known = {one.path: one.digest for one in uploads if one.kind == ArtifactType.FILES}
     if not known:
         return {}
-    return {config.path: known[config.path] for config, _ in _configs(stage) if config.path in known}
+    return {config.path: known[config.path] for config, _ in _configs(stage) if config.path and config.path in known}
 
 
 def local_path(uri: str) -> str:
@@ -84,7 +86,7 @@ def _named(stage: Stage) -> Iterator[tuple[str, ArtifactType, Mark]]:
                 yield path, stage.component.inputs[port].type, stage.input_marks.get(port, stage.mark)
 
 
-def _configs(stage: Stage) -> Iterator[tuple[FileConfig, Mark]]:
+def _configs(stage: Stage) -> Iterator[tuple[FileConfig | PublishedConfig, Mark]]:
     for path, config in configs_with_paths(stage.config):
-        if isinstance(config, FileConfig):
+        if isinstance(config, FileConfig | PublishedConfig):
             yield config, stage.operator_marks.get(path, stage.mark)

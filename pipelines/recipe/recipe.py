@@ -17,6 +17,7 @@ from pipelines.language.nodes import Node
 from pipelines.language.problems import Problems
 from pipelines.language.references import Resolver
 from pipelines.recipe.carried import Carried
+from pipelines.recipe.cells import fill_cells
 from pipelines.recipe.conditions import Conditions
 from pipelines.recipe.connect import Connector
 from pipelines.recipe.draft import StageDraft, StageReader
@@ -29,6 +30,7 @@ from pipelines.recipe.operator_files import OperatorFiles
 from pipelines.recipe.packages import read_packages
 from pipelines.recipe.parameters import Parameter, describe_parameters, read_parameters
 from pipelines.recipe.pools import Pool, load_pools
+from pipelines.recipe.rows import check_rows
 from pipelines.recipe.schedule.section import Schedule, read_schedule
 from pipelines.recipe.stage import LeftOut, Stage, in_order, stage_of
 from pipelines.recipe.sweep.reach import TRIAL
@@ -171,6 +173,7 @@ class _Reader:
         schedule = read_schedule(self._root, names, self._folders, self._resolver, self._problems)
         hallmark = read_hallmark(self._root.child("hallmark"), drafts, connector, self._resolver, self._problems, names)
         refuse_cycles(drafts, self._problems)
+        check_rows(drafts, self._problems)
         self._problems.stop()
         left_out = {} if whole else leave_out(drafts)
         return Recipe(
@@ -205,6 +208,8 @@ class _Reader:
         for draft in drafts.values():
             conditions.read(draft)
             wiring.connect(draft)
+        for draft in drafts.values():
+            fill_cells(draft, drafts, self._problems)
         for group in groups:
             connector.check_group(group)
         return drafts, connector

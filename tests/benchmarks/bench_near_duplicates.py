@@ -20,10 +20,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from components.curate.candidate import Candidate
-from components.curate.operators.dedup import NearDuplicates
-from components.curate.similarity.minhash import Bands
-from components.curate.similarity.near_config import NearConfig
+from components.curation.candidate import Candidate
+from components.curation.operators.dedup import NearDuplicates
+from components.curation.similarity.minhash import Bands
+from components.curation.similarity.near_config import NearConfig
 from tests.benchmarks.script import run_script
 
 CONFIG = NearConfig()

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +12,7 @@ import pytest
 
 from tests.stages.rl_stage import PARAMS, item, make_model
 from tests.support.command_line import Project, caches, digests
-from tests.support.model_server import KEY, Misbehaviour, ModelServer, hang_up, model_server, says
+from tests.support.model_server import KEY, ModelServer, kills, model_server, says
 
 POOLS = """
 cpu: {{cpus: 1, memory_gib: 4}}
@@ -59,16 +56,6 @@ def project(folder: Path, server: ModelServer) -> Project:
     folder.mkdir(exist_ok=True)
     (folder / "pools.yaml").write_text(POOLS.format(url=server.url, common=COMMON))
     return Project(folder, str(folder / "store"), {"POSTTRAIN_POOLS": str(folder / "pools.yaml"), "A_KEY": KEY})
-
-
-def kills(process: subprocess.Popen[str]) -> Misbehaviour:
-    """Return what kills a run in the middle of a request."""
-
-    def kill(handler: BaseHTTPRequestHandler) -> None:
-        os.killpg(process.pid, signal.SIGKILL)
-        hang_up(handler)
-
-    return kill
 
 
 def holding_the_key(folder: Path) -> list[Path]:

@@ -10,7 +10,14 @@ import pytest
 from pipelines.cli import main
 from pipelines.recipe.recipe import load_recipe
 
-TESTBEDS = ("testbed-fork", "testbed-levels", "testbed-stale", "testbed-noisy", "testbed-long")
+TESTBEDS = (
+    "testbed-fork",
+    "testbed-levels",
+    "testbed-stale",
+    "testbed-noisy",
+    "testbed-long",
+    "testbed-two-domains",
+)
 WORKED = ("testbed-long",)
 """Their answers are worked out in writing: right responses without end, which only samples can count."""
 

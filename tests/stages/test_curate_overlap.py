@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.curate.candidate import Candidate
-from components.curate.operators.decontaminate import Contamination, DecontaminateConfig, evaluation_prompts
-from components.curate.operators.dedup import ExactDuplicates, NearDuplicates
-from components.curate.similarity.band_table import BandTable
-from components.curate.similarity.members import Members
-from components.curate.similarity.minhash import MAX_MISSED, Bands, band_shape
-from components.curate.similarity.near_config import NearConfig
-from components.curate.similarity.shingles import count_shared, shingles
-from components.curate.similarity.tokens import tokens
-from components.curate.split import HashSplit
+from components.curation.candidate import Candidate
+from components.curation.operators.decontaminate import Contamination, DecontaminateConfig, evaluation_prompts
+from components.curation.operators.dedup import ExactDuplicates, NearDuplicates
+from components.curation.similarity.band_table import BandTable
+from components.curation.similarity.members import Members
+from components.curation.similarity.minhash import MAX_MISSED, Bands, band_shape
+from components.curation.similarity.near_config import NearConfig
+from components.curation.similarity.shingles import count_shared, shingles
+from components.curation.similarity.tokens import tokens
+from components.curation.split import HashSplit
 from components.tasks.item import Item
 from tests.support.stage_context import write_jsonl
 

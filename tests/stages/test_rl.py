@@ -58,13 +58,33 @@ def test_it_learns_and_writes_what_it_declares(tmp_path: Path, model: Path, prom
     assert all(row["prompt"] == f"letter {row['prompt_id'][1:]}" for row in rows)
 
 
+@pytest.mark.parametrize("stop_after", [None, 3])
+def test_a_token_budget_ends_a_training_after_the_step_that_spends_it(
+    stop_after: int | None, tmp_path: Path, model: Path, prompts: Path
+) -> None:
+    whole = run(tmp_path / "whole", model, prompts, steps=8, checkpoint_every=2)
+    spent = [row["num_tokens"] for row in whole.history]
+    for budget, last in ((int(sum(spent[:5])), 5), (int(sum(spent[:5])) + 1, 6), (10**9, 8)):
+        params = {"steps": 8, "checkpoint_every": 2, "token_budget": budget}
+        folder = tmp_path / f"{budget}"
+        if stop_after:
+            with pytest.raises(Interrupted):
+                run(folder, model, prompts, stop_after=stop_after, **params)
+        done = run(folder, model, prompts, **params)
+        assert done.history == whole.history[:last]
+        assert done.metrics["num_tokens"] == sum(spent[:last])
+        index = json.loads((done.outputs["checkpoints"] / "index.json").read_text())
+        assert index[-1]["step"] == last
+    assert done.digests["model"] == whole.digests["model"]
+
+
 OWN_ROWS = {
     "acre": {"prompt": "letter A:x B:y", "answer": "A", "data": {"options": ["x", "y"]}, "verifier": "choice"},
     "rlvrr": {"answer": "a b c d e f g", "data": {"keywords": [[list("abcdefg")]], "aliases": ["a"]}},
 }
 """What a method's reward reads of its rows."""
-OWN_REWARDS = {"rlpr": [{"name": "pattern", "pattern": "[a-z]"}]}
-"""Of a method whose reward is 0 for a response without tags, which a random model never writes."""
+OWN_REWARDS = {method: [{"name": "pattern", "pattern": "[a-z]"}] for method in ("rlpr", "darl")}
+"""Of methods whose reward is 0 for a response without tags, which a random model never writes."""
 
 
 @pytest.mark.parametrize("method", preset_names())

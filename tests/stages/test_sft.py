@@ -184,3 +184,34 @@ def test_prompts_without_responses_are_refused(inputs: dict[str, Any], tmp_path:
     data = write_jsonl(tmp_path / "data", [{"id": "a-1", "domain": "sums", "prompt": "1+1", "answer": "2"}])
     with pytest.raises(InputError, match=r"'a-1' cannot be trained on"):
         run_stage(COMPONENT, tmp_path, params={}, inputs={"model": inputs["model"], "dataset": data})
+
+
+def weighted_folder(folder: Path, weights: dict[str, float]) -> Path:
+    """Write the demonstrations with a weight by domain."""
+    return write_jsonl(folder, [{**row, "weight": weights[row["domain"]]} for row in demonstrations()])
+
+
+def test_equal_weights_change_no_byte(inputs: dict[str, Any], straight: Finished, tmp_path: Path) -> None:
+    given = inputs | {"dataset": weighted_folder(tmp_path / "data", {"sums": 0.3, "words": 0.3})}
+    assert run_stage(COMPONENT, tmp_path / "run", params=PARAMS, inputs=given).digests == straight.digests
+
+
+def test_rows_of_weight_zero_are_as_if_they_were_not_there(inputs: dict[str, Any], tmp_path: Path) -> None:
+    given = inputs | {"dataset": weighted_folder(tmp_path / "data", {"sums": 2.0, "words": 0.0})}
+    sums = [row for row in demonstrations() if row["domain"] == "sums"]
+    without = inputs | {"dataset": write_jsonl(tmp_path / "sums", sums)}
+    found = run_stage(COMPONENT, tmp_path / "run", params=PARAMS, inputs=given)
+    expected = run_stage(COMPONENT, tmp_path / "expected", params=PARAMS, inputs=without)
+    assert found.digests["model"] == expected.digests["model"]
+    assert found.metrics == expected.metrics | {"num_weightless": 24.0}
+    written = json.loads((found.outputs["metrics"] / "metrics.json").read_text())
+    assert written["num_weightless"]["value"] == 24.0
+
+
+def test_weights_turn_the_training_towards_heavy_rows(inputs: dict[str, Any], tmp_path: Path) -> None:
+    losses = {}
+    for name, weights in {"sums": {"sums": 1.0, "words": 0.01}, "words": {"sums": 0.01, "words": 1.0}}.items():
+        given = inputs | {"dataset": weighted_folder(tmp_path / name, weights)}
+        losses[name] = run_stage(COMPONENT, tmp_path / f"run-{name}", params=PARAMS, inputs=given).history[-1]
+    assert losses["sums"]["loss_sums"] < losses["words"]["loss_sums"]
+    assert losses["words"]["loss_words"] < losses["sums"]["loss_words"]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -161,3 +164,13 @@ def drips(served: ModelServer) -> Misbehaviour:
             return
 
     return drip
+
+
+def kills(process: subprocess.Popen[str]) -> Misbehaviour:
+    """Return what kills a run in the middle of a request."""
+
+    def kill(handler: BaseHTTPRequestHandler) -> None:
+        os.killpg(process.pid, signal.SIGKILL)
+        hang_up(handler)
+
+    return kill

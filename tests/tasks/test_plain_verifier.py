@@ -7,8 +7,8 @@ import pytest
 from components.contract.errors import OperatorFailed
 from components.contract.operator_files import library
 from components.contract.operator_files.code import OperatorCode
-from components.curate.candidate import Candidate
-from components.curate.operators.verifiability import Verifiability, VerifiabilityConfig
+from components.curation.candidate import Candidate
+from components.curation.operators.verifiability import Verifiability, VerifiabilityConfig
 from components.tasks.item import Item
 from components.tasks.verify import Outcome, verify, verify_all
 

@@ -241,3 +241,12 @@ def test_a_hundred_thousand_rows_stream(tmp_path: Path) -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 4 << 20, "rows must not pile up"
+
+
+def test_a_column_of_weights_stays_with_its_row(tmp_path: Path) -> None:
+    rows = [{"prompt": "x", "answer": "1", "w": 2}, {"prompt": "y", "answer": "1", "w": -1}]
+    path = write_lines(tmp_path / "rows.jsonl", rows)
+    opened = open_source(tmp_path, name="jsonl", path=str(path), columns={"weight": "w"}, bad_rows="drop")
+    first, second = opened.rows
+    assert isinstance(first, SourceRow) and first.extras == {"weight": 2.0}
+    assert isinstance(second, BadRow) and "weight -1 is no finite number from 0" in second.problem

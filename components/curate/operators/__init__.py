@@ -1,1 +1,1 @@
-"""Operators of curation: each keeps, drops or annotates rows."""
+"""Operators of curate, one room a slot."""

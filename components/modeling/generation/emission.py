@@ -55,6 +55,7 @@ class Emitter:
         """Begin a chunk of rows [R], indices in rising order."""
         self._rows = rows
         self._position = 0
+        self._last: Tensor | None = None
         self._pending: list[tuple[Tensor, Tensor, Tensor]] = []
         self._select()
 
@@ -62,6 +63,7 @@ class Emitter:
         """Keep only some rows of the chunk, indices [R'] in rising order."""
         self.close()
         self._rows = self._rows.index_select(0, kept)
+        self._last = None if self._last is None else self._last.index_select(0, kept)
         self._select()
 
     def close(self) -> None:
@@ -82,7 +84,9 @@ class Emitter:
         own_probabilities = own.exp()
         logprobs, probabilities = own, own_probabilities
         if self.processor is not None:
-            logits = self.processor(logits.float(), Step(position, self._rows, self._rows // config.num_samples))
+            logits = self.processor(
+                logits.float(), Step(position, self._rows, self._rows // config.num_samples, self._last)
+            )
         if self.processor is not None or not (config.plain or config.greedy):
             logprobs = torch.log_softmax(truncate(logits.float(), config), -1)
             probabilities = logprobs.exp()
@@ -96,6 +100,7 @@ class Emitter:
         chosen = logprobs.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
         self._pending.append((tokens, chosen, -torch.linalg.vecdot(own_probabilities, own)))
         self._position += 1
+        self._last = tokens
         return tokens
 
     def is_end(self, tokens: Tensor) -> Tensor:

@@ -27,6 +27,8 @@ class Step:
     """[R] global row (sample) indices."""
     prompt_index: Tensor
     """[R] prompt of each row."""
+    chosen: Tensor | None = None
+    """[R] token of each row at the position before, prefixes included; None at the first."""
 
 
 LogitsProcessor = Callable[[Tensor, Step], Tensor]

@@ -13,7 +13,7 @@ from components.contract.endpoints import Endpoint, request_key
 from components.contract.errors import InputError
 from components.modeling.ranks import current_ranks
 from components.modeling.serving.asking import Answer, Asker, Pause, Request
-from components.modeling.serving.models import Drawing, Likelihood, Scorer, Writer, Written
+from components.modeling.serving.models import Asked, Drawing, Likelihood, Scorer, Writer, Written, as_text
 from components.modeling.serving.reading import read_likelihood, read_text
 
 CHARACTERS_PER_TOKEN = 3
@@ -46,7 +46,7 @@ class EndpointModel(Writer, Scorer):
         self._key = _key_of(name, endpoint) if current_ranks().first else None
         self._asker = Asker(name, endpoint, self._key, self._keep, pause=pause)
 
-    def write(self, prompts: Sequence[str], drawing: Drawing) -> list[list[Written | None]]:
+    def write(self, prompts: Sequence[Asked], drawing: Drawing) -> list[list[Written | None]]:
         """Request each sample separately: servers differ in how they handle several at once."""
         rows = [[self._writing(prompt, drawing, at) for at in range(drawing.num_samples)] for prompt in prompts]
         answers = self._ask([request for row in rows for request in row])
@@ -77,17 +77,17 @@ class EndpointModel(Writer, Scorer):
         self._record(request.key, {"endpoint": self._counted, "request": request.body, "answer": answer})
         self._answers[request.key] = answer
 
-    def _writing(self, prompt: str, drawing: Drawing, sample: int) -> Request:
+    def _writing(self, prompt: Asked, drawing: Drawing, sample: int) -> Request:
         endpoint, limit = self._endpoint, drawing.max_new_tokens
         chat = endpoint.api == "chat"
-        asked: dict[str, Any] = {"messages": [{"role": "user", "content": prompt}]} if chat else {"prompt": prompt}
+        asked: dict[str, Any] = {"messages": _messages(prompt)} if chat else {"prompt": as_text(prompt)}
         asked |= {"temperature": drawing.temperature}
         if endpoint.seeds:
             asked |= {"seed": _seed(drawing.seed, sample)}
         body = {"model": endpoint.model, **asked, endpoint.length_field: limit, **endpoint.generation}
         body = {name: value for name, value in body.items() if value is not None}
         key = request_key(self._counted, {**body, "drawing_seed": drawing.seed}, sample)
-        tokens = len(prompt) / CHARACTERS_PER_TOKEN + limit
+        tokens = len(as_text(prompt)) / CHARACTERS_PER_TOKEN + limit
         path = "chat/completions" if chat else "completions"
         return Request(key, path, body, tokens, partial(read_text, key=self._key, max_new_tokens=limit))
 
@@ -98,6 +98,12 @@ class EndpointModel(Writer, Scorer):
         key = request_key(self._counted, {**body, "prompt": [prompt, text]}, 0)
         read = partial(read_likelihood, prompt=prompt, text=text)
         return Request(key, "completions", body, len(whole) / CHARACTERS_PER_TOKEN + 1, read)
+
+
+def _messages(prompt: Asked) -> list[dict[str, Any]]:
+    if isinstance(prompt, str):
+        return [{"role": "user", "content": prompt}]
+    return [{"role": message.role, "content": message.content} for message in prompt]
 
 
 def _written(answer: Mapping[str, Any]) -> Written | None:

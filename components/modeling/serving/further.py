@@ -27,9 +27,16 @@ class FurtherModels:
     are loaded when a model is first used. A model that several ports name is loaded once.
     """
 
-    def __init__(self, ctx: StageContext[Any], *ports: str) -> None:
-        """`ports` are those of FURTHER that the component declares, by default all."""
+    def __init__(self, ctx: StageContext[Any], *ports: str, alone: bool = False) -> None:
+        """`ports` are those of FURTHER that the component declares, by default all.
+
+        `alone`: the stage holds no other model, so that a single one of these keeps its engine awake.
+        """
         self._ctx = ctx
+        given = {
+            item.digest for port in ports or FURTHER for item in ctx.inputs(port) if not endpoint_name(item.source)
+        }
+        self._awake = alone and len(given) == 1
         self._models: dict[str, FurtherModel] = {}
         self._records = ctx.records() if ctx.job.endpoints else {}
         self.by_port: dict[str, list[FurtherModel]] = {
@@ -66,4 +73,7 @@ class FurtherModels:
         if endpoint is not None:
             return EndpointModel(endpoint, ctx.job.endpoints[endpoint], self._records, ctx.record)
         dtype = getattr(ctx.params, "dtype", "float32")
-        return LocalModel(item.source, item.path, device=ctx.device, dtype=dtype, resources=ctx.job.resources)
+        resources = ctx.job.resources
+        return LocalModel(
+            item.source, item.path, device=ctx.device, dtype=dtype, resources=resources, awake=self._awake
+        )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from components.contract.errors import InputError
 from components.contract.job import Resources
-from components.modeling.serving.models import Drawing, Likelihood, Scorer, Writer, Written
+from components.modeling.serving.models import Asked, Drawing, Likelihood, Scorer, Writer, Written, as_text
 
 if TYPE_CHECKING:
     from components.modeling.generation.sampler import Sampler
@@ -23,24 +23,31 @@ MAX_TOKENS = 16384
 class LocalModel(Writer, Scorer):
     """A frozen model; its weights are loaded on first use. Ranks share the scoring: all must call."""
 
-    def __init__(self, name: str, folder: Path, *, device: str, dtype: str, resources: Resources) -> None:
+    def __init__(
+        self, name: str, folder: Path, *, device: str, dtype: str, resources: Resources, awake: bool = False
+    ) -> None:
+        """`awake`: nothing else needs the memory, so that an engine keeps its weights between draws."""
         self.name = name
+        self._awake, self._loaded = awake, False
         self._folder, self._device, self._dtype, self._resources = folder, device, dtype, resources
         self._open = ExitStack()
 
-    def write(self, prompts: Sequence[str], drawing: Drawing) -> list[list[Written | None]]:
+    def write(self, prompts: Sequence[Asked], drawing: Drawing) -> list[list[Written | None]]:
         """Draw with the sampler that the job's resources name."""
         import torch
 
         from components.modeling.generation.sampling_config import SamplingConfig
-        from components.modeling.text.prompting import decode_responses, encode_prompts
+        from components.modeling.text.prompting import decode_responses
+        from components.modeling.text.turns import scripts
 
         if not prompts:
             return []
         policy, sampler = self._policy, self._sampler
-        sampler.load_weights()
+        if not (self._awake and self._loaded):
+            sampler.load_weights()
+            self._loaded = True
         samples = sampler.sample(
-            encode_prompts(policy.tokenizer, prompts, policy.ends),
+            [script.opening for script in scripts(policy.tokenizer, prompts, policy.ends)],
             SamplingConfig(
                 num_samples=drawing.num_samples,
                 max_new_tokens=drawing.max_new_tokens,
@@ -48,8 +55,9 @@ class LocalModel(Writer, Scorer):
             ),
             generator=torch.Generator().manual_seed(drawing.seed),
         )
-        sampler.rest()
-        asked = [prompt for prompt in prompts for _ in range(drawing.num_samples)]
+        if not self._awake:
+            sampler.rest()
+        asked = [text for text in map(as_text, prompts) for _ in range(drawing.num_samples)]
         texts = decode_responses(policy.tokenizer, samples.responses(), policy.ends, wordings=asked)
         rows = [Written(text, done) for text, done in zip(texts, samples.finished.tolist(), strict=True)]
         size = drawing.num_samples

@@ -10,6 +10,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from components.contract.messages import Message, transcript
+
+Asked = str | Sequence[Message]
+"""What a model is asked: a prompt, or messages that end with the user's."""
+
 
 @dataclass(frozen=True)
 class Drawing:
@@ -54,8 +59,8 @@ class Writer(ABC):
     """Its name in a recipe, the input that it comes from: "judge.model" or "endpoint:gpt-small"."""
 
     @abstractmethod
-    def write(self, prompts: Sequence[str], drawing: Drawing) -> list[list[Written | None]]:
-        """Return `num_samples` texts to every prompt; None for one that the model refuses to write."""
+    def write(self, prompts: Sequence[Asked], drawing: Drawing) -> list[list[Written | None]]:
+        """Return `num_samples` texts to every prompt or conversation; None for one that the model refuses to write."""
 
 
 class Scorer(ABC):
@@ -66,3 +71,8 @@ class Scorer(ABC):
     @abstractmethod
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[Likelihood | None]:
         """Return the likelihood of each (prompt, text); None for one that the model cannot score, such as too long."""
+
+
+def as_text(asked: Asked) -> str:
+    """Return a prompt, or messages as readable text."""
+    return asked if isinstance(asked, str) else transcript(asked)

@@ -88,6 +88,11 @@ def _c(source: str, suite: Suite, tests: Sequence[ProgramTest]) -> Run:
     return _command({"program.c": source}, build, ["./program"], suite, tests)
 
 
+def _verilog(source: str, suite: Suite, tests: Sequence[ProgramTest]) -> Run:
+    build = ["iverilog", "-g2012", "-o", "program.vvp", "program.v"]
+    return _command({"program.v": source}, build, ["vvp", "-n", "program.vvp"], suite, tests)
+
+
 def _javascript(source: str, suite: Suite, tests: Sequence[ProgramTest]) -> Run:
     if suite.kind == "run":
         run = _command({"program.js": source}, [], ["node", "program.js"], suite, tests)
@@ -149,6 +154,14 @@ LANGUAGES: Mapping[str, Language] = {
         together=("call", "run"),
         tool="node",
         package="nodejs",
+    ),
+    "verilog": Language(
+        ("verilog", "systemverilog", "sv", "v"),
+        ("run",),
+        _verilog,
+        together=("run",),
+        tool="iverilog",
+        package="iverilog",
     ),
     "sql": Language(("sql", "sqlite"), ("query",), _sql, together=("query",)),
 }

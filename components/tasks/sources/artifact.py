@@ -13,7 +13,7 @@ from components.tasks.item import item_from_row
 from components.tasks.rows import iter_rows
 from components.tasks.source import SourceConfig, SourceRequest, SourceRow, SourceRows
 
-EXTRAS = ("pass_rate", "bucket", "quality", "learn")
+EXTRAS = ("pass_rate", "bucket", "quality", "learn", "weight")
 
 
 class ArtifactConfig(SourceConfig):
@@ -51,16 +51,9 @@ def _rows(folders: tuple[Path, ...], config: ArtifactConfig) -> Iterator[SourceR
 def _row(where: str, row: dict[str, Any]) -> SourceRow:
     if "text" in row:
         return SourceRow(where, text=row["text"], id=row.get("id"), domain=row.get("domain"))
-    item = item_from_row(row, where)
-    return SourceRow(
+    return SourceRow.of(
+        item_from_row(row, where),
         where,
-        prompt=item.prompt,
-        messages=item.messages,
-        answer=item.answer,
-        verifier=item.verifier,
-        data=item.data,
-        id=item.id,
-        domain=item.domain,
         response=row.get("response"),
         turns=tuple(row.get("turns") or ()),
         extras={name: row[name] for name in EXTRAS if name in row},

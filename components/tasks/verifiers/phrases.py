@@ -15,13 +15,15 @@ class PhrasesConfig(Params):
 
     need: Literal["all", "any", "none"] = "all"
     """all: the score is the share of them that occur. any: one is enough. none: a single one is wrong."""
+    key: str = "phrases"
+    """Key of the item's data that lists them."""
 
 
 def phrases(item: Item, response: str, *, config: PhrasesConfig) -> Verdict:
-    """Judge by the phrases in `data["phrases"]`: whole words, without case, anywhere in the response."""
-    wanted: Any = item.data.get("phrases")
+    """Judge by the phrases in `data[key]`: whole words, without case, anywhere in the response."""
+    wanted: Any = item.data.get(config.key)
     if not (isinstance(wanted, list) and wanted and all(isinstance(phrase, str) and phrase for phrase in wanted)):
-        raise BrokenItem(f"data.phrases is no list of texts: {wanted!r:.80}")
+        raise BrokenItem(f"data.{config.key} is no list of texts: {wanted!r:.80}")
     known = {phrase.casefold() for phrase in wanted}
     found = {phrase for phrase in known if keyword_hits(response, [phrase])}
     if config.need == "none":

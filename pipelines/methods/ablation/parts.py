@@ -18,6 +18,8 @@ from pipelines.recipe.layers import apply_overrides, merge_layers, override_text
 from pipelines.recipe.recipe import Recipe
 
 MISSING = object()
+LENGTHS = {"steps", "token_budget"}
+"""Keys of an arm that say how long it runs."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,8 @@ def parts_of(recipe: Recipe) -> Parts:
 
     A slot is reset to the baseline's operators, and where both arms have the same operator each of its settings that
     differ. A slot that no step could run with alone, such as a divergence without its reference, is reset together with
-    a second one. `steps` are no part where the arms spend alike: they are what makes them. Raises InputError for arms
-    that do not differ, or in no such way.
+    a second one. `steps` and `token_budget` are no parts where the arms spend alike: they are what makes them. Raises
+    InputError for arms that do not differ, or in no such way.
     """
     method, baseline = _arms(recipe)
     slots, other = _slots(recipe, METHOD), _slots(recipe, BASELINE)
@@ -71,7 +73,7 @@ def parts_of(recipe: Recipe) -> Parts:
     words = recipe.hallmark.words if recipe.hallmark else None
     tuned = words.tuning if words else None
     own = {"method", *step_slots()} if slots else set()
-    own |= {"steps"} if words and words.budget is not None else set()
+    own |= LENGTHS if words and words.budget is not None else set()
     for key in dict.fromkeys([*method, *baseline]):
         is_tuned = tuned is not None and tuned.of.partition(".")[0] == key
         if key not in own and not is_tuned and method.get(key, MISSING) != baseline.get(key, MISSING):

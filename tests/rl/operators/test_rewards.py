@@ -75,6 +75,22 @@ def test_diff_similarity_agrees_with_the_library(expected: str, given_text: str)
     assert near(found, [ratio])
 
 
+def test_diff_similarity_of_edits_compares_the_diffs_that_they_make() -> None:
+    data = {"text": "a o++\nb s+", "fixed": "a o++\nb s-", "style": "diff"}
+    texts = [
+        "<answer>-b s+\n+b s-",  # the reference's diff
+        "<answer>-b s+\n+b s*",  # "-b s+\n+b s*" of "-b s+\n+b s-": 10 of 11 characters in both
+        "<answer>b s-",  # no edit
+        "<answer>-c s+\n+c s-",  # of a line that is not there
+        "<answer>-a o++\n+a o--",  # another line: as difflib counts the two diffs
+    ]
+    other = difflib.SequenceMatcher(None, "-b s+\n+b s-", "-a o++\n+a o--", autojunk=False).ratio()
+    batch = answers(texts, "-b s+\n+b s-", **data)
+    assert near(reward("diff_similarity", batch, edits=True), [1.0, 10 / 11, -1.0, -1.0, other])
+    with pytest.raises(InputError, match="is not about edits"):
+        reward("diff_similarity", answers(["<answer>-a\n+b"], "x"), edits=True)
+
+
 def test_table_overlap_is_the_f1_of_cells() -> None:
     expected = "| name | age | city |\n|---|:--:|---|\n| Ann | 30 | Bonn |\n| Bob | 41 | Kiel |"
     texts = [

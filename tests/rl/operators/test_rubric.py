@@ -14,7 +14,7 @@ from components.contract.errors import InputError
 from components.rl.params import RLParams
 from components.tasks.item import Item
 from components.tasks.rubric import Rubric, rubric_of
-from components.tasks.verify import verify
+from components.tasks.verify import SETTINGS, verify
 from tests.rl.build import context, near, operator
 from tests.rl.operators.test_rewards import answers
 
@@ -42,6 +42,20 @@ def test_points_over_the_most_there_are() -> None:
     found, metrics = scored(texts, rubric)
     assert near(found, [1.0, 1.5 / 4, 2 / 4, 0.0])
     assert metrics == {"criterion_points": 2.5 / 4, "criterion_short": 0.5, "criterion_rude": 0.5}
+
+
+def test_a_criterion_of_the_stage_may_check_what_the_row_holds() -> None:
+    """The row's own settings of its verifier are not the criterion's, and what the criterion has comes first."""
+    points = {"name": "points", "verifier": {"name": "phrases", "key": "points"}, "of_item": True}
+    same = {"name": "same", "verifier": "exact", "of_item": True}
+    other = {"name": "other", "verifier": "exact", "of_item": True, "answer": "k2"}
+    alone = {"name": "alone", "verifier": "exact", "answer": "k2"}
+    data = {"points": ["b7", "k2"], "aliases": ["k3"], SETTINGS: {"need": "none"}}
+    now = context()
+    default = {"criteria": [points, same, other, alone]}
+    found = operator("reward", "rubric", default=default)(answers(["b7", "k2", "k3"], "zz", **data), now)
+    # k3 is an alias of the row: for criteria that see the row, and not for the one that does not
+    assert near(found, [0.5 / 4, (0.5 + 0 + 1 + 1) / 4, (0 + 1 + 1 + 0) / 4])
 
 
 def test_tiers_and_saturation() -> None:

@@ -24,8 +24,8 @@ OPERATORS = {
     for slot in slots().values()
 }
 """Slot -> operator -> where it lies, told from the folders."""
-NOT_HERE = ("gsm8k",)
-"""Its data are files of the user's."""
+NOT_HERE = ("gsm8k", "math-rl", "code-rl", "chat-sft")
+"""Their data are files of the user's, or the hub's."""
 MAKES = {
     "reasoning_gym": "reasoning_gym",
     "rules": "exact",
@@ -36,6 +36,22 @@ MAKES = {
     "notes": "notes",
     "mask_steps": "fills",
     "shuffle_steps": "permutation",
+    "functions": "exact",
+    "biographies": "exact",
+    "generators": "exact",
+    "claims": "exact",
+    "graded_choice": "choice",
+    "beams": "coefficients",
+    "views": "views",
+    "pipelines": "plan",
+    "programs": "programs",
+    "python_programs": "code_tests",
+    "patches": "patches",
+    "circuits": "circuits",
+    "sqlite": "sqlite",
+    "countdown": "reasoning_gym",
+    "latin_squares": "latin_squares",
+    "solution_sets": "solution_sets",
 }
 """Source -> the verifier of its rows."""
 EXERCISE = {"source": ("source", None), "expert": ("demonstrator", "recorded")}
@@ -46,6 +62,8 @@ NESTED = {
     ("source", "shuffle_steps"): EXERCISE,
     ("demonstrator", "choice"): {"demonstrator": ("demonstrator", "gold")},
     ("demonstrator", "confident"): {"demonstrator": ("demonstrator", "gold")},
+    ("selector", "influence"): {"": ("demonstrator", "gold")},
+    ("demonstrator", "careless"): {"demonstrator": ("demonstrator", "gold")},
     ("guidance", "demonstrations"): {"demonstrator": ("demonstrator", "gold")},
     ("guidance", "reformulate"): {"expert": ("demonstrator", "gold")},
 }
@@ -122,6 +140,13 @@ def _chosen(stage: Stage) -> Iterator[tuple[str, str]]:
             yield from _with_nested("source", share["source"])
             for choice in share["demonstrators"]:
                 yield from _with_nested("demonstrator", choice["demonstrator"])
+        for spec in params["selectors"]:
+            yield from _with_nested("selector", spec)
+        yield "mixture", params["mixture"]["name"]
+    if stage.component.name == "synthesize":
+        yield from _with_nested("generator", params["generator"])
+        for spec in (*params["programs"], *params["judge_programs"]):
+            yield from _with_nested("demonstrator", spec)
     for field in ("metrics", "diagnostics", "strategies") if stage.component.name in ("evaluate", "select") else ():
         for spec in params.get(field, ()):
             yield from _with_nested(MEASURES[field], spec)
@@ -146,6 +171,9 @@ def _preset(method: str) -> dict[str, Any]:
 
 def _with_nested(slot: str, spec: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield slot, spec["name"]
+    for criterion in spec.get("default", {}).get("criteria", ()) if spec["name"] == "rubric" else ():
+        given = criterion["verifier"]
+        yield "verifier", given if isinstance(given, str) else given["name"]
     for field, (inner, default) in NESTED.get((slot, spec["name"]), {}).items():
         given = spec.get(field, default)
         yield from _with_nested(inner, {"name": given} if isinstance(given, str) else given)
@@ -154,7 +182,7 @@ def _with_nested(slot: str, spec: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def _verifies(stage: Stage) -> bool:
     if stage.component.name == "curate":
         return bool(stage.config.verifiability or stage.config.difficulty)  # type: ignore[attr-defined]
-    return stage.component.name in ("rl", "evaluate", "select", "replay")
+    return stage.component.name in ("rl", "evaluate", "select", "replay", "synthesize")
 
 
 def _own_verifiers(stage: Stage) -> set[str]:
@@ -165,7 +193,9 @@ def _own_verifiers(stage: Stage) -> set[str]:
 
 
 def _reads(stage: Stage, rows: dict[str, frozenset[str]]) -> set[str]:
-    ports = {"curate": ("dataset",), "replay": ("datasets", "rollouts")}.get(stage.component.name, ("dataset",))
+    ports = {"curate": ("dataset",), "replay": ("datasets", "rollouts"), "synthesize": ("dataset", "rollouts")}.get(
+        stage.component.name, ("dataset",)
+    )
     if getattr(stage.config, "labels", None) == "ignored":
         ports = ()  # nothing judges its prompts; held-out ones are no input here
     refs = [ref for port in ports for ref in stage.inputs.get(port, ()) if isinstance(ref, StageRef)]

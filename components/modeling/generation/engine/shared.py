@@ -177,7 +177,7 @@ def _shifted(processor: LogitsProcessor, first_prompt: int, num_samples: int) ->
 
     def process(logits: Tensor, step: Step) -> Tensor:
         rows, prompts = step.rows + first_prompt * num_samples, step.prompt_index + first_prompt
-        return processor(logits, Step(step.position, rows, prompts))
+        return processor(logits, Step(step.position, rows, prompts, step.chosen))
 
     return process
 

@@ -1,4 +1,4 @@
-"""RECAP's weights: more for objectives that are stuck or unstable, less for saturated ones."""
+"""RECAP's weights: more for objectives that are stuck or unstable, less for saturated and steady ones."""
 
 from __future__ import annotations
 
@@ -19,60 +19,60 @@ if TYPE_CHECKING:
 
 
 class ObjectiveWeightsConfig(AdvantageConfig):
-    """The window and the sharpness of the weights."""
+    """The window, the sharpness of the weights, and how the two signals share them."""
 
-    window: int = Field(default=10, ge=2)
-    """w: steps in the recent and in the previous window; also the interval between changes of the weights."""
-    temperature: float = Field(default=1.0, gt=0)
-    """T of the softmax over scores; smaller values favour the highest score more."""
-    convergence_max: float = Field(default=2.0, gt=0)
-    """Largest convergence: an objective that fell back counts no more than one whose headroom doubled."""
-    epsilon: float = Field(default=1e-6, gt=0)
+    window: int = Field(default=10, ge=1)
+    """W: at most 2 W steps of history are kept."""
+    temperature: float = Field(default=5.0, gt=0)
+    """T of both softmaxes; smaller values favour the highest score more."""
+    convergence_share: float = Field(default=0.5, ge=0, le=1)
+    """alpha: share of convergence in the weights; the rest is instability's."""
+    epsilon: float = Field(default=1e-15, gt=0)
     """Added to the divisors of convergence and instability."""
 
 
 def objective_weights(batch: Batch, context: SlotContext, *, config: ObjectiveWeightsConfig) -> Tensor:
     """Return [N]: the advantages so far times the weight of their objective. An objective is a domain of prompts.
 
-    Its value at a step is l = 1 - mean reward. After two windows, and then at every w-th step, weights become
-    w_k = K softmax(score / T) with score = (convergence + instability) * recent mean of l. Neither is negative, so an
-    objective never loses weight by having more headroom.
-    Metrics: `weight_<domain>`, `headroom_<domain>` (l).
+    Its value at a step is the mean reward of its responses, this step's included. The weights of K objectives are
+    w_k = K (alpha softmax(c / T)_k + (1 - alpha) softmax(i / T)_k), from the first step on; with c = 1 and i = 0 there.
+    Metrics: `weight_<domain>`, `objective_<domain>` (the value).
 
-    Source: Phan et al. 2025, Beyond Reasoning Gains (RECAP, arXiv:2510.21978): weights from short-horizon convergence
-    and instability. Reconstructed: every formula and the window.
+    Source: Phan et al. 2025, Beyond Reasoning Gains (RECAP, arXiv:2510.21978), section 4, and its released trainer,
+    which averages the two softmaxes where the paper takes one softmax of c + i.
     """
     import torch
 
     history: dict[str, list[float]] = context.memory.setdefault("history", {})
-    weights: dict[str, float] = context.memory.setdefault("weights", {})
     rewards_t = batch.of_traces(batch.rewards)
     domains = [batch.prompts[group].item.domain for group in batch.of_traces(batch.group).tolist()]
     for domain in sorted(set(domains)):
         rewards = rewards_t[torch.tensor([own == domain for own in domains])]
-        history.setdefault(domain, []).append(1.0 - float(rewards.double().mean()))
+        history.setdefault(domain, []).append(float(rewards.double().mean()))
         del history[domain][: -2 * config.window]
-        context.collector.metrics[f"headroom_{domain}"] = history[domain][-1]
-    full = all(len(values) == 2 * config.window for values in history.values())
-    if history and full and (context.step + 1) % config.window == 0:
-        weights.update(objective_weights_of(history, config))
-    context.collector.metrics |= {f"weight_{domain}": weights.get(domain, 1.0) for domain in history}
-    weight_t = torch.tensor([weights.get(domain, 1.0) for domain in domains], dtype=batch.advantages.dtype)
+        context.collector.metrics[f"objective_{domain}"] = history[domain][-1]
+    weights = objective_weights_of(history, config)
+    context.collector.metrics |= {f"weight_{domain}": weight for domain, weight in weights.items()}
+    weight_t = torch.tensor([weights[domain] for domain in domains], dtype=batch.advantages.dtype)
     return batch.advantages * batch.to_tokens(batch.to_rows(weight_t))
 
 
 def objective_weights_of(history: Mapping[str, Sequence[float]], config: ObjectiveWeightsConfig) -> dict[str, float]:
-    """Return the weight of each objective from its last 2 w values; their mean is 1.
+    """Return the weight of each objective from the rewards that are kept; their mean is 1.
 
-    convergence c = m(t) / (m(t - w) + epsilon), about 1 where stuck; instability i = s(t) / (|m(t)| + epsilon), with m
-    and s mean and population standard deviation of a window.
+    Of an odd number of values the oldest is left out. convergence c: the older half's mean over the newer half's, so
+    below 1 where rewards rise and about 1 where they are stuck or saturated. instability i: population standard
+    deviation over mean, of both halves.
     """
-    scores = {}
+    convergence, instability = {}, {}
     for name, values in history.items():
-        recent = values[-config.window :]
-        mean, before = statistics.fmean(recent), statistics.fmean(values[-2 * config.window : -config.window])
-        convergence = min(mean / (before + config.epsilon), config.convergence_max)
-        instability = statistics.pstdev(recent) / (abs(mean) + config.epsilon)
-        scores[name] = (convergence + instability) * mean
-    shares = softmax(scores, config.temperature)
-    return {name: len(shares) * share for name, share in shares.items()}
+        half = len(values) // 2
+        kept = values[-2 * half :]  # of a single value: itself
+        convergence[name] = sum(kept[:half]) / (sum(kept[half:]) + config.epsilon) if half else 1.0
+        instability[name] = statistics.pstdev(kept) / (statistics.fmean(kept) + config.epsilon)
+    by_convergence = softmax(convergence, config.temperature)
+    by_instability = softmax(instability, config.temperature)
+    own = config.convergence_share
+    return {
+        name: len(history) * (own * share + (1 - own) * by_instability[name]) for name, share in by_convergence.items()
+    }

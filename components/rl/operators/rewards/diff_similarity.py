@@ -11,6 +11,8 @@ from components.rl.configs import RewardConfig
 from components.rl.step.context import SlotContext
 from components.tasks.answers import extract_answer
 from components.tasks.blocks import Grammar, TagName, blocks
+from components.tasks.domains.edits import edited_similarity
+from components.tasks.item import Item
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -28,6 +30,9 @@ class DiffSimilarityConfig(RewardConfig):
     """Reward of a response without that part."""
     max_chars: int = Field(default=20_000, ge=1)
     """Longest text that is compared, in characters; a longer one counts as malformed: time grows with the square."""
+    edits: bool = False
+    """Whether the part holds edits of the item's `data.text`, in its `data.style`: the diff that they make is compared
+    with the diff to `data.fixed`. Edits that do not parse, or whose lines are not in the text once, are malformed."""
 
 
 def diff_similarity(batch: Batch, context: SlotContext, *, config: DiffSimilarityConfig) -> Tensor:
@@ -38,13 +43,16 @@ def diff_similarity(batch: Batch, context: SlotContext, *, config: DiffSimilarit
     """
     from components.rl.batch.texts import of_texts
 
-    def grade(expected: str, text: str) -> float:
+    def grade(item: Item, text: str) -> float:
         part = _part(text, config)
         if part is None or len(part) > config.max_chars:
             return config.malformed
-        return difflib.SequenceMatcher(None, expected.strip(), part.strip(), autojunk=False).ratio()
+        if config.edits:
+            found = edited_similarity(item, part)
+            return config.malformed if found is None else found
+        return difflib.SequenceMatcher(None, item.answer.strip(), part.strip(), autojunk=False).ratio()
 
-    return of_texts(batch, lambda item, text: grade(item.answer, text))
+    return of_texts(batch, grade)
 
 
 def _part(text: str, config: DiffSimilarityConfig) -> str | None:

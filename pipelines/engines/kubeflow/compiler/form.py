@@ -22,11 +22,14 @@ Form = dict[str, tuple[type, Any]]
 def form_of(recipe: Recipe, store: str | None) -> Form:
     """Return the parameters of a recipe's pipeline, the recipe's own first; the store is required if None.
 
+    One whose value holds null somewhere inside, which Kubeflow cannot write, has none: `posttrain_set` changes it.
     Raises InputError if two of them would have one name.
     """
     form: Form = {}
     for parameter in recipe.parameters:
         name = identifier(parameter.name)
+        if _holds_null(parameter.value):
+            continue
         if name in form or name in OWN:
             raise InputError(
                 f"parameter {parameter.name!r} would be called {name!r} in Kubeflow, like another parameter"
@@ -69,8 +72,8 @@ def arguments_of(recipe: Recipe, conf: Mapping[str, Any], form: Form) -> dict[st
             continue
         if key not in names:
             raise InputError(f"unknown parameter {key!r}{did_you_mean(key, names)}")
-        kind = form[names[key]][0]
-        if isinstance(value, kind) and (kind is bool) == isinstance(value, bool):
+        kind = form[names[key]][0] if names[key] in form else None
+        if kind and not _holds_null(value) and isinstance(value, kind) and (kind is bool) == isinstance(value, bool):
             arguments[names[key]] = value
         else:
             more.append((key, value))
@@ -91,6 +94,11 @@ def _type(parameter: Parameter) -> type:
         return declared
     kind = type(parameter.value)
     return kind if kind in (bool, int, float, str, list, dict) else str
+
+
+def _holds_null(value: Any) -> bool:
+    inner = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
+    return any(one is None or _holds_null(one) for one in inner)
 
 
 def _as_own(given: Any, own: Any) -> Any:

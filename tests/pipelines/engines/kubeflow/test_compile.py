@@ -16,8 +16,10 @@ import pytest
 from components.contract.errors import InputError
 from pipelines.engines.kubeflow.compiler.bundle import Bundle
 from pipelines.engines.kubeflow.compiler.compiler import compile_recipe
+from pipelines.engines.kubeflow.compiler.form import arguments_of, form_of
 from pipelines.engines.kubeflow.compiler.settings import Settings
 from pipelines.engines.kubeflow.compiler.size import fits, workflow_bytes
+from pipelines.engines.kubeflow.names import SET
 from pipelines.language.find import recipe_files
 from pipelines.recipe.recipe import load_recipe
 from tests.pipelines import grammar
@@ -33,7 +35,7 @@ from tests.pipelines.engines.kubeflow.examples import (
 
 ROOT = Path(__file__).parents[4]
 WRITE = "WRITE_GOLDEN"
-SHIPPED = ("quickstart", "quickstart-seeds", "champion", "levels", "testbed", "testbed-rules")
+SHIPPED = ("quickstart", "quickstart-seeds", "champion", "expert-iteration", "levels", "testbed", "testbed-rules")
 
 
 @pytest.fixture
@@ -184,6 +186,17 @@ def test_parameters_whose_names_would_be_one_are_refused(toys: None, tmp_path: P
     (tmp_path / "twins.yaml").write_text("name: twins\nparams: {a-b: 1, a_b: 2}\nstages: {data: {uses: curate}}\n")
     with pytest.raises(InputError, match="parameter 'a_b' would be called 'a_b' in Kubeflow, like another parameter"):
         compiled(tmp_path / "twins.yaml")
+
+
+def test_a_parameter_that_holds_null_is_set_like_any_other_part(toys: None, tmp_path: Path) -> None:
+    path = tmp_path / "holes.yaml"
+    path.write_text("name: holes\nparams: {sizes: {full: {data: null}}, n: 3}\nstages: {data: {uses: curate}}\n")
+    spec, _ = parsed(compiled(path))
+    assert "n" in spec["root"]["inputDefinitions"]["parameters"]
+    assert "sizes" not in spec["root"]["inputDefinitions"]["parameters"]
+    recipe = load_recipe(str(path), whole=True)
+    wanted = {"sizes": {"full": {"data": "x"}}, "n": 4}
+    assert arguments_of(recipe, wanted, form_of(recipe, "s")) == {"n": 4, SET: ['sizes={"full": {"data": "x"}}']}
 
 
 def test_a_recipe_that_is_too_large_to_travel_is_refused(toys: None, tmp_path: Path) -> None:

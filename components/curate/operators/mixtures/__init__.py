@@ -1,0 +1,1 @@
+"""Mixtures: one operator a module."""

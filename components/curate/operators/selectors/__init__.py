@@ -1,0 +1,1 @@
+"""Selectors: one operator a module."""

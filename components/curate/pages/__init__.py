@@ -1,1 +1,0 @@
-"""The dataset card, its page, and the rows of the artifact."""

@@ -1,0 +1,1 @@
+"""Selection among collected rows: what selectors read, and what they decide."""

@@ -1,0 +1,1 @@
+"""Operators of curation: each keeps, drops or annotates rows."""

@@ -1,0 +1,1 @@
+"""The dataset card and its page."""

@@ -1,0 +1,1 @@
+"""One table from the measurements of many arms."""

@@ -1,0 +1,1 @@
+"""Demonstrators of executable domains: programs, patches, circuits, queries, search and puzzles."""

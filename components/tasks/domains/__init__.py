@@ -1,0 +1,1 @@
+"""The languages and puzzles of executable domains: what sources, verifiers and demonstrators of one domain share."""

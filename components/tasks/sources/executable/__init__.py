@@ -1,0 +1,1 @@
+"""Sources of executable domains: programs, patches, circuits, queries, search and puzzles."""

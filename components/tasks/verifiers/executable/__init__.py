@@ -1,0 +1,1 @@
+"""Verifiers of executable domains: programs, patches, circuits, queries, search and puzzles."""

@@ -1,0 +1,1 @@
+"""Verifiers of made worlds, where one that exists does not fit."""
