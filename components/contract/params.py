@@ -7,6 +7,8 @@ from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
+from components.contract.errors import InputError
+
 
 class Params(BaseModel):
     """Base of every parameter schema: frozen, unknown keys refused, a docstring under each field."""
@@ -26,3 +28,10 @@ class Params(BaseModel):
         """Return the s3:// addresses that are read, so that the stage reruns when what is there changes."""
         named = getattr(self, "paths", ())  # of a source's config: the fields that name files
         return [value for name in named if str(value := getattr(self, name)).startswith("s3://")]
+
+
+def check_part(name: str, part: tuple[float, float]) -> None:
+    """Raise InputError for bounds that are no part of [0, 1)."""
+    low, high = part
+    if not 0 <= low < high <= 1:
+        raise InputError(f"{name}: expected 0 <= low < high <= 1, found {list(part)}")

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from components.contract.errors import InputError, UnknownName
 from components.contract.operators import Bound, OperatorRefused, OperatorSpec
-from components.contract.params import Params
+from components.contract.params import Params, check_part
 from components.curate.selection.config import MixtureConfig
 from components.curate.slots import MIXTURE, SELECTOR
 from components.curation.operators.decontaminate import DecontaminateConfig
@@ -93,9 +93,7 @@ class CurateParams(Params):
 
     @model_validator(mode="after")
     def _consistent(self) -> CurateParams:
-        low, high = self.split
-        if not 0 <= low < high <= 1:
-            raise InputError(f"split: expected 0 <= low < high <= 1, found {list(self.split)}")
+        check_part("split", self.split)
         if self.kind == "corpus" and self.difficulty:
             raise InputError("difficulty: a corpus has no prompts to be answered; use kind: prompts")
         if self.kind == "prompts" and any(share.demonstrators for share in self.sources):

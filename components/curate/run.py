@@ -12,7 +12,7 @@ from components.curate.render import render_rows
 from components.curate.selection.context import SelectionContext
 from components.curate.selection.select import apply_selectors
 from components.curation.candidate import Candidate
-from components.curation.chain import opened_difficulty, row_checks
+from components.curation.chain import opened_difficulty
 from components.curation.collect import CollectedRows, RowCollector
 from components.curation.output import write_dataset
 from components.tasks.seeds import derive_rng
@@ -82,13 +82,7 @@ def _collect(context: StageContext[CurateParams], counts: list[int | None]) -> C
             context.progress(done, max(total, done))
 
     with opened_difficulty(params.difficulty, context) as difficulty:
-        collector = RowCollector(
-            checks=row_checks(params, (found.path for found in context.inputs("against")), context.seed),
-            difficulty=difficulty,
-            candidates=params.difficulty.candidates if params.difficulty else 1.0,
-            kept_share=params.split[1] - params.split[0],
-            progress=progress,
-        )
+        collector = RowCollector.of_stage(params, context, difficulty, progress)
         datasets = tuple(found.path for found in context.inputs("dataset"))
         for position, (share, want) in enumerate(zip(params.sources, counts, strict=True)):
             scratch = context.scratch / f"source-{position}"

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from components.contract.artifacts import hash_parts
 from components.contract.errors import InputError
-from components.tasks.item import ID_DIGITS, Item
+from components.tasks.item import Item, text_id
 from components.tasks.source import SourceRow
 
 
@@ -69,7 +68,7 @@ def candidate_of(row: SourceRow, source: int, domain: str | None) -> Candidate:
     if not domain:
         raise InputError(f"{row.where}: no domain; set `domain` of the source, or its columns.domain")
     if row.text is not None:
-        identifier = row.id or f"{domain}-{hash_parts(domain, row.text)[:ID_DIGITS]}"
+        identifier = row.id or text_id(domain, row.text)
         return Candidate(identifier, domain, source, text=row.text, extras=row.extras)
     item = row.item(domain)
     return Candidate(item.id, domain, source, item=item, response=row.response, turns=row.turns, extras=row.extras)

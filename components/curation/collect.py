@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from components.contract.context import StageContext
 from components.curation.candidate import Candidate, RowCheck, candidate_of
+from components.curation.chain import ChainParams, row_checks
 from components.curation.operators.difficulty import Difficulty
 from components.tasks.source import BadRow, SourceRow, SourceRows
 
@@ -72,6 +74,23 @@ class RowCollector:
     progress: Callable[[int], None]
     """Called with the number of rows kept so far."""
     collection: CollectedRows = field(default_factory=CollectedRows)
+
+    @classmethod
+    def of_stage(
+        cls,
+        params: ChainParams,
+        context: StageContext[Any],
+        difficulty: Difficulty | None,
+        progress: Callable[[int], None] = lambda done: None,
+    ) -> RowCollector:
+        """Return a collector with the checks of a stage's parameters, against its input `against`."""
+        return cls(
+            checks=row_checks(params, (found.path for found in context.inputs("against")), context.seed),
+            difficulty=difficulty,
+            candidates=params.difficulty.candidates if params.difficulty else 1.0,
+            kept_share=params.split[1] - params.split[0],
+            progress=progress,
+        )
 
     def take(self, opened: SourceRows, *, limit: int, position: int, domain: str | None, want: int | None) -> None:
         """Draw at most `limit` rows from an opened source, until `want` are kept or it is exhausted."""

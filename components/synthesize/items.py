@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from components.contract.artifacts import hash_parts
 from components.contract.context import Input, StageContext
 from components.contract.errors import InputError
 from components.measure.ledger import PassRateRow, read_ledger
 from components.synthesize.context import Recorded
 from components.synthesize.params import SynthesizeParams
-from components.tasks.item import ID_DIGITS, UNLABELLED, Item, item_from_row
+from components.tasks.item import UNLABELLED, Item, item_from_row, text_id
 from components.tasks.rows import iter_rows
 
 
@@ -60,7 +59,7 @@ def read_ledgers(artifacts: Iterable[Input]) -> dict[str, PassRateRow]:
 def _item(row: dict[str, Any], where: str) -> Item:
     if isinstance(text := row.get("text"), str):
         domain = str(row.get("domain") or "text")
-        name = str(row.get("id") or f"{domain}-{hash_parts(domain, text)[:ID_DIGITS]}")
+        name = str(row.get("id") or text_id(domain, text))
         return Item(id=name, domain=domain, prompt=text, answer="", verifier=UNLABELLED)
     return item_from_row(row, where)
 

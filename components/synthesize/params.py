@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from components.contract.errors import InputError
 from components.contract.operators import OperatorSpec
-from components.contract.params import Params
+from components.contract.params import Params, check_part
 from components.curation.operators.decontaminate import DecontaminateConfig
 from components.curation.operators.dedup import DedupConfig
 from components.curation.operators.difficulty import DifficultyConfig
@@ -66,9 +66,7 @@ class SynthesizeParams(Params):
         making = self.making
         for program in (*self.programs, *self.judge_programs):
             program.resolve()
-        low, high = self.split
-        if not 0 <= low < high <= 1:
-            raise InputError(f"split: expected 0 <= low < high <= 1, found {list(self.split)}")
+        check_part("split", self.split)
         if self.pass_rate and not 0 <= self.pass_rate[0] <= self.pass_rate[1] <= 1:
             raise InputError(f"pass_rate: expected 0 <= low <= high <= 1, found {list(self.pass_rate)}")
         name = self.generator.name

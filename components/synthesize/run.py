@@ -9,8 +9,8 @@ from components.contract.context import StageContext
 from components.contract.errors import StageFailed
 from components.contract.further import FURTHER, JUDGES, SCORERS, TEACHERS
 from components.contract.operators import OperatorSpec
-from components.curation.chain import opened_difficulty, row_checks
-from components.curation.collect import CollectedRows, RowCollector
+from components.curation.chain import opened_difficulty
+from components.curation.collect import UNLIMITED, CollectedRows, RowCollector
 from components.curation.output import write_dataset
 from components.modeling.serving.further import FurtherModels
 from components.synthesize.context import GeneratorContext
@@ -22,7 +22,6 @@ from components.synthesize.writers import ModelWriter, ProgramWriter, TaskWriter
 from components.tasks.seeds import derive_rng
 from components.tasks.source import SourceRows
 
-UNLIMITED = 1 << 62
 PORTS = ("dataset", *FURTHER, "rollouts", "ledger", "policy", "against")
 
 
@@ -57,13 +56,7 @@ def _collect(context: StageContext[SynthesizeParams], writers: Writers) -> tuple
         if difficulty is not None:
             measured = difficulty  # checkpoints are numbered by the chunks made and the chunks measured together
             maker.step = measured.step = lambda: maker.num_chunks + measured.num_chunks
-        collector = RowCollector(
-            checks=row_checks(checked, (found.path for found in context.inputs("against")), context.seed),
-            difficulty=difficulty,
-            candidates=params.difficulty.candidates if params.difficulty else 1.0,
-            kept_share=params.split[1] - params.split[0],
-            progress=lambda done: None,
-        )
+        collector = RowCollector.of_stage(checked, context, difficulty)
         opened = SourceRows(maker.rows(), {"source": params.generator.name, "num_items": len(items)})
         collector.take(opened, limit=UNLIMITED, position=0, domain=None, want=params.size)
     return collector.collection, len(items)

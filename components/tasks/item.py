@@ -83,6 +83,11 @@ def item_id(domain: str, task: str | Sequence[Message], answer: str) -> str:
     return f"{domain}-{hash_parts(domain, 'messages', canonical_json(told).decode(), answer)[:ID_DIGITS]}"
 
 
+def text_id(domain: str, text: str) -> str:
+    """Return an identifier of a plain text's content only."""
+    return f"{domain}-{hash_parts(domain, text)[:ID_DIGITS]}"
+
+
 def item_from_row(row: Mapping[str, Any], where: str) -> Item:
     """Return the item of a row of prompts, demonstrations or rollouts (whose id is called `prompt_id`).
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -26,6 +26,7 @@ JSONL_SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson")
 PARQUET_SUFFIXES = (".parquet",)
 PARQUET_BATCH_ROWS = 1024
 NamedRow = tuple[str, Mapping[str, Any]]
+BadRows = Literal["refuse", "drop"]
 
 
 class Columns(Params):
@@ -62,7 +63,7 @@ class TableConfig(SourceConfig):
     """The verifier of all rows, with its config keys."""
     final_answer: bool = False
     """Take only the final answer from the answer column: after ####, in \\boxed{}, or in <answer>."""
-    bad_rows: Literal["refuse", "drop"] = "refuse"
+    bad_rows: BadRows = "refuse"
     """What to do with a row that cannot be read: stop with its file and line, or drop and count it."""
 
     def verifiers(self) -> tuple[str, ...]:
@@ -85,14 +86,21 @@ class FileConfig(TableConfig):
 def table_rows(rows: Iterable[NamedRow | BadRow], config: TableConfig) -> Iterator[SourceRow | BadRow]:
     """Map named rows by the config's columns; raise InputError with file and line at a bad row, or yield BadRow."""
     config.verifier.resolve()
+    return map_rows(rows, lambda where, row: _map_row(where, row, config), config.bad_rows)
+
+
+def map_rows(
+    rows: Iterable[NamedRow | BadRow], read: Callable[[str, Mapping[str, Any]], SourceRow], bad_rows: BadRows
+) -> Iterator[SourceRow | BadRow]:
+    """Read named rows; at one that `read` raises InputError for, raise it with file and line, or yield BadRow."""
     for row in rows:
         try:
             if isinstance(row, BadRow):
                 raise InputError(row.problem)
-            yield _map_row(*row, config)
+            yield read(*row)
         except InputError as error:
             where = row.where if isinstance(row, BadRow) else row[0]
-            if config.bad_rows == "refuse":
+            if bad_rows == "refuse":
                 raise InputError(f"{where}: {error}") from error
             yield BadRow(where, str(error))
 
@@ -174,9 +182,13 @@ def check_unicode(value: str, column: str) -> None:
 
 def _prompt(row: Mapping[str, Any], column: str) -> str:
     value = _value(row, column, "prompt")
-    if not isinstance(value, list):
-        return _text(row, column, "prompt")
-    users = [message for message in value if isinstance(message, Mapping) and message.get("role") == "user"]
+    return user_text(value, column) if isinstance(value, list) else _text(row, column, "prompt")
+
+
+def user_text(messages: Any, column: str) -> str:
+    """Return what the user says in a column's chat messages. Raises InputError unless one of them is the user's."""
+    given = messages if isinstance(messages, list) else []
+    users = [message for message in given if isinstance(message, Mapping) and message.get("role") == "user"]
     if len(users) != 1:
         raise InputError(f"column {column!r}: expected chat messages with one of the user, found {len(users)}")
     return _text(users[0], "content", "prompt")
@@ -184,12 +196,17 @@ def _prompt(row: Mapping[str, Any], column: str) -> str:
 
 def open_files(files: list[Path], config: FileConfig, origin: Mapping[str, Any]) -> SourceRows:
     """Open local files as one source with their digest in its origin; raise InputError when another is pinned."""
-    digests = [hash_file(path) for path in files]
-    digest = digests[0] if len(digests) == 1 else hash_parts(*digests)
+    digest = files_digest(files)
     if config.sha256 not in (None, digest):
         raise InputError(f"{config.path}: its sha256 is {digest}, and the recipe pins {config.sha256}")
     rows = (row for path in files for row in read_table(path))
     return SourceRows(table_rows(rows, config), {**origin, "sha256": digest, "num_files": len(files)})
+
+
+def files_digest(files: list[Path]) -> str:
+    """Return the sha256 of one file, or of the digests of several in their order."""
+    digests = [hash_file(path) for path in files]
+    return digests[0] if len(digests) == 1 else hash_parts(*digests)
 
 
 def find_files(path: str, suffixes: tuple[str, ...]) -> list[Path]:

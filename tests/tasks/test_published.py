@@ -114,6 +114,7 @@ def test_tests_of_calls_are_made_with_arguments_and_those_of_runs_with_lines(tmp
         ("math", {"problem": "2?", "solution": "\\boxed{\ud800}"}, "surrogate"),
         ("numina_math", {"problem": "p", "answer": "Proof"}, "nothing to verify"),
         ("dapo_math", {"prompt": "text", "reward_model": {"ground_truth": "2"}}, "chat messages"),
+        ("dapo_math", {"prompt": 3, "reward_model": {"ground_truth": "2"}}, "chat messages"),
         ("dapo_math", {"prompt": [{"role": "user", "content": "p"}], "reward_model": 3}, "no reward_model"),
         (
             "skywork_or1_math",
@@ -122,6 +123,7 @@ def test_tests_of_calls_are_made_with_arguments_and_those_of_runs_with_lines(tmp
         ),
         ("apps", {"question": "q", "solutions": "[" * 100_000, "input_output": "{}"}, "no JSON"),
         ("apps", {"question": "q", "solutions": '["x"]', "input_output": '{"inputs": [], "outputs": []}'}, "no tests"),
+        ("apps", {"question": "q", "solutions": '["\\ud800"]', "input_output": "{}"}, "surrogate"),
         (
             "apps",
             {

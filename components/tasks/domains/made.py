@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 
 from components.contract.artifacts import hash_parts
 from components.contract.errors import InputError
+from components.contract.params import check_part
 from components.tasks.seeds import derive_rng
 from components.tasks.source import SourceConfig, SourceRequest, SourceRow, SourceRows
 
@@ -32,9 +33,7 @@ class MadeConfig(SourceConfig):
 
     @model_validator(mode="after")
     def _part_is_a_range(self) -> MadeConfig:
-        low, high = self.part
-        if not 0 <= low < high <= 1:
-            raise InputError(f"part: expected 0 <= low < high <= 1, found {list(self.part)}")
+        check_part("part", self.part)
         return self
 
     def check_order(self, source: str, *pairs: tuple[str, str]) -> None:

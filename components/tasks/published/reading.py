@@ -10,7 +10,7 @@ from typing import Any
 
 from components.contract.errors import InputError
 from components.tasks.source import SourceRow
-from components.tasks.tables import check_unicode
+from components.tasks.tables import check_unicode, user_text
 
 MAX_JSON_CHARS = 64 << 20
 Row = Mapping[str, Any]
@@ -55,18 +55,17 @@ def parsed(row: Row, key: str) -> Any:
     if len(written) > MAX_JSON_CHARS:
         raise InputError(f"{key} is longer than {MAX_JSON_CHARS:,} characters")
     try:
-        return json.loads(written)
+        value = json.loads(written)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{key} is no JSON: {str(error)[:100]}") from error
+    if "\\u" in written:  # an escape may stand for what no file can hold
+        check_unicode(json.dumps(value, ensure_ascii=False), key)
+    return value
 
 
 def asked(row: Row) -> str:
     """Return what the user says in `prompt`, a list of chat messages."""
-    messages = row.get("prompt")
-    users = [one for one in messages if isinstance(one, Mapping) and one.get("role") == "user"] if messages else []
-    if len(users) != 1:
-        raise InputError(f"prompt: expected chat messages with one of the user, found {len(users)}")
-    return text(users[0], "content")
+    return user_text(row.get("prompt"), "prompt")
 
 
 def truth(row: Row) -> Row:

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, model_validator
 
-from components.contract.artifacts import hash_file, hash_parts
-from components.contract.errors import InputError, UnknownName
+from components.contract.errors import UnknownName
 from components.contract.operators import OperatorSpec
 from components.tasks.published.catalogue import PUBLISHED, PublishedSet
 from components.tasks.published.hub import load, revision_of
 from components.tasks.published.local import DATABASES, find_set, rows_of
 from components.tasks.published.reading import Reading
 from components.tasks.slots import VERIFIER
-from components.tasks.source import BadRow, SourceConfig, SourceRequest, SourceRow, SourceRows
-from components.tasks.tables import NamedRow
+from components.tasks.source import BadRow, SourceConfig, SourceRequest, SourceRows
+from components.tasks.tables import BadRows, NamedRow, files_digest, map_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -45,7 +43,7 @@ class PublishedConfig(SourceConfig):
     """What judges problems of mathematics: math_verify by default, or numeric or exact."""
     max_tests: int = Field(default=20, ge=1, le=MAX_TESTS)
     """Most tests of a programming problem; its first ones are kept."""
-    bad_rows: Literal["refuse", "drop"] = "drop"
+    bad_rows: BadRows = "drop"
     """What to do with a row that cannot be read, such as a proof: drop and count it, or stop with its place."""
 
     @model_validator(mode="after")
@@ -98,21 +96,8 @@ def published(request: SourceRequest, *, config: PublishedConfig) -> SourceRows:
         rows = ((f"{known.hub}[{config.part}]:row {number}", row) for number, row in enumerate(dataset, start=1))
     else:
         files = config.local_files()
-        origin |= {"revision": config.revision, "sha256": hash_parts(*map(hash_file, files)), "num_files": len(files)}
+        origin |= {"revision": config.revision, "sha256": files_digest(files), "num_files": len(files)}
         rows = rows_of(known, files)
         databases = files[0].parent / DATABASES if known.tables else None
     reading = Reading(config.judge.name, config.judge.settings, max_tests=config.max_tests, databases=databases)
-    return SourceRows(_read(rows, config, reading), origin)
-
-
-def _read(rows: Iterable[NamedRow | BadRow], config: PublishedConfig, reading: Reading) -> Iterator[SourceRow | BadRow]:
-    for row in rows:
-        where, problem = (row.where, row.problem) if isinstance(row, BadRow) else (row[0], "")
-        try:
-            if isinstance(row, BadRow):
-                raise InputError(problem)
-            yield config.known.read(where, row[1], reading)
-        except InputError as error:
-            if config.bad_rows == "refuse":
-                raise InputError(f"{where}: {error}") from error
-            yield BadRow(where, str(error))
+    return SourceRows(map_rows(rows, lambda where, row: known.read(where, row, reading), config.bad_rows), origin)
