@@ -1,13 +1,15 @@
-"""DARS' rollouts and EGSR's guidance, with a real policy and collector."""
+"""DARS' and SELF's rollouts and EGSR's guidance, with a real policy and collector."""
 
 from __future__ import annotations
 
 import string
+from dataclasses import replace
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from components.contract.errors import InputError
 from components.contract.operators import OperatorRefused
@@ -118,6 +120,39 @@ def test_each_prompt_gets_what_its_first_responses_ask_for(policy: Policy) -> No
     # one mean over all N(u): advantages of a group sum to 0
     advantages = operator("advantage", "group_mean")(scored, context())
     assert torch.allclose(scored.group_sum(advantages), torch.zeros(len(advantages)), atol=1e-5)
+
+
+# SELF
+
+
+def accepting(policy: Policy, *all_or_none: bool) -> list[Prompt]:
+    """Return prompts that accept whatever the policy says, or nothing of it."""
+    found = []
+    for prompt, everything in zip(pool_of(policy, ["z"] * len(all_or_none), "regex"), all_or_none, strict=True):
+        data = {"pattern": r"(?s).*" if everything else "z{9}|z"}
+        found.append(replace(prompt, item=prompt.item.model_copy(update={"data": data})))
+    return found
+
+
+def test_only_prompts_that_greedy_decoding_fails_get_samples(policy: Policy) -> None:
+    pool, made = accepting(policy, False, True, False), collector(policy)
+    now = context(pool=pool, group_size=8)
+    batch = operator("rollout", "greedy_failures")(pool, made, now)
+    assert [prompt.item.id for prompt in batch.prompts] == ["p0", "p2"]
+    assert torch.bincount(batch.group).tolist() == [8, 8]
+    assert now.metrics == {"greedy_failures": 2 / 3}
+    assert (made.num_probes, len(made._ledger)) == (3, 0) and not made.seen
+    same = collector(policy).draw([pool[0], pool[2]], 8)  # greedy decoding takes nothing from the random stream
+    assert batch.texts == same.texts and torch.equal(batch.old_logprobs, same.old_logprobs)
+
+
+def test_a_step_whose_prompts_are_all_answered_has_no_responses(policy: Policy) -> None:
+    pool, made = accepting(policy, True, True, True), collector(policy)
+    now = context(pool=pool, group_size=8)
+    batch = made.score(operator("rollout", "greedy_failures")(pool, made, now))
+    assert (batch.num_responses, batch.num_prompts, now.metrics) == (0, 0, {"greedy_failures": 0.0})
+    with pytest.raises(ValidationError, match="'greedy_failures' reads outcomes"):
+        RLParams.model_validate({"rollout": "greedy_failures", "labels": "ignored", "rewards": ["self_certainty"]})
 
 
 # EGSR
