@@ -110,6 +110,26 @@ def test_exact_set() -> None:
     assert near(reward("exact_set", batch, score="jaccard"), [1, 0.5, 0.5, 0])
 
 
+def test_sound_text_at_each_bound() -> None:
+    texts = ["a proof", "", "x" * 20, "x" * 19 + " ", "a b" * 200, "a b" * 201, "a User: b", "the reasoning process"]
+    texts += ["the reasoning process " + "is long enough " * 5, "y\n" * 400]
+    # 1 blank in 20 is just enough; 600 characters of 3 are 200 for each, 603 are more; 800 of 2 are 400
+    assert reward("sound_text", answers(texts), max_repetition=200).tolist() == [1, 0, 0, 1, 1, 0, 0, 0, 1, 0]
+    released = [1, 0, 0, 1, 1, 1, 0, 0, 1, 0]
+    assert reward("sound_text", answers(texts)).tolist() == released
+    free = {"min_blank": 0, "echoes": [], "short_echoes": [], "max_repetition": 1e9}
+    assert reward("sound_text", answers(texts), **free).tolist() == [1, 0] + [1] * 8
+
+
+@given(st.text(max_size=300))
+def test_sound_text_reads_any_text(text: str) -> None:
+    (found,) = reward("sound_text", answers([text])).tolist()
+    counts = {sign: text.count(sign) for sign in set(text)}
+    blank = counts.get(" ", 0) + counts.get("\n", 0)
+    echo = any(mark in text for mark in ("User:", "Assistant:", "reasoning process"))
+    assert found == (bool(text) and not echo and 20 * blank >= len(text))
+
+
 def test_keyword_order_punishes_stuffing_and_disorder() -> None:
     points = [[["red", "green"]], [["sun"], ["star", "moon"]]]
     texts = [
