@@ -288,6 +288,9 @@ def test_any_plan_that_comes_out_is_right_and_part_of_the_cases_scores() -> None
         ("", 0),
     ]:
         assert verify(item, f"<answer>{text}").score == score, text
+    runs = item.model_copy(update={"data": {**item.data, "settings": {"want": "execution"}}})
+    for text, outcome in [("rev", True), ("uniq codes most", True), ("len uniq", False), ("", False)]:
+        assert verify(runs, f"<answer>{text}").right is outcome, text
     assert "step 2, uniq, takes a word and gets a number" in verify(item, "<answer>len uniq").detail
     assert "more than 8 steps" in verify(item, f"<answer>{'rev ' * 9}").detail
     broken = item.model_copy(update={"data": {"cases": [["a" * 1000, "1"]]}})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from components.contract.params import Params
 from components.tasks.answers import extract_answer
 from components.tasks.domains.worlds.plans import ALPHABET, FIRST, NotExecutable, execute, read_plan, write_value
@@ -14,7 +16,10 @@ LETTERS = frozenset(chr(FIRST + place) for place in range(ALPHABET))
 
 
 class PlanConfig(Params):
-    """No settings of its own."""
+    """What is asked of a plan."""
+
+    want: Literal["values", "execution"] = "values"
+    """values: what the item's cases show. execution: nothing but that it can be executed, to watch how many can."""
 
 
 def plan(item: Item, response: str, *, config: PlanConfig) -> Verdict:
@@ -33,6 +38,8 @@ def plan(item: Item, response: str, *, config: PlanConfig) -> Verdict:
         names = read_plan(text)
     except NotExecutable as error:
         return wrong(f"not executable: {error}", graded=0.0)
+    if config.want == "execution":
+        return RIGHT
     met = [write_value(execute(names, word)[-1]) == value for word, value in cases]
     return RIGHT if all(met) else wrong(f"{sum(met)} of {len(met)} cases come out", graded=sum(met) / len(met))
 
