@@ -50,7 +50,7 @@ def partial_solutions(
     """Yield each item with the first parts of a right solution in its prompt; answers and verifiers stay.
 
     A solution has the steps of its thought; one with fewer steps than parts is dropped. Its last part is never shown
-    whole. Vattikonda et al. 2025 (SPARKLE): parts 0 to 4 of hard problems.
+    whole. Wang et al. 2025 (SPARKLE, arXiv:2506.04723): parts 0 to 4 of hard problems.
     """
     drawn = judged(items, writers.write(items, context.drawing(config, "solve")))
     for item, found in zip(items, drawn, strict=True):
