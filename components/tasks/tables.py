@@ -1,8 +1,7 @@
-"""Tables: files of several formats to rows, and rows with any columns to our rows."""
+"""Tables: rows with any columns, read as our rows."""
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -13,19 +12,14 @@ from components.contract.artifacts import hash_file, hash_parts
 from components.contract.errors import InputError, did_you_mean
 from components.contract.operators import OperatorSpec
 from components.contract.params import Params
-from components.contract.uploaded import files_of
 from components.tasks.answers import extract_answer
 from components.tasks.conversations import read_conversation
-from components.tasks.rows import iter_lines, parse_line
 from components.tasks.slots import VERIFIER
 from components.tasks.source import BadRow, SourceConfig, SourceRow, SourceRows
+from components.tasks.table_files import NamedRow, read_table
 from components.tasks.verify import SETTINGS
 from components.tasks.weights import checked_weight
 
-JSONL_SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson")
-PARQUET_SUFFIXES = (".parquet",)
-PARQUET_BATCH_ROWS = 1024
-NamedRow = tuple[str, Mapping[str, Any]]
 BadRows = Literal["refuse", "drop"]
 
 
@@ -207,56 +201,3 @@ def files_digest(files: list[Path]) -> str:
     """Return the sha256 of one file, or of the digests of several in their order."""
     digests = [hash_file(path) for path in files]
     return digests[0] if len(digests) == 1 else hash_parts(*digests)
-
-
-def find_files(path: str, suffixes: tuple[str, ...]) -> list[Path]:
-    """Return the files that a file, folder or glob pattern names, sorted; raise InputError when there are none."""
-    if (sent := files_of(path)) is not None:
-        return sent
-    try:
-        given = Path(path).expanduser()
-    except RuntimeError:
-        raise InputError(f"{path}: there is no such user's folder") from None
-    if given.is_file():
-        return [given]
-    if given.is_dir():
-        found = [file for suffix in suffixes for file in given.rglob(f"*{suffix}")]
-    else:
-        root = Path(given.anchor) if given.is_absolute() else Path()
-        found = list(root.glob(str(given.relative_to(given.anchor)))) if any(c in path for c in "*?[") else []
-    if not (found := sorted({file for file in found if file.is_file()})):
-        raise InputError(f"{path}: no such file, folder with {' or '.join(suffixes)} files, or matching pattern")
-    return found
-
-
-def read_table(path: Path) -> Iterator[NamedRow | BadRow]:
-    """Yield the rows of one file, streamed; its suffix decides the format."""
-    if path.name.endswith(PARQUET_SUFFIXES):
-        return _read_parquet(path)
-    if path.name.endswith(JSONL_SUFFIXES):
-        return _read_jsonl(path)
-    raise InputError(f"{path}: unknown format (known: {', '.join((*JSONL_SUFFIXES, *PARQUET_SUFFIXES))})")
-
-
-def _read_jsonl(path: Path) -> Iterator[NamedRow | BadRow]:
-    with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as stream:
-        for where, line in iter_lines(stream, path.name):
-            try:
-                yield where, parse_line(line)
-            except InputError as error:
-                yield BadRow(where, str(error))
-
-
-def _read_parquet(path: Path) -> Iterator[NamedRow | BadRow]:
-    import pyarrow
-    from pyarrow import parquet
-
-    try:
-        with parquet.ParquetFile(path) as table:
-            number = 0
-            for batch in table.iter_batches(batch_size=PARQUET_BATCH_ROWS):
-                for row in batch.to_pylist():
-                    number += 1
-                    yield f"{path.name}:row {number}", row
-    except pyarrow.ArrowException as error:
-        raise InputError(f"{path.name}: not a readable Parquet file: {error}") from error

@@ -17,7 +17,8 @@ from components.contract.operator_files.operator import FileOperator
 from components.contract.operators import OperatorSpec
 from components.contract.terminal import visible_line
 from components.tasks.item import Item
-from components.tasks.tables import FileConfig, read_table, table_rows
+from components.tasks.table_files import read_table
+from components.tasks.tables import FileConfig, table_rows
 from pipelines.language.document import display_path
 from pipelines.language.problems import Mark, Problem, RecipeErrors
 from pipelines.recipe.operators import configs_with_paths

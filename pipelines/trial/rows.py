@@ -14,9 +14,10 @@ from components.contract.operators import OperatorSpec
 from components.tasks.item import Item
 from components.tasks.mutations import mutate
 from components.tasks.source import BadRow, SourceRow
-from components.tasks.tables import Columns, NamedRow, TableConfig, find_files, read_table, table_rows
+from components.tasks.table_files import JSONL_SUFFIXES, PARQUET_SUFFIXES, NamedRow, find_files, read_table
+from components.tasks.tables import Columns, TableConfig, table_rows
 
-SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson", ".parquet")
+SUFFIXES = (*JSONL_SUFFIXES, *PARQUET_SUFFIXES)
 DOMAIN = "mine"
 ANSWER, WRONG, GIVEN = "the answer", "a wrong one", "given"
 

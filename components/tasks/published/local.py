@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from components.contract.errors import InputError
 from components.contract.uploaded import files_of
 from components.tasks.source import BadRow
-from components.tasks.tables import JSONL_SUFFIXES, PARQUET_SUFFIXES, NamedRow, find_files, read_table
+from components.tasks.table_files import JSONL_SUFFIXES, PARQUET_SUFFIXES, NamedRow, find_files, read_table
 
 if TYPE_CHECKING:
     from components.tasks.published.catalogue import PublishedSet

@@ -11,7 +11,8 @@ from pydantic import Field
 from components.contract.errors import InputError
 from components.contract.params import Params
 from components.tasks.source import SourceRequest, SourceRows
-from components.tasks.tables import NamedRow, TableConfig, table_rows
+from components.tasks.table_files import NamedRow
+from components.tasks.tables import TableConfig, table_rows
 
 if TYPE_CHECKING:
     from datasets import Dataset

@@ -1,4 +1,4 @@
-"""JSONL files: one JSON object a line, gzip-compressed or not, streamed."""
+"""JSONL files: one JSON object a line, plain or compressed by gzip or Zstandard, streamed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from components.contract.errors import InputError
 from components.tasks.source import SourceRequest, SourceRows
 from components.tasks.sources.hf import HubDataset, read_dataset
 from components.tasks.sources.s3 import is_s3, read_objects
-from components.tasks.tables import JSONL_SUFFIXES, FileConfig, find_files, open_files
+from components.tasks.table_files import JSONL_SUFFIXES, find_files
+from components.tasks.tables import FileConfig, open_files
 
 
 class JsonlConfig(FileConfig):

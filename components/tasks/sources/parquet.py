@@ -6,7 +6,8 @@ from pathlib import Path
 
 from components.tasks.source import SourceRequest, SourceRows
 from components.tasks.sources.s3 import is_s3, read_objects
-from components.tasks.tables import PARQUET_SUFFIXES, FileConfig, find_files, open_files
+from components.tasks.table_files import PARQUET_SUFFIXES, find_files
+from components.tasks.tables import FileConfig, open_files
 
 
 class ParquetConfig(FileConfig):

@@ -15,7 +15,8 @@ from components.tasks.published.local import DATABASES, find_set, rows_of
 from components.tasks.published.reading import Reading
 from components.tasks.slots import VERIFIER
 from components.tasks.source import BadRow, SourceConfig, SourceRequest, SourceRows
-from components.tasks.tables import BadRows, NamedRow, files_digest, map_rows
+from components.tasks.table_files import NamedRow
+from components.tasks.tables import BadRows, files_digest, map_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,7 +11,8 @@ from components.runtime.store.s3_advice import what_to_do
 from components.runtime.store.s3_calls import MISSING, DamagedBody, S3Calls, code_of
 from components.runtime.store.s3_objects import check_names, download, object_sizes
 from components.tasks.source import SourceRequest, SourceRows
-from components.tasks.tables import JSONL_SUFFIXES, PARQUET_SUFFIXES, FileConfig, open_files
+from components.tasks.table_files import JSONL_SUFFIXES, PARQUET_SUFFIXES
+from components.tasks.tables import FileConfig, open_files
 
 SCHEME = "s3://"
 

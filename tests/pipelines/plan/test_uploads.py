@@ -18,7 +18,7 @@ from components.runtime.inputs import uploads as sending
 from components.runtime.inputs.inputs import import_uri
 from components.runtime.inputs.uploads import local_files, local_input, send
 from components.runtime.store import Store, open_store
-from components.tasks.tables import JSONL_SUFFIXES, find_files
+from components.tasks.table_files import JSONL_SUFFIXES, find_files
 from pipelines.engines.shared.request import DATA, data_conf, requested_recipe
 from pipelines.language.problems import RecipeErrors
 from pipelines.plan.plan import build_plan
