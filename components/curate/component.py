@@ -76,7 +76,9 @@ COMPONENT = Component(
     inputs={
         "dataset": Port(type=ArtifactType.DATASET, doc="Datasets for the source `artifact`", optional=True, many=True),
         "policy": Port(
-            type=ArtifactType.MODEL, doc="The model that measures difficulty, or that selectors read", optional=True
+            type=ArtifactType.MODEL,
+            doc="The model that measures difficulty, that selectors read, or whose tokenizer counts tokens",
+            optional=True,
         ),
         "ledger": Port(
             type=ArtifactType.METRICS,
@@ -119,6 +121,8 @@ COMPONENT = Component(
         "num_drawn": "Rows that the sources gave",
         "num_dropped": "Rows that were dropped, for any reason",
         "num_missing": "Rows that were asked for and could not be had",
+        "num_tokens": "Tokens of all rows, where `count_tokens` is set and a tokenizer is there",
+        "num_words": "Words of all rows, where `count_tokens` is set and no tokenizer is there",
         "mean_pass_rate": "Mean pass rate of the kept rows under the given policy",
     },
     role=Role.DATA,

@@ -15,6 +15,8 @@ from components.curate.slots import MIXTURE, SELECTOR
 from components.curation.operators.decontaminate import DecontaminateConfig
 from components.curation.operators.dedup import DedupConfig
 from components.curation.operators.difficulty import DifficultyConfig
+from components.curation.operators.language import LanguageConfig
+from components.curation.operators.quality import QualityConfig
 from components.curation.operators.verifiability import VerifiabilityConfig
 from components.curation.switch import SWITCH
 from components.tasks.slots import DEMONSTRATOR, SOURCE
@@ -76,6 +78,10 @@ class CurateParams(Params):
     """Keep prompts whose hash falls in this part of [0, 1); stages with disjoint parts share no prompt."""
     dedup: DedupConfig = DedupConfig()
     """Removal of duplicates."""
+    language: Annotated[LanguageConfig | None, SWITCH] = None
+    """Removal of rows whose text, or prompt, is of another language; off unless configured."""
+    quality: Annotated[QualityConfig | None, SWITCH] = None
+    """Removal of poor texts from a corpus by the rules of Gopher and C4; off unless configured."""
     decontaminate: Annotated[DecontaminateConfig | None, SWITCH] = DecontaminateConfig()
     """Removal of rows that leak prompts of the datasets at input `against`."""
     verifiability: Annotated[VerifiabilityConfig | None, SWITCH] = VerifiabilityConfig()
@@ -88,6 +94,8 @@ class CurateParams(Params):
     """Which of the rows that passed all checks are kept, by operators that see them all; in order."""
     separator: str = "\n"
     """Text between prompt and response in a corpus."""
+    count_tokens: bool = False
+    """Whether the card counts tokens by the tokenizer of the model at input `policy`, or words without one."""
     shuffle: bool = True
     """Whether rows are shuffled; otherwise they follow the order of the sources."""
 
@@ -96,6 +104,10 @@ class CurateParams(Params):
         check_part("split", self.split)
         if self.kind == "corpus" and self.difficulty:
             raise InputError("difficulty: a corpus has no prompts to be answered; use kind: prompts")
+        if self.kind != "corpus" and self.quality:
+            raise InputError(
+                "quality: its rules are for running text, and would drop any short prompt; use kind: corpus"
+            )
         if self.kind == "prompts" and any(share.demonstrators for share in self.sources):
             raise InputError("demonstrators: prompts have no responses; use kind: demonstrations")
         for share in self.sources:

@@ -11,10 +11,13 @@ from components.curate.params import CurateParams, SourceShare
 from components.curate.render import render_rows
 from components.curate.selection.context import SelectionContext
 from components.curate.selection.select import apply_selectors
-from components.curation.candidate import Candidate
+from components.curation.candidate import Candidate, RowCheck
 from components.curation.chain import opened_difficulty
 from components.curation.collect import CollectedRows, RowCollector
+from components.curation.operators.language import LanguageFilter
+from components.curation.operators.quality import QualityFilter
 from components.curation.output import write_dataset
+from components.curation.token_count import TokenCount
 from components.tasks.seeds import derive_rng
 from components.tasks.source import SourceRequest
 
@@ -73,6 +76,12 @@ def allot(
     return [share.count if share.count is not None else floors[i] for i, share in enumerate(sources)]
 
 
+def text_filters(params: CurateParams) -> list[RowCheck]:
+    """Return the checks of language and quality that are switched on."""
+    language = [LanguageFilter(params.language)] if params.language else []
+    return [*language, *([QualityFilter(params.quality)] if params.quality else [])]
+
+
 def _collect(context: StageContext[CurateParams], counts: list[int | None]) -> CollectedRows:
     params = context.params
     total = sum(count or 0 for count in counts)
@@ -82,7 +91,7 @@ def _collect(context: StageContext[CurateParams], counts: list[int | None]) -> C
             context.progress(done, max(total, done))
 
     with opened_difficulty(params.difficulty, context) as difficulty:
-        collector = RowCollector.of_stage(params, context, difficulty, progress)
+        collector = RowCollector.of_stage(params, context, difficulty, progress, text_filters(params))
         datasets = tuple(found.path for found in context.inputs("dataset"))
         for position, (share, want) in enumerate(zip(params.sources, counts, strict=True)):
             scratch = context.scratch / f"source-{position}"
@@ -98,4 +107,9 @@ def _write(context: StageContext[CurateParams], collection: CollectedRows, draft
     params = context.params
     rows = render_rows(drafts, params, context.seed)
     ports = ("dataset", "policy", "against", *(port for port in LATER_PORTS if context.inputs(port)))
-    write_dataset(context, collection, drafts, rows, kind=params.kind, ports=ports)
+    write_dataset(context, collection, drafts, rows, kind=params.kind, ports=ports, tokens=_tokens(context))
+
+
+def _tokens(context: StageContext[CurateParams]) -> TokenCount | None:
+    models = context.inputs("policy")
+    return TokenCount(models[0].path if models else None) if context.params.count_tokens else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import Any, Protocol
@@ -41,16 +41,19 @@ class ChainParams(Protocol):
         """Return the range of pass rates to keep."""
 
 
-def row_checks(params: ChainParams, against: Iterable[Path], seed: int) -> list[RowCheck]:
+def row_checks(
+    params: ChainParams, against: Iterable[Path], seed: int, filters: Sequence[RowCheck] = ()
+) -> list[RowCheck]:
     """Return the checks in order, cheap ones first; a row is dropped for the first one it fails.
 
-    `against` are the folders of evaluation sets that must not leak into the dataset.
+    `against` are the folders of evaluation sets that must not leak into the dataset, `filters` a stage's own checks.
     """
     checks: list[RowCheck] = []
     if params.split != (0.0, 1.0):
         checks.append(HashSplit(*params.split))
     if params.dedup.exact:
         checks.append(ExactDuplicates())
+    checks += filters
     against = list(against)
     if against and params.decontaminate:
         checks.append(Contamination(evaluation_prompts(against), params.decontaminate))

@@ -82,10 +82,11 @@ class RowCollector:
         context: StageContext[Any],
         difficulty: Difficulty | None,
         progress: Callable[[int], None] = lambda done: None,
+        filters: Sequence[RowCheck] = (),
     ) -> RowCollector:
-        """Return a collector with the checks of a stage's parameters, against its input `against`."""
+        """Return a collector with the checks of a stage's parameters, against its input `against`, and `filters`."""
         return cls(
-            checks=row_checks(params, (found.path for found in context.inputs("against")), context.seed),
+            checks=row_checks(params, (found.path for found in context.inputs("against")), context.seed, filters),
             difficulty=difficulty,
             candidates=params.difficulty.candidates if params.difficulty else 1.0,
             kept_share=params.split[1] - params.split[0],

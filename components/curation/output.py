@@ -13,6 +13,7 @@ from components.curation.candidate import Candidate
 from components.curation.collect import CollectedRows
 from components.curation.pages.card import build_card, write_card
 from components.curation.pages.page import render_page
+from components.curation.token_count import TokenCount
 from components.measure.intervals import Bootstrap, Interval
 from components.measure.metrics import write_metrics
 from components.tasks.rows import iter_rows, write_rows
@@ -30,15 +31,19 @@ def write_dataset(
     kind: str,
     ports: Sequence[str],
     more: Mapping[str, float] = MappingProxyType({}),
+    tokens: TokenCount | None = None,
 ) -> None:
     """Write the `rows` of the kept `drafts` with their card, page and metrics.
 
-    `ports` are the inputs that the card names, `more` further metrics.
+    `ports` are the inputs that the card names, `more` further metrics, `tokens` counts them for the card.
     """
     folder = context.output("dataset")
-    write_rows(folder, rows)
+    write_rows(folder, tokens.passing(rows) if tokens else rows)
     inputs = {port: [found.digest for found in context.inputs(port)] for port in ports}
     card = build_card(collection, (row for _, row in iter_rows(folder)), kind, inputs)
+    if tokens:
+        card["tokens"] = tokens.entry()
+        more = {**more, f"num_{tokens.unit}": float(tokens.total)}
     write_card(folder, card)
     context.describe("dataset", kind=kind, num_rows=card["num_rows"], domains=card["domains"]["after"])
     origins = [one["origin"] for one in card["sources"] if "license" in one["origin"]]
