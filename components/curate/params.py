@@ -12,6 +12,7 @@ from components.contract.operators import Bound, OperatorRefused, OperatorSpec
 from components.contract.params import Params, check_part
 from components.curate.selection.config import MixtureConfig
 from components.curate.slots import MIXTURE, SELECTOR
+from components.curate.stream_config import StreamConfig
 from components.curation.operators.decontaminate import DecontaminateConfig
 from components.curation.operators.dedup import DedupConfig
 from components.curation.operators.difficulty import DifficultyConfig
@@ -92,6 +93,8 @@ class CurateParams(Params):
     """What shares `size` out among the sources without a count: their weights, or a measurement."""
     selectors: Annotated[tuple[OperatorSpec, ...], SELECTOR] = ()
     """Which of the rows that passed all checks are kept, by operators that see them all; in order."""
+    streamed: Annotated[StreamConfig | None, SWITCH] = None
+    """Whether a corpus passes in parts on disk, for more rows than fit in memory; all rows of the sources are taken."""
     separator: str = "\n"
     """Text between prompt and response in a corpus."""
     count_tokens: bool = False
@@ -117,10 +120,22 @@ class CurateParams(Params):
         if self.size is not None and weights and not any(weights):
             raise InputError("sources: all weights are 0; nothing could be shared out")
         self._mixture_fits()
+        self._can_stream()
         names = [spec.name for spec in self.selectors]
         if twice := next((name for name in names if names.count(name) > 1), None):
             raise InputError(f"selectors: {twice!r} is there twice; each selector decides once")
         return self
+
+    def _can_stream(self) -> None:
+        """Raise InputError for what needs all rows in memory, or counts rows before duplicates are known."""
+        if not self.streamed:
+            return
+        if self.kind != "corpus":
+            raise InputError(f"streamed: {self.kind} are not streamed; use kind: corpus, or leave `streamed` out")
+        if self.size is not None or any(share.count is not None for share in self.sources):
+            raise InputError("streamed: all rows of the sources are taken; leave out `size` and every `count`")
+        if self.selectors:
+            raise InputError("streamed: selectors see all rows at once; leave them out, or leave `streamed` out")
 
     def _mixture_fits(self) -> None:
         """Raise InputError for a mixture that nothing would be shared out by, or that knows no source by its domain."""

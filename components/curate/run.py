@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from components.contract.context import StageContext
 from components.contract.errors import InputError
+from components.curate.filters import text_filters
 from components.curate.params import CurateParams, SourceShare
 from components.curate.render import render_rows
 from components.curate.selection.context import SelectionContext
 from components.curate.selection.select import apply_selectors
-from components.curation.candidate import Candidate, RowCheck
+from components.curate.stream.run import Stream
+from components.curation.candidate import Candidate
 from components.curation.chain import opened_difficulty
 from components.curation.collect import CollectedRows, RowCollector
-from components.curation.operators.language import LanguageFilter
-from components.curation.operators.quality import QualityFilter
 from components.curation.output import write_dataset
 from components.curation.token_count import TokenCount
 from components.tasks.seeds import derive_rng
@@ -29,13 +30,17 @@ LATER_PORTS = ("ledger", "targets", "mixture")
 def run(context: StageContext[CurateParams]) -> None:
     """Make the dataset of the parameters; equal parameters, inputs and seed give equal bytes."""
     params, selection = context.params, SelectionContext(context)
+    if params.streamed:
+        stream = Stream(context)
+        _write(context, stream.collection, [], stream.rows())
+        return
     counts = allot(params.sources, params.size, _weights(params, selection))
     collection = _collect(context, counts)
     apply_selectors([selector.resolve() for selector in params.selectors], collection, selection)
     drafts = list(collection.kept)
     if params.shuffle:
         derive_rng(context.seed, "shuffle").shuffle(drafts)
-    _write(context, collection, drafts)
+    _write(context, collection, drafts, render_rows(drafts, params, context.seed))
 
 
 def _weights(params: CurateParams, selection: SelectionContext) -> Sequence[float]:
@@ -76,12 +81,6 @@ def allot(
     return [share.count if share.count is not None else floors[i] for i, share in enumerate(sources)]
 
 
-def text_filters(params: CurateParams) -> list[RowCheck]:
-    """Return the checks of language and quality that are switched on."""
-    language = [LanguageFilter(params.language)] if params.language else []
-    return [*language, *([QualityFilter(params.quality)] if params.quality else [])]
-
-
 def _collect(context: StageContext[CurateParams], counts: list[int | None]) -> CollectedRows:
     params = context.params
     total = sum(count or 0 for count in counts)
@@ -103,9 +102,13 @@ def _collect(context: StageContext[CurateParams], counts: list[int | None]) -> C
         return collector.collection
 
 
-def _write(context: StageContext[CurateParams], collection: CollectedRows, drafts: list[Candidate]) -> None:
+def _write(
+    context: StageContext[CurateParams],
+    collection: CollectedRows,
+    drafts: list[Candidate],
+    rows: Iterator[dict[str, Any]],
+) -> None:
     params = context.params
-    rows = render_rows(drafts, params, context.seed)
     ports = ("dataset", "policy", "against", *(port for port in LATER_PORTS if context.inputs(port)))
     write_dataset(context, collection, drafts, rows, kind=params.kind, ports=ports, tokens=_tokens(context))
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, count
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 from components.contract.context import StageContext
 from components.curation.candidate import Candidate
@@ -72,7 +72,17 @@ def card_metrics(card: Mapping[str, Any], drafts: Iterable[Candidate]) -> dict[s
     return metrics
 
 
-def unique_id(identifier: str, taken: set[str]) -> str:
+class Names(Protocol):
+    """Names that are taken."""
+
+    def __contains__(self, name: str, /) -> bool:
+        """Return whether a name is taken."""
+
+    def add(self, name: str, /) -> None:
+        """Take a name."""
+
+
+def unique_id(identifier: str, taken: Names) -> str:
     """Return the id, or the first of id-2, id-3, ... that is free, and take it."""
     free = next(name for name in chain([identifier], (f"{identifier}-{n}" for n in count(2))) if name not in taken)
     taken.add(free)

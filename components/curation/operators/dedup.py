@@ -36,11 +36,11 @@ class ExactDuplicates:
 
     def reject(self, draft: Candidate) -> str | None:
         """Return "duplicate" for a copy of a kept row."""
-        return "duplicate" if _key(draft) in self._seen else None
+        return "duplicate" if content_key(draft) in self._seen else None
 
     def keep(self, draft: Candidate) -> None:
         """Remember a kept row."""
-        self._seen.add(_key(draft))
+        self._seen.add(content_key(draft))
 
 
 class NearDuplicates:
@@ -67,6 +67,7 @@ class NearDuplicates:
         return self._last[1]
 
 
-def _key(draft: Candidate) -> bytes:
+def content_key(draft: Candidate) -> bytes:
+    """Return 16 bytes that tell a row's prompt, response and text, up to white space."""
     parts = (normalised(draft.content), *map(normalised, draft.turns), normalised(draft.response or ""))
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).digest()
