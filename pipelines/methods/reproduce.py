@@ -26,6 +26,10 @@ BUDGET_TOLERANCE = 0.05
 """How far the arms' mean budgets may lie apart, as a share of the smallest."""
 
 
+class Unmeasured(InputError):
+    """An arm has no such quantity."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """One measured quantity: its values, and its effects where it has some."""
@@ -151,9 +155,18 @@ def measure(slug: str, plan: Plan, measured: Measured) -> Reproduction:
 
 
 def find(found: Measure, hallmark: Hallmark, measured: Measured, of: Sequence[str] | None = None) -> Finding:
-    """Return one quantity of a finished run at every seed: of every arm, or of these, since others may not have it."""
+    """Return one quantity of a finished run at every seed: of every arm, or of these.
+
+    An arm that the effect does not name is left out if it did not measure the quantity.
+    """
     names = hallmark.arms if of is None else of
-    arms = {arm: tuple(_value(found, arm, seed, measured) for seed in hallmark.seeds) for arm in names}
+    arms: dict[str, tuple[float, ...]] = {}
+    for arm in names:
+        try:
+            arms[arm] = tuple(_value(found, arm, seed, measured) for seed in hallmark.seeds)
+        except Unmeasured:
+            if found.effect is None or arm in found.effect.names:
+                raise
     return Finding(found, arms, _effects(found, arms, hallmark.seeds))
 
 
@@ -177,7 +190,7 @@ def _number(expression: Expression, lookup: Lookup, where: str) -> float:
     try:
         found = expression.evaluate(lookup)
     except InputError as error:
-        raise InputError(f"{where}: {error}") from None
+        raise Unmeasured(f"{where}: {error}") from None
     if isinstance(found, str) or not math.isfinite(found):
         raise InputError(f"{where}: {expression.source} is {found}, so nothing can be judged")
     return float(found)

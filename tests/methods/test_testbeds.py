@@ -16,9 +16,10 @@ TESTBEDS = (
     "testbed-stale",
     "testbed-noisy",
     "testbed-long",
+    "testbed-sums",
     "testbed-two-domains",
 )
-WORKED = ("testbed-long",)
+WORKED = ("testbed-long", "testbed-sums")
 """Their answers are worked out in writing: right responses without end, which only samples can count."""
 
 

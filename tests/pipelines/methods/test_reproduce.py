@@ -132,6 +132,21 @@ def test_a_condition_is_measured_of_the_arms_that_it_names(posttrain: Command, s
     assert row.split()[1:4] == ["-", "-1", "-1"] and row.endswith("holds"), done.stderr
 
 
+@pytest.mark.parametrize(("effect", "code"), [("baseline", 0), ("method - baseline", 2)])
+def test_an_effect_needs_its_quantity_of_the_arms_that_it_names(
+    posttrain: Command, store: str, effect: str, code: int
+) -> None:
+    """Others may not have it: how far votes agree, in an arm without a vote. Here the method would divide by zero."""
+    value = {"value": "base.number / (train.number - 3 * base.number)", "effect": effect}
+    done = posttrain("reproduce", RECIPE, "--set", f"hallmark.secondary.alone={json.dumps(value)}", "--store", store)
+    assert done.returncode == code
+    if code:
+        assert "arm 'method', seed 1" in done.stderr and "Traceback" not in done.stderr
+    else:
+        (row,) = (line for line in done.stdout.splitlines() if line.startswith("alone"))
+        assert row.split()[1:4] == ["-", "-1", "-1"]
+
+
 def test_a_failing_stage_ends_it(posttrain: Command, store: str) -> None:
     done = posttrain("reproduce", RECIPE, "--set", "fail=true", "--store", store)
     assert done.returncode == 1
