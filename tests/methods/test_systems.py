@@ -76,7 +76,7 @@ def test_a_system_is_compared_by_stages_and_its_rl_by_slots() -> None:
     clip = rows["rl.objective.ppo_clip.clip_high"]
     assert clip.b == Side(0.28, "section 4.1"), "the preset's own source"
     assert rows["rl.method"].a == Side("grpo", None)
-    places = {row.place for row in diff_methods("ton", "rloo")}  # both on testbed
+    places = {row.place for row in diff_methods("rlpt", "mr-rlvr")}  # both on testbed-rules
     assert not any(place.startswith(("base.with", "rl.steps", "sft.")) for place in places), "what is equal is left out"
 
 
