@@ -220,3 +220,29 @@ def test_bad_settings_are_a_line_at_load_time(given: dict[str, Any], said: str) 
     with pytest.raises((ValidationError, InputError)) as caught:
         RLParams.model_validate({"method": "dr-grpo"} | given)
     assert said in str(caught.value)
+
+
+def test_exploration_pays_for_steps_that_differ() -> None:
+    texts = [
+        "<think>1+2=3 no 1*2=2<answer>1*2",  # two tries: 1 - 1/4
+        "<think>1+2=3<answer>1+2",
+        "<think>1+2=3 no 1+2=3<answer>1+2",  # the same again
+        "<think>1+2=3 no 1*2=2",  # no answer
+        "<think>1+2=3 no 1*2=2<answer>",
+        "<answer>3",  # no try
+        "<think>a no A no b<answer>3",
+        "<think>a no no b no c no<answer>3",  # empty parts are no tries
+    ]
+    tries = {"separator": r"\bno\b"}
+    assert near(reward("exploration", answers(texts), **tries), [0.75, 0.5, 0, 0, 0, 0, 0, 0.875])
+    assert near(reward("exploration", answers(texts), **tries, most=3), [2 / 3, 1 / 3, 0, 0, 0, 0, 0, 1])
+    assert near(reward("exploration", answers(texts[:2]), **tries, scale=2), [0.5, 1 - 0.5**0.5])
+
+
+@given(st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=6), st.floats(0.1, 0.9))
+def test_exploration_grows_with_distinct_steps_and_saturates(steps: list[str], ratio: float) -> None:
+    (found,) = reward("exploration", answers(["\n".join(steps) + "<answer>1"]), ratio=ratio).tolist()
+    left = 1.0
+    for _ in steps:
+        left *= ratio
+    assert near(torch.tensor([found]), [0.0 if len(set(steps)) < len(steps) else 1 - left])

@@ -49,7 +49,7 @@ MAKES = {
     "patches": "patches",
     "circuits": "circuits",
     "sqlite": "sqlite",
-    "countdown": "reasoning_gym",
+    "countdown": "countdown",
     "latin_squares": "latin_squares",
     "solution_sets": "solution_sets",
 }

@@ -127,7 +127,6 @@ DOMAINS: Mapping[str, Domain] = {
         same=lambda item, text: _hits(text, item),
         task=lambda item: (*sorted(item.data["metadata"]["numbers"]), item.data["metadata"]["target"]),
         refused=({"min_numbers": 4, "max_numbers": 3}, {"max_value": 50, "max_target": 20}),
-        quick={"settings": {"timeout_seconds": 1.0}},
     ),
     "latin_squares": Domain(
         source={"name": "latin_squares"},

@@ -6,6 +6,7 @@ import random
 import re
 import shutil
 from collections import Counter
+from fractions import Fraction
 from itertools import permutations, product
 
 import pytest
@@ -192,6 +193,53 @@ def test_search_demonstrators_write_for_the_librarys_own_countdown() -> None:
             "min_target": 1, "max_target": 30}}  # fmt: skip
     for item in draw(spec, 3):
         assert verify(item, write({"name": "countdown_search"}, item)).right
+
+
+@given(st.lists(st.sampled_from(["3", "7", "2", "+", "-", "*", "/", "(", ")", "-"]), min_size=1, max_size=9))
+def test_countdown_computes_as_python_does_in_fractions(tokens: list[str]) -> None:
+    item = Item(
+        id="c", domain="d", prompt="?", answer="", verifier="countdown",
+        data={"metadata": {"numbers": [3, 7, 2], "target": 23}},
+    )  # fmt: skip
+    text = "".join(tokens)
+    try:
+        value = eval(re.sub(r"\d+", r"Fraction(\g<0>)", text), {"Fraction": Fraction})
+    except (SyntaxError, TypeError, ZeroDivisionError):
+        value = None
+    numbers = sorted(map(int, re.findall(r"\d+", text)))
+    right = (
+        isinstance(value, Fraction) and value == 23 and numbers == [2, 3, 7] and "//" not in text and "**" not in text
+    )
+    assert verify(item, f"<answer>{text}").right == right
+
+
+def test_countdown_judges_as_the_library_does() -> None:
+    answers = [
+        "3*7+2",
+        "2+7*3",
+        "(3)*7+2",
+        "+3*7- -2",
+        "3*7+2+0",
+        "3*7",
+        "37+2",
+        "3*7/2",
+        "2/(7-7+3)",
+        "",
+        "3**7",
+        "x",
+        "23",
+    ]
+    data = {
+        "task": "countdown",
+        "config": {},
+        "metadata": {"source_dataset": "countdown", "numbers": [3, 7, 2], "target": 23},
+    }
+    ours = Item(id="c", domain="d", prompt="?", answer="3*7+2", verifier="countdown", data=data)
+    theirs = ours.model_copy(update={"verifier": "reasoning_gym"})
+    for text in [*answers, "(" * 60 + "3" + ")" * 60, "3*7+2-(9999999999-9999999999)"]:
+        assert verify(ours, f"<answer>{text}").outcome is verify(theirs, f"<answer>{text}").outcome, text
+    broken = ours.model_copy(update={"data": {"metadata": {"numbers": [3, True], "target": 2}}})
+    assert verify(broken, "<answer>3").outcome is Outcome.FAILED
 
 
 def test_latin_squares_are_latin() -> None:

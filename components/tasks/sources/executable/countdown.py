@@ -1,7 +1,7 @@
 """Numbers to be joined to a target, with short prompts: the small search task (RLSP, backtracking-warmup).
 
-reasoning-gym's task countdown has the same game, and its scorer judges these rows. Its generator takes 18 ms a row, in
-sympy, and its prompts have 300 characters; rows of either are solved by the same demonstrators.
+reasoning-gym's task countdown has the same game. Its generator takes 18 ms a row, its scorer 5 to 16 ms an answer, both
+in sympy, and its prompts have 300 characters; rows of either are solved by the same demonstrators and judged alike.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from components.tasks.domains.countdown import leaves
 from components.tasks.domains.made import Made, MadeConfig, made_rows
 from components.tasks.source import SourceRequest, SourceRows
 
-VERIFIER = "reasoning_gym"
+VERIFIER = "countdown"
 TASK = "countdown"
 
 
@@ -40,7 +40,7 @@ def countdown(request: SourceRequest, *, config: CountdownConfig) -> SourceRows:
     """Show `3 7 2=23`; the answer is an expression of all the numbers with that value, `3*7+2`.
 
     The target is that of a random leaf of the search with whole results; `data["metadata"]` holds numbers and target as
-    reasoning-gym's scorer reads them. Parts share no set of numbers with its target.
+    reasoning-gym's scorer reads them, too. Parts share no set of numbers with its target.
     """
     config.check_order("countdown", ("min_numbers", "max_numbers"))
     if config.max_target < config.max_value:
