@@ -113,6 +113,13 @@ def test_a_round_trip_keeps_descriptions_that_lead_back() -> None:
     assert row.extras == {**WRITER, "of": "p", "rebuilt": 0.5}
     assert drops(made) == {"not_rebuilt": 1, "refused": 1, "unparsed": 1}
     assert drops(make("round_trip", [target], scripted(say), **settings, min_rebuilt=0.6))["not_rebuilt"] == 2
+    unsifted = make("round_trip", [target], scripted(say), **settings, min_rebuilt=0)
+    assert drops(unsifted) == {"refused": 1, "unparsed": 1}
+    assert [(row.item.prompt, row.extras["rebuilt"]) for row in rows(unsifted)] == [
+        ("Do this: add two and two", 0.5),
+        ("Do this: nonsense", 0.0),
+    ]
+    assert {row.response for row in rows(unsifted)} == {"<answer>4"}
 
 
 def test_variants_are_kept_where_solvers_find_the_same_answer_often_enough() -> None:

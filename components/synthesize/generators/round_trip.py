@@ -14,6 +14,7 @@ from components.synthesize.parsing import unusable
 from components.synthesize.sifting import judged
 from components.synthesize.templates import check_template, fill
 from components.synthesize.writers import Writers
+from components.tasks.answers import ANSWER_OPEN
 from components.tasks.item import Item, item_id
 
 NOT_REBUILT = "not_rebuilt"
@@ -28,8 +29,9 @@ class RoundTripConfig(GeneratorConfig):
     """The new prompt, which asks for the solution again; {description} is replaced."""
     num_descriptions: int = Field(default=1, ge=1)
     """Descriptions that each writer writes of a solution."""
-    min_rebuilt: float = Field(default=0.5, gt=0, le=1)
-    """Share of the texts written to a description that the item's verifier must accept."""
+    min_rebuilt: float = Field(default=0.5, ge=0, le=1)
+    """Share of the texts written to a description that the item's verifier must accept. 0 keeps every description, with
+    the item's own answer where nothing was rebuilt: the comparison."""
 
     @model_validator(mode="after")
     def _templates_are_whole(self) -> RoundTripConfig:
@@ -59,9 +61,10 @@ def round_trip(
     for (item, text, writer), found in zip(pairs, rebuilt, strict=True):
         right = [one for one in found if one.kept]
         share = len(right) / max(1, len(found))
-        if not right or share < config.min_rebuilt:
+        if share < config.min_rebuilt or (config.min_rebuilt and not right):
             yield Dropped(NOT_REBUILT)
             continue
         prompt = fill(config.rebuild, description=text)
+        solution = right[0].text if right else f"{ANSWER_OPEN}{item.answer}"
         new = {"id": item_id(item.domain, prompt, item.answer), "prompt": prompt, "messages": ()}
-        yield Made(item.model_copy(update=new), right[0].text, {"of": item.id, "rebuilt": share, "quality": writer})
+        yield Made(item.model_copy(update=new), solution, {"of": item.id, "rebuilt": share, "quality": writer})

@@ -67,6 +67,23 @@ def describe(text: str) -> str:
     return " ".join(words.get(sign, sign) for sign in _prefix(text))
 
 
+def from_words(words: Sequence[str]) -> str | None:
+    """Return the expression that `describe` put into these words; None for any others."""
+    gates = {"and": "&", "xor": "^", "or": "|"}
+    values: list[str] = []
+    for word in reversed(words):
+        if word in gates and len(values) >= 2:
+            values.append(join(gates[word], values.pop(), values.pop()))
+        elif word == "not" and values:
+            inner = values.pop()
+            values.append(f"~({inner})" if len(inner) > 1 and inner[0] != "~" else f"~{inner}")
+        elif len(word) == 1 and word.isascii() and word.isalpha():
+            values.append(word)
+        else:
+            return None
+    return values[0] if len(values) == 1 else None
+
+
 @cache
 def simplest(count: int, most: int) -> tuple[Mapping[int, str], ...]:
     """Return for each number of gates up to `most` the functions that need as many, each with an expression of INPUTS.

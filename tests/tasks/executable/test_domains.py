@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from components.contract.errors import InputError
 from components.contract.operators import OperatorRefused
 from components.tasks.answers import extract_answer
-from components.tasks.domains.circuits import bits, describe, evaluate
+from components.tasks.domains.circuits import bits, describe, evaluate, from_words
 from components.tasks.domains.edits import Edit, apply, parse, render
 from components.tasks.domains.latin import draw_square, is_latin
 from components.tasks.domains.puzzles import queens, sums
@@ -240,6 +240,27 @@ def test_countdown_judges_as_the_library_does() -> None:
         assert verify(ours, f"<answer>{text}").outcome is verify(theirs, f"<answer>{text}").outcome, text
     broken = ours.model_copy(update={"data": {"metadata": {"numbers": [3, True], "target": 2}}})
     assert verify(broken, "<answer>3").outcome is Outcome.FAILED
+
+
+def test_circuits_come_back_from_their_words() -> None:
+    for seed, item in enumerate(draw({"name": "circuits", "given": "words", "inputs": 4, "max_gates": 4}, 60)):
+        names = item.data["names"]
+        assert from_words(describe(item.answer).split()) == item.answer
+        built = extract_answer(write({"name": "circuit_words"}, item, seed))
+        assert evaluate(built, names) == evaluate(item.answer, names)
+        asked = item.model_copy(update={"data": {**item.data, "request": "describe"}})
+        assert write({"name": "circuit_words"}, asked, seed) == describe(item.answer)
+        wrong = write({"name": "circuit_words", "describe_error_rate": 1.0}, asked, seed).split()
+        right = describe(item.answer).split()
+        assert all((one != other) == (other in ("and", "or", "xor")) for one, other in zip(wrong, right, strict=True))
+    assert (
+        from_words(["or", "a", "and", "b", "not", "not", "c"]) == "a|b&~~c"
+        and from_words(["not", "or", "a", "b"]) == "~(a|b)"
+    )
+    for words in ("", "and a", "a b", "not", "nand a b", "or a 1"):
+        assert from_words(words.split()) is None
+    with pytest.raises(InputError, match="is no circuit in words"):
+        write({"name": "circuit_words"}, draw({"name": "circuits"}, 1)[0])
 
 
 def test_latin_squares_are_latin() -> None:
