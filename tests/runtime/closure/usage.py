@@ -58,6 +58,7 @@ EXERCISE = {"source": ("source", None), "expert": ("demonstrator", "recorded")}
 NESTED = {
     ("source", "guided"): {"source": ("source", None), "expert": ("demonstrator", "gold")},
     ("source", "choice"): {"source": ("source", None)},
+    ("source", "suites"): {"source": ("source", None), "faulty": ("demonstrator", None)},
     ("source", "mask_steps"): EXERCISE,
     ("source", "shuffle_steps"): EXERCISE,
     ("demonstrator", "choice"): {"demonstrator": ("demonstrator", "gold")},
@@ -188,7 +189,7 @@ def _verifies(stage: Stage) -> bool:
 def _own_verifiers(stage: Stage) -> set[str]:
     """Return the verifiers of the rows that a stage draws from sources."""
     shares = [share["source"] for share in stage.config.model_dump(mode="json").get("sources", ())]
-    names = {given["source"]["name"] if given["name"] == "guided" else given["name"] for given in shares}
+    names = {given["source"]["name"] if given["name"] in ("guided", "suites") else given["name"] for given in shares}
     return {MAKES[name] for name in names if name in MAKES}
 
 
