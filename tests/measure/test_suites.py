@@ -58,6 +58,12 @@ def test_a_suite_is_of_the_tasks_own_tests_and_the_pool_is_wrong(choice: str) ->
         assert all(any(run(text, tuple(given)) != output for given, output in truth) for text in wrong)
 
 
+def test_rows_of_another_verifier_are_refused() -> None:
+    spec = {"name": "suites", "source": {"name": "circuits"}, "faulty": {"name": "circuits"}}
+    with pytest.raises(InputError, match="say `verifier: circuits`"):
+        draw(spec, 1)
+
+
 def suite(tests: list[list[object]], wrong: list[str], name: str = "a") -> ItemOutcomes:
     item = Item(id=name, domain="A", prompt="p", answer="+", verifier="programs", data={"tests": tests, "wrong": wrong})
     return ItemOutcomes(item, ("<answer>+",), (verify(item, "<answer>+"),), (1,), (0.0,), (0.0,), (True,))

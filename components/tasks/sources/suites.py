@@ -9,12 +9,13 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from components.contract.errors import InputError
 from components.contract.operators import Bound, OperatorSpec
 from components.tasks.answers import extract_answer
 from components.tasks.item import Item
 from components.tasks.nested import check_endless
 from components.tasks.seeds import derive_rng
-from components.tasks.slots import DEMONSTRATOR, SOURCE
+from components.tasks.slots import DEMONSTRATOR, SOURCE, VERIFIER
 from components.tasks.source import BadRow, SourceConfig, SourceRequest, SourceRow, SourceRows
 from components.tasks.verify import Outcome, verify_all
 
@@ -31,6 +32,8 @@ class SuitesConfig(SourceConfig):
     """The source of the tasks, one without end; `data.tests` lists the tests of each."""
     faulty: Annotated[OperatorSpec, DEMONSTRATOR]
     """The demonstrator that writes programs, some of them wrong."""
+    verifier: Annotated[OperatorSpec, VERIFIER] = OperatorSpec(name="programs")
+    """The verifier of the tasks, which runs programs while rows are drawn: named here, its code counts for the rows."""
     choice: Literal["random", "differential"] = "random"
     """differential: each test is the one that fails most of the mistakes that no test before it fails."""
     size: int = Field(default=3, ge=1)
@@ -44,6 +47,7 @@ class SuitesConfig(SourceConfig):
     def _known(self) -> SuitesConfig:
         check_endless(self.source, "suites")
         self.faulty.resolve()
+        self.verifier.resolve()
         return self
 
     def verifiers(self) -> tuple[str, ...] | None:
@@ -77,6 +81,8 @@ def _rows(
             yield row
             continue
         item = row.item(row.domain or "suites")
+        if item.verifier != config.verifier.name:
+            raise InputError(f"source suites: rows are judged by {item.verifier!r}; say `verifier: {item.verifier}`")
         tests: Any = item.data.get(TESTS)
         wrong = wrong_programs(item, faulty, config.mistakes + config.pool, derive_rng(seed, "suites", item.id))
         if not isinstance(tests, list) or len(tests) < config.size or len(wrong) < config.mistakes + config.pool:

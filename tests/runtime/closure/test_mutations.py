@@ -144,6 +144,7 @@ def test_every_source_and_demonstrator_joins_where_it_is_chosen_and_nowhere_else
         "published": {"set": "gsm8k"},
         "reasoning_gym": {"task": "chain_sum"},
         "guided": sums,
+        "suites": {"source": {"name": "programs"}, "faulty": {"name": "programs"}},
         "mask_steps": sums,
         "shuffle_steps": sums,
         "rule": {"rule": "copy"},
@@ -154,6 +155,8 @@ def test_every_source_and_demonstrator_joins_where_it_is_chosen_and_nowhere_else
     source = spec if slot == "source" else {"name": "artifact"}
     chosen = {("source", source["name"])} | ({(slot, name)} if slot == "demonstrator" else set())
     chosen |= {("source", "reasoning_gym")} if given.get(name) is sums else set()
+    if name == "suites":
+        chosen |= {("source", "programs"), ("demonstrator", "programs"), ("verifier", "programs")}
     experts = {
         ("source", "guided"): "gold",
         ("source", "mask_steps"): "recorded",

@@ -58,7 +58,11 @@ EXERCISE = {"source": ("source", None), "expert": ("demonstrator", "recorded")}
 NESTED = {
     ("source", "guided"): {"source": ("source", None), "expert": ("demonstrator", "gold")},
     ("source", "choice"): {"source": ("source", None)},
-    ("source", "suites"): {"source": ("source", None), "faulty": ("demonstrator", None)},
+    ("source", "suites"): {
+        "source": ("source", None),
+        "faulty": ("demonstrator", None),
+        "verifier": ("verifier", "programs"),
+    },
     ("source", "mask_steps"): EXERCISE,
     ("source", "shuffle_steps"): EXERCISE,
     ("demonstrator", "choice"): {"demonstrator": ("demonstrator", "gold")},
