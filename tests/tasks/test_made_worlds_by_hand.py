@@ -107,6 +107,14 @@ def test_the_four_splits_share_no_question_and_differ_in_their_chains() -> None:
     assert all(set(chain) - seen for chain in chains["zero_shot"])
 
 
+def test_atoms_are_chains_of_one_kind() -> None:
+    for task, kind in (("remembered", "ABCD"), ("told", "NOPQ")):
+        rows = items({"name": "biographies", "task": task, "atom_hops": 3}, 200)
+        found = [item.prompt.rpartition(". ")[2].rstrip("?").split()[1:] for item in rows]
+        assert {len(chain) for chain in found} == {1, 2, 3} and set("".join(map("".join, found))) <= set(kind)
+        assert all(item.data["hops"][-1].split()[2] == item.answer for item in rows)
+
+
 # generators
 
 

@@ -36,7 +36,9 @@ class BiographiesConfig(MadeConfig):
     relations: int = Field(default=4, ge=2, le=9)
     """Relations of each half: remembered ones are called A, B, ..., told ones N, O, ..."""
     task: Task = "composite"
-    """One remembered hop, one told hop, or a chain with at least one of each."""
+    """Remembered hops, told hops, or a chain with at least one of each."""
+    atom_hops: int = Field(default=1, ge=1, le=6)
+    """Most hops of a chain of remembered hops alone, or of told ones alone; fewer are drawn as well."""
     split: Literal["train", "iid", "composition", "zero_shot"] = "train"
     """Of composites. train and iid: chains that are trained, from other people. composition: chains that never are, of
     relations that are. zero_shot: chains with a relation that is in no trained chain."""
@@ -60,6 +62,8 @@ class BiographiesConfig(MadeConfig):
             raise InputError(
                 f"source biographies: {self.fresh} of {self.relations} relations fresh leave none to train"
             )
+        if self.task == "composite" and self.atom_hops > 1:
+            raise InputError("source biographies: atom_hops is of tasks remembered and told; composites have max_hops")
         if self.task != "composite" and self.split != "train":
             raise InputError(f"source biographies: task {self.task} has no split {self.split}; composites have")
         return self
@@ -100,7 +104,8 @@ def chains(config: BiographiesConfig) -> list[Chain]:
     """Return the chains of relations that are asked for, sorted."""
     own, given = remembered(config), told(config)
     if config.task != "composite":
-        return [(relation,) for relation in (own if config.task == "remembered" else given)]
+        alike = own if config.task == "remembered" else given
+        return [chain for hops in range(1, config.atom_hops + 1) for chain in product(alike, repeat=hops)]
     fresh = {*own[-config.fresh :], *given[-config.fresh :]}
     found = []
     for hops in range(config.min_hops, config.max_hops + 1):
