@@ -148,24 +148,25 @@ def measure(slug: str, plan: Plan, measured: Measured) -> Reproduction:
         active={name: condition(words.active[name], found) for name, found in hallmark.active.items()},
         secondary={name: of(found) for name, found in hallmark.secondary.items()},
         also={name: of(found) for name, found in hallmark.also.items()},
-        budget=None if hallmark.budget is None else of(hallmark.budget),
+        budget=None if hallmark.budget is None else find(hallmark.budget, hallmark, measured, hallmark.arms),
         arm_seconds=arm_seconds,
         shared_seconds=shared,
     )
 
 
 def find(found: Measure, hallmark: Hallmark, measured: Measured, of: Sequence[str] | None = None) -> Finding:
-    """Return one quantity of a finished run at every seed: of every arm, or of these.
+    """Return one quantity of a finished run at every seed, of every arm that measured it, or of all of these arms.
 
-    An arm that the effect does not name is left out if it did not measure the quantity.
+    Raises InputError where an arm lacks it that the effect names, or all do.
     """
     names = hallmark.arms if of is None else of
+    needed = of if of is not None else found.effect.names if found.effect else ()
     arms: dict[str, tuple[float, ...]] = {}
     for arm in names:
         try:
             arms[arm] = tuple(_value(found, arm, seed, measured) for seed in hallmark.seeds)
         except Unmeasured:
-            if found.effect is None or arm in found.effect.names:
+            if arm in needed or (arm == names[-1] and not arms):
                 raise
     return Finding(found, arms, _effects(found, arms, hallmark.seeds))
 

@@ -80,7 +80,7 @@ def tune(recipe: Recipe, run_at: RunAt, seeds: Sequence[int] | None = None) -> T
         plan, measured = run_at(_overrides(words, dict.fromkeys(arms, value), seeds or words.seeds))
         hallmark = plan.recipe.hallmark
         assert hallmark is not None and hallmark.tuned_by is not None
-        for arm, values in find(hallmark.tuned_by, hallmark, measured).arms.items():
+        for arm, values in find(hallmark.tuned_by, hallmark, measured, hallmark.arms).arms.items():
             arms[arm].append([rounded(one) for one in values])
     return Tuned(words, arms)
 
