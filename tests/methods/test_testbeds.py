@@ -18,6 +18,7 @@ TESTBEDS = (
     "testbed-long",
     "testbed-sums",
     "testbed-two-domains",
+    "testbed-ways",
 )
 WORKED = ("testbed-long", "testbed-sums")
 """Their answers are worked out in writing: right responses without end, which only samples can count."""
