@@ -10,7 +10,7 @@ import pytest
 
 from components.runtime.system import usage
 
-BUSY = "import time\nwhile time.process_time() < 0.3: pass\nprint(1, flush=True)\ninput()\n"
+BUSY = "import time\nwhile time.process_time() < 0.35: pass\nprint(1, flush=True)\ninput()\n"
 TREE = f"import subprocess, sys\nchild = subprocess.Popen([sys.executable, '-c', {BUSY!r}])\nchild.wait()\n"
 
 
@@ -26,7 +26,7 @@ def test_living_descendants_count(listed: bool, monkeypatch: pytest.MonkeyPatch)
         process.stdin.write(b"\n")
         process.stdin.flush()
         process.wait()
-    assert alive >= 0.3
+    assert alive >= 0.3, "the kernel counts whole ticks: user and system time may each lack one"
     assert usage.cpu_seconds() - before >= alive, "what ended stays counted"
 
 
