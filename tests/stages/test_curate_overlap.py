@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from components.curation.candidate import Candidate
 from components.curation.operators.decontaminate import Contamination, DecontaminateConfig, evaluation_prompts
 from components.curation.operators.dedup import ExactDuplicates, NearDuplicates
+from components.curation.similarity import band_table
 from components.curation.similarity.band_table import BandTable
 from components.curation.similarity.members import Members
 from components.curation.similarity.minhash import MAX_MISSED, Bands, band_shape
@@ -140,8 +142,14 @@ def test_bands_are_as_long_as_the_threshold_allows() -> None:
     assert missed <= 8  # 2 expected at the bound; more than 8 has probability 0.0002
 
 
+@pytest.mark.parametrize("stretch", [1, 3, 1 << 20])
 @given(st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=6, unique=True), max_size=300))
-def test_the_table_of_bands_is_a_dictionary(texts: list[list[int]]) -> None:
+def test_the_table_of_bands_is_a_dictionary(stretch: int, texts: list[list[int]]) -> None:
+    with mock.patch.object(band_table, "STRETCH", stretch):
+        _same_as_a_dictionary(texts)
+
+
+def _same_as_a_dictionary(texts: list[list[int]]) -> None:
     table, expected = BandTable(first_bits=3), {}
     spread = np.uint64(0x9E3779B97F4A7C15)
     for row, keys in enumerate(texts):
@@ -150,6 +158,16 @@ def test_the_table_of_bands_is_a_dictionary(texts: list[list[int]]) -> None:
         table.add(hashed, row)
         for key in keys:
             expected.setdefault(key, []).append(row)
+
+
+@pytest.mark.parametrize("stretch", [1, 7, 1 << 20])
+def test_growing_tables_keep_words_that_went_round_the_end(stretch: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(band_table, "STRETCH", stretch)
+    for seed in range(60):
+        table, keys = BandTable(first_bits=3), np.random.default_rng(seed).integers(0, 2**64, 400, np.uint64).tolist()
+        for row, key in enumerate(keys):
+            table.add([key], row)
+        assert [table.rows([key]) for key in keys] == [[row] for row in range(len(keys))]
 
 
 @given(st.lists(st.frozensets(st.integers(0, 30)), min_size=1, max_size=40), st.sampled_from([0.3, 0.55, 1.0]))

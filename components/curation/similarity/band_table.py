@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 import numpy as np
+import numpy.typing as npt
 
 ROW_BITS, TAG_BITS = 27, 36
 ROW_MASK = (1 << ROW_BITS) - 1
@@ -15,6 +16,8 @@ TAG_SHIFT = ROW_BITS + 1
 MAX_ROWS = ROW_MASK
 MAX_LOAD = 0.6
 FIRST_BITS = 12
+STRETCH = 1 << 20
+"""Slots that are moved at a time when the table grows."""
 SPREAD = 0x9E3779B97F4A7C15
 ALL_BITS = (1 << 64) - 1
 
@@ -70,19 +73,38 @@ class BandTable:
         return slot
 
     def _grow(self) -> None:
-        """Double the slots; in the order of their tags' first slots, each word goes to the next empty one."""
-        words = np.frombuffer(self._slots, np.uint64)
-        words = words[words != 0]
+        """Double the slots, a stretch of them at a time, so that growth holds little beside the two tables.
+
+        A stretch begins behind an empty slot, so its words' new slots all lie in the stretch of twice its size: in the
+        order of their tags' first slots, each goes to the next empty one. Words that went round to the start of the old
+        table come last.
+        """
+        before = np.frombuffer(self._slots, np.uint64)
         self._bits += 1
-        homes = ((words >> np.uint64(TAG_SHIFT)) * np.uint64(SPREAD)) >> np.uint64(64 - self._bits)
-        order = np.argsort(homes, kind="stable")
-        rank = np.arange(len(words), dtype=np.int64)
-        places = np.maximum.accumulate(homes[order].astype(np.int64) - rank) + rank
         self._slots = _empty(self._bits)
-        inside = places <= len(self._slots) - 1
-        np.frombuffer(self._slots, np.uint64)[places[inside]] = words[order][inside]
-        for word in words[order][~inside].tolist():  # those that would lie behind the end go round to the start
+        after, late, start = np.frombuffer(self._slots, np.uint64), [], 0
+        while start < len(before):
+            end = _stretch_end(before, start)
+            slots = start + np.flatnonzero(before[start:end])
+            words = before[slots]
+            homes = ((words >> np.uint64(TAG_SHIFT)) * np.uint64(SPREAD)) >> np.uint64(64 - self._bits)
+            round_trip = homes > (2 * slots + 1).astype(np.uint64)
+            late += words[round_trip].tolist()
+            words, homes = words[~round_trip], homes[~round_trip]
+            order = np.argsort(homes, kind="stable")
+            rank = np.arange(len(words), dtype=np.int64)
+            after[np.maximum.accumulate(homes[order].astype(np.int64) - rank) + rank] = words[order]
+            start = end
+        for word in late:
             self._slots[self._slot(word >> TAG_SHIFT)] = word
+
+
+def _stretch_end(slots: npt.NDArray[np.uint64], start: int) -> int:
+    """Return where a stretch of STRETCH slots and more ends: behind an empty slot, or with the table."""
+    end = start + STRETCH
+    while end < len(slots) and slots[end - 1]:
+        end += 1
+    return min(end, len(slots))
 
 
 def _empty(bits: int) -> array[int]:
