@@ -33,6 +33,8 @@ class ArtifactType(StrEnum):
     ROLLOUTS = "Rollouts"
     METRICS = "Metrics"
     REPORT = "Report"
+    PARTS = "Parts"
+    """What one shard of a stage made, for the stage that joins the shards."""
     CODE = "Code"
     """Packages and wheels of a user; no port takes it."""
     FILES = "Files"

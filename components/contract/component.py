@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from components.contract.job import Resources
 from components.contract.memory import MemoryEstimate, Need
 from components.contract.operators import Bound
 from components.contract.params import Params
+from components.contract.sharding import Sharding
 
 NAME = re.compile(r"^[a-z][a-z0-9]*([-_][a-z0-9]+)*$")
 
@@ -105,6 +106,16 @@ class Component:
     advice: Callable[[Any, Mapping[str, Sequence[Role]]], Iterable[str]] | None = None
     """Given validated parameters and, by input port, the roles of the components that make the inputs: advice on the
     settings, one line each. It is shown before a run and changes nothing."""
+    sharding: Sharding | None = None
+    """How a stage of it is divided among shards, if it can be."""
+    shard_outputs: Mapping[str, Port] = field(default_factory=dict)
+    """What a shard makes, in the place of `outputs`."""
+
+    def formed(self, params: Params | None) -> Component:
+        """Return the component as it is with validated parameters: a shard has outputs of its own."""
+        if self.sharding is None or params is None or not self.sharding.is_shard(params):
+            return self
+        return replace(self, outputs=self.shard_outputs, sharding=None)
 
     def known_metrics(self, params: Params | None) -> Mapping[str, str]:
         """Return the headline metrics of a stage with these parameters; of unreadable ones, those of every stage."""
@@ -116,7 +127,7 @@ class Component:
         return found
 
     def __post_init__(self) -> None:
-        for name in (self.name, *self.inputs, *self.outputs):
+        for name in (self.name, *self.inputs, *self.outputs, *self.shard_outputs):
             if not NAME.match(name):
                 raise InputError(f"component {self.name!r}: {name!r} is not a name (lower case, digits, '-' or '_')")
         undocumented = [name for name, info in self.params.model_fields.items() if not info.description]

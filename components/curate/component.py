@@ -11,6 +11,7 @@ from components.contract.display import Role
 from components.contract.job import Resources
 from components.contract.memory import MemoryEstimate
 from components.contract.operators import Bound, OperatorSpec
+from components.contract.sharding import Sharding
 from components.curate.params import CurateParams, readable
 from components.curate.selection.config import MixtureConfig, SelectorConfig
 from components.curation.display import rows_before_and_after
@@ -101,6 +102,12 @@ COMPONENT = Component(
             optional=True,
             many=True,
         ),
+        "shards": Port(
+            type=ArtifactType.PARTS,
+            doc="What the shards kept, where `shards` divides the work; the recipe connects it by itself",
+            optional=True,
+            many=True,
+        ),
     },
     outputs={
         "dataset": Port(type=ArtifactType.DATASET, doc="The rows with their card"),
@@ -129,4 +136,14 @@ COMPONENT = Component(
     report=(rows_before_and_after("Data", "Each dataset as it was curated. Bars: before filtering, and after."),),
     sources=sources,
     verifies=verifies,
+    sharding=Sharding(
+        count=lambda params: params.shards,
+        port="shards",
+        output="parts",
+        inputs=("dataset", "against"),
+        joins=("shuffle", "count_tokens"),
+    ),
+    shard_outputs={
+        "parts": Port(type=ArtifactType.PARTS, doc="Rows that passed their own checks, with what tells duplicates")
+    },
 )

@@ -12,7 +12,7 @@ from components.contract.operators import Bound, OperatorRefused, OperatorSpec
 from components.contract.params import Params, check_part
 from components.curate.selection.config import MixtureConfig
 from components.curate.slots import MIXTURE, SELECTOR
-from components.curate.stream_config import StreamConfig
+from components.curate.stream_config import MAX_SHARDS, ShardConfig, StreamConfig
 from components.curation.operators.decontaminate import DecontaminateConfig
 from components.curation.operators.dedup import DedupConfig
 from components.curation.operators.difficulty import DifficultyConfig
@@ -95,6 +95,10 @@ class CurateParams(Params):
     """Which of the rows that passed all checks are kept, by operators that see them all; in order."""
     streamed: Annotated[StreamConfig | None, SWITCH] = None
     """Whether a corpus passes in parts on disk, for more rows than fit in memory; all rows of the sources are taken."""
+    shards: int | None = Field(default=None, ge=1, le=MAX_SHARDS)
+    """Stages that check a share of a streamed corpus each, side by side, before this one joins what they kept."""
+    shard: ShardConfig | None = None
+    """The share that this stage checks; `shards` adds the stages that have one, and a recipe sets none."""
     separator: str = "\n"
     """Text between prompt and response in a corpus."""
     count_tokens: bool = False
@@ -129,7 +133,11 @@ class CurateParams(Params):
     def _can_stream(self) -> None:
         """Raise InputError for what needs all rows in memory, or counts rows before duplicates are known."""
         if not self.streamed:
+            if self.shards or self.shard:
+                raise InputError("shards: only a streamed corpus is divided; set `streamed: on`, or leave `shards` out")
             return
+        if self.shards and self.shard:
+            raise InputError("shard: `shards` adds the stages with a share each; set only `shards`")
         if self.kind != "corpus":
             raise InputError(f"streamed: {self.kind} are not streamed; use kind: corpus, or leave `streamed` out")
         if self.size is not None or any(share.count is not None for share in self.sources):

@@ -30,6 +30,11 @@ class Writer:
         item, turns, label = self._respond(draft, position)
         return {**item.row(), **draft.extras, **written(turns), "quality": label}
 
+    def is_written(self, draft: Candidate) -> bool:
+        """Return whether a draft's text is known: no demonstrator writes it, so that its position does not matter."""
+        given = draft.response is not None and not self._mixtures[draft.source].explicit
+        return draft.text is not None or given
+
     def text(self, draft: Candidate, position: int) -> dict[str, Any]:
         """Return the row of a draft as plain text: its own, or prompt, separator and response."""
         if draft.text is not None:

@@ -14,6 +14,7 @@ from components.curate.render import render_rows
 from components.curate.selection.context import SelectionContext
 from components.curate.selection.select import apply_selectors
 from components.curate.stream.run import Stream
+from components.curate.stream.shard import sift_shard
 from components.curation.candidate import Candidate
 from components.curation.chain import opened_difficulty
 from components.curation.collect import CollectedRows, RowCollector
@@ -30,6 +31,9 @@ LATER_PORTS = ("ledger", "targets", "mixture")
 def run(context: StageContext[CurateParams]) -> None:
     """Make the dataset of the parameters; equal parameters, inputs and seed give equal bytes."""
     params, selection = context.params, SelectionContext(context)
+    if params.shard:
+        sift_shard(context, params.shard)
+        return
     if params.streamed:
         stream = Stream(context)
         _write(context, stream.collection, [], stream.rows())

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import InputError
-from components.contract.job import FirstOf, reference_text
 from components.contract.memory import MemoryKind
 from components.contract.terminal import visible
 from components.runtime.costs.amounts import total
 from components.runtime.costs.words import amount_text
-from pipelines.cli.output import print_json, print_table, print_text, problems_json, seconds_text
+from pipelines.cli.output import print_json, print_table, print_text, problems_json
+from pipelines.cli.plan_table import HEAD, plan_rows
 from pipelines.cli.stores import store_of
 from pipelines.language.problems import RecipeErrors
 from pipelines.plan.advice import advice
@@ -29,7 +29,6 @@ from pipelines.recipe.sweep.summary import sweep_lines
 if TYPE_CHECKING:
     from pipelines.plan.forecast import StageForecast
     from pipelines.plan.plan import Plan
-    from pipelines.recipe.stage import Stage
 
 
 def validate(arguments: argparse.Namespace) -> int:
@@ -50,10 +49,12 @@ def _validate(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         return {"recipe": name, "valid": False, "problems": problems_json(error)}
     if not arguments.json:
         lacking = ", but its data is not on this machine" if any(missing_files(recipe)) else ""
-        print_text(f"{recipe.name}: valid, {_stages(len(recipe.stages))}{_left_out(recipe)}{lacking}")
+        print_text(f"{recipe.name}: valid, {_stages(recipe)}{_left_out(recipe)}{lacking}")
         _print_notes(recipe)
     stages = [stage.name for stage in recipe.stages]
-    return {"recipe": recipe.name, "valid": True, "problems": [], "stages": stages, "notes": advice(recipe)}
+    shards = dict(Counter(stage.shard_of for stage in recipe.stages if stage.shard_of))
+    found = {"recipe": recipe.name, "valid": True, "problems": [], "stages": stages, "notes": advice(recipe)}
+    return found | ({"shards": shards} if shards else {})
 
 
 def plan(arguments: argparse.Namespace) -> int:
@@ -77,23 +78,10 @@ def plan(arguments: argparse.Namespace) -> int:
 def _print_plan(planned: Plan, stages: Sequence[StageForecast]) -> None:
     recipe = planned.recipe
     print_text(f"{recipe.name}: {recipe.summary}" if recipe.summary else recipe.name)
-    facts = [_stages(len(stages)), f"seed {recipe.seed}", f"store {planned.store}"]
+    facts = [_stages(recipe), f"seed {recipe.seed}", f"store {planned.store}"]
     print_text(" | ".join([*facts, *_values(recipe)]))
     print()
-    rows = [
-        [
-            job.stage,
-            job.component,
-            job.resources.pool,
-            stage.outlook.value,
-            _conditions(stage) + "; ".join([stage.reason, *_fallbacks(stage, planned.stage(stage.job.stage))]),
-            seconds_text(stage.seconds) if stage.outlook.value == "run" else "",
-            ", ".join(job.after) or "-",
-        ]
-        for stage in stages
-        for job in [stage.job]
-    ]
-    print_table(["stage", "component", "pool", "will", "why", "about", "after"], rows)
+    print_table(HEAD, plan_rows(planned, stages))
     for line in sweep_lines(recipe.sweep) if recipe.sweep else ():
         print_text(line)
     for line in schedule_lines(recipe.schedule) if recipe.schedule else ():
@@ -131,27 +119,6 @@ def _print_notes(recipe: Recipe) -> None:
         print_text(f"note: {note}")
 
 
-def _conditions(stage: StageForecast) -> str:
-    job = stage.job
-    parts = [f"if {job.when}: "] if job.when and stage.outlook.value == "run" else []
-    parts += ["unless an input is skipped: "] if stage.may_be_skipped and not job.when else []
-    return "".join([*parts, "after approval: " if job.approve and stage.outlook.value == "run" else ""])
-
-
-def _fallbacks(forecast: StageForecast, stage: Stage) -> list[str]:
-    """Return which inputs a stage takes instead of others, where known."""
-    found = []
-    for port, references in forecast.job.inputs.items():
-        left = forecast.inputs.get(port, ())
-        is_open = any(isinstance(ref, FirstOf) for ref in left)
-        takes = ", ".join(map(reference_text, left)) or "nothing"
-        replaced = port in stage.without or any(isinstance(ref, FirstOf) for ref in references)
-        if replaced and forecast.outlook.value != "skip":
-            found.append(f"input {port} takes {takes}" + (" (the run decides)" if is_open else ""))
-    found += [f"input {port} takes nothing" for port in stage.without if port not in forecast.job.inputs]
-    return found
-
-
 def _totals(stages: Sequence[StageForecast]) -> str:
     counts = Counter(stage.outlook.value for stage in stages)
     parts = [
@@ -180,8 +147,12 @@ def _cost_words(stages: Sequence[StageForecast]) -> Iterator[str]:
         yield f"saved by the cache: {amount_text(saved)}"
 
 
-def _stages(count: int) -> str:
-    return f"{count} stage{'' if count == 1 else 's'}"
+def _stages(recipe: Recipe) -> str:
+    """Return how many stages a recipe has, as it says them, and how many shards these have."""
+    shards = sum(bool(stage.shard_of) for stage in recipe.stages)
+    count = len(recipe.stages) - shards
+    beside = f" and {shards} shard{'' if shards == 1 else 's'}" if shards else ""
+    return f"{count} stage{'' if count == 1 else 's'}{beside}"
 
 
 def _left_out(recipe: Recipe) -> str:

@@ -28,7 +28,7 @@ def plan_json(planned: Plan, stages: Sequence[StageForecast]) -> dict[str, Any]:
         "store": planned.store,
         "sweep": sweep_json(recipe.sweep) if recipe.sweep else None,
         "schedule": schedule_json(recipe.schedule) if recipe.schedule else None,
-        "stages": [_stage_json(stage) for stage in stages],
+        "stages": [_stage_json(stage) | _shard_json(planned, stage) for stage in stages],
         "left_out": [{"name": left.name, "reason": left.reason} for left in recipe.left_out],
         "gpu_hours": _sum([stage.gpu_hours for stage in stages]),
         "without_basis": [stage.job.stage for stage in stages if stage.gpu_hours is None],
@@ -73,6 +73,12 @@ def _stage_json(stage: StageForecast) -> dict[str, Any]:
         "gpu_hours": stage.gpu_hours,
         "cost": stage.amount.to_json() if stage.amount else None,
     }
+
+
+def _shard_json(planned: Plan, forecast: StageForecast) -> dict[str, str]:
+    """Return the stage that a stage is a shard of; of others nothing."""
+    shard_of = planned.stage(forecast.job.stage).shard_of
+    return {"shard_of": shard_of} if shard_of else {}
 
 
 def cost_of(stages: Sequence[StageForecast]) -> Amount:

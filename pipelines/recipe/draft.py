@@ -60,6 +60,8 @@ class StageDraft:
     """Where the operators stand, by their path in `params`."""
     deterministic: bool = False
     """Whether the stage, or its pool, asks for bytes that repeat."""
+    shard_of: str = ""
+    """The stage that this one is a shard of."""
     included: bool = True
     """False if a condition known before the run leaves the stage out."""
 
@@ -93,6 +95,7 @@ class StageReader:
             draft.deterministic = pool.backends(draft.words.backend).deterministic
         if draft.component is not None:
             node = draft.given = self._params(draft, draft.component, defaults)
+            draft.component = draft.component.formed(draft.config)
             self._check_optimizer(draft, node)
             path = cell.template.path
             check_alarms(path, draft.node, draft.words.alarms, draft.component, self._problems)

@@ -32,6 +32,7 @@ from pipelines.recipe.parameters import Parameter, describe_parameters, read_par
 from pipelines.recipe.pools import Pool, load_pools
 from pipelines.recipe.rows import check_rows
 from pipelines.recipe.schedule.section import Schedule, read_schedule
+from pipelines.recipe.shards import with_shards
 from pipelines.recipe.stage import LeftOut, Stage, in_order, stage_of
 from pipelines.recipe.sweep.reach import TRIAL
 from pipelines.recipe.sweep.section import Sweep, read_sweep, trials_of
@@ -172,6 +173,7 @@ class _Reader:
         names = {"params": values, "seed": head.seed}
         schedule = read_schedule(self._root, names, self._folders, self._resolver, self._problems)
         hallmark = read_hallmark(self._root.child("hallmark"), drafts, connector, self._resolver, self._problems, names)
+        drafts = with_shards(drafts, self._problems)
         refuse_cycles(drafts, self._problems)
         check_rows(drafts, self._problems)
         self._problems.stop()

@@ -47,6 +47,8 @@ class Stage:
     after: list[str]
     entry: dict[str, Any] | None
     error: str | None = None
+    shard_of: str = ""
+    """The stage that this one is a shard of."""
     question: str | None = None
     """What a person was asked who has not decided yet; the stage waits for that."""
     files: dict[str, Path] = field(default_factory=dict)
@@ -202,6 +204,7 @@ def collect(store: Store, run_id: str) -> RunData:
                 after=planned["after"],
                 entry=entry,
                 error=error,
+                shard_of=planned.get("shard_of", ""),
                 question=None if entry else _open_question(store, run_id, planned, unreadable),
                 alarms=raised["alarms"],
                 files={port: path for port, path in files.items() if path},

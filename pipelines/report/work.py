@@ -21,13 +21,16 @@ from pipelines.report.content import (
     duration,
 )
 from pipelines.report.dag import draw_dag
+from pipelines.report.shards import folded
 
 
 def graph(data: RunData) -> PageSection:
     """Return the DAG with times and cache hits."""
     cached = sum(stage.status == "cached" for stage in data.stages)
-    lead = f"{len(data.stages)} stages, {cached} of them from the cache."
-    parts = [Drawing(draw_dag(data.stages)), *_failures(data.stages), *_questions(data)]
+    shards = sum(bool(stage.shard_of) for stage in data.stages)
+    beside = f" ({shards} of them shards)" if shards else ""
+    lead = f"{len(data.stages)} stages{beside}, {cached} of them from the cache."
+    parts = [Drawing(draw_dag(folded(data.stages))), *_failures(data.stages), *_questions(data)]
     return PageSection("The run", parts, lead)
 
 

@@ -135,6 +135,7 @@ def run_entry(plan: Plan, *, engine: str, trigger: Trigger | None = None) -> dic
                 "needs_approval": job.approve is not None,
                 "params": job.params,
                 "seed": job.seed,
+                **({"shard_of": shard_of} if (shard_of := plan.stage(job.stage).shard_of) else {}),
             }
             for job in plan.jobs
         ],

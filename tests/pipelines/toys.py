@@ -12,6 +12,7 @@ from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Port
 from components.contract.operators import OperatorSpec
 from components.contract.params import Params
+from components.contract.sharding import Sharding
 from components.contract.slots import Slot
 
 DATASET, MODEL, METRICS = ArtifactType.DATASET, ArtifactType.MODEL, ArtifactType.METRICS
@@ -101,9 +102,22 @@ class EvaluateParams(Params):
     """Samples per prompt."""
 
 
+class DivideParams(Params):
+    """Parameters of the toy divide."""
+
+    rows: int = Field(default=4, ge=1)
+    """How many rows to write."""
+    title: str = ""
+    """What only the stage that joins reads."""
+    shards: int | None = Field(default=None, ge=1, le=200)
+    """How many shards."""
+    shard: dict[str, int] | None = None
+    """Which one this is."""
+
+
 def run(context: Any) -> None:
     """Write one small file into every output, a function of parameters, seed and inputs."""
-    ports = COMPONENT_BY_NAME[context.job.component]
+    ports = COMPONENT_BY_NAME[context.job.component].formed(context.params)
     given = {port: [item.digest for item in context.inputs(port)] for port in ports.inputs}
     row = {"params": context.params.model_dump(mode="json"), "seed": context.seed, "inputs": given}
     for port in ports.outputs:
@@ -184,7 +198,22 @@ collect = _component(
     {"metrics": Port(type=METRICS, doc="all scores", many=True)},
     {"report": Port(type=ArtifactType.REPORT, doc="a table")},
 )
+divide = _component(
+    "divide",
+    DivideParams,
+    {
+        "dataset": Port(type=DATASET, doc="rows", optional=True),
+        "policy": Port(type=MODEL, doc="what only the stage that joins takes", optional=True),
+        "shards": Port(type=ArtifactType.PARTS, doc="what shards made", optional=True, many=True),
+    },
+    {"dataset": _ROWS},
+    metrics={"num_rows": "rows kept"},
+    sharding=Sharding(
+        count=lambda params: params.shards, port="shards", output="parts", inputs=("dataset",), joins=("title",)
+    ),
+    shard_outputs={"parts": Port(type=ArtifactType.PARTS, doc="what one shard made")},
+)
 
-COMPONENT_BY_NAME = {c.name: c for c in (pretrain, curate, sft, rl, evaluate, collect)}
+COMPONENT_BY_NAME = {c.name: c for c in (pretrain, curate, sft, rl, evaluate, collect, divide)}
 COMPONENTS = {name: f"tests.pipelines.toys:{name}" for name in COMPONENT_BY_NAME}
 COMPONENTS["sweep"] = "components.sweep.component:COMPONENT"

@@ -17,6 +17,9 @@ from components.contract.artifacts import canonical_json
 from components.curation.similarity.neighbours import Sketch
 
 FACTS, ROWS, ARRAYS = ".json", ".lines", ".npz"
+FOUND = "part-*.json"
+ASKED = b"?"
+"""Begins the line of an item that no one has answered yet."""
 
 
 @dataclass
@@ -24,6 +27,8 @@ class Facts:
     """The counts of a part, which the card is made of."""
 
     source: int
+    number: int
+    """Position among the parts of its source."""
     drawn: int = 0
     passed: int = 0
     drops: Counter[str] = field(default_factory=Counter)
@@ -51,12 +56,17 @@ class Part:
         """Return one of its files."""
         return self.path.with_name(self.path.name + suffix)
 
+    @classmethod
+    def in_folder(cls, folder: Path, source: int, number: int) -> Part:
+        """Return the part of a source with a number."""
+        return cls(folder / f"part-{source:03d}-{number:06d}")
+
     def facts(self) -> Facts:
         """Return its counts."""
         return Facts.read(self.file(FACTS))
 
     def lines(self) -> Iterator[bytes]:
-        """Yield its rows, each a line of JSON."""
+        """Yield its rows, each a line of JSON, behind ASKED an item that a demonstrator has yet to answer."""
         with self.file(ROWS).open("rb") as stream:
             yield from stream
 
@@ -76,6 +86,12 @@ class Part:
             self.file(suffix).unlink()
 
 
+def parts_in(folder: Path) -> list[tuple[Part, Facts]]:
+    """Return the parts of a folder with their counts, in the order of the sources and their rows."""
+    found = [Part(path.with_suffix("")) for path in folder.glob(FOUND)]
+    return sorted(((part, part.facts()) for part in found), key=lambda pair: (pair[1].source, pair[1].number))
+
+
 class PartWriter:
     """Writes a part row by row; what it holds meanwhile is its arrays."""
 
@@ -85,9 +101,9 @@ class PartWriter:
         self._keys, self._bands = array("Q"), array("Q")
         self._members, self._sizes = bytearray(), array("I")
 
-    def add(self, row: Mapping[str, Any], key: int, sketch: Sketch | None) -> None:
-        """Add a row with the digest of its text, and its sketch if near duplicates are removed."""
-        self._lines.write(canonical_json(row) + b"\n")
+    def add(self, row: Mapping[str, Any], key: int, sketch: Sketch | None, *, asked: bool = False) -> None:
+        """Add a row, or an item that is `asked`, with its text's digest, and its sketch to remove near duplicates."""
+        self._lines.write((ASKED if asked else b"") + canonical_json(row) + b"\n")
         self._keys.append(key)
         if sketch is not None:
             self._bands.extend(sketch.keys)

@@ -5,43 +5,41 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from itertools import compress, islice
 from typing import Any
 
 import numpy as np
 
-from components.contract.artifacts import hash_parts
+from components.contract.artifacts import canonical_json, hash_parts
 from components.contract.context import StageContext
-from components.curate.filters import text_filters
 from components.curate.params import CurateParams
-from components.curate.stream.parts import Part
+from components.curate.render import Writer
+from components.curate.stream.parts import ASKED, Facts, Part, parts_in
 from components.curate.stream.pick import KEPT, REASONS, Verdicts, pick
+from components.curate.stream.shard import joined
 from components.curate.stream.shuffle import shuffled
-from components.curate.stream.sift import Sifter
-from components.curation.chain import row_checks
-from components.curation.collect import UNLIMITED, CollectedRows, SourceTally
-from components.curation.operators.dedup import DedupConfig
+from components.curate.stream.sources import SiftedSources
+from components.curation.candidate import Candidate
+from components.curation.collect import CollectedRows, SourceTally
 from components.curation.output import unique_id
 from components.curation.similarity.key_set import KeySet
-from components.tasks.source import SourceRequest, SourceRows
+from components.tasks.item import Item
 
-PARTS, VERDICTS = "part-*.json", "verdicts.npy"
+VERDICTS = "verdicts.npy"
 
 
 class Stream:
-    """A corpus on its way through the stage, in parts that lie in the folder of the dataset until it is written."""
+    """A corpus on its way through the stage, in parts: its own, which lie with the dataset, or those of its shards."""
 
     def __init__(self, context: StageContext[CurateParams]) -> None:
         self._context, self._params = context, context.params
-        self._folder = context.output("dataset")
-        self._parts = [Part(path.with_suffix("")) for path in sorted(self._folder.glob(PARTS))]
-        for part in self._parts:
-            part.freeze()
+        self._parts: list[tuple[Part, Facts]] = []
         self.collection = CollectedRows()
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield the rows of the dataset, each with a unique id; the collection has all counts by then."""
-        self._sift()
+        origins = self._join() if self._params.shards else self._sift()
+        shares = zip(self._params.sources, origins, strict=True)
+        self.collection.tallies += [SourceTally(share.domain, origin) for share, origin in shares]
         verdicts = self._picked()
         self._count(verdicts)
         lines = self._kept(verdicts)
@@ -53,49 +51,38 @@ class Stream:
             row = json.loads(line)
             yield {**row, "id": unique_id(row["id"], ids)}
 
+    def _sift(self) -> list[dict[str, Any]]:
+        """Make the parts that are not there yet, and return the origins of the sources."""
+        folder = self._context.output("dataset")
+        sources = SiftedSources(self._context, folder)
+        sources.sift()
+        self._parts = parts_in(folder)
+        return sources.origins
+
+    def _join(self) -> list[dict[str, Any]]:
+        """Take the parts of all shards, and return the origins of the sources."""
+        found = joined([shard.path for shard in self._context.inputs("shards")], self._params)
+        self._parts = found.parts
+        return found.origins
+
     def _kept(self, verdicts: list[Verdicts]) -> Iterator[bytes]:
-        """Yield the lines of kept rows; a part goes when it was read, and stays in the checkpoint."""
-        for part, own in zip(self._parts, verdicts, strict=True):
-            yield from compress(part.lines(), (own == KEPT).tolist())
-            part.remove()
-
-    def _sift(self) -> None:
-        """Make the parts that are not there yet."""
-        context, params = self._context, self._params
-        alone = params.model_copy(update={"dedup": DedupConfig(exact=False)})
-        against = (found.path for found in context.inputs("against"))
-        checks = row_checks(alone, against, context.seed, text_filters(params))
-        sifter = Sifter(params, checks, context.seed, lambda done: context.progress(done, done))
-        done = [0] * len(params.sources)
-        for part in self._parts:
-            facts = part.facts()
-            sifter.resume(facts)
-            done[facts.source] += facts.drawn
-        for source in range(len(params.sources)):
-            opened = self._open(source)
-            self.collection.tallies.append(SourceTally(params.sources[source].domain, dict(opened.origin)))
-            rows = iter(opened.rows)
-            for _ in islice(rows, done[source]):
-                pass
-            while sifter.part(part := Part(self._folder / f"part-{len(self._parts):05d}"), rows, source):
-                self._parts.append(part)
-                context.checkpoint(len(self._parts), lambda folder: None)  # its files are in the output
-
-    def _open(self, source: int) -> SourceRows:
-        scratch = self._context.scratch / f"source-{source}"
-        scratch.mkdir()
-        datasets = tuple(found.path for found in self._context.inputs("dataset"))
-        request = SourceRequest(seed=self._context.seed, limit=UNLIMITED, scratch=scratch, datasets=datasets)
-        opened: SourceRows = self._params.sources[source].source.resolve()(request)
-        return opened
+        """Yield the lines of kept rows; a part of this stage goes when it was read, and stays in the checkpoint."""
+        writer, position = Writer(self._params, self._context.seed), 0
+        for (part, facts), own in zip(self._parts, verdicts, strict=True):
+            for place, (line, verdict) in enumerate(zip(part.lines(), own.tolist(), strict=True), start=position):
+                if verdict == KEPT:
+                    yield _answered(line, writer, facts.source, place) if line.startswith(ASKED) else line
+            position += len(own)
+            if not self._params.shards:
+                part.remove()
 
     def _picked(self) -> list[Verdicts]:
         """Return the verdicts on the rows of each part, from the checkpoint if they are there."""
         resumed = self._context.resume()
         if resumed is not None and (resumed / VERDICTS).is_file():
-            ends = np.cumsum([part.facts().passed for part in self._parts], dtype=np.int64)
+            ends = np.cumsum([facts.passed for _, facts in self._parts], dtype=np.int64)
             return np.split(np.load(resumed / VERDICTS), ends)[: len(self._parts)]
-        verdicts = pick(self._parts, self._params.dedup)
+        verdicts = pick((part for part, _ in self._parts), self._params.dedup)
         whole = np.concatenate([np.zeros(0, np.uint8), *verdicts])
         self._context.checkpoint(len(self._parts) + 1, lambda folder: np.save(folder / VERDICTS, whole))
         return verdicts
@@ -103,8 +90,8 @@ class Stream:
     def _count(self, verdicts: list[Verdicts]) -> None:
         """Add up what the parts say and what was picked."""
         found = self.collection
-        for part, own in zip(self._parts, verdicts, strict=True):
-            facts, tally = part.facts(), found.tallies[part.facts().source]
+        for (_, facts), own in zip(self._parts, verdicts, strict=True):
+            tally = found.tallies[facts.source]
             tally.drawn += facts.drawn
             tally.kept += int((own == KEPT).sum())
             tally.drops += facts.drops
@@ -114,6 +101,13 @@ class Stream:
             found.domains += facts.domains
             found.prompt_chars += facts.prompt_chars
             found.answer_chars += facts.answer_chars
+
+
+def _answered(line: bytes, writer: Writer, source: int, position: int) -> bytes:
+    """Return the row of an item that a demonstrator answers as the row of its position."""
+    item = Item.model_validate(json.loads(line.removeprefix(ASKED)))
+    draft = Candidate(item.id, item.domain, source, item=item)
+    return canonical_json({**writer.text(draft, position), "id": item.id}) + b"\n"
 
 
 class _Ids:

@@ -9,9 +9,11 @@ from itertools import islice
 from components.curate.params import CurateParams
 from components.curate.render import Writer
 from components.curate.stream.parts import Facts, Part, PartWriter
+from components.curate.stream_config import StreamConfig
 from components.curation.candidate import Candidate, RowCheck, candidate_of
 from components.curation.operators.dedup import content_key
 from components.curation.similarity.neighbours import NeighbourIndex
+from components.tasks.item import Item
 from components.tasks.source import BadRow, SourceRow
 
 KEY_BYTES = 8
@@ -29,27 +31,22 @@ class Sifter:
     progress: Callable[[int], None]
     drawn: int = 0
     """Rows of all parts so far."""
-    passed: int = 0
 
     def __post_init__(self) -> None:
         near = self.params.dedup.near
         self._writer = Writer(self.params, self.seed)
         self._index = NeighbourIndex(near) if near else None
+        self.rows_per_part = (self.params.streamed or StreamConfig()).rows_per_part
 
-    def resume(self, facts: Facts) -> None:
-        """Count a part that an earlier attempt made."""
-        self.drawn += facts.drawn
-        self.passed += facts.passed
-
-    def part(self, part: Part, rows: Iterator[SourceRow | BadRow], source: int) -> Facts | None:
-        """Make the next part of a source's rows, and return its counts; None if there are no more rows."""
-        facts = Facts(source)
+    def part(self, part: Part, rows: Iterator[SourceRow | BadRow], source: int, number: int) -> Facts:
+        """Make the next part of a source's rows, and return its counts; without any more rows there is no part."""
+        facts = Facts(source, number)
         first = next(rows, None)
         if first is None:
-            return None
+            return facts
         writer = PartWriter(part)
         self._add(first, facts, writer)
-        for row in islice(rows, self.params.streamed.rows_per_part - 1 if self.params.streamed else None):
+        for row in islice(rows, self.rows_per_part - 1):
             self._add(row, facts, writer)
         writer.close(facts)
         return facts
@@ -69,9 +66,16 @@ class Sifter:
             return
         key = int.from_bytes(content_key(draft)[:KEY_BYTES], "little")
         sketch = self._index.sketch(draft.content) if self._index else None
-        writer.add({**self._writer.text(draft, self.passed), "id": draft.id}, key, sketch)
+        if self._writer.is_written(draft):
+            writer.add({**self._writer.text(draft, 0), "id": draft.id}, key, sketch)
+        else:  # who answers depends on how many rows passed before it, which other parts know
+            writer.add(_item(draft).row(), key, sketch, asked=True)
         facts.passed += 1
-        self.passed += 1
+
+
+def _item(draft: Candidate) -> Item:
+    assert draft.item is not None, "a draft without a text holds an item"
+    return draft.item
 
 
 def _note(draft: Candidate, facts: Facts) -> None:

@@ -85,8 +85,9 @@ class Launch:
         use_code(self.store, job.code)
         use_uploads(job.uploaded, self.store.fetch_or_set_aside)
         self.gates_here = gates_here  # the gates' library is already imported, so no worker needs to import it
-        self.component: Component = components().get(job.component)
-        self.params = _parameters(self.component, job)
+        component: Component = components().get(job.component)
+        self.params = _parameters(component, job)
+        self.component = component.formed(self.params)
         self.upstream = Upstream(job, self.component, self.store, skipped=settled.skipped)
         self.closures = closures or Closures()
         self.measured: dict[str, float] = {}

@@ -140,7 +140,7 @@ def test_catalog(capsys: pytest.CaptureFixture[str]) -> None:
     out = run(capsys, "components")[1]
     assert [line.split()[0] for line in out.splitlines()] == [
         "component",
-        *["collect", "curate", "evaluate", "pretrain", "rl", "sft", "sweep"],
+        *["collect", "curate", "divide", "evaluate", "pretrain", "rl", "sft", "sweep"],
     ]
     rows = [line.split("  ") for line in run(capsys, "components", "rl")[1].splitlines()]
     cells = {row[0]: [cell.strip() for cell in row[1:] if cell.strip()] for row in rows}

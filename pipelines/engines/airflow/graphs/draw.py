@@ -75,9 +75,7 @@ def _times(schedule: Schedule | None) -> Times | None:
 
 def _groups(stage: Stage) -> list[tuple[str, str]]:
     """Return the groups that contain a stage, outermost first: its repeats with their rounds, then its own cells."""
-    if stage.group is None:
-        return []
-    *repeats, own = stage.group.split(".")
+    *repeats, own = (stage.group or stage.name).split(".")
     labels: Mapping[str, Any] = dict(stage.labels)
     found: list[tuple[str, str]] = []
     path = ""
@@ -88,6 +86,8 @@ def _groups(stage: Stage) -> list[tuple[str, str]]:
         path = f"{path}-{number}"
         found.append((path, f"round {number}"))
         path += "-"
-    if len(labels) > len(repeats):
+    if stage.shard_of:
+        found.append((f"{stage.shard_of}-shards", f"shards of {stage.shard_of}"))
+    elif len(labels) > len(repeats):
         found.append((f"{path}{own}", own))
     return found
