@@ -100,3 +100,18 @@ def test_a_killed_shard_goes_on_from_its_last_part_and_alone(tmp_path: Path, ret
     one = straight.run("--set", "stages.corpus.with.shards=null", recipe="./recipe.yaml")
     assert digests(one)["corpus.dataset"] == digests(shown)["corpus.dataset"]
     assert caches(one)["after"] == "hit", "what is behind the corpus does not know how it was made"
+
+
+def test_a_pool_with_cores_checks_rows_in_as_many_processes(tmp_path: Path) -> None:
+    """The local engine's jobs are processes of its own kind, which fork too."""
+    one = project(tmp_path, "one", retries=0, kill=False)
+    alone = one.run("--set", "stages.corpus.with.shards=null", recipe="./recipe.yaml")
+    several = project(tmp_path, "several", retries=0, kill=False)
+    (several.folder / "check.py").write_bytes((one.folder / "check.py").read_bytes())
+    (tmp_path / "one.log").write_text("")
+    (several.folder / "pools.yaml").write_text("cpu: {cpus: 3, memory_gib: 4}\n")
+    pools = {"POSTTRAIN_POOLS": str(several.folder / "pools.yaml")}
+    beside = Project(several.folder, several.store, pools)
+    found = beside.run("--set", "stages.corpus.with.shards=null", recipe="./recipe.yaml")
+    assert digests(found)["corpus.dataset"] == digests(alone)["corpus.dataset"]
+    assert len(set().union(*looked_at(tmp_path, "one").values())) == 3

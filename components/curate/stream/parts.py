@@ -80,6 +80,13 @@ class Part:
         for suffix in (FACTS, ROWS, ARRAYS):
             self.file(suffix).chmod(0o444)
 
+    def moved(self, folder: Path) -> Part:
+        """Return the part after moving its files into a folder of the same file system."""
+        target = Part(folder / self.path.name)
+        for suffix in (ARRAYS, ROWS, FACTS):  # the counts last: a part is there when they are
+            self.file(suffix).replace(target.file(suffix))
+        return target
+
     def remove(self) -> None:
         """Remove its files."""
         for suffix in (FACTS, ROWS, ARRAYS):

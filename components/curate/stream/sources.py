@@ -11,6 +11,7 @@ from components.contract.context import StageContext
 from components.curate.filters import text_filters
 from components.curate.params import CurateParams
 from components.curate.stream.parts import Facts, Part, parts_in
+from components.curate.stream.processes import SiftProcesses
 from components.curate.stream.sift import Sifter
 from components.curate.stream_config import ShardConfig
 from components.curation.chain import row_checks
@@ -33,18 +34,26 @@ class SiftedSources:
         self._done: dict[tuple[int, int], Facts] = {}
         for part, facts in parts_in(folder):  # of an earlier attempt; a restored checkpoint leaves them writable
             part.freeze()
-            self._keep(facts)
+            self._done[facts.source, facts.number] = facts
+        self._drawn = self._sifter.drawn = sum(facts.drawn for facts in self._done.values())
         self.origins: list[dict[str, Any]] = []
         """What each source says of itself."""
         self.rows: list[int] = []
         """How many rows each source has, of all shares."""
 
     def sift(self) -> None:
-        """Make the parts that are not there yet."""
-        for source in range(len(self._params.sources)):
-            opened = self._open(source)
-            self.origins.append(dict(opened.origin))
-            self.rows.append(self._sift(source, iter(opened.rows)))
+        """Make the parts that are not there yet, in as many processes as the stage has cores."""
+        aside = self._context.scratch / "parts"
+        aside.mkdir()
+        cores = self._context.job.resources.cpus
+        with SiftProcesses(self._sifter, aside, cores, self._progress) as self._processes:
+            for source in range(len(self._params.sources)):
+                opened = self._open(source)
+                self.origins.append(dict(opened.origin))
+                self.rows.append(self._sift(source, iter(opened.rows)))
+            for part, facts in self._processes.rest():
+                part.moved(self._folder)
+                self._finish(facts)
 
     @property
     def counts(self) -> list[Facts]:
@@ -62,15 +71,25 @@ class SiftedSources:
         """Make the next part, or read past its rows if it is there or another share's; return how many rows it has."""
         if (source, number) in self._done or not self._share.takes(source, number):
             return sum(1 for _ in islice(rows, self._sifter.rows_per_part))
-        facts = self._sifter.part(Part.in_folder(self._folder, source, number), rows, source, number)
-        if facts.drawn:
-            self._done[source, number] = facts
-            self._context.checkpoint(len(self._done), lambda folder: None)  # its files are in the output
-        return facts.drawn
+        if self._context.job.resources.cpus == 1:
+            facts = self._sifter.part(Part.in_folder(self._folder, source, number), rows, source, number)
+            if facts.drawn:
+                self._finish(facts)
+            return facts.drawn
+        count = self._processes.deal(islice(rows, self._sifter.rows_per_part), source, number)
+        for part, facts in self._processes.check(source, number) if count else ():
+            part.moved(self._folder)
+            self._finish(facts)
+        return count
 
-    def _keep(self, facts: Facts) -> None:
+    def _finish(self, facts: Facts) -> None:
+        """Keep a new part, whose files are in the output."""
         self._done[facts.source, facts.number] = facts
-        self._sifter.drawn += facts.drawn
+        self._context.checkpoint(len(self._done), lambda folder: None)
+
+    def _progress(self, rows: int) -> None:
+        self._drawn += rows
+        self._context.progress(self._drawn, self._drawn)
 
     def _open(self, source: int) -> SourceRows:
         scratch = self._context.scratch / f"source-{source}"
