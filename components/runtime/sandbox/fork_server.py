@@ -190,7 +190,9 @@ class _Starter:
                         env=launch.environment,
                         cwd="/",
                         start_new_session=True,
-                        pass_fds=[launch.info] if launch.info >= 0 else [],
+                        # The reading end, too: a bubblewrap that cannot say what it started (since we were killed
+                        # meanwhile) ends and leaves that process behind, which waits for ever to be let go.
+                        pass_fds=[launch.info, launch.info_reader] if launch.info >= 0 else [],
                     )
                 )
             except BaseException as error:

@@ -96,7 +96,8 @@ def _bubblewrap(readable: Sequence[str], modules: Sequence[str]) -> Launch:
     for device in DEVICES:
         command += ["--dev-bind", device, device]
     command += ["--proc", "/proc", "--remount-ro", "/", "--chdir", "/"]
-    settings = {"backend": "bubblewrap", "below_private": [path for path in readable if path.startswith(PRIVATE + "/")]}
+    below_private = [path for path in readable if path.startswith(PRIVATE + "/")]
+    settings = {"backend": "bubblewrap", "below_private": below_private, "info_reader": reader}
     command += _python(settings, modules)
     return Launch(command, _environment(PRIVATE), info=writer, info_reader=reader)
 

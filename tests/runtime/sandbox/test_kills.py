@@ -37,8 +37,19 @@ def test_kill_9_leaves_no_process_of_the_sandbox(backend, tmp_path, kills):
     assert list(mark.parent.iterdir()) == [mark]  # no scratch folder of a killed process either
 
 
-def start(mark: Path) -> subprocess.Popen:
-    command = [sys.executable, "-m", "tests.runtime.sandbox.killed", str(mark)]
+def test_kill_9_while_bubblewrap_starts_leaves_none_that_waits_for_ever(backend, tmp_path):
+    if not backend.startswith("bubblewrap"):
+        pytest.skip("the other backend starts no program of its own")
+    mark = tmp_path / f"starts-{os.getpid()}" / "site-packages"
+    mark.mkdir(parents=True)
+    for thirds in range(12):  # of a millisecond: bubblewrap takes some to say which process it started
+        process = start(mark, "tests.runtime.sandbox.killed_at_start", str(thirds / 3000))
+        assert process.wait(timeout=120) == -signal.SIGKILL
+    wait_until_gone(mark)
+
+
+def start(mark: Path, module: str = "tests.runtime.sandbox.killed", *arguments: str) -> subprocess.Popen:
+    command = [sys.executable, "-m", module, str(mark), *arguments]
     environment = {**os.environ, "TMPDIR": str(mark.parent)}
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=TREE, env=environment)
 

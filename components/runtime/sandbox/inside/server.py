@@ -30,6 +30,9 @@ FIRST_FREE = 10
 def main() -> None:
     """Serve until the other side is gone; the settings are the last argument."""
     settings = json.loads(sys.argv[-1])
+    if "info_reader" in settings:
+        with contextlib.suppress(OSError):
+            os.close(settings["info_reader"])  # it was for bubblewrap itself
     control, replies = _take_channel()
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
     os.umask(0o077)
