@@ -37,7 +37,8 @@ class SiftProcesses:
         """`folder` holds parts that are being written; `progress` is told how many rows more were checked."""
         self._sifter, self._folder, self._count, self._progress = sifter, folder, count, progress
         self._processes: dict[Connection, int] = {}
-        self._busy: set[Connection] = set()
+        self._busy: dict[Connection, tuple[int, int]] = {}
+        """The source and the number of the part that each makes."""
 
     def __enter__(self) -> SiftProcesses:
         return self
@@ -65,7 +66,7 @@ class SiftProcesses:
         connection = next((one for one in self._processes if one not in self._busy), None) or self._start()
         part = Part.in_folder(self._folder, source, number)
         connection.send((part, self._dealt(source, number), source, number))
-        self._busy.add(connection)
+        self._busy[connection] = source, number
 
     def rest(self) -> Iterator[tuple[Part, Facts]]:
         """Yield the parts that are still being made, when they are finished."""
@@ -85,12 +86,26 @@ class SiftProcesses:
                 how = _wait_for(self._processes.pop(connection))
                 raise StageFailed(f"a process that checked rows ended ({how})") from None
             if isinstance(told, Exception):
-                raise told
+                raise self._first_refused(connection, told)
             if isinstance(told, int):
                 self._progress(told)
                 continue
-            self._busy.discard(connection)
+            del self._busy[connection]
             yield told
+
+    def _first_refused(self, connection: Connection, error: Exception) -> Exception:
+        """Return what one process alone would have raised: the error of the first part that has one."""
+        place = self._busy.pop(connection)
+        for earlier in sorted((one for one in self._busy if self._busy[one] < place), key=self._busy.__getitem__):
+            told = 0
+            while isinstance(told, int):
+                try:
+                    told = earlier.recv()
+                except EOFError:
+                    break
+            if isinstance(told, Exception):
+                return told
+        return error
 
     def _start(self) -> Connection:
         here, there = Pipe()
