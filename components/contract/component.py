@@ -106,6 +106,9 @@ class Component:
     advice: Callable[[Any, Mapping[str, Sequence[Role]]], Iterable[str]] | None = None
     """Given validated parameters and, by input port, the roles of the components that make the inputs: advice on the
     settings, one line each. It is shown before a run and changes nothing."""
+    audited_by: str = ""
+    """The component that audits a stage of it before it runs, given the same parameters and inputs: where a recipe says
+    `integrity`."""
     sharding: Sharding | None = None
     """How a stage of it is divided among shards, if it can be."""
     shard_outputs: Mapping[str, Port] = field(default_factory=dict)

@@ -133,6 +133,7 @@ COMPONENT = Component(
     verifies=lambda params: ("heldout",) if params.labels == "ignored" else ("dataset", "heldout"),
     refuses_rows=refuses_rows,
     on_pool=on_pool,
+    audited_by="audit_reward",
     advice=advice,
     asks=asks,
 )

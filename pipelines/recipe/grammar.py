@@ -19,7 +19,7 @@ from components.contract.job import OnFailure
 _HEAD_KEYS = ("name", "summary", "seed", "params", "defaults", "extends", "matrix", "code")
 RECIPE_KEYS = (*_HEAD_KEYS, "stages", "sweep", "schedule", "hallmark", "system")
 GROUP_KEYS = ("repeat", "carry", "stages", "yield", "matrix", "summary")
-DEFAULT_KEYS = ("pool", "backend", "retries", "backoff", "timeout", "on_alarm", "on_failure", "with")
+DEFAULT_KEYS = ("pool", "backend", "retries", "backoff", "timeout", "on_alarm", "on_failure", "integrity", "with")
 RESERVED = ("params", "matrix", "round", "seed", "carry", "and", "or", "not", "true", "false", "null", "none", "in")
 """Names reserved in references and expressions, so no stage may have them."""
 
@@ -146,6 +146,8 @@ class StageWords(_Words):
     approve: Annotated[ApprovalWords | None, BeforeValidator(_as_approval)] = None
     expect: list[ExpectationWords] = Field(default_factory=list)
     after: Lines = Field(default_factory=list)
+    integrity: Literal["required", "report"] | None = None
+    """Whether its reward is audited before it runs, and whether it runs all the same if there are findings."""
     registration: Annotated[RegistrationWords | None, BeforeValidator(_as_registration)] = Field(
         default=None, alias="register"
     )

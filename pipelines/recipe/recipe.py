@@ -16,6 +16,7 @@ from pipelines.language.find import find_recipe
 from pipelines.language.nodes import Node
 from pipelines.language.problems import Problems
 from pipelines.language.references import Resolver
+from pipelines.recipe.audits import with_audits
 from pipelines.recipe.carried import Carried
 from pipelines.recipe.cells import fill_cells
 from pipelines.recipe.conditions import Conditions
@@ -173,7 +174,7 @@ class _Reader:
         names = {"params": values, "seed": head.seed}
         schedule = read_schedule(self._root, names, self._folders, self._resolver, self._problems)
         hallmark = read_hallmark(self._root.child("hallmark"), drafts, connector, self._resolver, self._problems, names)
-        drafts = with_shards(drafts, self._problems)
+        drafts = with_audits(with_shards(drafts, self._problems), self._problems)
         refuse_cycles(drafts, self._problems)
         check_rows(drafts, self._problems)
         self._problems.stop()

@@ -106,7 +106,7 @@ class Loop:
         phase, slots = self.phase, self.slots
         self.state.ledger.step = self.state.step
         begin_step(phase, self.state, self.learner, self.policies, self.generator)
-        collector = self._collector()
+        collector = self.collector()
 
         def context_of(bound: Bound) -> SlotContext:
             return self._context(bound, collector)
@@ -163,7 +163,9 @@ class Loop:
         if self.critic is not None:
             self.critic.load_state(parts["critic"])
 
-    def _collector(self) -> Collector:
+    def collector(self) -> Collector:
+        """Return what draws and scores responses in the next step."""
+
         def reward(batch: Batch) -> Tensor:
             slots = self.slots
             parts = parts_of(slots, batch, lambda bound: self._context(bound, collector))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipelines.cli.parser.options import command, engine, json_output, recipe, store
+from pipelines.cli.parser.options import command, engine, jobs, json_output, recipe, store
 from pipelines.cli.parser.values import positive
 from pipelines.engines.registry import DEFAULT
 
@@ -34,11 +34,26 @@ def add_recipe_commands(commands: Any) -> None:
     store(compiled)
     compiled.add_argument("--engine", choices=("kubeflow",), default="kubeflow", help="whose pipeline (kubeflow)")
     compiled.add_argument("-o", "--output", metavar="FILE", required=True, help="file to write, or - for stdout")
+    _audit_command(commands)
     _schedule_command(commands)
     _starting_commands(commands)
     validate = command(commands, "validate", "check recipes and show every mistake with its line", "recipes:validate")
     recipe(validate, nargs="+")
     json_output(validate)
+
+
+def _audit_command(commands: Any) -> None:
+    audited = command(
+        commands,
+        "audit-reward",
+        "play empty, wrong, padded and injected responses against a recipe's rewards, before it trains on them",
+        "auditing:audit_reward",
+    )
+    recipe(audited)
+    audited.add_argument("--stage", metavar="STAGE", help="only this stage's reward (default: of every rl stage)")
+    store(audited)
+    json_output(audited)
+    jobs(audited)
 
 
 def _schedule_command(commands: Any) -> None:

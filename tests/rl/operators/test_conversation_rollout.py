@@ -74,7 +74,7 @@ def loop_of(folder: Path, *, sampler: Sampler | None = None, policy: Policy | No
 
 
 def collector_of(loop: Loop) -> Collector:
-    return loop._collector()
+    return loop.collector()
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ HALF = [{"name": "pattern", "pattern": "^[a-mA-M]"}]
 
 
 def drawn(loop: Loop) -> Batch:
-    return loop._gather(loop._collector())
+    return loop._gather(loop.collector())
 
 
 def test_the_same_samples_come_back_whatever_the_policy_has_become(folder: Path) -> None:
@@ -28,7 +28,7 @@ def test_the_same_samples_come_back_whatever_the_policy_has_become(folder: Path)
     seen: list[Batch] = []
     generator = loop.generator.get_state()
     for _ in range(7):
-        collector = loop._collector()
+        collector = loop.collector()
         seen.append(loop._gather(collector))
         with torch.no_grad():
             for _, weight in loop.policies.trained.trainable():
@@ -89,7 +89,7 @@ def test_the_critic_comes_to_know_why_a_response_is_rewarded(method: str, critic
         metrics = loop.step()
     assert metrics["critic_explained"] > 0.3
     assert loop.critic is not None
-    batch = loop._prepare(loop._gather(loop._collector()), loop._collector())
+    batch = loop._prepare(loop._gather(loop.collector()), loop.collector())
     later, rewards = batch.positions > 0, batch.to_tokens(batch.rewards)
     gap = batch.values[later & (rewards > 0)].mean() - batch.values[later & (rewards == 0)].mean()
     assert gap > 0.3  # behind the first token the value knows how it ends

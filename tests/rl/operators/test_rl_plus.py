@@ -99,14 +99,14 @@ def test_without_demonstrations_it_is_the_clipped_surrogate(clip: float) -> None
 
 def test_every_group_gets_a_verified_demonstration(folder: Path) -> None:
     loop = loop_of(folder, method="rl-plus", max_new_tokens=4)
-    collector = loop._collector()
+    collector = loop.collector()
     batch = loop._gather(collector)
     assert batch.external.tolist() == [False, False, False, False, True] * 4
     assert batch.texts[4::5] == ("<answer>x",) * 4
     assert (batch.rewards[batch.external] == 1).all() and (batch.outcomes[batch.external] == 1).all()
     assert batch.finished[batch.external].all()
     again = loop_of(folder, method="rl-plus", max_new_tokens=4)
-    assert again._gather(again._collector()).texts == batch.texts
+    assert again._gather(again.collector()).texts == batch.texts
 
 
 def test_demonstrations_are_learned_although_the_policy_never_finds_them(folder: Path) -> None:
@@ -114,7 +114,7 @@ def test_demonstrations_are_learned_although_the_policy_never_finds_them(folder:
     loop = loop_of(folder, **given)
     probabilities = []
     for _ in range(8):
-        batch = loop._gather(loop._collector())
+        batch = loop._gather(loop.collector())
         probabilities.append(float(batch.old_logprobs[batch.to_tokens(batch.external)].exp().mean()))
         loop.step()
     assert probabilities[-1] > 2 * probabilities[0]

@@ -93,7 +93,7 @@ def test_a_gate_changes_what_is_learned(folder: Path) -> None:
 
 def test_nan_is_a_failed_verification(folder: Path) -> None:
     loop = loop_of(folder, method="dr-grpo", rewards=["verifier", "toy_even"], combine="standardised")
-    collector = loop._collector()
+    collector = loop.collector()
     collector.settings = loop.phase.settings
     drawn = collector.draw([loop.pool[0], loop.pool[1]], 16)
     kept = collector.score(drawn)
@@ -134,7 +134,7 @@ def test_unlabelled_items_train_on_rewards_alone(folder: Path) -> None:
     visit = loop.state.ledger.visits()[0]
     assert (visit.num_right, visit.num_wrong, visit.num_failed) == (0, 0, 0) and visit.reward_squares > 0
     mixed = loop_of(folder, pool=[items()[0].unlabelled(), *items()[1:]], method="dr-grpo", rewards=[LETTERS])
-    collector = mixed._collector()
+    collector = mixed.collector()
     collector.score(collector.draw(mixed.pool, 2))
     assert (collector.seen[0].outcomes == UNSCORED).tolist() == [True, True, *[False] * 14]
 

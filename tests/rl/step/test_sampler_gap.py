@@ -236,7 +236,7 @@ def test_a_bfloat16_draw_begins_from_what_training_computes(folder: Path) -> Non
     loop = loop_of(folder, policy, temperature=0.6)
     space = tuple(policy.tokenizer.encode(" ", add_special_tokens=False))
     for pool in (loop.pool, [replace(prompt, gaps=((*space, *prompt.tokens),)) for prompt in loop.pool]):
-        batch = loop._collector().converse(pool, 4)
+        batch = loop.collector().converse(pool, 4)
         own = frozen_logprobs(policy, batch.of_learned(), temperature=0.6, max_tokens=10_000)
         learned = batch.of_learned()
         assert float((learned.old_logprobs - own).abs().mean()) < 1e-3
@@ -244,7 +244,7 @@ def test_a_bfloat16_draw_begins_from_what_training_computes(folder: Path) -> Non
 
 
 def test_what_is_only_verified_is_neither_scored_nor_in_the_gap(folder: Path) -> None:
-    collector = loop_of(folder, load_policy(folder, dtype="bfloat16"))._collector()
+    collector = loop_of(folder, load_policy(folder, dtype="bfloat16")).collector()
     held = [replace(prompt, gaps=(prompt.tokens,)) for prompt in loop_of(folder, collector.policy).pool]
     for prompts in (loop_of(folder, collector.policy).pool, held):
         batch = collector.draw(prompts, 2, to_learn=False)

@@ -31,7 +31,7 @@ def made(folder: Path, method: str, temperature: float) -> Loop:
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 1.4])
 def test_entropies_are_those_of_the_temperature(method: str, temperature: float, folder: Path) -> None:
     loop = made(folder, method, temperature)
-    collector = loop._collector()
+    collector = loop.collector()
     drawn = loop._gather(collector)
     found = loop._prepare(drawn, collector).entropies
     logits = score_tokens(loop.policies.trained, drawn, temperature=1.0).logits_at(torch.arange(drawn.num_tokens))
@@ -43,7 +43,7 @@ def test_entropies_are_those_of_the_temperature(method: str, temperature: float,
 
 def test_a_method_that_reads_none_keeps_those_of_the_draw(folder: Path) -> None:
     loop = made(folder, "dapo", 0.5)
-    collector = loop._collector()
+    collector = loop.collector()
     drawn = loop._gather(collector)
     assert loop._prepare(drawn, collector).entropies is drawn.entropies
 
