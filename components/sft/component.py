@@ -5,12 +5,31 @@ from __future__ import annotations
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Port
 from components.contract.display import Role
+from components.contract.further import TEACHERS
+from components.contract.job import Resources
+from components.contract.memory import MemoryEstimate
+from components.modeling.estimates.distillation_memory import teacher_needs
 from components.modeling.estimates.supervised_memory import supervised_memory
 from components.modeling.models.model_sizes import ModelSizes
 from components.modeling.models.preloads import MODEL_PRELOADS
 from components.modeling.supervised.alarms import SUPERVISED_ALARMS
 from components.modeling.supervised.curves import SUPERVISED_CURVES
 from components.sft.params import SftParams
+
+
+def memory(params: SftParams, model: ModelSizes | None, resources: Resources) -> MemoryEstimate | None:
+    """Return the memory of the training; with a distillation also that of the start as its own teacher."""
+    estimate = supervised_memory(params, model, resources)
+    if estimate is None or model is None or params.distillation is None or params.distillation.teacher == "input":
+        return estimate
+    return estimate.beside(teacher_needs(TEACHERS, model, params, resources))
+
+
+def asks(params: SftParams) -> dict[str, list[str]]:
+    """Return the port of a distillation's teacher, where it is not the start."""
+    wanted = params.distillation is not None and params.distillation.teacher == "input"
+    return {TEACHERS: ["distillation with `teacher: input`"]} if wanted else {}
+
 
 COMPONENT = Component(
     name="sft",
@@ -23,6 +42,12 @@ COMPONENT = Component(
         "validation": Port(
             type=ArtifactType.DATASET, doc="Demonstrations to measure the loss on", many=True, optional=True
         ),
+        TEACHERS: Port(
+            type=ArtifactType.MODEL,
+            doc="The teacher of `distillation: {teacher: input}`, with the model's tokenizer",
+            optional=True,
+            further=True,
+        ),
     },
     outputs={
         "model": Port(type=ArtifactType.MODEL, doc="The fine-tuned model"),
@@ -33,7 +58,9 @@ COMPONENT = Component(
     run="components.sft.run:run",
     backends=frozenset({"trainer"}),
     model_sizes=ModelSizes.from_config,
-    memory=supervised_memory,
+    memory=memory,
+    further_memory=teacher_needs,
+    asks=asks,
     preloads=MODEL_PRELOADS,
     metrics={
         "loss": "Loss per target token, mean of the last 10 logged steps",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from components.modeling.models.lora import LoraConfig
+from components.modeling.supervised.distillation_config import DistillationConfig
 from components.modeling.training.training_config import SupervisedConfig
 
 
@@ -20,3 +21,6 @@ class SftParams(SupervisedConfig):
     """Train low-rank adapters instead of all weights; the output model has them merged."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Precision of the weights while they are trained."""
+    distillation: DistillationConfig | None = None
+    """Match a frozen teacher at each target instead of the target alone. It reads a row's `teacher_prompt` in the place
+    of the prompt."""

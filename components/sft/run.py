@@ -10,7 +10,9 @@ from components.measure.metrics import add_metrics
 from components.modeling.loading.load import load_to_train
 from components.modeling.models.policy import Policy
 from components.modeling.supervised.examples import Example, examples_from_rows
+from components.modeling.supervised.loss import likelihood
 from components.modeling.supervised.training_stage import train_and_save
+from components.sft.teaching import Rows, open_distillation, with_teacher_prompts
 from components.tasks.rows import read_rows
 from components.tasks.weights import row_weights
 
@@ -25,22 +27,30 @@ def run(ctx: StageContext[SftParams]) -> None:
     """
     params = ctx.params
     policy = load_to_train(ctx, lora=params.lora, dtype=params.dtype)
-    examples = _examples(ctx, policy, "dataset")
+    rows = _rows(ctx, "dataset")
+    examples = _examples(ctx, policy, rows)
+    distillation = open_distillation(ctx, policy) if params.distillation else None
+    if distillation:
+        examples = with_teacher_prompts(examples, rows, distillation, params)
     weighing = [example for example in examples if example.weight]
     train_and_save(
         ctx,
         policy,
         weighing,
         params,
-        validation=_examples(ctx, policy, "validation"),
+        validation=_examples(ctx, policy, _rows(ctx, "validation")),
+        objective=distillation or likelihood,
     )
     if weightless := len(examples) - len(weighing):
         ctx.headline(num_weightless=float(weightless))
         add_metrics(ctx.output("metrics"), {"num_weightless": float(weightless)})
 
 
-def _examples(ctx: StageContext[SftParams], policy: Policy, port: str) -> list[Example]:
-    rows = [row for artifact in ctx.inputs(port) for row in read_rows(artifact.path)]
+def _rows(ctx: StageContext[SftParams], port: str) -> Rows:
+    return [row for artifact in ctx.inputs(port) for row in read_rows(artifact.path)]
+
+
+def _examples(ctx: StageContext[SftParams], policy: Policy, rows: Rows) -> list[Example]:
     examples = examples_from_rows(policy.tokenizer, rows, learn=ctx.params.learn, ends=policy.ends)
     weights = row_weights(rows)
     return [replace(example, weight=weight) for example, weight in zip(examples, weights, strict=True)]

@@ -95,6 +95,9 @@ def test_hinted_solutions_see_a_right_and_a_wrong_attempt_that_rows_do_not_hold(
     teacher = writers.teachers[0]
     assert isinstance(teacher, Scripted)
     assert [prompt for prompt, _ in teacher.asked] == ["3 + 3 =", "2 + 2 =|<answer>4|<answer>5"]
+    kept = make("hinted_solutions", [SUM, other], scripted(say), context, **settings, keep_hint=True)
+    (row,) = rows(kept)
+    assert row.extras == {**WRITER, "hinted": True, "teacher_prompt": "2 + 2 =|<answer>4|<answer>5"}
 
 
 def test_a_round_trip_keeps_descriptions_that_lead_back() -> None:

@@ -29,6 +29,13 @@ class Example:
     """Group in mixtures and reports."""
     weight: float = 1.0
     """Weight of each of its targets in the loss."""
+    taught: Encoded | None = None
+    """The same targets as a distillation's teacher reads them, perhaps behind another prompt."""
+
+    @property
+    def longest(self) -> int:
+        """Return the tokens of the longest sequence that is computed for it."""
+        return max(len(self.tokens), len(self.taught.tokens) if self.taught else 0)
 
     @property
     def num_targets(self) -> int:

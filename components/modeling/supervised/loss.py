@@ -1,15 +1,16 @@
-"""Next-token loss of a batch of examples, independent of how it is cut into forward passes.
+"""Loss of a batch of examples, independent of how it is cut into forward passes.
 
-loss = -(sum over targets of weight * log-probability) / (sum over targets of weight), over the whole batch. A mixture
-of experts whose config asks for it adds its load-balancing loss, of each pass by its share of the tokens.
+loss = (sum over targets of weight * loss of a target) / (sum over targets of weight), over the whole batch. The loss of
+a target is its negative log-likelihood, unless an objective says otherwise. A mixture of experts whose config asks for
+it adds its load-balancing loss, of each pass by its share of the tokens.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -22,16 +23,28 @@ from components.modeling.packing.packed import Packed
 from components.modeling.supervised.examples import Example
 from components.modeling.training.trainer import Trainer
 
+LOSS = "loss"
+"""Name of the values of targets that are trained."""
+Objective = Callable[[Policy, Packed, Sequence[Example]], Mapping[str, Tensor]]
+"""From a policy, the pack of some examples, and these: values [M] of the targets by name, with LOSS among them."""
+
 
 @dataclass(frozen=True)
 class BatchLoss:
     """The loss of one batch, in total and by domain."""
 
     loss: float
-    """Weighted mean negative log-likelihood per target, in nats."""
+    """Weighted mean loss per target, in nats; by default of the negative log-likelihood."""
     num_targets: int
     by_domain: dict[str, float]
     """The same mean over the targets of each domain."""
+    parts: dict[str, float] = field(default_factory=dict)
+    """Weighted means per target of what else the objective returned, by name."""
+
+
+def likelihood(policy: Policy, packed: Packed, part: Sequence[Example]) -> dict[str, Tensor]:
+    """Return the negative log-likelihood of each target."""
+    return {LOSS: -policy.target_logprobs(packed).logprobs}
 
 
 def domain_losses(result: BatchLoss, name: str) -> dict[str, float]:
@@ -45,20 +58,23 @@ def domain_losses(result: BatchLoss, name: str) -> dict[str, float]:
     return {f"{name}_{safe[domain]}": loss for domain, loss in result.by_domain.items()}
 
 
-def accumulate_gradients(trainer: Trainer, batch: Sequence[Example], *, max_tokens: int) -> BatchLoss:
+def accumulate_gradients(
+    trainer: Trainer, batch: Sequence[Example], *, max_tokens: int, objective: Objective = likelihood
+) -> BatchLoss:
     """Add the gradient of the batch's loss to the parameters, in passes of at most `max_tokens` tokens."""
-    lengths = [len(example.tokens) for example in batch]
+    lengths = [example.longest for example in batch]
     denominator, num_tokens = _denominator(batch), sum(lengths)
     parts = rank_batches(lengths, max_tokens, trainer.ranks.count)
 
-    def loss_of(chosen: list[int]) -> tuple[Tensor, list[float]]:
+    def loss_of(chosen: list[int]) -> tuple[Tensor, dict[str, list[float]]]:
         part = [batch[index] for index in chosen]
-        packed, logprobs = _logprobs(trainer.policy, part, keep_last=trainer.policy.asks_for_balance)
+        packed = _packed(trainer.policy, part, keep_last=trainer.policy.asks_for_balance)
+        values = objective(trainer.policy, packed, part)
         weights = torch.tensor([example.weight for example in part], device=trainer.policy.device)
-        loss = -(logprobs * weights[packed.sequence]).sum() / denominator
+        loss = (values[LOSS] * weights[packed.sequence]).sum() / denominator
         if (balance := trainer.policy.take_router_loss()) is not None:  # of each pass by its share of the tokens
             loss = loss + balance * (sum(lengths[index] for index in chosen) / num_tokens)
-        return loss, _sums(packed, logprobs)
+        return loss, _sums(packed, values)
 
     with trainer.policy.balancing_experts():
         found = trainer.accumulate(parts, loss_of)
@@ -66,11 +82,14 @@ def accumulate_gradients(trainer: Trainer, batch: Sequence[Example], *, max_toke
 
 
 def evaluate_loss(policy: Policy, examples: Sequence[Example], *, max_tokens: int) -> BatchLoss:
-    """Return the loss over `examples` without touching any gradient."""
+    """Return the negative log-likelihood of `examples` without touching any gradient."""
     denominator = _denominator(examples)
     parts = list(micro_batches([len(example.tokens) for example in examples], max_tokens))
+    sums = []
     with torch.no_grad():
-        sums = [_sums(*_logprobs(policy, [examples[index] for index in chosen])) for chosen in parts]
+        for part in ([examples[index] for index in chosen] for chosen in parts):
+            packed = _packed(policy, part)
+            sums.append(_sums(packed, likelihood(policy, packed, part)))
     return _batch_loss(examples, parts, sums, denominator)
 
 
@@ -81,39 +100,47 @@ def _denominator(batch: Sequence[Example]) -> float:
     return denominator
 
 
-def _logprobs(policy: Policy, part: Sequence[Example], *, keep_last: bool = False) -> tuple[Packed, Tensor]:
-    """Return the pack of some examples and its targets' log-probabilities.
+def _packed(policy: Policy, part: Sequence[Example], *, keep_last: bool = False) -> Packed:
+    """Return the pack of some examples.
 
     With `keep_last`, routers see the last token of each example, too, which predicts nothing.
     """
-    packed = Packed.from_sequences(
+    return Packed.from_sequences(
         [example.tokens for example in part],
         policy.device,
         masks=[example.loss_mask for example in part],
         keep_last=keep_last,
     )
-    return packed, policy.target_logprobs(packed).logprobs
 
 
-def _sums(packed: Packed, logprobs: Tensor) -> list[float]:
-    """Return for each sequence of a pack the sum of its targets' log-probabilities."""
-    totals = torch.zeros(packed.num_sequences, dtype=torch.float64, device=logprobs.device)
-    return totals.index_add_(0, packed.sequence, logprobs.detach().double()).tolist()
+def _sums(packed: Packed, values: Mapping[str, Tensor]) -> dict[str, list[float]]:
+    """Return for each sequence of a pack the sum of its targets' values, by name."""
+    found = {}
+    for name, each in values.items():
+        totals = torch.zeros(packed.num_sequences, dtype=torch.float64, device=each.device)
+        found[name] = totals.index_add_(0, packed.sequence, each.detach().double()).tolist()
+    return found
 
 
 def _batch_loss(
-    batch: Sequence[Example], parts: Sequence[list[int]], found: Sequence[list[float]], denominator: float
+    batch: Sequence[Example], parts: Sequence[list[int]], found: Sequence[dict[str, list[float]]], denominator: float
 ) -> BatchLoss:
-    """Return the loss from the log-probability sums of each part's sequences."""
-    sums = [0.0] * len(batch)
-    for chosen, totals in zip(parts, found, strict=True):
-        for index, total in zip(chosen, totals, strict=True):
-            sums[index] = -total
+    """Return the loss from the sums of each part's sequences."""
+    sums = {name: [0.0] * len(batch) for name in found[0]}
+    for chosen, of_part in zip(parts, found, strict=True):
+        for name, totals in of_part.items():
+            for index, total in zip(chosen, totals, strict=True):
+                sums[name][index] = total
     num_targets = [example.num_targets for example in batch]
+    means = {
+        name: math.fsum(example.weight * s for example, s in zip(batch, each, strict=True)) / denominator
+        for name, each in sums.items()
+    }
     return BatchLoss(
-        loss=math.fsum(example.weight * s for example, s in zip(batch, sums, strict=True)) / denominator,
+        loss=means.pop(LOSS),
         num_targets=sum(num_targets),
-        by_domain=_by_domain(batch, sums, num_targets),
+        by_domain=_by_domain(batch, sums[LOSS], num_targets),
+        parts=means,
     )
 
 

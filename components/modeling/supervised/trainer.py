@@ -15,7 +15,14 @@ from components.contract.errors import InputError
 from components.modeling.models.policy import Policy
 from components.modeling.packing.batching import BatchSampler
 from components.modeling.supervised.examples import Example
-from components.modeling.supervised.loss import BatchLoss, accumulate_gradients, domain_losses, evaluate_loss
+from components.modeling.supervised.loss import (
+    BatchLoss,
+    Objective,
+    accumulate_gradients,
+    domain_losses,
+    evaluate_loss,
+    likelihood,
+)
 from components.modeling.supervised.model_shelf import ModelShelf
 from components.modeling.training.build import build_trainer
 from components.modeling.training.pacing import is_due
@@ -78,14 +85,16 @@ def fit(
     shelf: ModelShelf | None = None,
     write_extra: Callable[[Path], None] | None = None,
     backends: Backends | None = None,
+    objective: Objective = likelihood,
 ) -> FitSummary:
     """Train `policy` in place and return its totals.
 
     `resume` is the partial checkpoint to continue from (pass `ctx.resume()` and `ctx.part`); `shelf` keeps models every
     `config.save_every` steps; `write_extra` adds the caller's own files to each partial checkpoint; `backends` choose
-    the trainer. Raises InputError when no example fits max_tokens, NotFiniteError when the gradient is not finite.
+    the trainer; `objective` is the loss of a target. Raises InputError when no example fits max_tokens, NotFiniteError
+    when the gradient is not finite.
     """
-    run = _Run(policy, examples, config, seed, backends)
+    run = _Run(policy, examples, config, seed, backends, objective)
     if resume is not None:
         run.state = load_training_state(resume, policy=policy, trainer=run.trainer, part=part)
 
@@ -123,9 +132,10 @@ class _Run:
         config: SupervisedConfig,
         seed: int,
         backends: Backends | None,
+        objective: Objective,
     ) -> None:
-        self.policy, self.config = policy, config
-        self.examples = [example for example in examples if len(example.tokens) <= config.max_tokens]
+        self.policy, self.config, self.objective = policy, config, objective
+        self.examples = [example for example in examples if example.longest <= config.max_tokens]
         self.num_overlong = len(examples) - len(self.examples)
         if not self.examples:
             raise InputError(f"none of {len(examples)} examples has at most {config.max_tokens} tokens (max_tokens)")
@@ -145,7 +155,9 @@ class _Run:
         """Do one optimiser step; return its row of the history and the number of tokens computed."""
         step = self.state.step
         batch = [self.examples[index] for index in self.sampler.batch(step)]
-        result = accumulate_gradients(self.trainer, batch, max_tokens=self.config.micro_batch_tokens)
+        result = accumulate_gradients(
+            self.trainer, batch, max_tokens=self.config.micro_batch_tokens, objective=self.objective
+        )
         update = self.trainer.step(step)
         lengths = [len(example.tokens) for example in batch]
         counts = (result.num_targets, sum(lengths), len(lengths) * max(lengths))
@@ -158,6 +170,7 @@ class _Run:
             "num_targets": seen["num_targets"],
             "epoch": self._epochs(step + 1),
         }
+        row.update(result.parts)
         row.update(domain_losses(result, "loss"))
         return row, sum(lengths)
 

@@ -10,7 +10,7 @@ from components.contract.artifacts import HISTORY_FILE, write_json_lines, write_
 from components.contract.context import StageContext
 from components.modeling.models.policy import Policy
 from components.modeling.supervised.examples import Example
-from components.modeling.supervised.loss import domain_losses, evaluate_loss
+from components.modeling.supervised.loss import Objective, domain_losses, evaluate_loss, likelihood
 from components.modeling.supervised.model_shelf import ModelShelf
 from components.modeling.supervised.trainer import FitSummary, fit
 from components.modeling.training.training_config import SupervisedConfig
@@ -27,11 +27,12 @@ def train_and_save(
     *,
     validation: Sequence[Example] = (),
     write_extra: Callable[[Path], None] | None = None,
+    objective: Objective = likelihood,
 ) -> FitSummary:
     """Train `policy`, resuming from a partial checkpoint if there is one; write outputs `model` and `metrics`.
 
-    With `config.save_every` also `checkpoints`. The headline is the loss (mean of the last 10 rows of the
-    history), counts, and the loss on `validation` if given.
+    `objective` is the loss of a target. With `config.save_every` also `checkpoints`. The headline is the loss (mean of
+    the last 10 rows of the history), counts, and the loss on `validation` if given.
     """
     shelf = ModelShelf(ctx.output("checkpoints")) if config.save_every else None
     summary = fit(
@@ -45,6 +46,7 @@ def train_and_save(
         shelf=shelf,
         write_extra=write_extra,
         backends=ctx.job.resources,
+        objective=objective,
     )
     summary.trainer.save(ctx.output("model"))
     ctx.describe("model", steps=summary.steps, num_targets=summary.num_targets)

@@ -27,6 +27,8 @@ class HintedSolutionsConfig(GeneratorConfig):
     """The prompt with the hint; {prompt}, {right} and {wrong} are replaced."""
     max_per_prompt: int | None = Field(default=1, ge=1)
     """Most distinct right solutions of a prompt; null keeps all."""
+    keep_hint: bool = False
+    """Whether a row holds the prompt with the hint, as `teacher_prompt`: what the teacher of a distillation reads."""
 
     @model_validator(mode="after")
     def _template_is_whole(self) -> HintedSolutionsConfig:
@@ -49,6 +51,7 @@ def hinted_solutions(
     ]
     written = judged(hard, writers.write(asked, context.drawing(config, "solve")))
     found = dict(zip((item.id for item in hard), written, strict=True))
+    hints = {item.id: {"teacher_prompt": one.prompt} for item, one in zip(hard, asked, strict=True)}
     for item in items:
         if item.id not in pairs:
             yield Dropped(NO_CONTRAST)
@@ -56,7 +59,8 @@ def hinted_solutions(
         yield from (Dropped(one.dropped) for one in found[item.id] if one.dropped)
         chosen, dropped = most([one for one in found[item.id] if one.kept], config.max_per_prompt)
         yield from map(Dropped, dropped)
-        yield from (Made(item, one.text, {"quality": one.writer, "hinted": True}) for one in chosen)
+        extras = {"hinted": True, **(hints[item.id] if config.keep_hint else {})}
+        yield from (Made(item, one.text, {"quality": one.writer, **extras}) for one in chosen)
 
 
 def _contrasts(
