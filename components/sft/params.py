@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
+
+from pydantic import model_validator
 
 from components.modeling.models.lora import LoraConfig
 from components.modeling.supervised.distillation_config import DistillationConfig
 from components.modeling.training.training_config import SupervisedConfig
+from components.sft.transfer_config import TransferConfig
 
 
 class SftParams(SupervisedConfig):
@@ -24,3 +27,18 @@ class SftParams(SupervisedConfig):
     distillation: DistillationConfig | None = None
     """Match a frozen teacher at each target instead of the target alone. It reads a row's `teacher_prompt` in the place
     of the prompt."""
+    transfer: TransferConfig | None = None
+    """Train copies on each domain but one, and go towards those that lower the loss of that one (meta-transfer)."""
+
+    @model_validator(mode="after")
+    def _transfer_fits(self) -> Self:
+        if self.transfer is None:
+            return self
+        if self.steps is None:
+            raise ValueError("transfer: give its length as `steps`; the tasks have epochs of their own")
+        if self.mixture:
+            raise ValueError("transfer: the tasks are weighed by what they do for the target; leave `mixture` out")
+        if self.dtype != "float32":
+            raise ValueError("transfer: copies differ by less than bfloat16 can tell; set `dtype: float32`")
+        self.transfer.weighting.resolve()
+        return self

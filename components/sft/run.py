@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from components.contract.context import StageContext
@@ -11,8 +12,10 @@ from components.modeling.loading.load import load_to_train
 from components.modeling.models.policy import Policy
 from components.modeling.supervised.examples import Example, examples_from_rows
 from components.modeling.supervised.loss import likelihood
+from components.modeling.supervised.trainer import fit
 from components.modeling.supervised.training_stage import train_and_save
 from components.sft.teaching import Rows, open_distillation, with_teacher_prompts
+from components.sft.transfer import fit_transfer
 from components.tasks.rows import read_rows
 from components.tasks.weights import row_weights
 
@@ -40,6 +43,7 @@ def run(ctx: StageContext[SftParams]) -> None:
         params,
         validation=_examples(ctx, policy, _rows(ctx, "validation")),
         objective=distillation or likelihood,
+        fitted=partial(fit_transfer, transfer=params.transfer) if params.transfer else fit,
     )
     if weightless := len(examples) - len(weighing):
         ctx.headline(num_weightless=float(weightless))

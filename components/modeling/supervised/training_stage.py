@@ -28,14 +28,16 @@ def train_and_save(
     validation: Sequence[Example] = (),
     write_extra: Callable[[Path], None] | None = None,
     objective: Objective = likelihood,
+    fitted: Callable[..., FitSummary] = fit,
 ) -> FitSummary:
     """Train `policy`, resuming from a partial checkpoint if there is one; write outputs `model` and `metrics`.
 
-    `objective` is the loss of a target. With `config.save_every` also `checkpoints`. The headline is the loss (mean of
-    the last 10 rows of the history), counts, and the loss on `validation` if given.
+    `objective` is the loss of a target; `fitted` trains, in the place of `fit` with its arguments. With
+    `config.save_every` also `checkpoints`. The headline is the loss (mean of the last 10 rows of the history), counts,
+    and the loss on `validation` if given.
     """
     shelf = ModelShelf(ctx.output("checkpoints")) if config.save_every else None
-    summary = fit(
+    summary = fitted(
         policy,
         examples,
         config,

@@ -1,0 +1,1 @@
+"""Weightings of source tasks: one operator a module."""
