@@ -56,8 +56,8 @@ def verifies(params: CurateParams) -> tuple[str, ...]:
 
 
 def asks(params: CurateParams) -> dict[str, list[str]]:
-    """Return the inputs that selectors and the mixture need."""
-    found: dict[str, list[str]] = {}
+    """Return the inputs that selectors, the mixture and the measurement of difficulty need."""
+    found: dict[str, list[str]] = {"policy": ["difficulty"]} if params.difficulty else {}
     for bound in readable((*params.selectors, params.mixture)):
         needs = bound.config.inputs if isinstance(bound.config, SelectorConfig) else ()
         needs = bound.config.needs if isinstance(bound.config, MixtureConfig) else needs

@@ -13,11 +13,13 @@ from components.modeling.estimates.further_memory import further_needs
 from components.modeling.models.model_sizes import ModelSizes
 from components.modeling.models.preloads import MODEL_PRELOADS
 from components.rl.alarms import RL_ALARMS
+from components.rl.labels import OUTCOMES, labels_read
 from components.rl.memory import rl_memory
 from components.rl.on_pool import on_pool
 from components.rl.params import RLParams
 from components.rl.presets import preset_names
 from components.tasks.grades import WITHOUT_GRADES
+from components.tasks.item import UNLABELLED
 
 
 def sources(params: RLParams) -> Iterator[Bound]:
@@ -38,8 +40,16 @@ def advice(params: RLParams, makers: Mapping[str, Sequence[Role]]) -> Iterator[s
 
 
 def refuses_rows(params: RLParams, verifiers: Mapping[str, Collection[str]]) -> Iterator[str]:
-    """Yield a line where reward `score` reads grades of rows whose verifiers give none."""
+    """Yield a line where an operator reads outcomes, or reward `score` grades, of rows whose verifiers give none."""
     names = verifiers.get("dataset", ())
+    if set(names) == {UNLABELLED}:
+        reader = next((bound for bound in with_used(sources(params)) if OUTCOMES in labels_read(bound)), None)
+        if reader is not None:
+            yield (
+                f"{reader.slot} operator {reader.shown!r} reads outcomes, and the rows are unlabelled; use rewards "
+                "that need none, or rows with verifiers"
+            )
+        return
     graded = any(bound.slot.name == "reward" and bound.name == "score" for bound in with_used(sources(params)))
     if graded and names and WITHOUT_GRADES.issuperset(names):
         yield (

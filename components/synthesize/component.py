@@ -31,7 +31,7 @@ def sources(params: SynthesizeParams) -> Iterator[Bound | str | Path]:
 
 
 def asks(params: SynthesizeParams) -> dict[str, list[str]]:
-    """Return the ports of writers and judges; one is required where no program stands in for it."""
+    """Return the ports of writers and judges, required where no program stands in, and of what pass rates need."""
     making, name = params.making, f"generator {params.generator.name!r}"
     found: dict[str, list[str]] = {}
     if making.writes:
@@ -40,6 +40,10 @@ def asks(params: SynthesizeParams) -> dict[str, list[str]]:
         found[JUDGES] = [] if params.judge_programs else [name]
     if making.scorers:
         found[SCORERS] = [name]
+    if params.pass_rate:
+        found["ledger"] = ["pass_rate"]
+    if params.difficulty:
+        found["policy"] = ["difficulty"]
     return found
 
 

@@ -24,7 +24,7 @@ BROKEN = "\N{REPLACEMENT CHARACTER}"
 class Grammar(Params):
     """Which tags there are, and whether they must be closed."""
 
-    tags: tuple[TagName, ...] = ("think", "answer")
+    tags: tuple[TagName, ...] = Field(default=("think", "answer"), min_length=1)
     """Names of the tags, `<name>` ... `</name>`."""
     closing: bool = True
     """Whether a block ends only at its closing tag; if not, also before the next opening tag and at the end."""

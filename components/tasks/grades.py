@@ -2,5 +2,19 @@
 
 from __future__ import annotations
 
-WITHOUT_GRADES = frozenset({"choice", "exact", "math_verify", "numeric", "reasoning_gym", "regex", "unlabelled"})
+WITHOUT_GRADES = frozenset(
+    {
+        "choice",
+        "coefficients",
+        "countdown",
+        "exact",
+        "latin_squares",
+        "math_verify",
+        "numeric",
+        "reasoning_gym",
+        "regex",
+        "solution_sets",
+        "unlabelled",
+    }
+)
 """All others, those of packages and of users' files among them, may give a grade in between."""

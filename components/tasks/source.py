@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
+from pydantic import model_validator
+
+from components.contract.errors import InputError
 from components.contract.messages import Message, transcript
 from components.contract.params import Params
 from components.tasks.item import Item, item_id
@@ -19,6 +22,18 @@ class SourceConfig(Params):
     """Whether the source generates as many rows as requested."""
     paths: ClassVar[tuple[str, ...]] = ()
     """Keys that name files; relative paths are relative to the recipe."""
+
+    @model_validator(mode="after")
+    def _ranges_are_ordered(self) -> Self:
+        fields = type(self).model_fields
+        for low in fields:
+            high = "most" if low == "least" else low.replace("min_", "max_", 1)
+            if high == low or high not in fields or not low.startswith(("min_", "least")):
+                continue
+            least, most = getattr(self, low), getattr(self, high)
+            if least is not None and most is not None and least > most:
+                raise InputError(f"{low} {least} is above {high} {most}")
+        return self
 
     def verifiers(self) -> tuple[str, ...] | None:
         """Return the verifiers that rows may name beside those of connected datasets; None if only the rows know."""

@@ -39,6 +39,7 @@ SUMS = "{name: reasoning_gym, task: chain_sum}"
             "unknown verifier operator 'exct'; did you mean 'exact'",
         ),
         ("rewards: [{name: brier, confidence: {scale: 0}}]", "confidence.scale: got 0, expected a number greater"),
+        ("rewards: [{name: tag_order, grammar: {tags: []}}]", "grammar.tags: got [], expected at least 1 item"),
         ("rewards: [verifier], advantages: [forward_correction]", "add annotate operator 'noise_rates'"),
         ("rewards: [{name: noisy_verifier, false_positives: 1.5}]", "got 1.5, expected a number of at most 1"),
     ],
@@ -46,6 +47,20 @@ SUMS = "{name: reasoning_gym, task: chain_sum}"
 def test_what_cannot_be_rewarded_is_one_line(tmp_path: Path, settings: str, message: str) -> None:
     (found,) = messages(tmp_path, RECIPE % (SUMS, "data.dataset", settings))
     assert message in found and "\n" not in found
+
+
+@pytest.mark.parametrize("source", ["beams", "countdown", "latin_squares", "solution_sets"])
+def test_a_domain_without_grades_has_no_score(tmp_path: Path, source: str) -> None:
+    (found,) = messages(tmp_path, RECIPE % (source, "data.dataset", "rewards: [score]"))
+    assert found.startswith("7:") and "reward 'score' reads grades between right and wrong" in found
+
+
+def test_outcomes_of_unlabelled_rows_are_not_rewarded(tmp_path: Path) -> None:
+    source = "{name: published, set: ultrafeedback}"
+    (found,) = messages(tmp_path, RECIPE % (source, "data.dataset", "rewards: [verifier]"))
+    assert "reward operator 'verifier' reads outcomes, and the rows are unlabelled" in found
+    assert load(tmp_path, RECIPE % (source, "data.dataset", "rewards: [majority_vote]"))
+    assert load(tmp_path, RECIPE % (SUMS, "data.dataset", "rewards: [majority_vote], labels: ignored"))
 
 
 @pytest.mark.parametrize(
@@ -81,6 +96,7 @@ def test_what_cannot_be_measured_is_one_line(tmp_path: Path, settings: str, mess
 def test_the_verifiers_without_grades_are_those_that_give_none() -> None:
     """Told from their text: a grade is given as `graded=`."""
     folder = Path(__file__).parents[3] / "components" / "tasks" / "verifiers"
-    shipped = {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}
-    grading = {name for name in shipped if "graded=" in (folder / f"{name}.py").read_text(encoding="utf-8")}
-    assert shipped - grading == WITHOUT_GRADES and shipped <= set(operators(VERIFIER).names())
+    shipped = {path.stem: path for path in folder.rglob("*.py") if not path.stem.startswith("_")}
+    grading = {name for name, path in shipped.items() if "graded=" in path.read_text(encoding="utf-8")}
+    assert shipped.keys() - grading == WITHOUT_GRADES and shipped.keys() <= set(operators(VERIFIER).names())
+    assert {"programs", "views"} <= grading, "those of rooms within the folder are found, too"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from components.contract.errors import InputError
 from components.tasks.domains import verilog
@@ -39,6 +39,15 @@ class CircuitsConfig(MadeConfig):
     language: Literal["gates", "verilog"] = "gates"
     """An expression of gates, or a Verilog module `top`, which iverilog runs in the sandbox."""
 
+    @model_validator(mode="after")
+    def _some(self) -> Self:
+        if not sizes(self):
+            raise InputError(
+                f"source circuits: no function of all {self.inputs} inputs needs {self.min_gates} to "
+                f"{self.max_gates} gates"
+            )
+        return self
+
     def verifiers(self) -> tuple[str, ...]:
         """Return the verifier of all rows."""
         return (VERIFIER if self.language == "gates" else "code_tests",)
@@ -51,18 +60,16 @@ def circuits(request: SourceRequest, *, config: CircuitsConfig) -> SourceRows:
     `table`; for Verilog the tests of verifier `code_tests`. Parts share no function, whatever its inputs are called.
     Source: CodeV-R1; the circuits and their testbench are made.
     """
-    config.check_order("circuits", ("min_gates", "max_gates"))
     if config.language == "verilog":
         verilog.check_installed("circuits")
-    levels = simplest(config.inputs, config.max_gates)
-    sizes = [gates for gates in range(config.min_gates, config.max_gates + 1) if levels[gates]]
-    if not sizes:
-        raise InputError(
-            f"source circuits: no function of all {config.inputs} inputs needs {config.min_gates} to "
-            f"{config.max_gates} gates"
-        )
     verifier = config.verifiers()[0]
-    return made_rows("circuits", request, config, verifier, lambda rng: _draw(config, sizes, rng))
+    return made_rows("circuits", request, config, verifier, lambda rng: _draw(config, sizes(config), rng))
+
+
+def sizes(config: CircuitsConfig) -> list[int]:
+    """Return the numbers of gates that some function of all inputs needs."""
+    levels = simplest(config.inputs, config.max_gates)
+    return [gates for gates in range(config.min_gates, config.max_gates + 1) if levels[gates]]
 
 
 def _draw(config: CircuitsConfig, sizes: list[int], rng: random.Random) -> Made:

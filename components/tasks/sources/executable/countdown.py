@@ -7,8 +7,9 @@ in sympy, and its prompts have 300 characters; rows of either are solved by the 
 from __future__ import annotations
 
 import random
+from typing import Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from components.contract.errors import InputError
 from components.tasks.domains.countdown import leaves
@@ -31,6 +32,15 @@ class CountdownConfig(MadeConfig):
     max_target: int = Field(default=50, ge=2, le=9_999)
     """Largest target."""
 
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.max_target < self.max_value:
+            raise InputError(
+                f"source countdown: max_target {self.max_target} is below max_value {self.max_value}, which leaves "
+                "few games; raise it"
+            )
+        return self
+
     def verifiers(self) -> tuple[str, ...]:
         """Return the verifier of all rows."""
         return (VERIFIER,)
@@ -42,12 +52,6 @@ def countdown(request: SourceRequest, *, config: CountdownConfig) -> SourceRows:
     The target is that of a random leaf of the search with whole results; `data["metadata"]` holds numbers and target as
     reasoning-gym's scorer reads them, too. Parts share no set of numbers with its target.
     """
-    config.check_order("countdown", ("min_numbers", "max_numbers"))
-    if config.max_target < config.max_value:
-        raise InputError(
-            f"source countdown: max_target {config.max_target} is below max_value {config.max_value}, which leaves "
-            "few games; raise it"
-        )
     return made_rows("countdown", request, config, VERIFIER, lambda rng: _draw(config, rng))
 
 

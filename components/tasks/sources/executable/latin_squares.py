@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
+from typing import Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from components.contract.errors import InputError
 from components.tasks.domains.latin import draw_square, show
@@ -24,6 +25,14 @@ class LatinSquaresConfig(MadeConfig):
     max_holes: int = Field(default=6, ge=1)
     """Most holes: the knob of difficulty."""
 
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.max_holes > self.size**2:
+            raise InputError(
+                f"source latin_squares: max_holes {self.max_holes} is above the {self.size**2} cells of the square"
+            )
+        return self
+
     def verifiers(self) -> tuple[str, ...]:
         """Return the verifier of all rows."""
         return (VERIFIER,)
@@ -35,11 +44,6 @@ def latin_squares(request: SourceRequest, *, config: LatinSquaresConfig) -> Sour
     Any filling that makes a Latin square is right. `data["puzzle"]` is the prompt's square. Parts share no puzzle.
     Source: backtracking-warmup, whose large tree is sudoku's.
     """
-    config.check_order("latin_squares", ("min_holes", "max_holes"))
-    if config.max_holes > config.size**2:
-        raise InputError(
-            f"source latin_squares: max_holes {config.max_holes} is above the {config.size**2} cells of the square"
-        )
     return made_rows("latin_squares", request, config, VERIFIER, lambda rng: _draw(config, rng))
 
 

@@ -48,7 +48,6 @@ def patches(request: SourceRequest, *, config: PatchesConfig) -> SourceRows:
     the `style`; parts share no behaviour of a repaired program. Reward `diff_similarity` with `edits` compares patches.
     Source: SWE-RL; the texts are ours, and the fault is made.
     """
-    config.check_order("patches", ("min_operations", "max_operations"))
     levels = shortest(OPERATIONS, ARITY, config.max_operations)
     lengths = [length for length in range(config.min_operations, config.max_operations + 1) if levels[length]]
     if not lengths:

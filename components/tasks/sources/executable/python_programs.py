@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from components.contract.errors import InputError, UnknownName
 from components.tasks.domains.made import Made, MadeConfig, made_rows
@@ -40,6 +40,17 @@ class PythonProgramsConfig(MadeConfig):
     examples: int = Field(default=2, ge=1, le=NUM_TESTS)
     """Tests that are shown, where they are."""
 
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        ends = {STEPS[words].ends for words in self.steps}
+        going = len({words for words in self.steps if not STEPS[words].ends})
+        if going < 2 and self.min_steps > (longest := going + (True in ends)):
+            raise InputError(
+                f"source python_programs: no step follows itself, so {', '.join(self.steps)} make programs of at most "
+                f"{longest} steps, and min_steps is {self.min_steps}"
+            )
+        return self
+
     def verifiers(self) -> tuple[str, ...]:
         """Return the verifier of all rows."""
         return (VERIFIER,)
@@ -51,9 +62,6 @@ def python_programs(request: SourceRequest, *, config: PythonProgramsConfig) -> 
     Or show `f([3,1])=[1,3] ...`. A step that makes a number comes last. `data` holds 8 tests for verifier code_tests,
     which runs programs in the sandbox. Parts share no sequence of steps.
     """
-    config.check_order("python_programs", ("min_steps", "max_steps"))
-    if config.min_steps > 1 and all(STEPS[words].ends for words in config.steps):
-        raise InputError("source python_programs: each of the steps ends a program; min_steps is 1 then")
     return made_rows("python_programs", request, config, VERIFIER, lambda rng: _draw(config, rng))
 
 

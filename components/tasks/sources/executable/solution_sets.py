@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from components.contract.errors import InputError
 from components.tasks.domains.made import Made, MadeConfig, made_rows
@@ -33,6 +33,12 @@ class SolutionSetsConfig(MadeConfig):
     max_solutions: int = Field(default=3, ge=1)
     """Most solutions: with the size the knob of difficulty."""
 
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.puzzles == ("queens",) and self.max_size == 4 and self.min_solutions > 2:
+            raise InputError("source solution_sets: a board of 4 has 2 solutions at most; lower min_solutions")
+        return self
+
     def verifiers(self) -> tuple[str, ...]:
         """Return the verifier of all rows."""
         return (VERIFIER,)
@@ -45,9 +51,6 @@ def solution_sets(request: SourceRequest, *, config: SolutionSetsConfig) -> Sour
     digits of the letters in alphabetical order. `data["solutions"]` lists them. Parts share no puzzle.
     Source: ToTRL, whose puzzles are sudoku and alphametics; reward `exact_set` or this verifier.
     """
-    config.check_order("solution_sets", ("min_size", "max_size"), ("min_solutions", "max_solutions"))
-    if config.puzzles == ("queens",) and config.max_size == 4 and config.min_solutions > 2:
-        raise InputError("source solution_sets: a board of 4 has 2 solutions at most; lower min_solutions")
     return made_rows("solution_sets", request, config, VERIFIER, lambda rng: _draw(config, rng))
 
 

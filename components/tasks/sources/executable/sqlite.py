@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
+from typing import Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from components.contract.errors import InputError
 from components.tasks.domains.made import Made, MadeConfig, made_rows
@@ -32,6 +33,12 @@ class SqliteConfig(MadeConfig):
     schema_shown: bool = False
     """Whether the prompt lists the tables; they are the same in all rows, so that a small model can know them."""
 
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.conditions == 2 and self.max_joins == 0:
+            raise InputError("source sqlite: no table has a column and two others for conditions; raise max_joins")
+        return self
+
     def verifiers(self) -> tuple[str, ...]:
         """Return the verifier of all rows."""
         return (VERIFIER,)
@@ -44,9 +51,6 @@ def sqlite(request: SourceRequest, *, config: SqliteConfig) -> SourceRows:
     reads it too; `data["joins"]` the number of joins. Parts share no question.
     Source: Think2SQL, whose questions are BIRD's; tables and grammar are ours.
     """
-    config.check_order("sqlite", ("min_joins", "max_joins"))
-    if config.conditions == 2 and config.max_joins == 0:
-        raise InputError("source sqlite: no table has a column and two others for conditions; raise max_joins")
     return made_rows("sqlite", request, config, VERIFIER, lambda rng: _draw(config, rng))
 
 
