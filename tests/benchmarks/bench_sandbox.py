@@ -64,14 +64,14 @@ def _backend(backend: str, runs: int) -> dict[str, Any]:
 
 def _measure(work: Callable[[], None], runs: int) -> tuple[float, float]:
     """Return runs a second, and runs a second of processor time."""
-    cpu, began = _cpu(), time.perf_counter()
+    cpu, began = processor_seconds(), time.perf_counter()
     for _ in range(runs):
         work()
     seconds = time.perf_counter() - began
-    return runs / seconds, runs / (_cpu() - cpu)
+    return runs / seconds, runs / (processor_seconds() - cpu)
 
 
-def _cpu() -> float:
+def processor_seconds() -> float:
     """Return the processor time of this process and of all below it, living and ended."""
     ticks = 0
     for pid in (os.getpid(), *descendants()):

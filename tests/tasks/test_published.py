@@ -17,11 +17,14 @@ from pydantic import ValidationError
 
 from components.contract import uploaded
 from components.contract.errors import InputError
+from components.curate.component import COMPONENT
+from components.tasks.item import UNLABELLED
 from components.tasks.source import BadRow, SourceRequest, SourceRow
 from components.tasks.sources.published import PublishedConfig, published
 from components.tasks.verify import verify
 from pipelines.recipe.recipe import load_recipe
 from tests.support.hub_server import COMMIT, hub_of
+from tests.support.stage_context import run_stage
 
 SHIPPED = Path("pipelines/recipes/published")
 
@@ -43,6 +46,7 @@ def write(folder: Path, *rows: dict[str, Any]) -> Path:
 @pytest.mark.parametrize(
     ("name", "file", "bad"),
     [
+        ("gsm8k", "train.jsonl", 0),
         ("math", "train.jsonl", 0),
         ("dapo_math", "train.jsonl", 0),
         ("numina_math", "train.jsonl", 3),
@@ -62,6 +66,24 @@ def test_shipped_rows_accept_their_own_answer_and_no_other(name: str, file: str,
         assert verify(item, row.response or f"<answer>{row.answer}").right, row.where
         assert not verify(item, f"<answer>{other}").right, row.where
         assert not verify(item, "").right
+
+
+def test_shipped_conversations_have_answers_and_nothing_to_verify() -> None:
+    good, bad, origin = read("ultrafeedback", SHIPPED / "ultrafeedback" / "train.jsonl")
+    assert len(good) == 20 and not bad and origin["license"] == "mit"
+    assert all(row.verifier == UNLABELLED and row.response and (row.prompt or row.messages) for row in good)
+    assert all(isinstance(row.extras["score"], float) for row in good)
+
+
+def test_licence_and_revision_are_in_the_lineage_of_the_dataset(tmp_path: Path) -> None:
+    files = str((SHIPPED / "gsm8k").resolve())
+    source = {"name": "published", "set": "gsm8k", "path": files, "revision": "a" * 40}
+    params = {"kind": "prompts", "sources": [{"domain": "gsm8k", "source": source}]}
+    finished = run_stage(COMPONENT, tmp_path, params=params)
+    (recorded,) = finished.manifests["dataset"].metadata["sources"]
+    assert recorded == recorded | {"name": "gsm8k", "license": "mit", "revision": "a" * 40}
+    card = json.loads((finished.outputs["dataset"] / "card.json").read_text())
+    assert card["num_rows"] == 20 and card["sources"][0]["origin"]["license"] == "mit"
 
 
 def test_a_row_of_each_set_of_problems(tmp_path: Path) -> None:
