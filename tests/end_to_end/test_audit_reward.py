@@ -9,7 +9,7 @@ from tests.support.command_line import MICRO, Project
 
 
 def test_the_reward_of_a_recipe_is_audited_before_it_trains(tmp_path: Path) -> None:
-    """Micro rewards any digit, so that wrong answers earn as much as right ones; where it is required, the run stops."""
+    """Micro rewards any digit, so wrong answers earn as much as right ones; where it is required, the run stops."""
     project = Project(tmp_path, str(tmp_path / "store"))
     found = json.loads(project.call("audit-reward", str(MICRO), "--json", code=1))
     (audit,) = found["audits"].values()

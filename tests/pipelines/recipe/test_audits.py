@@ -63,7 +63,11 @@ def test_defaults_hold_for_the_stages_that_have_a_reward(tmp_path: Path) -> None
     ("extra", "integrity", "said"),
     [
         ("", "integrity: always", "expected one of required, report"),
-        ("  rl-integrity: {uses: curate, with: {kind: prompts, sources: []}}\n", "integrity: report", "is there already"),
+        (
+            "  rl-integrity: {uses: curate, with: {kind: prompts, sources: []}}\n",
+            "integrity: report",
+            "is there already",
+        ),
         (
             "  eval: {uses: evaluate, integrity: required, in: {model: rl.model, dataset: prompts.dataset}}\n",
             "integrity: report",
