@@ -25,7 +25,7 @@ class FittedMixture:
 
 
 def fit_mixture(arms: Sequence[Arm], fit: Fit) -> FittedMixture:
-    """Fit a quadratic surface to the arms' objectives and return its highest point, beside a linear surface's skill.
+    """Fit a surface to the arms' objectives and return its highest point, beside the skill of both kinds of surfaces.
 
     Raises InputError where too few mixtures were measured, or a domain of the objective was not.
     """
@@ -41,7 +41,7 @@ def fit_mixture(arms: Sequence[Arm], fit: Fit) -> FittedMixture:
         )
     weights = np.array([_shares(fit.mixtures[label], domains) for label in labels])
     values = np.array([sum(reached[label]) / len(reached[label]) for label in labels])
-    surface = fit_surface(weights, values, quadratic=True, ridge=fit.ridge)
+    surface = fit_surface(weights, values, quadratic=fit.surface == "quadratic", ridge=fit.ridge)
     best = highest_point(surface, len(domains))
     held_out = {
         name: held_out_predictions(weights, values, quadratic=name == "quadratic", ridge=fit.ridge)
@@ -52,11 +52,12 @@ def fit_mixture(arms: Sequence[Arm], fit: Fit) -> FittedMixture:
             "mixture": label,
             "shares": dict(zip(domains, map(float, weights[row]), strict=True)),
             "value": float(values[row]),
-            "held_out": float(held_out["quadratic"][row]),
+            "held_out": float(held_out[fit.surface][row]),
         }
         for row, label in enumerate(labels)
     ]
     facts = {
+        "surface": fit.surface,
         "ridge": surface.ridge,
         "predicted": float(surface(best[None])[0]),
         "predicted_uniform": float(surface(np.full((1, len(domains)), 1 / len(domains)))[0]),

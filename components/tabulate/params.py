@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import Field, model_validator
 
 from components.contract.errors import InputError, did_you_mean
@@ -41,6 +43,8 @@ class Fit(Params):
     """Weight of each measured domain in what is to be high; empty: their mean."""
     ridge: float | None = Field(default=None, gt=0)
     """Penalty on the squares of the coefficients; none: that of the least error when each mixture is left out."""
+    surface: Literal["quadratic", "linear"] = "quadratic"
+    """The surface whose highest point is the mixture. A linear one is highest at a single domain: for comparison."""
 
     @property
     def domains(self) -> list[str]:

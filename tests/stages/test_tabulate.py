@@ -232,6 +232,27 @@ def test_a_mixture_is_fitted_and_curate_takes_it(tmp_path: Path) -> None:
         run_stage(CURATE, tmp_path / "other", params=other, inputs={"mixture": finished.outputs["metrics"]})
 
 
+def test_a_linear_surface_takes_a_single_domain_by_an_independent_fit(tmp_path: Path) -> None:
+    mixtures, arms = mixture_arms()
+    better = {name: 40 * round(found["a"] / sum(found.values()), 1) for name, found in mixtures.items()}
+    for labels, rates in arms:  # so that a and b are not alike
+        more = round(better[labels["mixture"]])
+        rates["test"] = [1.0] * (round(sum(rates["test"])) + more) + [0.0] * (400 - round(sum(rates["test"])) - more)
+    finished = tabulate(tmp_path, arms, fit={"mixtures": mixtures, "surface": "linear", "ridge": 1e-6})
+    shares = read_mixture(finished.outputs["metrics"])
+    weights = np.array([[w / sum(found.values()) for w in found.values()] for found in mixtures.values()])
+    values = np.array([np.mean(rates["test"]) for _, rates in arms])
+    found, *_ = np.linalg.lstsq(weights, values, rcond=None)  # on the simplex the intercept lies within the weights
+    assert shares == {domain: float(at == found.argmax()) for at, domain in enumerate("abc")}
+    assert finished.metrics["predicted"] == pytest.approx(found.max(), abs=1e-4)
+    facts = table_of(finished)["mixture"]
+    assert (
+        facts["surface"] == "linear" and "A linear surface" in (finished.outputs["report"] / "index.html").read_text()
+    )
+    curved = tabulate(tmp_path / "curved", arms, fit={"mixtures": mixtures, "ridge": 1e-6})
+    assert finished.metrics["predicted"] < curved.metrics["predicted"]
+
+
 @pytest.mark.parametrize(
     "text", ["", "[]", '{"shares": {}}', '{"shares": {"a": 2}}', '{"shares": {"a": "x"}}', '{"shares": {"a": 0.4}}']
 )
