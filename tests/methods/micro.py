@@ -21,3 +21,15 @@ MICRO_SIZE = (
     "defaults.with.evaluate.bootstrap_samples=100",
 )
 """Overrides of the testbed's sizes."""
+MICRO_OF = {
+    "ssb": (
+        "made_rows=6",
+        "epochs=1",
+        *(
+            f"stages.{stage}.with.programs=[{{name: careless, error_rate: 0.5}}]"  # the start writes nothing right
+            for stage in ("hinted", "rejected")
+        ),
+    ),
+    "meta-rtl": ("meta_steps=2", "tune_steps=2", "source_rows=96", "target_rows=16"),
+}
+"""Further overrides of single recipes, by slug."""

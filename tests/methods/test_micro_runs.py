@@ -14,7 +14,7 @@ from pipelines.language.find import FOLDER as RECIPES
 from pipelines.methods.methods import RUNNABLE, find_method, list_methods
 from pipelines.methods.systems import list_systems, outline
 from pipelines.recipe.recipe import load_recipe
-from tests.methods.micro import MICRO_SIZE
+from tests.methods.micro import MICRO_OF, MICRO_SIZE
 
 SLUGS = sorted(path.stem for path in FOLDER.glob("*.yaml"))
 SYSTEMS = sorted(list_systems())
@@ -75,7 +75,8 @@ def test_a_method_runs(
     others = [f"matrix.arm.{arm}=null" for arm in hallmark.arms if arm != "method"]
     scaled = recipe.documents[0].root.find(("matrix", "arm", "method", "steps"))  # so that it spends what others do
     fewer = ["matrix.arm.method.steps=2"] if scaled is not None else []
-    sizes = [text for change in (*MICRO_SIZE, *others, *fewer, "hallmark=null") for text in ("--set", change)]
+    own = MICRO_OF.get(slug, ())
+    sizes = [text for change in (*MICRO_SIZE, *own, *others, *fewer, "hallmark=null") for text in ("--set", change)]
     code = main(["run", f"methods/{slug}", *sizes, "--store", store, "--json"])
     printed = capsys.readouterr()
     assert code == 0, printed.err
