@@ -9,10 +9,13 @@ from components.contract.operator_files.names import plain_name
 from components.contract.operators import OperatorSpec
 from components.rl.operators.objectives.ppo_clip import PPOClipConfig
 from components.rl.params import RLParams
-from components.rl.slots import CORRECTION, SlotSpecs
+from components.rl.reward_names import part_names, weight_of
+from components.rl.slots import CORRECTION, REWARD, SlotSpecs
 
 LONG_BUDGET = 8192
 """Response length in tokens beyond which dropping truncated responses no longer helps; reconstructed."""
+VERDICT = "verifier"
+"""The reward of right and wrong."""
 SOURCE = "(Liu et al. 2025, arXiv:2508.08221)"
 
 
@@ -30,12 +33,11 @@ def guidelines(params: RLParams, makers: Mapping[str, Sequence[Role]]) -> Iterat
 def _lines(params: RLParams, slots: SlotSpecs, makers: Mapping[str, Sequence[Role]]) -> Iterator[str]:
     made_by = set(makers.get("model", ()))
     filters = {spec.name for spec in slots.filters}
-    beside = any(spec.name == "verifier" for spec in slots.rewards)  # alone, a graded reward is what is to be learned
-    graded = [plain_name(spec.name) for spec in slots.rewards if beside and spec.name != "verifier"]
+    graded = _beside_the_verdict(slots)
     if graded and "dynamic_sampling" not in filters and any(a.name == "group_mean_std" for a in slots.advantages):
         yield (
-            f"group_mean_std blows up groups that differ only in {', '.join(graded)}; group_mean_batch_std or "
-            f"group_mean does not {SOURCE}"
+            f"in a group whose responses differ only in {', '.join(graded)}, group_mean_std makes that difference as "
+            f"large as one between right and wrong; group_mean_batch_std or group_mean does not {SOURCE}"
         )
     if slots.rollout.name == "group_ahead" and all(spec.name != CORRECTION for spec in slots.advantages):
         yield (
@@ -47,6 +49,15 @@ def _lines(params: RLParams, slots: SlotSpecs, makers: Mapping[str, Sequence[Rol
     if "drop_truncated" in filters and params.max_new_tokens > LONG_BUDGET:
         limit = f"{params.max_new_tokens:,} tokens"
         yield f"drop_truncated helps short and medium responses, not those of up to {limit} {SOURCE}"
+
+
+def _beside_the_verdict(slots: SlotSpecs) -> list[str]:
+    """Return the parts that are added to a verdict: neither those that are only watched, nor those that gate."""
+    bounds = [spec.resolve(REWARD) for spec in slots.rewards]
+    gates = set(slots.combine.settings.get("by", ())) if slots.combine.name == "gate" else set()
+    added = {name for name, bound in zip(part_names(bounds), bounds, strict=True) if weight_of(bound)} - gates
+    # without a verdict a graded reward is what is to be learned
+    return [plain_name(name) for name in part_names(bounds) if name in added - {VERDICT}] if VERDICT in added else []
 
 
 def _clip_lines(params: RLParams, objective: OperatorSpec, made_by: set[Role]) -> Iterator[str]:

@@ -64,6 +64,9 @@ def test_drawing_ahead_without_its_correction_is_named() -> None:
         (None, {"method": "grpo", "minibatches": 4}),  # a model from outside: aligned or not is not known
         (TRAINED, {"method": "grpo", "filters": ["drop_truncated"], "max_new_tokens": 8192}),
         (TRAINED, {"method": "grpo", "rewards": GRADED, "advantages": ["group_mean"]}),
+        (TRAINED, {"method": "grpo", "rewards": ["verifier", {"name": "overlong", "weight": 0}]}),  # only watched
+        (TRAINED, {"method": "grpo", "rewards": GRADED, "combine": {"name": "gate", "by": ["overlong"]}}),
+        (TRAINED, {"method": "rlpr"}),  # no verdict that the parts could drown
     ],
 )
 def test_nothing_is_said_where_a_guideline_holds_or_does_not_apply(maker: Role | None, params: dict[str, Any]) -> None:
