@@ -41,7 +41,6 @@ stages:
         ("{name: solution_sets, min_size: 6}", "min_size 6 is above max_size 5"),
         ("{name: solution_sets, min_solutions: 4}", "min_solutions 4 is above max_solutions 3"),
         ("{name: solution_sets, max_size: 4, min_solutions: 3}", "a board of 4 has 2 solutions at most"),
-        ("{name: facts, known: 0, include: known}", "no entity of this world is known"),
         ("{name: notes, least: 5}", "least 5 is above most 4"),
         ("{name: running_total, min_number: 30}", "min_number 30 is above max_number 20"),
         ("{name: choice, source: {name: reasoning_gym, task: chain_sum}, place: 4}", "place 4 of 3 options"),

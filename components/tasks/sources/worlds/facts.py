@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from components.contract.errors import InputError
 from components.tasks.seeds import derive_rng
@@ -44,12 +44,6 @@ class FactsConfig(SourceConfig):
     seed: int | None = None
     """Seed of the rows drawn; the stage's own when none is given."""
 
-    @model_validator(mode="after")
-    def _some(self) -> Self:
-        if not included(self):
-            raise InputError(f"source facts: no entity of this world is {self.include}; change `known` or `entities`")
-        return self
-
     def verifiers(self) -> tuple[str, ...]:
         """Return the verifier of all rows."""
         return (VERIFIER,)
@@ -57,15 +51,12 @@ class FactsConfig(SourceConfig):
 
 def facts(request: SourceRequest, *, config: FactsConfig) -> SourceRows:
     """Draw questions without end, with replacement. `data["facts"]` holds all facts of the entity, as `2:q`."""
-    asked = included(config)
+    asked = [entity for entity in entities(config) if config.include in ("all", _kind(entity, config))]
+    if not asked:
+        raise InputError(f"source facts: no entity of this world is {config.include}; change `known` or `entities`")
     seed = request.seed if config.seed is None else config.seed
     origin = {"source": "facts", "seed": seed, "config": config.model_dump(mode="json", exclude={"seed"})}
     return SourceRows(_rows(config, asked, derive_rng(seed, "facts"), request.limit), origin)
-
-
-def included(config: FactsConfig) -> list[str]:
-    """Return the entities that rows are about."""
-    return [entity for entity in entities(config) if config.include in ("all", _kind(entity, config))]
 
 
 def entities(config: FactsConfig) -> list[str]:
