@@ -100,6 +100,10 @@ class Component:
     on_pool: Callable[[Any, Resources], Any] | None = None
     """Given validated parameters and the job's resources: the parameters with the defaults that depend on the pool. The
     fingerprint has these. Applied again, it changes nothing."""
+    forks: str | None = None
+    """Lazy "module:function" target, for a component whose checkpoints are of steps, so that it can be forked: given
+    the parameters that a checkpoint was made with, other ones, and what the checkpoint holds (forking.py), it yields
+    why it cannot go on with these, one line each."""
     cells: Mapping[str, str] = field(default_factory=dict)
     """Parameter -> input port that takes many: the recipe fills the parameter with a list of {source, stage, labels},
     where each of the port's inputs comes from and its labels in the matrix, unless it is given."""

@@ -12,7 +12,18 @@ from components.contract.backends import GROUPS, SEVERAL, Backend, Backends, giv
 from components.contract.endpoints import Endpoint
 from components.contract.operator_files.library import UserCode
 
-LATER_FIELDS = ("endpoints", "code", "on_alarm", "alarms", "written", "settings", "on_failure", "uploaded")
+LATER_FIELDS = (
+    "endpoints",
+    "code",
+    "on_alarm",
+    "alarms",
+    "written",
+    "settings",
+    "on_failure",
+    "uploaded",
+    "keep_partial",
+    "fork",
+)
 
 
 OnFailure = Literal["stop", "skip"]
@@ -194,6 +205,14 @@ class Setting(_Frozen):
         return plain
 
 
+class Fork(_Frozen):
+    """From where a stage goes on: a checkpoint that the same stage of another run kept."""
+
+    run: str
+    """The other run's id."""
+    step: int = Field(ge=1)
+
+
 class Job(_Frozen):
     """Everything that the launcher needs to run one stage on any engine."""
 
@@ -243,6 +262,10 @@ class Job(_Frozen):
     """What becomes of the run when the stage has failed for good: it stops, or goes on without the stage."""
     uploaded: dict[str, str] = Field(default_factory=dict)
     """Local path of `params` -> digest of the artifact with its files; empty where a stage sees the files."""
+    keep_partial: int | None = Field(default=None, ge=1)
+    """Steps between the checkpoints that outlive the stage, so that it can be forked there; no result depends on it."""
+    fork: Fork | None = None
+    """The checkpoint that the stage begins with; None: it begins at its first step."""
 
     @property
     def key_variables(self) -> list[str]:

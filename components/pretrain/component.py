@@ -31,6 +31,7 @@ COMPONENT = Component(
     },
     params=PretrainParams,
     run="components.pretrain.run:run",
+    forks="components.modeling.supervised.forking:misfits",
     backends=frozenset({"trainer"}),
     model_sizes=ModelSizes.from_config,
     memory=supervised_memory,

@@ -37,6 +37,7 @@ COMPONENT = Component(
     },
     params=ReplayParams,
     run="components.replay.run:run",
+    forks="components.modeling.supervised.forking:misfits",
     backends=frozenset({"sampler", "trainer"}),
     model_sizes=ModelSizes.from_config,
     memory=supervised_memory,

@@ -88,6 +88,7 @@ COMPONENT = Component(
     },
     params=RLParams,
     run="components.rl.run:run",
+    forks="components.rl.forking:misfits",
     backends=frozenset({"sampler", "trainer"}),
     model_sizes=ModelSizes.from_config,
     memory=rl_memory,

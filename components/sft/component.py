@@ -56,6 +56,7 @@ COMPONENT = Component(
     },
     params=SftParams,
     run="components.sft.run:run",
+    forks="components.modeling.supervised.forking:misfits",
     backends=frozenset({"trainer"}),
     model_sizes=ModelSizes.from_config,
     memory=memory,

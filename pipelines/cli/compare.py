@@ -34,6 +34,7 @@ def compare(arguments: argparse.Namespace) -> int:
         return 0
     _print_settings(compared)
     _print_measured(compared)
+    _print_forks(compared)
     _print_costs(compared)
     return 0
 
@@ -67,14 +68,35 @@ def _two_runs(store: Store, sides: Sequence[Side], compared: Compared, *, as_jso
     comparison = compare_runs(store, sides[0].run_id, sides[1].run_id)
     if as_json:
         measured = compared.to_json()
-        shown = ("results", "differences", "problems", "costs")
+        shown = ("results", "differences", "problems", "costs", "forks")
         print_json(comparison.to_json() | {name: measured[name] for name in shown})
         return 0
     print_rich(comparison_tables(comparison))
     if comparison.params or comparison.metrics or comparison.stages:
         _print_measured(compared)
+    _print_forks(compared)
     _print_costs(compared)
     return 0
+
+
+def _print_forks(compared: Compared) -> None:
+    """Print what forks differ in from the fork on, step by step."""
+    for pair in compared.forks:
+        equal, rows = pair.shared()
+        same = "all" if equal == rows else f"{equal} of"
+        print(f"\nFrom {pair.name}@{pair.step} on; before it {same} {rows} rows of the history are equal")
+        head = ["metric", pair.sides[0], pair.sides[1], "difference", "steps"]
+        cells = [
+            [
+                one.column,
+                f"{one.before:.4g}",
+                f"{one.now:.4g}",
+                f"{one.difference:+.3g}" + ("" if one.low is None else f" [{one.low:+.2g}, {one.high:+.2g}]"),
+                str(len(one.steps)),
+            ]
+            for one in pair.moved()
+        ]
+        print_table([visible_line(name) for name in head], cells)
 
 
 def _print_settings(compared: Compared) -> None:

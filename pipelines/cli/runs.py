@@ -17,11 +17,13 @@ from pipelines.cli.stopping import terminate_like_interrupt
 from pipelines.cli.stores import store_of
 from pipelines.runs.alarms import ending_lines
 from pipelines.runs.find import find_run
+from pipelines.runs.forked import fork_lines
 
 if TYPE_CHECKING:
     from components.contract.artifacts import Manifest
     from components.runtime.store import Store
     from pipelines.plan.costs import StageCost
+    from pipelines.recipe.recipe import Recipe
 
 MAX_LISTED_RUNS = 20
 MAX_METRICS = 4
@@ -35,13 +37,18 @@ def run(arguments: argparse.Namespace) -> int:
         from pipelines.cli.watching import watch
 
         return watch(arguments)
-    from pipelines.engines.engine import RunOptions
-    from pipelines.engines.start import start_run
     from pipelines.recipe.recipe import load_recipe
-    from pipelines.runs.summary import print_ending
 
     recipe = load_recipe(arguments.recipe, arguments.overrides, seed=arguments.seed)
-    store = store_of(arguments)
+    return run_recipe(recipe, store_of(arguments), arguments)
+
+
+def run_recipe(recipe: Recipe, store: Store, arguments: argparse.Namespace) -> int:
+    """Run a recipe as the arguments of `run` ask for, and print how it ended; return the exit code."""
+    from pipelines.engines.engine import RunOptions
+    from pipelines.engines.start import start_run
+    from pipelines.runs.summary import print_ending
+
     options = RunOptions(new=arguments.new, jobs=arguments.jobs, containers=arguments.containers)
     _, result = start_run(recipe, store, engine=arguments.engine, options=options, quiet_stdout=arguments.json)
     if arguments.json:
@@ -149,6 +156,8 @@ def show(arguments: argparse.Namespace) -> int:
     took = seconds_text(shown["seconds"])
     about = f"recipe {shown['recipe'] or '-'}, started {shown['started'] or '-'}, took {took}"
     print_text(f"{shown['run_id']}: {shown['status']}, {about}")
+    for line in fork_lines(record.entry, record.stages):
+        print_text(f"fork {line}")
     if shown["trigger"]:
         print_text(f"started by {shown['trigger']['text']}")
     print()

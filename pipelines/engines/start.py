@@ -11,6 +11,7 @@ from components.runtime.system.code import code_version
 from pipelines.engines.engine import RunOptions
 from pipelines.engines.refusals import refuse
 from pipelines.engines.registry import DEFAULT, find_engine
+from pipelines.plan.forks import need_fork
 from pipelines.plan.known import need_sound
 from pipelines.plan.local_files import need_files
 from pipelines.plan.plan import build_plan
@@ -45,7 +46,9 @@ def plan_run(
     planned = build_plan(recipe, store.uri, "plan")
     if chosen is not None:
         refuse(chosen, planned, store, RunOptions())
-    return planned, forecast(planned, store, engine or DEFAULT), chosen
+    stages = forecast(planned, store, engine or DEFAULT)
+    need_fork(planned, store, stages)
+    return planned, stages, chosen
 
 
 def start_run(
@@ -67,7 +70,8 @@ def start_run(
     chosen.check_machine()
     data = local_data(recipe) if chosen.capabilities.uploads else []
     recipe = replace(recipe, uploads=tuple(one.upload for one in data))
-    plan = build_plan(recipe, store.uri, new_run_id(recipe.name))
+    plan = build_plan(recipe, store.uri, new_run_id((recipe.fork and recipe.fork.name) or recipe.name))
+    need_fork(plan, store)
     refuse(chosen, plan, store, options)
     upload(data, store)
     publish_code(store, [code for job in plan.jobs for code in job.code])

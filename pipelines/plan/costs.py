@@ -31,7 +31,7 @@ class StageCost:
     estimate: Amount | None = None
     """What a plan of that time says, from the runs before; None without a basis, and of a stage that did not run."""
     saved: Amount | None = None
-    """What the work took that a cached stage reuses; None of one that ran, and where that is not known."""
+    """What the work took that a cached stage reuses, or a fork shares; None of others, and where that is not known."""
 
     @property
     def amount(self) -> Amount:
@@ -85,7 +85,7 @@ class RunCost:
 
     @property
     def saved(self) -> Amount:
-        """Return what the cache saved, as far as that is known."""
+        """Return what the cache and forks saved, as far as that is known."""
         return total(stage.saved for stage in self.stages.values() if stage.saved is not None)
 
     def by_cell(self) -> list[tuple[dict[str, Any], Amount]]:
@@ -116,7 +116,9 @@ class RunCost:
             parts += [f"the plan's estimate: {amount_text(self.estimate)}"] if self.estimate else []
         elif saved.hours:
             parts = [NOTHING]
-        parts += [f"saved by the cache: {amount_text(saved)}"] if saved.hours else []
+        forked = any(stage.saved is not None and stage.attempts for stage in self.stages.values())
+        by = "the cache and the fork" if forked else "the cache"
+        parts += [f"saved by {by}: {amount_text(saved)}"] if saved.hours else []
         count = len(self.unreadable)
         parts += [f"not counted: {count} damaged record{'' if count == 1 else 's'} of attempts"] if count else []
         return "; ".join(parts)
@@ -138,13 +140,15 @@ def run_cost(store: Store, run: Mapping[str, Any], entries: Mapping[str, Mapping
             attempts,
             rate,
             rate.amount(seconds + startup.seconds(planned["component"])) if rate and seconds is not None else None,
-            _saved(store, entry, rate) if entry and entry["cache"] == "hit" else None,
+            _saved(store, entry, rate) if entry else None,
         )
     return RunCost(stages, tuple(unreadable))
 
 
 def _saved(store: Store, entry: Mapping[str, Any], rate: Rate | None) -> Amount | None:
-    """Return what the work took that an entry reuses, at the rate of its stage in this run."""
+    """Return what the work took that an entry reuses, or a fork shares, at the rate of its stage in this run."""
+    if entry["cache"] != "hit":
+        return rate.amount(float(entry["fork"]["seconds"])) if rate and "fork" in entry else None
     try:
         action = store.get(action_key(entry["fingerprint"]))
     except CorruptArtifact:  # the commands on damage report it

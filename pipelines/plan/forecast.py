@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from components.contract.errors import CorruptArtifact, InputError, StoreUnavailable
 from components.contract.expressions import Expression
 from components.contract.job import FirstOf, InputRef, Job, StageRef, UriRef
+from components.runtime.checkpoints.forks import kept_for, mark_of
 from components.runtime.closure.rows import union
 from components.runtime.closure.walk import Closures
 from components.runtime.costs.amounts import Amount, Rate
@@ -140,6 +141,7 @@ class _Forecaster:
             closures=self._closures,
             objects=partial(self._objects, job.stage, unlisted),
         )
+        mark = mark_of(self._store, job.fork, job.stage, mark) if job.fork else mark
         pending += unlisted
         action = None if pending else self._action(mark)
         if action and is_stored(self._store, dict(action)):
@@ -151,12 +153,19 @@ class _Forecaster:
             Outlook.RUN,
             self._miss_reason(job, mark, pending),
             None if pending else mark.digest,
-            seconds=self._history.seconds(job.stage, job.component),
+            seconds=self._seconds(job),
             startup=self._startup.seconds(job.component),
             startup_measured=self._startup.is_measured,
             inputs=choice.left,
             may_be_skipped=choice.may_be_skipped or self._is_open(job),
         )
+
+    def _seconds(self, job: Job) -> float | None:
+        """Return the estimated time of a stage's work; of a fork that of the steps behind it."""
+        known = self._history.seconds(job.stage, job.component)
+        if job.fork is None or known is None:
+            return known
+        return max(0.0, known - kept_for(self._store, job.fork, job.stage).kept.seconds)
 
     def _objects(self, stage: str, unlisted: list[str], uri: str) -> str:
         """Return the digest of objects; of those that cannot be listed from here, the last one, and note that."""

@@ -80,6 +80,8 @@ def stage_job(stage: Stage, recipe: Recipe, store: str, run_id: str) -> Job:
         settings=stage.settings,
         on_failure=stage.on_failure,
         uploaded=sent_paths(stage, recipe.uploads),
+        keep_partial=stage.keep_partial,
+        fork=recipe.fork.of(stage.name) if recipe.fork else None,
     )
 
 

@@ -22,6 +22,7 @@ from pipelines.language.references import Resolver
 from pipelines.language.wording import add_schema_errors
 from pipelines.recipe.alarms import check_alarms, written_names
 from pipelines.recipe.grammar import DEFAULT_KEYS, SPOT_RETRIES, StageWords
+from pipelines.recipe.keeping import kept_every
 from pipelines.recipe.layers import merge
 from pipelines.recipe.operator_files import OperatorFiles, codes_in
 from pipelines.recipe.operators import anchor_paths, check_operators
@@ -58,6 +59,8 @@ class StageDraft:
     """Dotted path of a parameter that alarms mention -> its name for --set."""
     operators: dict[Keys, Mark] = field(default_factory=dict)
     """Where the operators stand, by their path in `params`."""
+    keep_partial: int | None = None
+    """Steps between the checkpoints that outlive the stage."""
     deterministic: bool = False
     """Whether the stage, or its pool, asks for bytes that repeat."""
     shard_of: str = ""
@@ -100,6 +103,8 @@ class StageReader:
             path = cell.template.path
             check_alarms(path, draft.node, draft.words.alarms, draft.component, self._problems)
             draft.written = written_names(path, node, draft.component)
+            every = draft.words.keep_partial
+            draft.keep_partial = kept_every(path, draft.node, every, draft.component, draft.config, self._problems)
         return draft
 
     def _component(self, node: Node) -> Component | None:

@@ -17,9 +17,10 @@ from components.contract.backends import Backends
 from components.contract.job import OnFailure
 
 _HEAD_KEYS = ("name", "summary", "seed", "params", "defaults", "extends", "matrix", "code")
-RECIPE_KEYS = (*_HEAD_KEYS, "stages", "sweep", "schedule", "hallmark", "system")
+RECIPE_KEYS = (*_HEAD_KEYS, "stages", "sweep", "schedule", "hallmark", "system", "fork")
 GROUP_KEYS = ("repeat", "carry", "stages", "yield", "matrix", "summary")
-DEFAULT_KEYS = ("pool", "backend", "retries", "backoff", "timeout", "on_alarm", "on_failure", "integrity", "with")
+_RUNNING_KEYS = ("pool", "backend", "retries", "backoff", "timeout", "on_alarm", "on_failure")
+DEFAULT_KEYS = (*_RUNNING_KEYS, "integrity", "keep_partial", "with")
 RESERVED = ("params", "matrix", "round", "seed", "carry", "and", "or", "not", "true", "false", "null", "none", "in")
 """Names reserved in references and expressions, so no stage may have them."""
 
@@ -34,6 +35,7 @@ MAX_ROUNDS = 100
 MAX_STAGES = 2000
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_EVERY = re.compile(r"every\s+([0-9]{1,12})")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
 _ALIAS = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,63}")
 _REGISTERED = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
@@ -95,7 +97,17 @@ def _alarm_bound(value: Any) -> float | None:
     return float(value)
 
 
+def _every(value: Any) -> Any:
+    """Return the number of `every N`."""
+    found = _EVERY.fullmatch(value.strip()) if isinstance(value, str) else None
+    number = int(found[1]) if found else value
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise ValueError("expected a number of steps, such as `every 50`")
+    return number
+
+
 Bound = Annotated[float | None, BeforeValidator(_alarm_bound)]
+Every = Annotated[int, BeforeValidator(_every)]
 Seconds = Annotated[float, BeforeValidator(_seconds)]
 Timeout = Annotated[float, BeforeValidator(_seconds), AfterValidator(_positive)]
 Seed = Annotated[int, Field(strict=True, ge=0, le=MAX_SEED)]
@@ -158,6 +170,8 @@ class StageWords(_Words):
     """Whether the run stops when the stage has failed for good, or goes on without it."""
     alarms: dict[str, Bound] = Field(default_factory=dict)
     """Bounds that replace those of the component's alarms; `off` turns one off."""
+    keep_partial: Every | None = None
+    """Steps between the checkpoints that outlive the stage, so that a run can be forked there."""
 
 
 STAGE_KEYS = ("uses", "in", "with", "matrix", *(info.alias or name for name, info in StageWords.model_fields.items()))

@@ -23,6 +23,7 @@ from pipelines.recipe.conditions import Conditions
 from pipelines.recipe.connect import Connector
 from pipelines.recipe.draft import StageDraft, StageReader
 from pipelines.recipe.endpoints import Endpoints, load_endpoints
+from pipelines.recipe.fork import ForkPoint, read_fork
 from pipelines.recipe.graph import leave_out, refuse_cycles
 from pipelines.recipe.hallmark import Hallmark, read_hallmark
 from pipelines.recipe.head import read_head
@@ -72,6 +73,8 @@ class Recipe:
     """The operator files that its stages name."""
     sweep: Sweep | None = field(default=None, repr=False)
     """Its search for the best parameters, if any."""
+    fork: ForkPoint | None = None
+    """Where its runs part from another run, if they do."""
     uploads: tuple[Upload, ...] = ()
     """Local data that it names, and that the store has."""
 
@@ -177,6 +180,7 @@ class _Reader:
         drafts = with_audits(with_shards(drafts, self._problems), self._problems)
         refuse_cycles(drafts, self._problems)
         check_rows(drafts, self._problems)
+        fork = read_fork(self._root, drafts, self._problems)
         self._problems.stop()
         left_out = {} if whole else leave_out(drafts)
         return Recipe(
@@ -195,6 +199,7 @@ class _Reader:
             endpoints=self._endpoints.named,
             files=self._files,
             sweep=sweep,
+            fork=fork,
         )
 
     def _drafts(

@@ -63,6 +63,8 @@ class Stage:
     """The user's files and packages with operators that `params` name."""
     settings: list[Setting] = field(default_factory=list)
     """Parameters that stages of a sweep set in the run."""
+    keep_partial: int | None = None
+    """Steps between the checkpoints that outlive it."""
     shard_of: str = ""
     """The stage that this one is a shard of; the recipe's text knows only that one."""
     operator_marks: Mapping[Keys, Mark] = field(default_factory=dict, repr=False)
@@ -128,6 +130,7 @@ def stage_of(draft: StageDraft, left_out: Mapping[str, str]) -> Stage:
         mark=draft.node.where,
         code=draft.code,
         settings=[setting for setting in draft.settings if setting.stage not in left_out],
+        keep_partial=draft.keep_partial,
         shard_of=draft.shard_of,
         operator_marks=draft.operators,
         input_marks=_input_marks(draft),

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -133,6 +133,8 @@ class RunData:
     end: dict[str, Any] | None
     stages: list[Stage]
     cost: RunCost = field(default_factory=RunCost)
+    forked: RunData | None = None
+    """The run that this one is a fork of, if the store still has it."""
 
     @property
     def ended(self) -> list[Stage]:
@@ -214,7 +216,14 @@ def collect(store: Store, run_id: str) -> RunData:
             )
         )
     cost = run_cost(store, run, {stage.name: stage.entry for stage in stages})
-    return RunData(run, read_or_copy(store, end_key(run_id)), stages, cost)
+    return RunData(run, read_or_copy(store, end_key(run_id)), stages, cost, _forked(store, run))
+
+
+def _forked(store: Store, run: Mapping[str, Any]) -> RunData | None:
+    """Return the run that a run is a fork of, without what that one is a fork of."""
+    with suppress(PosttrainError):
+        return replace(collect(store, run["fork"]["run"]), forked=None) if run.get("fork") else None
+    return None
 
 
 def _open_question(store: Store, run_id: str, planned: Mapping[str, Any], unreadable: list[str]) -> str | None:

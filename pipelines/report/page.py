@@ -20,6 +20,7 @@ from pipelines.report.collect import RunData, collect
 from pipelines.report.content import PageSection, duration
 from pipelines.report.costs import cost_section
 from pipelines.report.evaluations import result_tables
+from pipelines.report.forks import fork_section
 from pipelines.report.sample_content import SampleBrowser
 from pipelines.report.samples import sample_section
 from pipelines.report.sections import declared_sections, result_sections
@@ -58,6 +59,7 @@ def render_page(data: RunData) -> str:
     tables, design = result_tables(data), Design.of_stages(data.stages)
     sections = [
         work.alarms(data),
+        fork_section(data),
         *result_sections(tables, design),
         _settings(data, design),
         work.graph(data),

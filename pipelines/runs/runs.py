@@ -140,6 +140,7 @@ def run_entry(plan: Plan, *, engine: str, trigger: Trigger | None = None) -> dic
             for job in plan.jobs
         ],
         **({"trigger": trigger} if trigger else {}),
+        **({"fork": recipe.fork.to_record()} if recipe.fork else {}),
         **({"packages": _packages(recipe)} if recipe.trees else {}),
         **({"uploads": [one.model_dump(mode="json") for one in recipe.uploads]} if recipe.uploads else {}),
     }

@@ -12,6 +12,7 @@ from pipelines.report.collect import collect
 from pipelines.report.evaluations import Estimate, ResultTable, result_tables
 from pipelines.runs.alarms import ending_lines
 from pipelines.runs.default_store import store_option
+from pipelines.runs.forked import fork_lines
 from pipelines.runs.trials import trial_tables
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def print_ending(store: Store, result: RunResult) -> None:
 
     console = Console(highlight=False, soft_wrap=True)
     console.print()
-    cost, left_out = "", {}
+    cost, left_out, data = "", {}, None
     with suppress(PosttrainError):  # a damaged store: the rest is still printed, and the report's line gives the reason
         data = collect(store, result.run_id)
         cost = data.cost.in_words()
@@ -51,6 +52,8 @@ def print_ending(store: Store, result: RunResult) -> None:
     for name, error in left_out.items():
         console.print(f"[bold red]{name} failed[/], and the run went on without it: {escape(visible(error))}")
     console.print(f"run     {result.run_id}: {result.status}")
+    for line in fork_lines(data.run, {stage.name: stage.entry for stage in data.stages}) if data else ():
+        console.print(f"fork    {escape(visible(line))}")
     if cost:
         console.print(f"cost    {escape(cost)}")
     console.print(f"report  {result.page or escape(visible(f'none: {result.report_problem}'))}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -10,6 +11,7 @@ from pydantic import Field, model_validator
 from components.contract.alarms import Alarm, Level
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Port
+from components.contract.forking import Held
 from components.contract.operators import OperatorSpec
 from components.contract.params import Params
 from components.contract.sharding import Sharding
@@ -125,6 +127,12 @@ def run(context: Any) -> None:
     context.headline(**dict.fromkeys(ports.metrics, 0.5))
 
 
+def misfits(before: TrainParams, now: TrainParams, held: Held) -> Iterator[str]:
+    """Yield why a checkpoint of a toy training does not fit."""
+    if now.steps <= held.step:
+        yield f"steps {now.steps} end before it"
+
+
 Ports = dict[str, Port]
 
 
@@ -158,6 +166,7 @@ sft = _component(
     {"model": _MODEL, "dataset": Port(type=DATASET, doc="rows", many=True)},
     {"model": _MODEL, "metrics": Port(type=METRICS, doc="curves")},
     metrics={"loss": "final loss"},
+    forks="tests.pipelines.toys:misfits",
 )
 rl = _component(
     "rl",
@@ -169,6 +178,7 @@ rl = _component(
         "rollouts": Port(type=ArtifactType.ROLLOUTS, doc="responses"),
     },
     metrics={"pass_rate": "last pass rate", "kl": "divergence"},
+    forks="tests.pipelines.toys:misfits",
     alarms=(
         Alarm(
             name="nothing_right",

@@ -60,11 +60,11 @@ class Closing:
         mark: Fingerprint,
         inputs: dict[str, list[Input]],
         gated: dict[str, Any],
-        alarms: dict[str, Any],
+        further: dict[str, Any],
     ) -> dict[str, Any]:
         """Store a stage's outputs, then the action record, then the ledger entry; return the entry.
 
-        `alarms` go into the action, for those who reuse it.
+        `further` goes into the action, for those who reuse it: alarms, and the fork that the stage is.
         """
         outputs: dict[str, Any] = {}
         for port, folder in stage.written().items():
@@ -86,7 +86,7 @@ class Closing:
             "machine": stage.machine(),
             "run_id": self.job.run_id,
             "stage": self.job.stage,
-            **alarms,
+            **further,
         }
         self.store.put(action_key(mark.digest), action, overwrite=True)  # an earlier one may name outputs that are gone
         entry = self.done(action, "miss", inputs)
@@ -118,6 +118,7 @@ class Closing:
             metrics=action["metrics"],
             gates=action["gates"],
             **({"machine": action["machine"]} if "machine" in action else {}),  # older ones have none
+            **({"fork": action["fork"]} if "fork" in action else {}),
             **hit,
             **({} if hit else {"seconds": action["seconds"]}),
         )

@@ -24,6 +24,7 @@ from components.contract.errors import (
     PosttrainError,
     StageFailed,
     StoppedByAlarm,
+    StoreUnavailable,
     schema_problems,
 )
 from components.contract.job import Job
@@ -31,6 +32,8 @@ from components.contract.memory import Moment
 from components.contract.params import Params
 from components.contract.registry import components
 from components.contract.uploaded import use as use_uploads
+from components.runtime.checkpoints.forks import Forked, begin_fork, check_fit, kept_for, mark_of
+from components.runtime.checkpoints.kept import Keeper
 from components.runtime.closure.walk import Closures
 from components.runtime.gates import GateProcess
 from components.runtime.inputs.resolve import Resolved, Upstream
@@ -173,7 +176,7 @@ class Launch:
     def _fingerprint(self, digests: Resolved) -> Fingerprint:
         plain = {port: [digest for digest, _ in found] for port, found in digests.items()}
         ports = self.component.verifies(self.params) if self.component.verifies else ()
-        return fingerprint(
+        mark = fingerprint(
             self.component,
             self.params,
             plain,
@@ -182,6 +185,7 @@ class Launch:
             verifiers=self.upstream.verifiers(digests, ports),
             closures=self.closures,
         )
+        return mark_of(self.store, self.job.fork, self.job.stage, mark) if self.job.fork else mark
 
     def _execute(self, mark: Fingerprint, digests: Resolved) -> dict[str, Any]:
         inputs = self.upstream.fetch(digests, self._warn)
@@ -189,6 +193,7 @@ class Launch:
         self.spool.stage_started(self.job, mark, inputs)
         alarms = self._alarms(mark.digest)
         with scratch_folder(self.store, mark.digest) as scratch:
+            forked = self._begin_fork(mark, digests, scratch)
             stage = RunningStage(
                 self.job,
                 self.component,
@@ -201,6 +206,7 @@ class Launch:
                 scratch=scratch,
                 on_row=alarms.take,
                 reasons=alarms.reasons,
+                keeper=Keeper(self.store, self.job, mark),
             )
             gating = GateProcess(needed=needs_data_gates(self.component), here=self.gates_here)
             with closing(stage), gating as gates:
@@ -209,10 +215,28 @@ class Launch:
                 gated = self._pass_data_gates(outputs, gates, scratch)
             gated |= pass_metric_gates(self.job, stage.headlines)
             stage.finish_log()
-            return self.closing.commit(stage, self.component, mark, inputs, gated, alarms.to_action())
+            further = alarms.to_action() | ({"fork": forked.to_record()} if forked else {})
+            return self.closing.commit(stage, self.component, mark, inputs, gated, further)
+
+    def _begin_fork(self, mark: Fingerprint, digests: Resolved, scratch: Path) -> Forked | None:
+        """Give a fork the checkpoint that it goes on from; None for other jobs. Raises InputError if it cannot."""
+        if self.job.fork is None:
+            return None
+        forked = kept_for(self.store, self.job.fork, self.job.stage)
+        names = {port: source.rpartition(".")[0] for port, found in digests.items() for _, source in found[:1]}
+        check_fit(self.store, forked, self.component, self.params, mark.parts, names)
+        begin_fork(self.store, forked, mark, scratch / "fork", self._warn)
+        return forked
 
     def _started(self, stage: RunningStage, mark: Fingerprint, alarms: JobAlarms) -> None:
-        """Tell that the component begins, and from which checkpoint."""
+        """Tell that the component begins, and from which checkpoint.
+
+        Raises StoreUnavailable for a fork without one: it must not do the steps before with its own parameters.
+        """
+        if self.job.fork is not None and stage.resumed_from is None:
+            raise StoreUnavailable(
+                "the checkpoint that the fork goes on from was damaged; run again: it is copied anew"
+            )
         self.measured = stage.headlines
         self.progress.send("started", fingerprint=mark.digest, resumed_from=stage.resumed_from)
         fresh = stage.resumed_from is None and "trainer" in self.component.backends

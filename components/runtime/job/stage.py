@@ -21,6 +21,7 @@ from components.runtime.store.answers import keep_answer, kept_answers
 from components.runtime.system.machine import machine_record
 
 if TYPE_CHECKING:
+    from components.runtime.checkpoints.kept import Keeper
     from components.runtime.checkpoints.shards import Shards
     from components.runtime.job.progress import Progress
     from components.runtime.lineage.spool import Spool
@@ -53,8 +54,12 @@ class RunningStage:
         spool: Spool | None = None,
         on_row: OnRow | None = None,
         reasons: dict[str, str] | None = None,
+        keeper: Keeper | None = None,
     ) -> None:
-        """`on_row` watches what the stage logs; `reasons` takes what `explain` says of alarms."""
+        """`on_row` watches what the stage logs; `reasons` takes what `explain` says of alarms.
+
+        `keeper` keeps some checkpoints for forks.
+        """
         self.job, self.component, self.params, self.seed = job, component, params, job.seed
         self.scratch = scratch / "scratch"
         self.outputs = scratch / "outputs"
@@ -67,6 +72,7 @@ class RunningStage:
         self._reasons = {} if reasons is None else reasons
         self._fingerprint, self._inputs = fingerprint, inputs
         self._store, self._spool, self._progress = store, spool, progress
+        self._keeper, self._scratch, self._done = keeper, scratch, 0
         self._began, self._earlier_seconds = time.monotonic(), 0.0
         self.scratch.mkdir(parents=True)
         self.outputs.mkdir()
@@ -95,6 +101,7 @@ class RunningStage:
         self.headlines, self.metadata = state["headlines"], state["metadata"]
         self._earlier_seconds = state.get("seconds", 0.0)
         self._emit(self._rows)  # a kill may have come between the checkpoint and its rows
+        self._keep(self.resumed_from)  # or between the checkpoint and its being kept
 
     @cached_property
     def device(self) -> str:
@@ -148,6 +155,7 @@ class RunningStage:
 
     def progress(self, done: int, total: int, **metrics: float) -> None:
         """Show progress to people."""
+        self._done = done
         self._progress.step(done, total, metrics)
 
     def log(self, step: int, **metrics: float) -> None:
@@ -197,7 +205,12 @@ class RunningStage:
         return self._checkpoints.log(f"{OWN}-{log}").rows()
 
     def checkpoint_due(self, minutes: float | None) -> bool:
-        """Return whether the last checkpoint is `minutes` old, or, for None, old enough for what one costs."""
+        """Return whether the last checkpoint is `minutes` old, or, for None, old enough for what one costs.
+
+        One that is to be kept is always due.
+        """
+        if self._keeper is not None and self._keeper.wants(self._done):
+            return True
         return self._checkpoints.is_due(None if minutes is None else 60.0 * minutes)
 
     def checkpoint(self, step: int, write: Write) -> None:
@@ -206,6 +219,7 @@ class RunningStage:
         rows = list(self._rows)
 
         def committed() -> None:
+            self._keep(step)
             self._emit(rows)
             self._progress.send("checkpoint", step=step)
 
@@ -236,6 +250,11 @@ class RunningStage:
     def record(self, key: str, value: dict[str, Any]) -> None:
         """Save a small JSON object at once, whatever the outcome of this attempt."""
         keep_answer(self._store, self._fingerprint, key, value)
+
+    def _keep(self, step: int) -> None:
+        """Keep the newest partial checkpoint, of `step`, if it is wanted."""
+        if self._keeper is not None and self._keeper.wants(step):
+            self._keeper.keep(step, self._scratch / "kept", self._tell)
 
     def _emit(self, rows: list[dict[str, float]]) -> None:
         """Pass rows to the lineage spool, which leaves out those that it has."""

@@ -16,7 +16,8 @@ def show_json(run: RunRecord) -> dict[str, Any]:
     an earlier stage that failed, `waiting` for a person, or `pending`; `unreadable` if its record is damaged. A run's
     `seconds` are those in which an engine worked on it; a stage's are those of its work, including work before an
     interruption, and a cached stage's those of the lookup. `alarms` are those that the stage raised, over or not, and
-    `kept` is what is left to look at of a stage that one of them ended.
+    `kept` is what is left to look at of a stage that one of them ended. A run that was forked has a `fork`: run, stage
+    and step; the forked stage has one, too, with the checkpoint and the seconds before it, which are among its own.
     """
     stages: dict[str, dict[str, Any]] = {}
     for name in run.stage_names:
@@ -31,6 +32,7 @@ def show_json(run: RunRecord) -> dict[str, Any]:
         "stages": list(stages.values()),
         "ended": run.end["ended"] if run.end else None,
         **{name: entry.get(name) for name in ("engine", "seed", "params", "overrides", "command", "trigger")},
+        **({"fork": entry["fork"]} if "fork" in entry else {}),
     }
 
 
@@ -53,6 +55,7 @@ def _show_stage(run: RunRecord, name: str, before: dict[str, dict[str, Any]]) ->
         "error": failed or run.damaged.get(name),
         "reason": entry["error"] if entry and entry["status"] == "skipped" and not failed else None,
         **{part: known.get(part) for part in ("params", "seed", "labels")},
+        **({"fork": entry["fork"]} if entry and "fork" in entry else {}),
         "approval": _approval(run, name, planned),
         "alarms": run.alarms.get(name, []),
         "kept": {port: {part: output[part] for part in kept} for port, output in run.kept.get(name, {}).items()},

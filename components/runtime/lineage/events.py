@@ -100,6 +100,8 @@ class RunStarted(_Event):
     command: Any = None
     trigger: dict[str, Any] | None = None
     """What started the run, if not a person; `text` says it in words."""
+    fork: dict[str, Any] | None = None
+    """Where the run parts from another one: run, stage and step; None for others."""
     packages: list[dict[str, Any]] = Field(default_factory=list)
     """The user's packages that the recipe names: name and digest."""
     uploads: list[dict[str, Any]] = Field(default_factory=list)
@@ -203,6 +205,8 @@ class StageFinished(_Event):
     gates: dict[str, Any] = Field(default_factory=dict)
     machine: dict[str, Any] = Field(default_factory=dict)
     """Where the stage ran; empty for events from before this was recorded."""
+    fork: dict[str, Any] = Field(default_factory=dict)
+    """The checkpoint that the stage went on from: run, stage, step, and the seconds before it; empty for others."""
     code: Code = Code()
     error: str | None = None
     failed: bool = False
@@ -211,10 +215,11 @@ class StageFinished(_Event):
 
     @model_serializer(mode="wrap")
     def _without_failed(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out an unset `failed`, so that other events keep their form."""
+        """Leave out an unset `failed` and `fork`, so that other events keep their form."""
         plain: dict[str, Any] = dump(self)
-        if not self.failed:
-            plain.pop("failed", None)
+        for name in ("failed", "fork"):
+            if not getattr(self, name):
+                plain.pop(name, None)
         return plain
 
 

@@ -101,6 +101,10 @@ class Partials:
         """Store `folder`, which is consumed, as the checkpoint of `step`."""
         self.commit(step, self.put(folder))
 
+    def exist(self) -> bool:
+        """Return whether a checkpoint was committed, whole or not."""
+        return any(key.endswith(f"/{MANIFEST}") for key in self._keys())
+
     def load(
         self, into: Path, tell: Tell = logger.warning, *, later: Later | None = None, without: Collection[str] = ()
     ) -> Found | None:

@@ -1,6 +1,6 @@
 """The garbage collector: deletes what no run, registered model, pin or running job reaches.
 
-Order: records of selected runs, then unreachable actions, partial checkpoints and artifacts, then operators' files that
+Order: records of selected runs, then unreachable actions, checkpoints and artifacts, then operators' files that
 nothing names, then leftovers of interrupted work. A kill between any two deletions leaves an intact store, and the next
 collection continues: a run's run.json is deleted last, an artifact's manifest first.
 """
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from components.contract.errors import InputError
+from components.runtime.checkpoints.kept import KEPT, kept_prefix
 from components.runtime.ledger.code_trees import trees_in_use
 from components.runtime.ledger.operator_code import code_key
 from components.runtime.lineage.heal import read_or_copy
@@ -32,12 +33,12 @@ if TYPE_CHECKING:
     from components.runtime.store import Store
     from components.runtime.store.blobs import Blob
 
-KINDS = ("runs", "actions", "partial checkpoints", "artifacts", "operator files", "leftovers")
+KINDS = ("runs", "actions", "partial checkpoints", "kept checkpoints", "artifacts", "operator files", "leftovers")
 THREADS = 8
 BATCH = 200
 """Artifacts deleted between two checks for new uses."""
 LOCK_WAIT_SECONDS = 60.0
-SAYS_WHAT_IS_USED = ("ledger/", "spool/", "models/", "pins/")
+SAYS_WHAT_IS_USED = ("ledger/", "spool/", "models/", "pins/", f"{KEPT}/")
 
 
 @dataclass
@@ -96,6 +97,7 @@ def find_garbage(store: Store, rules: Rules, registered: Iterable[str] = ()) -> 
         "runs": Heap(garbage.runs(store, inventory, selection, reach, rules.grace_seconds)),
         "actions": Heap(garbage.actions(store, reach, rules.grace_seconds)),
         "partial checkpoints": Heap(garbage.partials(store, inventory, reach, rules.grace_seconds)),
+        "kept checkpoints": Heap(garbage.kept(store, inventory, reach, rules.grace_seconds)),
         "artifacts": Heap(artifacts),
         "operator files": Heap(garbage.operator_files(store, unnamed, rules.grace_seconds)),
         "leftovers": Heap(garbage.leftovers(store, rules.grace_seconds)),
@@ -110,7 +112,7 @@ def delete_garbage(store: Store, found: Collection, rules: Rules) -> None:
     The caller holds `only_collector` since before the search.
     """
     drop_marks(store.blobs)
-    for kind, delete in (("runs", _delete_run), ("actions", _delete_action), ("partial checkpoints", _delete_partial)):
+    for kind, delete in DELETE.items():
         heap, freed = found.heaps[kind], 0
         for unit, blobs in heap.units.items():
             gone = delete(store, unit, blobs, rules.grace_seconds)
@@ -176,6 +178,27 @@ def _delete_partial(store: Store, mark: str, blobs: list[Blob], grace_seconds: f
     except StoreLocked:
         return False
     return True
+
+
+def _delete_kept(store: Store, mark: str, blobs: list[Blob], grace_seconds: float) -> bool:
+    """Delete the records of kept checkpoints, which go as artifacts then; False if a job works on the fingerprint."""
+    try:
+        with store.lock(f"job-{mark}", wait_seconds=0):
+            if _came_to_life(store, [kept_prefix(mark)], grace_seconds):
+                return False
+            store.blobs.delete(sorted(blob.key for blob in blobs))
+    except StoreLocked:
+        return False
+    return True
+
+
+DELETE = {
+    "runs": _delete_run,
+    "actions": _delete_action,
+    "partial checkpoints": _delete_partial,
+    "kept checkpoints": _delete_kept,
+}
+"""Kind -> what deletes a unit of it, in this order; artifacts go after all records that name them."""
 
 
 def _came_to_life(store: Store, prefixes: Iterable[str], grace_seconds: float) -> bool:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from components.runtime.checkpoints.kept import KEPT
 from components.runtime.ledger.operator_code import ROOT
 from components.runtime.lineage.heal import read_or_copy
 from components.runtime.store.answers import ANSWERS
@@ -55,6 +56,15 @@ def partials(store: Store, inventory: Inventory, reach: Reach, grace_seconds: fl
         if (mark in done or mark not in reach.fingerprints)
         and f"job-{mark}" not in inventory.held
         and _is_old(blobs, grace_seconds)
+    }
+
+
+def kept(store: Store, inventory: Inventory, reach: Reach, grace_seconds: float) -> Units:
+    """Return fingerprint -> the records of the checkpoints that its work kept, where no run has that work any more."""
+    return {
+        mark: blobs
+        for mark, blobs in _by_segment(store, f"{KEPT}/", 1).items()
+        if mark not in reach.worked_on and f"job-{mark}" not in inventory.held and _is_old(blobs, grace_seconds)
     }
 
 

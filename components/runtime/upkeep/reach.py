@@ -8,11 +8,14 @@ registered model and a pinned artifact reach themselves, and the records (not th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import InputError
+from components.runtime.checkpoints.forks import fingerprint_in
+from components.runtime.checkpoints.kept import KEPT
 from components.runtime.ledger.records import action_key, end_key, job_key, producer_key, run_key, stage_key
 from components.runtime.lineage.heal import read_or_copy
 from components.runtime.upkeep.inventory import Inventory, Record
@@ -31,6 +34,8 @@ class Reach:
 
     digests: set[str] = field(default_factory=set)
     fingerprints: set[str] = field(default_factory=set)
+    worked_on: set[str] = field(default_factory=set)
+    """Fingerprints of the stages of kept runs, and what unfinished ones of these go on from: they keep checkpoints."""
     records: set[str] = field(default_factory=set)
     """Keys of records that are kept although their run is deleted: the ancestry of registered or pinned artifacts."""
 
@@ -50,7 +55,14 @@ def reached(store: Store, inventory: Inventory, gone: Iterable[str], registered:
     starts += [(digest, None, None) for digest in sorted({*kept, *registered})]
     reach.digests.update(digest for digest, _, _ in starts)
     _Ancestry(inventory, reach).walk([*starts, *_brought_in(inventory, leaving)])
+    reach.digests |= _kept(store, reach.worked_on)
     return reach
+
+
+def _kept(store: Store, fingerprints: Collection[str]) -> set[str]:
+    """Return the checkpoints that work of these fingerprints kept for forks."""
+    keys = [key for key in store.keys(f"{KEPT}/") if key.split("/")[1] in fingerprints]
+    return {certain(store, key)["digest"] for key in keys}
 
 
 def certain(store: Store, key: str) -> Record:
@@ -76,9 +88,11 @@ def _add_run(store: Store, inventory: Inventory, run_id: str, reach: Reach) -> N
     for entry in stages.values():
         reach.digests |= digests_of(entry)
         reach.fingerprints |= {entry["fingerprint"]} if entry["fingerprint"] else set()
+        reach.worked_on |= {entry["fingerprint"]} if entry["fingerprint"] else set()
     for item in inventory.started:
         if item.run_id == run_id and item.stage not in stages:
             reach.fingerprints.add(item.fingerprint)
+            reach.worked_on.add(item.fingerprint)
             event = certain(store, f"spool/{run_id}/stages/{item.stage}/{item.fingerprint}/started.json")
             # a kill may have come between an action and its ledger entry
             action = read_or_copy(store, action_key(item.fingerprint))
@@ -90,6 +104,14 @@ def _add_run(store: Store, inventory: Inventory, run_id: str, reach: Reach) -> N
     reach.digests.update(key.removeprefix(reports).removesuffix(".json") for key in keys if key.startswith(reports))
     if (inventory.end(run_id) or {}).get("status") != "succeeded":  # it works, or it may be resumed
         reach.digests |= _asked_for(store, inventory, run_id)
+        reach.worked_on |= _forked(store, inventory.entry(run_id).get("fork"))
+
+
+def _forked(store: Store, fork: Record | None) -> set[str]:
+    """Return the work that a run is a fork of, as long as the forked run is in the ledger."""
+    with suppress(InputError):
+        return {fingerprint_in(store, fork["run"], fork["stage"])} if fork else set()
+    return set()
 
 
 def _asked_for(store: Store, inventory: Inventory, run_id: str) -> set[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipelines.cli.parser.options import command, engine, jobs, json_output, recipe, store
+from pipelines.cli.parser.options import command, engine, jobs, json_output, overrides, recipe, store
+from pipelines.cli.parser.options import run as forked_run
 from pipelines.cli.parser.values import positive
 from pipelines.engines.registry import DEFAULT
 
@@ -15,15 +16,13 @@ def add_recipe_commands(commands: Any) -> None:
     recipe(run)
     store(run)
     json_output(run)
-    engine(run, DEFAULT, "what orders the jobs: %(choices)s (default: %(default)s)")
-    run.add_argument("--new", action="store_true", help="start a new run even if an unfinished one could be resumed")
+    _how(run)
     run.add_argument(
         "--watch",
         action="store_true",
         help="wait for the times and data of the recipe's schedule, or changes of its inputs, and run at each",
     )
-    run.add_argument("--containers", action="store_true", help="run each job in a container of infra/images")
-    run.add_argument("--jobs", type=positive, metavar="N", help="cores for jobs side by side (default: all)")
+    _fork_command(commands)
     plan = command(commands, "plan", "show what would run, what is cached and why, on which pools", "recipes:plan")
     recipe(plan)
     store(plan)
@@ -54,6 +53,29 @@ def _audit_command(commands: Any) -> None:
     store(audited)
     json_output(audited)
     jobs(audited)
+
+
+def _how(parser: Any) -> None:
+    """Add where and how a run goes on."""
+    engine(parser, DEFAULT, "what orders the jobs: %(choices)s (default: %(default)s)")
+    parser.add_argument("--new", action="store_true", help="start a new run even if an unfinished one could be resumed")
+    parser.add_argument("--containers", action="store_true", help="run each job in a container of infra/images")
+    parser.add_argument("--jobs", type=positive, metavar="N", help="cores for jobs side by side (default: all)")
+
+
+def _fork_command(commands: Any) -> None:
+    fork = command(
+        commands, "fork", "go on from a kept checkpoint of a run, with other parameters from there on", "forking:fork"
+    )
+    forked_run(fork)
+    fork.add_argument(
+        "--at", required=True, metavar="STAGE@STEP", help="a checkpoint that `keep_partial: every N` kept, as rl@40"
+    )
+    overrides(fork)
+    fork.add_argument("--name", metavar="NAME", help="what the new run's id begins with (default: the recipe's name)")
+    store(fork)
+    json_output(fork)
+    _how(fork)
 
 
 def _schedule_command(commands: Any) -> None:

@@ -18,6 +18,7 @@ from pipelines.report.arms.matrix import step_of
 from pipelines.report.cells import metric_title
 from pipelines.report.collect import Stage
 from pipelines.report.evaluations import Estimate, Evaluation, ResultTable, result_tables
+from pipelines.report.forks import ForkPair, fork_pairs
 from pipelines.report.settings import Setting, differing
 from pipelines.report.several.sides import Side, combine, side_axis
 
@@ -52,6 +53,8 @@ class Compared:
     """Why sides cannot be compared."""
     costs: list[tuple[str, RunCost, RunCost]]
     """(title, what the side's own stages cost, what those cost that it shares with other cells of its run)."""
+    forks: Sequence[ForkPair] = ()
+    """Stages of one side that go on from a stage of the first, or that it goes on from."""
 
     @property
     def over(self) -> list[str]:
@@ -75,6 +78,7 @@ class Compared:
             "results": results,
             "differences": differences,
             "problems": self.problems,
+            "forks": [pair.to_json() for pair in self.forks],
             "costs": [
                 {"side": name, "own": own.amount.to_json(), "shared": shared.amount.to_json()}
                 | {"saved": own.saved.to_json(), "attempts": own.attempts}
@@ -96,7 +100,9 @@ def compare_sides(store: Store, sides: Sequence[Side]) -> Compared:
     stages = [side.stages for side in sides]
     problems = _problems(titles, stages, rows) if rows or not tables else [SAME_WORK]
     costs = [(name, *side.costs) for name, side in zip(titles, sides, strict=True)]
-    return Compared(titles, differing(stages, read), rows, problems, costs)
+    runs = list({side.run_id: side.data for side in sides}.values())
+    forks = [pair for other in runs[1:] for pair in fork_pairs(runs[0], other)]
+    return Compared(titles, differing(stages, read), rows, problems, costs, forks)
 
 
 def _rows(table: ResultTable, axis: str, titles: Sequence[str]) -> Iterator[Row]:

@@ -14,6 +14,7 @@ from pipelines.report.collect import RunData
 from pipelines.report.content import Cell, Digests, Link, PageSection, Rows, Verbatim, duration
 from pipelines.report.costs import sides_section
 from pipelines.report.evaluations import result_tables
+from pipelines.report.forks import sides_forks
 from pipelines.report.page import draw_page, store_page
 from pipelines.report.sections import declared_sections, result_sections
 from pipelines.report.settings import differing, settings_table
@@ -35,6 +36,7 @@ def render_sides(sides: Sequence[Side]) -> str:
     recipes = dict.fromkeys(str(one.run["recipe"]) for one in runs)
     sections = [
         *result_sections(tables, design),
+        sides_forks(runs),
         PageSection("Runs", [_runs(runs)]),
         PageSection(
             "What differs", settings_table(titles, differing([side.stages for side in sides]), of=side_axis(sides))

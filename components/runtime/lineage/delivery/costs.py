@@ -38,20 +38,24 @@ def run_costs(store: Store, first: RunStarted, milliseconds: int) -> list[Metric
 
 
 def saved_costs(store: Store, first: RunStarted, event: StageFinished) -> list[Metric]:
-    """Return what the work took that a cached stage reuses."""
-    rate = _rates(first).get(event.stage)
-    if event.cache != "hit" or rate is None or event.fingerprint is None:
+    """Return what the work took that a cached stage reuses, or a fork shares."""
+    rate, seconds = _rates(first).get(event.stage), _saved_seconds(store, event)
+    if rate is None or seconds is None:
         return []
-    try:
-        action = store.get(action_key(event.fingerprint))
-    except CorruptArtifact:
-        return []
-    if not action:
-        return []
-    amount = rate.amount(float(action["seconds"]))
+    amount = rate.amount(seconds)
     values = {"saved_gpu_hours": amount.gpu_hours, "saved_cpu_hours": amount.cpu_hours}
     values |= {f"saved_{_name(currency)}": value for currency, value in amount.prices.items()}
     return _named(values, event.milliseconds)
+
+
+def _saved_seconds(store: Store, event: StageFinished) -> float | None:
+    if event.cache != "hit" or event.fingerprint is None:
+        return float(event.fork["seconds"]) if event.fork else None
+    try:
+        action = store.get(action_key(event.fingerprint))
+    except CorruptArtifact:
+        return None
+    return float(action["seconds"]) if action else None
 
 
 def _rates(first: RunStarted) -> dict[str, Rate]:

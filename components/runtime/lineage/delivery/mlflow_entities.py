@@ -94,6 +94,8 @@ def finish_tags(event: StageFinished) -> dict[str, str]:
     }
     if event.produced_by:
         tags["produced_by.run_id"], tags["produced_by.stage"] = event.produced_by.run_id, event.produced_by.stage
+    for name in ("run_id", "stage", "step", "checkpoint"):
+        tags[f"fork.{name}"] = event.fork.get(name)
     for port, output in event.outputs.items():
         tags[f"output.{port}"] = output.digest
         tags[f"output.{port}.uri"] = output.uri

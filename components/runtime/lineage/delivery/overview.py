@@ -146,6 +146,10 @@ class Overview:
             path, _, query = run.partition("?")
             yield f"[report]({path}/artifacts/report/index.html?{query})"
         yield f"[recipe]({run.replace('?', '/artifacts/recipe.yaml?')})"
+        if fork := self.first.fork:
+            words = f"forked from {fork['run']} at {fork['stage']}@{fork['step']}"
+            page = _run_page(places["experiment"], places["forked"]) if "forked" in places else ""
+            yield f"[{_plain(words)}]({page})" if page else _plain(words)
         prefix = f"spool/{self.first.run_id}/models/"
         for model in sorted({key.removeprefix(prefix).rpartition("/")[0] for key in self.store.keys(prefix)}):
             yield f"[model {model}](#/models/{quote(model, safe='')}?workflowType=machine_learning)"

@@ -75,11 +75,23 @@ class RunWriter:
         """When the run last ended, in milliseconds; earlier turns are ignored."""
         self._parent = self._find_runs() or self._make_parent()
         self._models = ModelWriter(client, self._experiment)
+        self._forked = self._find_forked()
 
     def places(self) -> dict[str, str]:
-        """Return where the run is in MLflow: "experiment", "run" and "stage:<name>", each with MLflow's id."""
+        """Return where the run is in MLflow: "experiment", "run" and "stage:<name>", each with MLflow's id.
+
+        "forked" is the run that it is a fork of.
+        """
         found = {f"stage:{child.stage}": child.run_id for child in self._children.by_start()}  # the newest wins
-        return {"experiment": self._experiment, "run": self._parent, **found}
+        return {"experiment": self._experiment, "run": self._parent, **found, **self._forked}
+
+    def _find_forked(self) -> dict[str, str]:
+        """Return the place of the run that this one is a fork of, if MLflow has it."""
+        if self._first.fork is None:
+            return {}
+        runs = search_runs(self._client, self._experiment, self._first.fork["run"])
+        found = next((run.info.run_id for run in runs if STAGE not in run.data.tags), None)
+        return {"forked": found} if found else {}
 
     def _find_runs(self) -> str | None:
         """Collect parent and children by tag; return the parent's id, or None."""
@@ -126,6 +138,7 @@ class RunWriter:
             "overrides": event.overrides,
             "seed": event.seed,
             **({"trigger": event.trigger["text"]} if event.trigger else {}),
+            **(_fork_tags(event.fork, self._forked.get("forked")) if event.fork else {}),
             **({"recipe_commit": event.recipe_commit} if event.recipe_commit else {}),
             **{f"package.{one['modules'][0]}": one["digest"] for one in event.packages},
             **code_tags(event.code),
@@ -264,3 +277,8 @@ class RunWriter:
 
     def _log(self, run_id: str, **what: Any) -> None:
         log_batches(self._client, run_id, **what)
+
+
+def _fork_tags(fork: Mapping[str, Any], place: str | None) -> dict[str, Any]:
+    """Return which run a run is a fork of, and from where on, as tags."""
+    return {"fork.run_id": fork["run"], "fork.at": f"{fork['stage']}@{fork['step']}", "fork.mlflow_run_id": place}

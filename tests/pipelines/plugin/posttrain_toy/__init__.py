@@ -1,9 +1,10 @@
-"""A third-party package with two components: training that multiplies, and a score of the result."""
+"""A third-party package with three components: training that multiplies or counts, and a score of the result."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from typing import Any
 
 from pydantic import Field
@@ -27,6 +28,15 @@ class TrainParams(Params):
     """Whether the stage never ends."""
     explode: bool = False
     """Whether the stage logs a number that raises an alarm."""
+
+
+class CountParams(Params):
+    """Parameters of the toy count."""
+
+    steps: int = Field(default=6, ge=1)
+    """How many steps."""
+    factor: int = Field(default=1, ge=1)
+    """What each step adds."""
 
 
 class ScoreParams(Params):
@@ -62,6 +72,26 @@ def train(context: Any) -> None:
     context.headline(number=float(number))
 
 
+def count(context: Any) -> None:
+    """Add in steps, with a checkpoint after each."""
+    resumed = context.resume()
+    step, number = json.loads((resumed / "state.json").read_text()) if resumed else (0, 0)
+    while step < context.params.steps:
+        step, number = step + 1, number + context.params.factor
+        context.log(step, number=float(number))
+        context.progress(step, context.params.steps)
+        state = json.dumps([step, number])
+        context.checkpoint(step, lambda folder, state=state: (folder / "state.json").write_text(state) and None)
+    (context.output("model") / "model.json").write_text(json.dumps(number))
+    context.headline(number=float(number))
+
+
+def misfits(before: CountParams, now: CountParams, held: Any) -> Iterator[str]:
+    """Yield why a count cannot go on from a checkpoint."""
+    if now.steps <= held.step:
+        yield f"steps {now.steps} end before it"
+
+
 def score(context: Any) -> None:
     """Sum the numbers of all models; the history counts them one by one."""
     numbers = [json.loads((item.path / "model.json").read_text()) for item in context.inputs("models")]
@@ -94,6 +124,17 @@ TRAIN = Component(
             reason="no test goes so far",
         ),
     ),
+)
+COUNT = Component(
+    name="toy-count",
+    summary="Count in steps",
+    inputs={"model": Port(type=ArtifactType.MODEL, doc="what comes before", optional=True)},
+    outputs={"model": _MODEL},
+    params=CountParams,
+    run="posttrain_toy:count",
+    forks="posttrain_toy:misfits",
+    image="cpu",
+    metrics={"number": "the number"},
 )
 SCORE = Component(
     name="toy-score",

@@ -1,0 +1,54 @@
+"""The command fork: a run that goes on from a checkpoint of another one, with other parameters from there on."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from components.contract.errors import InputError
+from pipelines.cli.stores import store_of
+from pipelines.runs.find import find_run
+
+if TYPE_CHECKING:
+    from components.runtime.store import Store
+    from pipelines.recipe.recipe import Recipe
+
+
+def fork(arguments: argparse.Namespace) -> int:
+    """Run the recipe of a run again from one of its checkpoints on; the exit code is the outcome."""
+    from pipelines.cli.runs import run_recipe
+    from pipelines.cli.stopping import terminate_like_interrupt
+
+    terminate_like_interrupt()
+    store = store_of(arguments)
+    recipe = forked_recipe(store, find_run(store, arguments.run), arguments.at, arguments.overrides, arguments.name)
+    return run_recipe(recipe, store, arguments)
+
+
+def forked_recipe(store: Store, run_id: str, at: str, overrides: Sequence[str], name: str | None = None) -> Recipe:
+    """Return the recipe of a run with its overrides, then these, forked at STAGE@STEP.
+
+    Raises InputError if the recipe is no longer there, RecipeErrors for mistakes in the overrides.
+    """
+    from components.runtime.ledger.ledger import load_run
+    from pipelines.recipe.fork import FORK
+    from pipelines.recipe.recipe import load_recipe
+
+    entry = load_run(store, run_id).entry
+    own = [text for text in entry.get("overrides") or () if text.partition("=")[0].strip().partition(".")[0] != FORK]
+    words = {"run": run_id, "at": at, **({"name": name} if name else {})}
+    asked = [f"{FORK}.{key}={value}" for key, value in words.items()]
+    return load_recipe(_path(run_id, entry), [*own, *overrides, *asked])
+
+
+def _path(run_id: str, entry: Mapping[str, Any]) -> str:
+    """Return where the recipe of a run is."""
+    from pipelines.language.find import find_recipe
+
+    path = str(entry.get("recipe_path") or "")
+    try:
+        find_recipe(path)
+    except InputError as error:
+        raise InputError(f"fork: the recipe of run {run_id} is not where it was: {error}") from None
+    return path
