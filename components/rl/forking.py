@@ -40,7 +40,7 @@ def misfits(before: RLParams, now: RLParams, held: Held) -> Iterator[str]:
 
 
 def _phases(before: RLParams, now: RLParams, held: Held) -> Iterator[str]:
-    """Yield which phase that has begun at the checkpoint was another one; the last of them may end elsewhere."""
+    """Yield the first phase that had begun at the checkpoint and is another one now; one that goes on may change."""
     start = 0
     for index, phase in enumerate(before.phases):
         if start >= held.step:
@@ -49,6 +49,7 @@ def _phases(before: RLParams, now: RLParams, held: Held) -> Iterator[str]:
         mine = now.phases[index] if index < len(now.phases) else None
         if mine is None or (ends <= held.step and mine != phase) or mine.name != phase.name:
             yield f"phases.{index}: phase {phase.name!r} lies before the fork, and is another one now"
+            return
         start = ends
     if now.phases and not before.phases and now.phases[0].steps <= held.step:
         yield f"phases: the first ends at step {now.phases[0].steps}, and steps before the fork had no phases"

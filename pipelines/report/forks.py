@@ -158,7 +158,7 @@ def fork_section(data: RunData) -> PageSection:
     if not fork:
         return PageSection("Fork", [])
     record = next((found for stage in data.stages if (found := fork_of(stage))), None)
-    saved = f" They took {hours_text(record['seconds'] / 3600)}, and were not done again." if record else ""
+    saved = f" These steps took {hours_text(record['seconds'] / 3600)}, and were not done again." if record else ""
     place = f"{fork['stage']}@{fork['step']}"
     lead = f"Of run {fork['run']}, from {place} on: its stages before, and the steps up to {fork['step']}, are shared."
     parts: list[Part] = [Paragraph(lead + saved, "lead")]

@@ -44,7 +44,7 @@ resource "aws_s3_bucket_server_side_encryption_configuration" "store" {
 
 # What is reached cannot be told from an age: `posttrain gc` alone deletes artifacts, actions and records. So no rule here
 # may expire or move to an archive anything below store/objects, actions, producers, ledger, models, plans, pins, spool,
-# approvals, delivered or quarantine. What rules may do: expire partial checkpoints, whose loss only costs work (a stage
+# approvals, delivered, kept or quarantine. What rules may do: expire partial checkpoints, whose loss only costs work (a stage
 # takes the one before, or begins anew), drop old versions, which gc's deletions become, and abort dead uploads, as gc does.
 # A deletion can be undone for noncurrent_days; only then are the bytes free.
 resource "aws_s3_bucket_lifecycle_configuration" "store" {

@@ -69,9 +69,17 @@ class Story:
         self._drafts = tempfile.TemporaryDirectory()
 
     def begin(
-        self, *stages: str, summary: str = "A made-up run", rate: dict[str, Any] | None = None, **after: list[str]
+        self,
+        *stages: str,
+        summary: str = "A made-up run",
+        rate: dict[str, Any] | None = None,
+        fork: dict[str, Any] | None = None,
+        **after: list[str],
     ) -> None:
-        """Write run.json and its event; `after` is stage -> the stages that it waits for, `rate` is of their pool."""
+        """Write run.json and its event; `after` is stage -> the stages that it waits for, `rate` is of their pool.
+
+        `fork` is what the run goes on from.
+        """
         entry = {
             "run_id": self.run_id,
             "recipe": self.recipe,
@@ -85,6 +93,7 @@ class Story:
             "started": self.clock,
             "command": f"posttrain run {self.recipe}",
             "code": CODE,
+            **({"fork": fork} if fork else {}),
             "stages": [
                 {"name": name, "component": name, "after": after.get(name, []), **({"rate": rate} if rate else {})}
                 for name in stages
@@ -137,9 +146,13 @@ class Story:
         cache: str = "miss",
         code: str = "1",
         register_as: str | None = None,
+        forked: dict[str, Any] | None = None,
         **fields: Any,
     ) -> str:
-        """Run a stage to its end and return its fingerprint; `outputs` is port -> (type, content)."""
+        """Run a stage to its end and return its fingerprint; `outputs` is port -> (type, content).
+
+        `forked` is the record of the checkpoint that it went on from.
+        """
         job, inputs = self.job(name, params, **fields), inputs or {}
         mark = self.mark(job, inputs, code)
         started = self.clock
@@ -166,6 +179,7 @@ class Story:
         if not self.store.put(action_key(mark.digest), action):
             action = self.store.get(action_key(mark.digest))
         extra = {"produced_by": {"run_id": action["run_id"], "stage": action["stage"]}} if cache == "hit" else {}
+        extra |= {"fork": forked} if forked else {}
         for output in made.values():
             if register_as and output["type"] == "Model":
                 register_model(

@@ -106,3 +106,25 @@ def test_the_last_turn_of_a_run_is_what_its_page_tells(store: Store, database: P
     deliver(store, "quick-1", uri_of(database))
     parent = arrived(database)[2]["quick-1"]
     assert parent.data.tags["mlflow.note.content"].startswith("**succeeded**")
+
+
+def test_a_fork_names_the_run_that_it_is_of_and_links_to_it(store: Store, database: Path) -> None:
+    tell(store)
+    story = Story(store, "quick-2")
+    story.begin("rl", fork={"run": "quick-1", "stage": "rl", "step": 40})
+    record = {"run_id": "quick-1", "stage": "rl", "step": 40, "checkpoint": "ab" * 32, "seconds": 3600.0}
+    story.stage("rl", {"model": ("Model", "others")}, forked=record)
+    story.end("succeeded")
+    for run_id in ("quick-1", "quick-2"):
+        deliver(store, run_id, uri_of(database))
+    client, experiment, runs = arrived(database)
+    tags = runs["quick-2"].data.tags
+    place = runs["quick-1"].info.run_id
+    told = {name: tags[f"posttrain.fork.{name}"] for name in ("run_id", "at", "mlflow_run_id")}
+    assert told == {"run_id": "quick-1", "at": "rl@40", "mlflow_run_id": place}
+    link = f"/experiments/{experiment.experiment_id}/runs/{place}"
+    assert "forked from quick-1 at rl@40" in tags["mlflow.note.content"] and link in tags["mlflow.note.content"]
+    every = client.search_runs([experiment.experiment_id])
+    (child,) = [run for run in every if run.data.tags.get("posttrain.fork.step") == "40"]
+    assert child.data.tags["posttrain.fork.checkpoint"] == "ab" * 32
+    assert not any(name.startswith("posttrain.fork") for name in runs["quick-1"].data.tags)
