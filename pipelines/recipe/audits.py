@@ -69,6 +69,7 @@ def _draft(draft: StageDraft, cell: Cell, component: Component) -> StageDraft:
         settings=list(draft.settings),
         gate=[SOUND] if draft.words.integrity == "required" else [],
         needs=dict(draft.needs),
+        keep_partial=None,
     )
 
 
