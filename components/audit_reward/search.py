@@ -87,8 +87,8 @@ def _texts_of(settings: Any) -> Iterator[str]:
             part[:MAX_PHRASE] for part in (settings, *TEXT_OF_PATTERN.findall(settings)) if len(part) <= MAX_PHRASE
         )
     elif isinstance(settings, Mapping):
-        for value in settings.values():
-            yield from _texts_of(value)
+        for key, value in settings.items():
+            yield from _texts_of(value) if key != "name" else ()
     elif isinstance(settings, list | tuple):
         for value in settings:
             yield from _texts_of(value)
