@@ -67,6 +67,7 @@ COMPONENT = Component(
         "distinct_2_<domain>": "Distinct pairs of words as a share of all pairs in a prompt's samples",
         "likelihood_<n>_<domain>": "Mean log-probability in nats of a byte of responses under the n-th scorer",
         "likelihood_<n>_unscored": "Responses that the n-th scorer could not score",
+        "num_prompts_<domain>": "Prompts of one domain",
         "num_failed": "Verifications that failed; they are in no denominator",
         "num_raised": "Responses that count as wrong because a user's verifier raised on them, if there are any",
     },

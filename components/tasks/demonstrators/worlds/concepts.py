@@ -1,0 +1,67 @@
+"""Writes questions of source concepts where it is asked to, and answers any, whoever wrote them."""
+
+from __future__ import annotations
+
+import random
+
+from pydantic import Field
+
+from components.contract.params import Params
+from components.tasks.answers import ANSWER_OPEN
+from components.tasks.demonstrators.chain_sum_trace import THINK_OPEN
+from components.tasks.domains.worlds.string_functions import FIRST, FUNCTIONS, MIN_LETTERS, apply_all
+from components.tasks.item import Item
+from components.tasks.mutations import mutate
+from components.tasks.sources.worlds.concepts import question
+
+MOST_RULES, MOST_LETTERS = 8, 64
+"""Questions beyond these are not read: a model may have written them."""
+
+
+class ConceptsAuthorConfig(Params):
+    """What questions look like, and how careful their author and solver is."""
+
+    length: int = Field(default=4, ge=3, le=MOST_LETTERS)
+    """Letters of a word in a new question."""
+    letters: int = Field(default=8, ge=MIN_LETTERS, le=26)
+    """Size of the alphabet, from a."""
+    unclear: float = Field(default=0.0, ge=0, le=1)
+    """Share of the new questions that name a rule that there is not, so that solvers guess."""
+    error_rate: float = Field(default=0.0, ge=0, le=1)
+    """Probability that an answer is wrong in one letter."""
+    think: bool = True
+    """Whether the words between precede the answer: `<think>hcba<answer>adcb`."""
+
+
+def concepts(item: Item, rng: random.Random, *, config: ConceptsAuthorConfig) -> str:
+    """Write a question on `data["names"]` if the item is a request for one, else the solution of its prompt.
+
+    A prompt that cannot be read is answered by a word drawn by chance. Of an item only the prompt is read then.
+    """
+    if item.data.get("request") == "ask":
+        names = [name for name in item.data.get("names", ()) if name in FUNCTIONS]
+        if names and rng.random() < config.unclear:
+            names[rng.randrange(len(names))] = "any"
+        return question(names, _word(rng, config))
+    steps = solved(item.prompt, config.letters)
+    if steps is None:
+        return f"{ANSWER_OPEN}{_word(rng, config)}"
+    answer = mutate(steps[-1], rng) if rng.random() < config.error_rate else steps[-1]
+    thought = f"{THINK_OPEN}{' '.join(steps[:-1])}" if config.think and len(steps) > 1 else ""
+    return f"{thought}{ANSWER_OPEN}{answer}"
+
+
+def solved(prompt: str, letters: int) -> list[str] | None:
+    """Return the word of a question after each of its rules; None for a text that is no question."""
+    named, colon, word = prompt.partition(": ")
+    names = named.split(" ")
+    alphabet = {chr(FIRST + place) for place in range(letters)}
+    if not colon or not 1 <= len(names) <= MOST_RULES or not all(name in FUNCTIONS for name in names):
+        return None
+    if not 1 <= len(word) <= MOST_LETTERS or not set(word) <= alphabet:
+        return None
+    return apply_all(names, word, letters)
+
+
+def _word(rng: random.Random, config: ConceptsAuthorConfig) -> str:
+    return "".join(chr(FIRST + rng.randrange(config.letters)) for _ in range(config.length))
