@@ -127,6 +127,7 @@ COMPONENT = Component(
         "num_rows": "Rows of the dataset",
         "num_drawn": "Rows that the sources gave",
         "num_dropped": "Rows that were dropped, for any reason",
+        "dropped_<reason>": "Rows dropped for one reason, such as duplicate, or one of a selector's",
         "num_missing": "Rows that were asked for and could not be had",
         "num_tokens": "Tokens of all rows, where `count_tokens` is set and a tokenizer is there",
         "num_words": "Words of all rows, where `count_tokens` is set and no tokenizer is there",
