@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,12 @@ NUM_PETS = 6
 Aggregate = Literal["plain", "count", "max", "min", "sum"]
 Operator = Literal["=", ">", "<"]
 Cell = str | int | float | None
+CONDITION = r"[a-z]{1,8}[=<>](?:'[a-z]{0,8}'|\d{1,3})"
+QUERY = re.compile(
+    r"select (?:[a-z]{1,8}|(?:count|max|min|sum)\([a-z]{1,8}\)) from [a-z]{1,8}"
+    rf"(?: join [a-z]{{1,8}} using\([a-z]{{1,8}}\)){{0,2}} where {CONDITION}(?: and {CONDITION})?"
+)
+"""The form of `Question.query`, whatever its names: it reads up to three tables and calls nothing but an aggregate."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pydantic import Field
 from components.contract.params import Params
 from components.runtime.sandbox import Limits, Reply, Status
 from components.tasks.answers import extract_answer
-from components.tasks.domains.tiny_sql import overlap
+from components.tasks.domains.tiny_sql import QUERY, overlap
 from components.tasks.item import Item
 from components.tasks.programs.extract import extract_program
 from components.tasks.programs.suite import ProgramTest, read_suite
@@ -48,7 +48,8 @@ def sqlite(item: Item, response: str, *, config: SqliteVerifierConfig) -> Verdic
     if not source.strip() or len(source) > MAX_CHARS:
         return wrong(f"no query of up to {MAX_CHARS} characters", graded=0.0)
     argument = {"source": source, "setups": [test.setup for test in suite.tests]}
-    return Request(query.select, argument, lambda reply: _conclude(reply, suite.tests, config), LIMITS)
+    shared = QUERY.fullmatch(source) is not None  # any other text may try anything, and has a run of its own
+    return Request(query.select, argument, lambda reply: _conclude(reply, suite.tests, config), LIMITS, shared=shared)
 
 
 def _conclude(reply: Reply, tests: list[ProgramTest], config: SqliteVerifierConfig) -> Verdict:
