@@ -22,14 +22,18 @@ def fork(arguments: argparse.Namespace) -> int:
 
     terminate_like_interrupt()
     store = store_of(arguments)
-    recipe = forked_recipe(store, find_run(store, arguments.run), arguments.at, arguments.overrides, arguments.name)
+    run_id, words = find_run(store, arguments.run), {"at": arguments.at, "name": arguments.name}
+    recipe = forked_recipe(store, run_id, arguments.overrides, words, where=arguments.recipe)
     return run_recipe(recipe, store, arguments)
 
 
-def forked_recipe(store: Store, run_id: str, at: str, overrides: Sequence[str], name: str | None = None) -> Recipe:
-    """Return the recipe of a run with its overrides, then these, forked at STAGE@STEP.
+def forked_recipe(
+    store: Store, run_id: str, overrides: Sequence[str], words: Mapping[str, str | None], where: str | None = None
+) -> Recipe:
+    """Return the recipe of a run with its overrides, then these, forked as the `words` of its section say.
 
-    Raises InputError if the recipe is no longer there, RecipeErrors for mistakes in the overrides.
+    `where` is the name or file of the recipe, if that is not where it was. Raises InputError if it is not there,
+    RecipeErrors for mistakes in the overrides.
     """
     from components.runtime.ledger.ledger import load_run
     from pipelines.recipe.fork import FORK
@@ -37,9 +41,8 @@ def forked_recipe(store: Store, run_id: str, at: str, overrides: Sequence[str], 
 
     entry = load_run(store, run_id).entry
     own = [text for text in entry.get("overrides") or () if text.partition("=")[0].strip().partition(".")[0] != FORK]
-    words = {"run": run_id, "at": at, **({"name": name} if name else {})}
-    asked = [f"{FORK}.{key}={value}" for key, value in words.items()]
-    return load_recipe(_path(run_id, entry), [*own, *overrides, *asked])
+    asked = [f"{FORK}.{key}={value}" for key, value in {"run": run_id, **words}.items() if value is not None]
+    return load_recipe(where or _path(run_id, entry), [*own, *overrides, *asked])
 
 
 def _path(run_id: str, entry: Mapping[str, Any]) -> str:
@@ -50,5 +53,7 @@ def _path(run_id: str, entry: Mapping[str, Any]) -> str:
     try:
         find_recipe(path)
     except InputError as error:
-        raise InputError(f"fork: the recipe of run {run_id} is not where it was: {error}") from None
+        raise InputError(
+            f"fork: the recipe of run {run_id} is not where it was: {error}; name it with --recipe"
+        ) from None
     return path

@@ -73,6 +73,7 @@ def _fork_command(commands: Any) -> None:
     )
     overrides(fork)
     fork.add_argument("--name", metavar="NAME", help="what the new run's id begins with (default: the recipe's name)")
+    fork.add_argument("--recipe", metavar="RECIPE", help="the run's recipe, if it is not where it was")
     store(fork)
     json_output(fork)
     _how(fork)

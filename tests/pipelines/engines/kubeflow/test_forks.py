@@ -58,7 +58,7 @@ def test_a_run_is_forked_on_kubeflow_as_locally(project: dict[str, str]) -> None
     assert caches(same) == {"base": "hit", "count": "miss", "score": "hit"}
     other = on_kubeflow(project, "k-other", *at, "stages.count.with.factor=3")
     assert next(stage for stage in other["stages"] if stage["name"] == "count")["metrics"] == {"number": 10.0}
-    changes = ("--at", "count@4", "--set", "stages.count.with.factor=3")
+    changes = ("--at", "count@4", "--set", "stages.count.with.factor=3", "--recipe", str(COUNTING))
     local = json.loads(command(project, "fork", parent["run_id"], *changes, "--json"))
     assert digests(local) == digests(other)
     assert set(caches(local).values()) == {"hit"}
