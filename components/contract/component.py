@@ -64,6 +64,8 @@ class Component:
     """Names of headline metrics with one line each, the most informative first; `when` and `gate` may use them."""
     metrics_of: Callable[[Any], Mapping[str, str]] | None = None
     """Given validated parameters: further headline metrics, which the chosen operators give."""
+    unmeasured: Callable[[Any, str], str | None] | None = None
+    """Given validated parameters and the name of a declared metric, why a stage with these does not measure it."""
     choices: Mapping[str, Callable[[], Sequence[str]]] = field(default_factory=dict)
     """Dotted parameter -> its possible values, where its type does not list them; forms show them."""
     role: Role = Role.OTHER
@@ -127,6 +129,10 @@ class Component:
     def known_metrics(self, params: Params | None) -> Mapping[str, str]:
         """Return the headline metrics of a stage with these parameters; of unreadable ones, those of every stage."""
         return {**self.metrics, **(self.metrics_of(params) if self.metrics_of and params is not None else {})}
+
+    def lacks(self, params: Params | None, metric: str) -> str | None:
+        """Return why a stage with these parameters does not measure a declared metric; None if it does."""
+        return self.unmeasured(params, metric) if self.unmeasured and params is not None else None
 
     def settled(self, params: Params, resources: Resources) -> Params:
         """Return validated parameters with the defaults that depend on the pool."""

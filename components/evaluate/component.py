@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Port
 from components.contract.display import Column, Form, Profiles, Results, Role, Views
+from components.contract.errors import InputError
 from components.contract.further import REFERENCE, SCORERS, further_ports
 from components.evaluate.params import EvaluateParams
 from components.measure.alarms import verifier_raises
@@ -18,6 +21,26 @@ from components.modeling.models.preloads import MODEL_PRELOADS
 def asks(params: EvaluateParams) -> dict[str, list[str]]:
     """Return the inputs that the chosen operators need or read; scorers are always of use."""
     return {SCORERS: [], **asked_inputs(params)}
+
+
+AT_K = re.compile(r"(pass|maj)_at_(\d+)_(.+)")
+
+
+def unmeasured(params: EvaluateParams, metric: str) -> str | None:
+    """Return why pass@k or maj@k of a domain is not among the metrics: k is above the samples, or not asked for."""
+    found = AT_K.fullmatch(metric)
+    if found is None:
+        return None
+    kind, k, domain = found[1], int(found[2]), found[3]
+    try:
+        ks = params.wanted_ks(domain)
+    except InputError:  # a domain that num_samples does not name
+        return None
+    if k > max(ks):
+        return f"{k} is more than the samples of a prompt, num_samples: {max(ks)}"
+    if kind == "maj" and k != max(ks):
+        return f"the majority is that of all {max(ks)} samples"
+    return None if k in ks else f"ks are {', '.join(map(str, ks))}"
 
 
 COMPONENT = Component(
@@ -44,6 +67,7 @@ COMPONENT = Component(
     memory=sampling_memory,
     asks=asks,
     metrics_of=chosen_metrics,
+    unmeasured=unmeasured,
     further_memory=further_needs,
     preloads=MODEL_PRELOADS,
     metrics={

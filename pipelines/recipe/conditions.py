@@ -140,6 +140,8 @@ class Conditions:
         metrics = component.known_metrics(draft.config)
         if not any(metric_fits(name, known) for known in metrics):
             self._problems.unknown(node.mark, f"metric of {component.name!r}:", name, metrics)
+        elif why := component.lacks(draft.config, name):
+            self._problems.add(node.mark, f"{name} is not measured: {why}")
 
     def _outputs(self, draft: StageDraft, component: Component) -> None:
         path = draft.cell.template.path

@@ -179,6 +179,8 @@ class _Reader:
         if not any(metric_fits(metric, known) for known in metrics):
             known = (*metrics, *ALWAYS)
             self._problems.unknown(node.mark, f"metric of {component.name!r}:", metric, known)
+        elif why := component.lacks(draft.config, metric):
+            self._problems.add(node.mark, f"hallmark: {metric} is not measured: {why}")
 
     def _expression(self, text: str, node: Node) -> Expression | None:
         try:

@@ -53,6 +53,42 @@ def test_what_is_missing_is_one_line(tmp_path: Path, inputs: str, settings: str,
     assert message in found
 
 
+@pytest.mark.parametrize(
+    ("metric", "why"),
+    [
+        ("pass_at_32_sums", "pass_at_32_sums is not measured: 32 is more than the samples of a prompt, num_samples: 8"),
+        ("pass_at_3_sums", "pass_at_3_sums is not measured: ks are 1, 4, 8"),
+        ("maj_at_4_sums", "maj_at_4_sums is not measured: the majority is that of all 8 samples"),
+        ("pass_at_4_sums", ""),
+        ("maj_at_8_sums", ""),
+    ],
+)
+def test_conditions_on_a_k_that_is_not_measured_are_one_line(tmp_path: Path, metric: str, why: str) -> None:
+    text = RECIPE % ("", ", ks: [1, 4]", f"    gate: {metric} > 0.1")
+    found = messages(tmp_path, text) if why else [] if load(tmp_path, text) else [""]
+    assert [line.partition(" ")[2] for line in found] == ([why] if why else [])
+
+
+def test_a_hallmark_names_no_k_above_the_samples(tmp_path: Path) -> None:
+    text = """
+    name: rules-too-far
+    summary: A hallmark of more samples than are drawn
+    extends: testbed-rules
+    matrix: {arm: {method: {method: dapo}}}
+    hallmark:
+      catalogue: 1
+      claim: It rises
+      outcome:
+        name: far
+        value: evaluate.pass_at_512_words
+        direction: higher
+        floor: 0.1
+        floor_from: a guess
+    """
+    (found,) = messages(tmp_path, text)
+    assert "hallmark: pass_at_512_words is not measured: 512 is more than the samples of a prompt" in found
+
+
 def test_a_reference_of_the_boundary_may_be_left_out(tmp_path: Path) -> None:
     for inputs in (BASELINE, BASELINE + ", reference: base.model"):
         assert load(tmp_path, RECIPE % (inputs, ", diagnostics: [boundary]", ""))
