@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from pathlib import Path
 
 from pipelines.cli.output import print_json, print_text
@@ -18,11 +19,17 @@ def export(arguments: argparse.Namespace) -> int:
     store = store_of(arguments)
     model = model_of(store, arguments.model)
     target = Path(arguments.folder).expanduser()
-    files = export_model(store, model, target, adapter=arguments.adapter)
-    sizes = {path.relative_to(target).as_posix(): path.stat().st_size for path in files}
+    made = export_model(store, model, target, adapter=arguments.adapter, check=not arguments.unchecked)
+    sizes = {path.relative_to(target).as_posix(): path.stat().st_size for path in made.files}
     if arguments.json:
-        print_json({"folder": str(target), "digest": model.digest, "files": sizes})
+        check = asdict(made.check) if made.check else None
+        print_json({"folder": str(target), "digest": model.digest, "files": sizes, "check": check})
         return 0
-    print_text(f"{target}: {model.name}, {len(files)} files, {size_text(sum(sizes.values()))}")
+    print_text(f"{target}: {model.name}, {len(sizes)} files, {size_text(sum(sizes.values()))}")
+    if made.check:
+        print_text(
+            f"checked: transformers reads {made.check.num_tensors} tensors, {made.check.num_weights:,} weights; "
+            f"logits at {made.check.num_positions} positions differ by {made.check.difference:.1g} of their spread"
+        )
     print_text(f"its card is {target / 'README.md'}")
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from pipelines.models.evaluations import measurements
 from pipelines.models.origin import README, origin_of
 
 if TYPE_CHECKING:
+    from components.modeling.loading.exported import ExportCheck
     from components.runtime.store import Store
     from pipelines.models.find import FoundModel
 
@@ -21,10 +23,23 @@ UNSAFE = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".py")
 """Weights that unpickle, and code: not exported."""
 
 
-def export_model(store: Store, model: FoundModel, target: Path, *, adapter: bool = False) -> list[Path]:
-    """Write a model to `target` and return the files; `adapter` writes only its LoRA adapter, for peft.
+@dataclass(frozen=True)
+class Exported:
+    """What an export wrote."""
 
-    Raises InputError if the folder exists and is not empty, or for an adapter that the model does not have.
+    files: list[Path]
+    check: ExportCheck | None
+    """How it was compared with the trained model; None for an adapter, and where no check was wanted."""
+
+
+def export_model(
+    store: Store, model: FoundModel, target: Path, *, adapter: bool = False, check: bool = True
+) -> Exported:
+    """Write a model to `target`; `adapter` writes only its LoRA adapter, for peft.
+
+    With `check` the folder is loaded by transformers and compared with the trained model, which needs the memory of
+    both. Raises InputError if the folder exists and is not empty, for an adapter that the model does not have, and
+    for a folder that transformers reads otherwise: nothing is left then.
     """
     _check(target)
     origin = origin_of(store, model)
@@ -42,12 +57,19 @@ def export_model(store: Store, model: FoundModel, target: Path, *, adapter: bool
             else:
                 _copy(model.folder, folder)
                 _complete_ends(folder)
+            found = _checked(folder, model.folder) if check and not adapter else None
             card = model_card(name, origin, measured, digest=model.digest, adapter=adapter)
             (folder / README).write_text(card, encoding="utf-8")
             folder.rename(target)  # over an empty folder, too
     except OSError as error:
         raise InputError(f"{target}: {error.strerror or error}") from error
-    return sorted(path for path in target.rglob("*") if path.is_file())
+    return Exported(sorted(path for path in target.rglob("*") if path.is_file()), found)
+
+
+def _checked(folder: Path, source: Path) -> ExportCheck:
+    from components.modeling.loading.exported import check_exported
+
+    return check_exported(folder, source)
 
 
 def _check(target: Path) -> None:

@@ -46,6 +46,11 @@ def add_model_commands(commands: Any) -> None:
     export.add_argument(
         "--adapter", action="store_true", help="only the LoRA adapter, for peft; default: merged weights"
     )
+    export.add_argument(
+        "--unchecked",
+        action="store_true",
+        help="do not load the folder by transformers and compare it with the trained model (needs the memory of both)",
+    )
     for parser in (samples, chat, export):
         store(parser)
     for parser in (samples, export):
