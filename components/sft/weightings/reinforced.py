@@ -22,12 +22,14 @@ class ReinforcedConfig(Params):
 
     hidden: int = Field(default=32, ge=1)
     """Units of the LSTM."""
-    learning_rate: float = Field(default=0.02, gt=0)
+    learning_rate: float = Field(default=0.01, gt=0)
     """Adam's, of the policy."""
     draws: int = Field(default=16, ge=1)
     """Choices of a task that are drawn from the weights in each step, and rewarded."""
     decay: float = Field(default=0.9, ge=0, lt=1)
     """Decay of the moving averages of rewards (the baseline) and of their squares (the scale)."""
+    entropy: float = Field(default=0.4, ge=0)
+    """Coefficient of the weights' entropy, which keeps a task that is of no use yet from being given up for good."""
 
 
 class Reinforced(Weighting):
@@ -75,7 +77,7 @@ class Reinforced(Weighting):
         return self._logs.exp().tolist()
 
     def learn(self, gains: Sequence[float]) -> None:
-        """Make one step of REINFORCE: the gradient of mean (r - b) log w over N draws of a task from the weights.
+        """Make one step of REINFORCE: the gradient of mean (r - b) log w over N draws of a task, and of the entropy.
 
         r is a task's gain divided by the root of the moving mean of their squares, b the moving average of drawn r.
         """
@@ -91,7 +93,9 @@ class Reinforced(Weighting):
         rewards = scaled[chosen]
         baseline = (shares * scaled).sum() if first else baseline
         self._adam.zero_grad()
-        reinforce(self._logs, chosen, rewards - baseline).backward()
+        loss = reinforce(self._logs, chosen, rewards - baseline)
+        loss = loss + self._config.entropy * (self._logs.exp() * self._logs).sum()
+        loss.backward()
         self._adam.step()
         memory["averages"] = torch.stack([_moved(baseline, rewards.mean(), decay, False), square])
         memory["seen"] = torch.cat([scaled, shares]).unsqueeze(0)
@@ -124,8 +128,8 @@ def reinforce(logs: Tensor, chosen: Tensor, advantages: Tensor) -> Tensor:
 def reinforced(tasks: Sequence[str], seed: int, *, config: ReinforcedConfig) -> Weighting:
     """Return the weighting that learns which tasks help, after Fu et al. 2024 (Meta-RTL).
 
-    An LSTM over steps, rewarded by the fall of the target's loss, is the paper's; its input, the baseline and the scale
-    are reconstructed. The choice of a task is drawn, though the update of the model takes all of them by weight.
+    An LSTM over steps, rewarded by the fall of the target's loss, is the paper's; its input, baseline, scale and
+    entropy are reconstructed. The choice of a task is drawn, though the model follows all of them by weight.
     """
     return Reinforced(len(tasks), seed, config)
 
