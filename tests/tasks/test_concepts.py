@@ -8,7 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from components.contract.operators import OperatorSpec
 from components.synthesize.asking import ask
+from components.synthesize.context import GeneratorContext
+from components.synthesize.made import Dropped, Made
+from components.synthesize.writers import ProgramWriter, Writers
 from components.tasks.demonstrators.worlds.concepts import MOST_RULES, solved
 from components.tasks.item import Item
 from components.tasks.verify import verify
@@ -82,3 +86,20 @@ def test_what_is_no_question_is_not_solved(prompt: str) -> None:
 @given(st.text(max_size=40), st.integers(0, 99))
 def test_any_text_gets_some_answer(prompt: str, seed: int) -> None:
     assert write(of(prompt), seed, name="concepts").count("<answer>") == 1
+
+
+def test_the_author_writes_and_answers_for_the_generator_and_unclear_questions_find_no_majority() -> None:
+    author = OperatorSpec.model_validate({"name": "concepts", "unclear": 0.5, "error_rate": 0.2}).resolve(
+        "demonstrator"
+    )
+    generator = OperatorSpec.model_validate({"name": "recombine_concepts", "num_samples": 4, "template": "{concepts}"})
+    weak = items({"name": "concepts", "rules": RULES, "need": ["mir"]}, 10)
+    context = GeneratorContext(seed=3, count=0, pool=weak)
+    made = list(generator.resolve("generator")(weak, Writers([ProgramWriter(author, "author")]), context))
+    kept = [one for one in made if isinstance(one, Made)]
+    assert len(made) == 40 and 10 < len(kept) < 30
+    assert {one.reason for one in made if isinstance(one, Dropped)} == {"no_majority"}
+    for one in kept:
+        steps = solved(one.item.prompt, 8)
+        assert steps is not None and one.item.answer == steps[-1]
+        assert set(one.item.data["concepts"]) <= {*RULES, "mir"} and len(one.item.data["concepts"]) == 2
