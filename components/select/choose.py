@@ -4,7 +4,8 @@
 2. The best is the eligible candidate with the highest objective, or the lowest where it is to be small (the earliest
    of equals).
 3. A candidate is tied with the best when the paired bootstrap interval of their difference does not lie above 0.
-4. The tie rule chooses among the tied: the earliest, the highest entropy, or the best itself.
+4. The tie rule chooses among the tied: the earliest, the highest entropy, or the best itself. With rule elbow the
+   divergence from the baseline chooses among the eligible in its place.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from components.contract.errors import StageFailed
 from components.measure.intervals import Bootstrap, Interval
+from components.select.elbow import elbow
 from components.select.params import Constraint, SelectParams
 from components.select.scores import Scores
 
@@ -97,9 +99,36 @@ def choose(
         status = "worse" if behind.low > 0 else "tied"
         judged[index] = replace(judged[index], behind=behind, status=status)
     tied = [index for index in eligible if judged[index].status == "tied"]
-    chosen = _break_tie(tied, best, judged, params.tie_rule)
+    bend = _elbow(eligible, judged, baseline, params, weights, bootstrap)
+    chosen = _break_tie(tied, best, judged, params.tie_rule) if bend is None else bend
     judged[chosen] = replace(judged[chosen], status="chosen")
-    return Choice(chosen, tuple(judged), True, _reason(judged, best, chosen, tied, params))
+    reason = _reason(judged, best, tied, params) if bend is None else _reason_of_elbow(judged[chosen])
+    return Choice(chosen, tuple(judged), True, reason)
+
+
+def _elbow(
+    eligible: Sequence[int],
+    judged: Sequence[Judged],
+    baseline: Scores | None,
+    params: SelectParams,
+    weights: Mapping[str, float],
+    bootstrap: Bootstrap,
+) -> int | None:
+    """Return the candidate at the elbow of objective over divergence; None with another rule or without an elbow."""
+    if params.rule != "elbow":
+        return None
+    assert baseline is not None
+    start, sign = (
+        _objective(baseline, params.objective.metric, weights, bootstrap),
+        -1.0 if params.objective.minimise else 1.0,
+    )
+    gains = [sign * (judged[index].objective.value - start.value) for index in eligible]
+    place = elbow(gains, [judged[index].scores.divergence or 0.0 for index in eligible])
+    return None if place is None else eligible[place]
+
+
+def _reason_of_elbow(chosen: Judged) -> str:
+    return f"the elbow of the objective over the divergence from the baseline, at {chosen.scores.divergence:.3g} nats"
 
 
 def _objective(scores: Scores, metric: str, weights: Mapping[str, float], bootstrap: Bootstrap) -> Interval:
@@ -154,7 +183,7 @@ def _break_tie(tied: Sequence[int], best: int, judged: Sequence[Judged], rule: s
     return best
 
 
-def _reason(judged: Sequence[Judged], best: int, chosen: int, tied: Sequence[int], params: SelectParams) -> str:
+def _reason(judged: Sequence[Judged], best: int, tied: Sequence[int], params: SelectParams) -> str:
     if len(tied) == 1:
         return "the best eligible candidate, and no other is within its paired interval"
     others = f"{len(tied)} candidates cannot be told from the best, {judged[best].scores.name}"

@@ -11,6 +11,11 @@ from components.modeling.models.model_sizes import ModelSizes
 from components.modeling.models.preloads import MODEL_PRELOADS
 from components.select.params import SelectParams
 
+
+def _asked(params: SelectParams) -> dict[str, list[str]]:
+    return {"baseline": ["rule 'elbow'"]} if params.rule == "elbow" else {}
+
+
 COMPONENT = Component(
     name="select",
     summary="Choose one of many models on a development set, under constraints; losers stay on record",
@@ -48,6 +53,7 @@ COMPONENT = Component(
         "num_rejected": "Candidates that break a constraint",
         "num_tied": "Eligible candidates that cannot be told from the best",
         "position": "Place of the chosen one in the list of candidates, from 1",
+        "divergence": "KL of the chosen one to the baseline, in nats a response; with rule elbow only",
     },
     role=Role.CHOOSING,
     report=(
@@ -69,4 +75,5 @@ COMPONENT = Component(
         ),
     ),
     verifies=lambda _: ("dataset",),
+    asks=_asked,
 )

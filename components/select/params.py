@@ -72,6 +72,9 @@ class SelectParams(ChosenParams):
     """What to maximise, on the development set."""
     constraints: tuple[Constraint, ...] = ()
     """Conditions for a candidate to be eligible."""
+    rule: Literal["best", "elbow"] = "best"
+    """best: the highest objective, ties by `tie_rule`. elbow: the eligible candidate that has gained most over the
+    baseline for its divergence from it, which needs input `baseline`."""
     tie_rule: Literal["earliest", "highest_entropy", "best"] = "earliest"
     """Which of the candidates tied with the best by the paired interval is chosen: the earliest, the one with the
     highest entropy, or the one with the highest value."""
@@ -90,6 +93,8 @@ class SelectParams(ChosenParams):
                     f"{bound.slot} {bound.shown}: select compares models by their samples alone, and this reads more; "
                     "measure the chosen one with evaluate"
                 )
+        if self.rule == "elbow" and (self.temperature, self.top_p) != (1.0, 1.0):
+            raise InputError("rule elbow: the divergence is that of responses at temperature 1 and top_p 1")
         known = list(prompt_metrics(self))
         constraints = [("constraints", constraint.metric) for constraint in self.constraints]
         for owner, metric in [("objective", self.objective.metric), *constraints]:

@@ -88,6 +88,8 @@ def write_chosen(
         "num_tied": float(sum(entry.status in ("tied", "chosen") for entry in choice.judged)),
         "position": float(choice.chosen + 1),
     }
+    if judged.scores.divergence is not None:
+        summary["divergence"] = judged.scores.divergence
     write_metrics(folder, metrics | summary)
     write_ledger(folder, (pass_rate_row(outcome) for found in outcomes.values() for outcome in found))
     shown = {name: value for name, value in metrics.items() if name.startswith("pass_at_1_") or name in given}
@@ -111,5 +113,6 @@ def _row(candidate: Candidate, judged: Judged, metrics: Metrics) -> dict[str, An
             for check in judged.checks
         ],
         "broken": [check.describe() for check in judged.checks if not check.holds],
+        **({} if judged.scores.divergence is None else {"divergence": judged.scores.divergence}),
         "metrics": {name: v.to_json() if isinstance(v, Interval) else {"value": v} for name, v in metrics.items()},
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -24,6 +25,7 @@ from components.modeling.generation.sampler import Sampler
 from components.modeling.loading.load import load_policy
 from components.select.candidates import copy_model, find_candidates, model_digest
 from components.select.choose import choose
+from components.select.divergence import divergences
 from components.select.params import budget
 from components.select.record import candidate_metrics, write_all_ledgers, write_chosen, write_selection
 from components.select.scores import Need, Outcomes, Scores, scores_of_ledger, scores_of_outcomes
@@ -51,6 +53,9 @@ def run(ctx: StageContext[SelectParams]) -> None:
         scores_of_outcomes(candidate.name, found, needs, given)
         for candidate, found, given in zip(candidates, measured, columns, strict=True)
     ]
+    if params.rule == "elbow":
+        far = divergences(ctx, candidates, measured, ctx.inputs("baseline")[0].path)
+        scores = [replace(one, divergence=nats) for one, nats in zip(scores, far, strict=True)]
     choice = choose(scores, baseline, params, list(prompts), ctx.seed)
 
     metrics = [
@@ -78,6 +83,8 @@ def _needs(ctx: StageContext[SelectParams], domains: list[str]) -> list[Need]:
     drops = any(constraint.max_drop is not None for constraint in params.constraints)
     if drops and len(ctx.inputs("baseline")) + len(ctx.inputs("baseline_metrics")) != 1:
         raise InputError("a max_drop constraint needs one of the inputs 'baseline' and 'baseline_metrics' to drop from")
+    if params.rule == "elbow" and not ctx.inputs("baseline"):
+        raise InputError("rule elbow needs input 'baseline', the model that divergence is measured from")
     return list(dict.fromkeys((metric, domain) for _, metric, domain in wanted))
 
 

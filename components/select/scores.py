@@ -34,6 +34,8 @@ class Scores:
     """[P] values of a domain's prompts, in the same order for every model; NaN if a prompt has none."""
     entropy: float = 0.0
     """Mean token entropy, with equal weight per domain."""
+    divergence: float | None = None
+    """KL to the baseline in nats a response, where the rule reads it."""
 
 
 def scores_of_outcomes(name: str, outcomes: Outcomes, needs: Sequence[Need], columns: Columns) -> Scores:
