@@ -10,7 +10,7 @@ from typing import Any
 from components.contract.errors import InputError, nearest
 
 MAX_SHOWN = 60
-MAX_LISTED = 20
+MAX_LISTED = 24
 
 _YAML = {None: "null", True: "true", False: "false"}
 _STAGE = re.compile(r"^stage '[^']*', ")

@@ -85,17 +85,17 @@ class ForkPair:
         return sum(before[step] == now.get(step) for step in steps), len(steps)
 
     def moved(self) -> list[Moved]:
-        """Return the columns that the component's charts show, then nothing else: they are what it is judged by."""
+        """Return the columns that the component's charts show: they are what a training is judged by."""
         before, now = self.rows
         steps = sorted(step for step in before if step > self.step and step in now)
         found = []
         for column, title in _columns(self.stages[1]).items():
             both = [step for step in steps if column in before[step] and column in now[step]]
             if both:
-                sides = [[rows[step][column] for step in both] for rows in (before, now)]
+                first, second = (sum(rows[step][column] for step in both) / len(both) for rows in (before, now))
                 pairs = [(step, now[step][column] - before[step][column]) for step in both]
-                means = [sum(values) / len(values) for values in sides]
-                found.append(Moved(column, title, *means, pairs, *_interval([value for _, value in pairs])))
+                low, high = _interval([value for _, value in pairs])
+                found.append(Moved(column, title, first, second, pairs, low, high))
         return found
 
     def to_json(self) -> dict[str, Any]:
