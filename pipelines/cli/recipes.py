@@ -80,6 +80,8 @@ def _print_plan(planned: Plan, stages: Sequence[StageForecast]) -> None:
     print_text(f"{recipe.name}: {recipe.summary}" if recipe.summary else recipe.name)
     facts = [_stages(recipe), f"seed {recipe.seed}", f"store {planned.store}"]
     print_text(" | ".join([*facts, *_values(recipe)]))
+    if fork := recipe.fork:
+        print_text(f"fork of run {fork.run}, from {fork.place} on: what is before it is shared, and in no estimate")
     print()
     print_table(HEAD, plan_rows(planned, stages))
     for line in sweep_lines(recipe.sweep) if recipe.sweep else ():

@@ -230,6 +230,21 @@ def test_the_collector_keeps_what_an_unfinished_fork_needs(job: MakeJob, store: 
     assert kept_steps(store, mark) == [2, 4, 6]
 
 
+def test_in_a_bucket_all_is_the_same(tmp_path: Path, s3_uri: str) -> None:
+    store = open_store(s3_uri)
+    params = {"steps": 6, "journal": str(tmp_path / "journal")}
+    plain = {"component": "count-for-test", "inputs": {}, "recipe": "test", "seed": 0, "store": store.uri}
+    entries = []
+    for run_id, more in (("parent", {"keep_partial": 2}), ("forked", {"fork": fork(4)})):
+        store.put(run_key(run_id), {"run_id": run_id, "recipe": "test", "stages": [{"name": "count"}]})
+        job = Job.model_validate({**plain, "run_id": run_id, "stage": "count", "params": params, **more})
+        entries.append(launch(job))
+    assert digests(entries[1]) == digests(entries[0])
+    assert steps_done(tmp_path) == [1, 2, 3, 4, 5, 6, 5, 6]
+    _collect(store)
+    assert kept_steps(store, entries[0]["fingerprint"]) == [2, 4, 6]
+
+
 def _collect(store: Store) -> None:
     rules = Rules(grace_seconds=0.0)
     with only_collector(store):
