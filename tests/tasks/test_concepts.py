@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from components.contract.errors import InputError
 from components.contract.operators import OperatorSpec
 from components.synthesize.asking import ask
 from components.synthesize.context import GeneratorContext
@@ -49,6 +50,14 @@ def test_the_author_reads_prompts_alone() -> None:
     (item,) = items({"name": "concepts", "rules": RULES}, 1)
     wrong = write(item, name="concepts", error_rate=1.0)
     assert not verify(item, wrong).right and verify(item, write(item, name="concepts")).right
+
+
+def test_mistaken_rules_are_applied_as_often_as_asked() -> None:
+    assert write(of("rev mir: abch"), name="concepts", mistakes={"mir": "nxt"}) == "<think>hcba<answer>adcb"
+    often = [write(of("mir: abch"), n, name="concepts", mistakes={"mir": "nxt"}, mistake_rate=0.7) for n in range(400)]
+    assert set(often) == {"<answer>bcda", "<answer>hgfa"} and 240 < often.count("<answer>bcda") < 320
+    with pytest.raises(InputError, match="no rule is called 'mirr'; did you mean 'mir'"):
+        write(of("rev: ab"), name="concepts", mistakes={"mirr": "nxt"})
 
 
 def test_a_request_is_answered_by_a_question_on_its_names() -> None:
