@@ -67,7 +67,7 @@ def item(name: str, **data: Any) -> Item:
     return Item(id=name, domain="d", prompt=f"{name}\n?", answer="xy", verifier="exact", data=data)
 
 
-def plain(policy: Policy, before: str, behind: str) -> torch.Tensor:
+def plain(policy: Policy, before: str, behind: str, opening: str = "<think>") -> torch.Tensor:
     """Return log-probabilities of `behind`, one token at a time, each by a pass of its own."""
     tokenizer = policy.tokenizer
     assert tokenizer is not None
@@ -76,7 +76,11 @@ def plain(policy: Policy, before: str, behind: str) -> torch.Tensor:
         packed = Packed.from_sequences([[*tokens, token]], policy.device, masks=[[False] * len(tokens) + [True]])
         found.append(policy.target_logprobs(packed).logprobs[-1])
         tokens.append(token)
-    return torch.stack(found).detach()
+    logprobs = torch.stack(found).detach()
+    if opening:
+        first = plain(policy, before, opening, "")[0]
+        logprobs[0] -= torch.log(1 - first.exp())  # given that no rationale opens
+    return logprobs
 
 
 @pytest.mark.parametrize("mean", [False, True])
@@ -95,7 +99,7 @@ def test_it_is_the_likelihood_of_what_follows_less_the_cost(policy: Policy, mean
 def test_another_wrap_and_the_trained_policy(policy: Policy) -> None:
     settings = {"cost": 0, "wrap": "[{rationale}]", "by": "trained", "keep": "c"}
     found, _ = reward(policy, [item("t")], ["ab", "c"], **settings)
-    expected = [float(plain(policy, f"t\n?\n{thought}", "xy").sum()) for thought in ("[ab]", "")]
+    expected = [float(plain(policy, f"t\n?\n{thought}", "xy", "[").sum()) for thought in ("[ab]", "")]
     assert found == pytest.approx(expected, abs=1e-4)
 
 
@@ -107,6 +111,7 @@ def test_metrics_say_where_rationales_stand(policy: Policy) -> None:
         for name in "pq"
     ]
     assert told["think_gain"] == pytest.approx(sum(gains) / 2, abs=1e-4)
+    assert told["think_gain_at_changes"] == pytest.approx(gains[0], abs=1e-4)
     _, told = reward(policy, [item("p", change=True)], [" ", ""])
     assert told == {"think_share": 0.0, "change_share": 1.0}
     assert "change_share" not in reward(policy, [item("p")])[1]

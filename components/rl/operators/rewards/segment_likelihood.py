@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, field_validator
@@ -48,9 +49,11 @@ def segment_likelihood(batch: Batch, context: SlotContext, *, config: SegmentLik
     """Return [S]: log p(next | before, rationale) - cost, and log p(next | before) for `keep`.
 
     `before` is the item's `data["before"]`, or its prompt; `next` its `data["next"]`, or its answer. A response that
-    was cut at the limit is a rationale like others. Metrics: `think_share`; `think_gain`, the mean gain in nats of a
-    rationale over none; and where items say in `data["change"]` whether a sub-goal begins, `think_at_changes`, the
-    share of rationales that stand there, beside `change_share`, what chance gives.
+    was cut at the limit is a rationale like others. Both likelihoods are of the line itself, given that no further
+    rationale opens before it: a model of text with rationales would otherwise charge every place for not thinking.
+    Metrics: `think_share`; `think_gain`, the mean gain in nats of a rationale over none; and where items say in
+    `data["change"]` whether a sub-goal begins, `think_at_changes`, the share of rationales that stand there, beside
+    `change_share`, what chance gives, and `think_gain_at_changes`, their gain.
     Source: Zhang et al. 2025, Learning to Reason as Action Abstractions (RA3), E-step: the likelihood of the ground
     truth less the cost of a new latent, from the divergence to a prior that keeps the last one; its form is ours.
     """
@@ -71,11 +74,24 @@ def segment_likelihood(batch: Batch, context: SlotContext, *, config: SegmentLik
     contexts = [[*befores[group], *tokens] for group, tokens in pairs] + befores
     policy = context.policies.start if config.by == "start" else context.policies.trained
     found = collector.likelihood(contexts, [*(nexts[group] for group in groups), *nexts], policy=policy)
+    opening = collector.encode(before)[:1]
+    if opening:
+        opens = collector.likelihood(contexts, [opening] * len(contexts), policy=policy)
+        found = [_without(row, float(one)) for row, one in zip(found, opens, strict=True)]
     values = torch.stack([row.mean() if config.mean else row.sum() for row in found])
     with_s, without_s = values[: len(groups)], values[len(groups) :][batch.group]
     thinks = torch.tensor([bool(thought) for thought in thoughts])
     _measure(batch, thinks, with_s - without_s, context)
     return with_s - config.cost * thinks.float()
+
+
+def _without(logprobs: Tensor, opening: float) -> Tensor:
+    """Return [T_i]: log-probabilities given that no rationale opens first, whose log-probability is `opening`."""
+    least = 1e-6  # where a model is all but certain of a rationale, what follows without one is hardly measured
+    shift = math.log(max(-math.expm1(min(opening, 0.0)), least))
+    changed = logprobs.clone()
+    changed[0] -= shift
+    return changed
 
 
 def rationale_of(text: str, config: SegmentLikelihoodConfig) -> str:
@@ -99,3 +115,5 @@ def _measure(batch: Batch, thinks: Tensor, gain_s: Tensor, context: SlotContext)
     context.metrics["change_share"] = float(change_s.double().mean())
     if bool(thinks.any()):
         context.metrics["think_at_changes"] = float(change_s[thinks].double().mean())
+    if bool((thinks & change_s).any()):
+        context.metrics["think_gain_at_changes"] = float(gain_s[thinks & change_s].double().mean())
