@@ -19,7 +19,7 @@ from tests.support.command_line import LIMIT_SECONDS, Project, caches, digests
 Finished = tuple[Project, dict[str, Any]]
 KEEPING = ("--set", "stages.rl.with.checkpoint_every=2", "--set", "stages.rl.keep_partial=every 2")
 """A change of the checkpoints alone: rl runs anew from the cached stages before it, and what follows is cached."""
-NUM_KILLS = 25
+NUM_FORKS, KILLS_EACH = 5, 5
 DEFAULT_KILLS = 2
 
 
@@ -46,9 +46,17 @@ def history(shown: dict[str, Any]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def kill_after(project: Project, seconds: float, command: list[str]) -> bool:
-    """Start a command and SIGKILL every process of it after some time; return whether it was still going on."""
+def kill_in_the_stage(project: Project, command: list[str], name: str, seconds: float) -> bool:
+    """Start a fork, let its rl begin, and SIGKILL all of it after some time; return whether it was still going on."""
+
+    def attempts() -> list[Path]:
+        return list(Path(project.store).glob(f"ledger/{name}-*/attempts/rl.*"))
+
+    before, since = len(attempts()), time.monotonic()
     process = project.start(*command)
+    while len(attempts()) == before and process.poll() is None:
+        assert time.monotonic() < since + LIMIT_SECONDS, "rl never began"
+        time.sleep(0.02)
     try:
         process.communicate(timeout=seconds)
         return False
@@ -62,15 +70,7 @@ def test_a_fork_without_a_change_ends_in_the_same_bytes_whenever_it_is_killed(pa
     project, straight = parent
     command, chance = arguments(straight, "--name", "same"), random.Random(7)
     for _ in range(DEFAULT_KILLS):
-        process, since = project.start(*command), time.monotonic()
-        while not list(Path(project.store).glob("ledger/same-*/attempts/rl.*")):
-            assert process.poll() is None and time.monotonic() < since + LIMIT_SECONDS, "rl never began"
-            time.sleep(0.02)
-        try:
-            process.communicate(timeout=chance.uniform(0, 4))
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+        kill_in_the_stage(project, command, "same", chance.uniform(0, 4))
     shown = json.loads(project.call(*command))
     assert shown["status"] == "succeeded"
     assert digests(shown) == digests(straight)
@@ -140,18 +140,19 @@ def shared(finished: Finished, tmp_path_factory: pytest.TempPathFactory) -> Fini
 
 
 @pytest.mark.slow
-def test_a_fork_killed_at_25_random_instants(parent: Finished, tmp_path: Path) -> None:
+def test_forks_killed_at_25_random_instants(parent: Finished) -> None:
+    """Five forks, each killed five times while its stage works; other checkpoints make each of them work of its own."""
     project, straight = parent
-    chance, outcomes = random.Random(25), []
-    first = json.loads(project.call(*arguments(straight, "--name", "whole")))
-    whole = first["seconds"]
-    for number in range(NUM_KILLS):
-        # other checkpoints are other parameters, so each fork does its work; they change no byte
-        rare = ("--set", f"stages.rl.with.checkpoint_minutes={1 + number}", "--name", f"k{number}")
-        instant = chance.uniform(0.5, whole)
-        killed = kill_after(project, instant, arguments(straight, *rare))
-        shown = json.loads(project.call(*arguments(straight, *rare)))
-        assert digests(shown) == digests(straight), f"killed after {instant:.1f} s"
+    whole = stage(json.loads(project.call(*arguments(straight, "--name", "whole"))), "rl")["seconds"]
+    chance, killed = random.Random(25), 0
+    for number in range(NUM_FORKS):
+        name = f"k{number}"
+        minutes = f"stages.rl.with.checkpoint_minutes={1 + number}"
+        command = arguments(straight, "--set", minutes, "--name", name)
+        for _ in range(KILLS_EACH):
+            killed += kill_in_the_stage(project, command, name, chance.uniform(0, whole / 2))
+        shown = json.loads(project.call(*command))
+        assert digests(shown) == digests(straight)
         assert history(shown) == history(straight)
-        outcomes.append(killed)
-    assert sum(outcomes) >= NUM_KILLS // 2
+        print(f"{name}: {killed} kills so far", flush=True)
+    assert killed >= NUM_FORKS * KILLS_EACH // 2
