@@ -198,8 +198,15 @@ def test_the_surface_is_frozen() -> None:
     recipe = ["--help", "--json", "--seed", "--set"]
     assert surface == {
         "run": sorted([*recipe, "--containers", "--engine", "--jobs", "--new", "--store", "--watch"]),
+        "fork": sorted(
+            [
+                *("--at", "--containers", "--engine", "--help", "--jobs", "--json", "--name", "--new", "--recipe"),
+                *("--set", "--store"),
+            ]
+        ),
         "plan": sorted([*recipe, "--engine", "--store"]),
         "compile": ["--engine", "--help", "--output", "--seed", "--set", "--store", "-o"],
+        "audit-reward": sorted([*recipe, "--jobs", "--new", "--stage", "--store"]),
         "schedule": sorted([*recipe, "--delete", "--engine", "--off", "--store"]),
         "validate": recipe,
         "list": ["--help", "--json", "--store"],
@@ -223,7 +230,7 @@ def test_the_surface_is_frozen() -> None:
         "chat": sorted(
             ["--help", "--max-tokens", "--prompt", "--seed", "--store", "--system", "--temperature"],
         ),
-        "export": ["--adapter", "--help", "--json", "--store"],
+        "export": ["--adapter", "--help", "--json", "--store", "--unchecked"],
         "approve": ["--help", "--reject", "--store"],
         "gc": sorted(
             [

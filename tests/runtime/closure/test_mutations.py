@@ -31,7 +31,7 @@ COMPONENTS = component_targets()
 TARGETS = {(slot, name): target for slot, names in OPERATORS.items() for name, target in names.items()}
 FILES = {key: f"{target.partition(':')[0].replace('.', '/')}.py" for key, target in TARGETS.items()}
 BORROWED: dict[str, tuple[str, ...]] = {
-    "components/tasks/verifiers/numeric.py": ("curate", "synthesize"),
+    "components/tasks/verifiers/numeric.py": ("audit_reward", "curate", "synthesize"),
     "components/tasks/sources/rules.py": (),
 }
 """Files of operators that these components import whatever is chosen."""
@@ -100,6 +100,7 @@ def test_every_operator_of_rl_joins_where_it_is_chosen_and_nowhere_else() -> Non
             critic = {"critic": "lambda_return"} if "values" in getattr(needs, "reads", ()) and slot != "critic" else {}
             needed = critic | ({"regularizers": []} if (slot, name) == ("reference", "none") else {})
             needed |= {"annotate": [annotated[name]]} if name in annotated else {}
+            needed |= {"rollout": "self_play_variants"} if name == "variant_band" else {}
             needed |= {"rewards": ["verifier", "overlong"]} if slot == "combine" else {}
             params = RLParams.model_validate({**needed, field: [spec] if declared.many else spec})
             code = fingerprint(components().get("rl"), params, {}, 0, closures=CLOSURES).parts["code"]
@@ -148,21 +149,28 @@ def test_every_source_and_demonstrator_joins_where_it_is_chosen_and_nowhere_else
         "mask_steps": sums,
         "shuffle_steps": sums,
         "rule": {"rule": "copy"},
+        "problem_writing": {**sums, "writer": "sum_variant"},
+        "templated": {**sums, "template": "{prompt} now"},
+        "unmarked": {"demonstrator": "gold"},
     }
     if (slot, name) == ("source", "choice"):
         given["choice"] = sums
+    if (slot, name) == ("source", "concepts"):
+        given["concepts"] = {"rules": ["rev", "nxt"]}
     spec = {"name": name, **given.get(name, {})}
     source = spec if slot == "source" else {"name": "artifact"}
     chosen = {("source", source["name"])} | ({(slot, name)} if slot == "demonstrator" else set())
-    chosen |= {("source", "reasoning_gym")} if given.get(name) is sums else set()
+    chosen |= {("source", "reasoning_gym")} if sums.items() <= given.get(name, {}).items() else set()
+    chosen |= {("demonstrator", "sum_variant")} if name == "problem_writing" else set()
     if name == "suites":
         chosen |= {("source", "programs"), ("demonstrator", "programs"), ("verifier", "programs")}
     experts = {
         ("source", "guided"): "gold",
         ("source", "mask_steps"): "recorded",
         ("source", "shuffle_steps"): "recorded",
+        ("source", "problem_writing"): "recorded",
     }
-    experts |= {("demonstrator", name): "gold" for name in ("choice", "confident", "careless")}
+    experts |= {("demonstrator", name): "gold" for name in ("choice", "confident", "careless", "unmarked")}
     chosen |= {("demonstrator", experts[slot, name])} if (slot, name) in experts else set()
     chosen |= {("mixture", "declared")}
     chosen |= {("verifier", "exact")} if name in ("hf", "s3", "jsonl", "parquet") else set()
@@ -191,7 +199,7 @@ def test_a_component_is_code_of_its_own_stages_only(name: str) -> None:
     own = {stage for stage, (made, _, _) in all_stages().items() if made.component.name == name}
     for file in ("run.py", "params.py"):
         assert users_of(f"components/{name}/{file}") == own
-    assert own or name in ("adopt", "select")
+    assert own or name in ("adopt", "audit_reward", "select")
 
 
 def test_nothing_that_only_plans_advises_or_documents_is_code_of_a_stage() -> None:

@@ -52,6 +52,9 @@ MAKES = {
     "countdown": "countdown",
     "latin_squares": "latin_squares",
     "solution_sets": "solution_sets",
+    "concepts": "exact",
+    "subgoal_programs": "tape",
+    "problem_writing": "exact",
 }
 """Source -> the verifier of its rows."""
 EXERCISE = {"source": ("source", None), "expert": ("demonstrator", "recorded")}
@@ -63,12 +66,15 @@ NESTED = {
         "faulty": ("demonstrator", None),
         "verifier": ("verifier", "programs"),
     },
+    ("source", "problem_writing"): {**EXERCISE, "writer": ("demonstrator", None)},
+    ("source", "templated"): {"source": ("source", None)},
     ("source", "mask_steps"): EXERCISE,
     ("source", "shuffle_steps"): EXERCISE,
     ("demonstrator", "choice"): {"demonstrator": ("demonstrator", "gold")},
     ("demonstrator", "confident"): {"demonstrator": ("demonstrator", "gold")},
     ("selector", "influence"): {"": ("demonstrator", "gold")},
     ("demonstrator", "careless"): {"demonstrator": ("demonstrator", "gold")},
+    ("demonstrator", "unmarked"): {"demonstrator": ("demonstrator", None)},
     ("guidance", "demonstrations"): {"demonstrator": ("demonstrator", "gold")},
     ("guidance", "reformulate"): {"expert": ("demonstrator", "gold")},
 }
@@ -148,6 +154,8 @@ def _chosen(stage: Stage) -> Iterator[tuple[str, str]]:
         for spec in params["selectors"]:
             yield from _with_nested("selector", spec)
         yield "mixture", params["mixture"]["name"]
+    if stage.component.name == "sft" and params["transfer"]:
+        yield "weighting", params["transfer"]["weighting"]["name"]
     if stage.component.name == "synthesize":
         yield from _with_nested("generator", params["generator"])
         for spec in (*params["programs"], *params["judge_programs"]):
@@ -192,9 +200,15 @@ def _verifies(stage: Stage) -> bool:
 
 def _own_verifiers(stage: Stage) -> set[str]:
     """Return the verifiers of the rows that a stage draws from sources."""
-    shares = [share["source"] for share in stage.config.model_dump(mode="json").get("sources", ())]
-    names = {given["source"]["name"] if given["name"] in ("guided", "suites") else given["name"] for given in shares}
-    return {MAKES[name] for name in names if name in MAKES}
+    inner = [_innermost(share["source"]) for share in stage.config.model_dump(mode="json").get("sources", ())]
+    places = {"exact" for given in inner if given["name"] == "subgoal_programs" and given.get("task") == "place"}
+    named = {given["name"] for given in inner if given.get("task") != "place"}
+    return {MAKES[name] for name in named if name in MAKES} | places
+
+
+def _innermost(source: dict[str, Any]) -> dict[str, Any]:
+    """Return the source whose verifier the rows keep, however deep it lies."""
+    return _innermost(source["source"]) if source["name"] in ("guided", "suites", "templated") else source
 
 
 def _reads(stage: Stage, rows: dict[str, frozenset[str]]) -> set[str]:
