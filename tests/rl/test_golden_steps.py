@@ -33,8 +33,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def machine() -> str:
-    """Return what bytes of a step depend on besides the code."""
-    return f"torch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}, {torch.get_num_threads()} threads"
+    """Return what bytes of a step depend on besides the code: also on which processor of a capability it is."""
+    return (
+        f"torch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}, {torch.get_num_threads()} threads, "
+        f"processor {processor()}"
+    )
+
+
+def processor() -> str:
+    """Return vendor, family and model as Linux tells them: products round differently between models."""
+    told = Path("/proc/cpuinfo")
+    lines = told.read_text().splitlines() if told.is_file() else []
+    known = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    return " ".join(known.get(name, "?") for name in ("vendor_id", "cpu family", "model"))
 
 
 def steps_of(slug: str, folder: Path) -> tuple[list[dict[str, float]], str]:
