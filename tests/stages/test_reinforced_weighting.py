@@ -7,8 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from components.sft.reinforced_weights import reinforce
 from components.sft.weighting import Weighting
-from components.sft.weightings.reinforced import ReinforcedConfig, reinforce, reinforced
+from components.sft.weightings.reinforced import ReinforcedConfig, reinforced
 from components.sft.weightings.uniform import UniformConfig, uniform
 from components.tasks.seeds import derive_rng
 

@@ -131,8 +131,8 @@ def test_overrides_that_lead_nowhere(tmp_path: Path) -> None:
         "--set params.stepz=8: unknown parameter 'stepz'; did you mean 'steps'? (known: steps, other)",
         "--set seed=.nan: .nan is not a finite number",
         "--set stages.sft.wiht.steps=8: unknown key in stage 'sft': 'wiht'; did you mean 'with'? (known: uses, in, "
-        "with, matrix, pool, backend, seed, retries, backoff, timeout, when, gate, approve, expect, after, register, "
-        "summary, on_alarm, on_failure, alarms, keep_partial)",
+        "with, matrix, pool, backend, seed, retries, backoff, timeout, when, gate, approve, expect, after, "
+        "integrity, register, summary, on_alarm, on_failure, alarms, keep_partial)",
         "--set stages.sft.with.steps.deep=8: stages.sft.with.steps is 5 and has no part 'deep'",
         "--set stages.stf.with.steps=8: unknown stage 'stf'; did you mean 'sft'? (known: base, data, sft, ev)",
         "--set steps={: not valid YAML: a value is missing, or a bracket is not closed",

@@ -166,7 +166,12 @@ def test_labels_ignored_is_checked_before_anything_runs(given: dict[str, Any], s
 
 
 TELLS = re.compile(r"\.outcomes\b|\.pass_rate\b|num_right|\.probe\(|value_steps|complete\(|rl\.curricula")
-ONLY_LABELS = {"trusted": "num_right_s is of a part of the reward", "objective_weights": "softmax of rl.curricula"}
+ONLY_LABELS = {
+    "trusted": "num_right_s is of a part of the reward",
+    "objective_weights": "softmax of rl.curricula",
+    "verify_or_majority": "votes stand in where a prompt has no outcome",
+    "trajectory_match": "outcomes make its metrics, and choose nothing",
+}
 
 
 def test_no_reader_of_outcomes_is_left_undeclared() -> None:

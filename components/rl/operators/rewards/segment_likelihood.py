@@ -39,7 +39,7 @@ class SegmentLikelihoodConfig(RewardConfig):
 
     @field_validator("wrap")
     @classmethod
-    def _complete(cls, value: str) -> str:
+    def _whole(cls, value: str) -> str:
         if value.count(RATIONALE) != 1:
             raise InputError(f"wrap needs {RATIONALE} once, found {value!r}")
         return value
