@@ -44,7 +44,7 @@ def _audit_of(draft: StageDraft, drafts: Mapping[str, StageDraft], problems: Pro
             )
             problems.add(written.where, what)
         return None
-    cell = _cell(draft.cell)
+    cell = draft.cell.added("-integrity")
     if cell.name in drafts or len(cell.name) > MAX_STAGE_NAME:
         why = "is there already; rename it" if cell.name in drafts else f"has more than {MAX_STAGE_NAME} characters"
         problems.add(draft.node.where, f"stage {shown(cell.name)}, which audits {draft.cell.name!r}, {why}")
@@ -71,10 +71,3 @@ def _draft(draft: StageDraft, cell: Cell, component: Component) -> StageDraft:
         needs=dict(draft.needs),
         keep_partial=None,
     )
-
-
-def _cell(cell: Cell) -> Cell:
-    """Return the cell of an audit: as if the file had a stage of that name in front."""
-    template = cell.template
-    own = replace(template, name=f"{template.name}-integrity", path=f"{template.path}-integrity", cells=[])
-    return replace(cell, name=own.name + cell.name.removeprefix(template.name), template=own)

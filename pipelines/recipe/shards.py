@@ -102,8 +102,5 @@ def _shard(draft: StageDraft, component: Component, sharding: Sharding, index: i
 
 
 def _cell(cell: Cell, index: int, count: int) -> Cell:
-    """Return the cell of a shard: as if the file had a stage of that name in its place."""
-    template = cell.template
-    number = f"-shard-{index:0{max(2, len(str(count - 1)))}d}"
-    cells = replace(template, name=template.name + number, path=template.path + number, cells=[])
-    return replace(cell, name=cells.name + cell.name.removeprefix(template.name), template=cells)
+    """Return the cell of a shard."""
+    return cell.added(f"-shard-{index:0{max(2, len(str(count - 1)))}d}")

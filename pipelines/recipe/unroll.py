@@ -34,6 +34,12 @@ class Cell:
     seed: int
     """The recipe's seed, or the one of the cell if there is an axis `seed`."""
 
+    def added(self, suffix: str) -> Cell:
+        """Return the cell of a stage that this one brings: as if the file had one of that name in its place."""
+        template = self.template
+        own = replace(template, name=template.name + suffix, path=template.path + suffix, cells=[])
+        return replace(self, name=own.name + self.name.removeprefix(template.name), template=own)
+
 
 @dataclass
 class Template:
