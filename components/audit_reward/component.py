@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from components.audit_reward.params import AuditRewardParams
-from components.audit_reward.place import PAGE
+from components.audit_reward.place import AUDIT, PAGE
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Port
 from components.contract.display import Column, Form, Role, Table
@@ -49,7 +49,7 @@ COMPONENT = Component(
             title="Reward before training",
             lead="Responses of known worth, played against the reward.",
             port="report",
-            file="audit.json",
+            file=AUDIT,
             rows="rows",
             marked=("is_finding", True),
             columns=(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from components.audit_reward.findings import Played, Row, rows_of
 from components.audit_reward.page import render_page
+from components.audit_reward.place import AUDIT
 from components.audit_reward.probes import GOLD, MUTATED, PROBES, Case, Probe, Worth, cases_of
 from components.audit_reward.scoring import Earned, Scorer
 from components.audit_reward.search import MARK, Wrapped, found_probe, phrases_to_try, search
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from components.modeling.models.policy import Policy
     from components.rl.batch.batch import Prompt
 
-AUDIT = "audit.json"
-
 
 def run(context: StageContext[AuditRewardParams]) -> None:
     """Write outputs `metrics` and `report`."""
@@ -45,7 +44,7 @@ def run(context: StageContext[AuditRewardParams]) -> None:
         scorer = Scorer(loop, prompts, params.audit.samples)
         cases = _cases(context, policy, prompts)
         played = _play(context, scorer, cases)
-        own = [one for group in scorer.own() for one in group]
+        own = scorer.own()
         further.write_answers(context.output("metrics"))
     bootstrap = Bootstrap(seed=context.seed)
     rows = rows_of(played, tolerance=params.audit.tolerance, bootstrap=bootstrap)
@@ -106,7 +105,7 @@ def _found(
 
     def found(base: Probe, tried: Sequence[str], enough: float) -> Wrapped:
         texts = {at: text for at in few if (text := base.write(cases[at])) is not None}
-        return search(texts, tried, lambda given: _mean(scorer.earned(given)), rounds=config.rounds, enough=enough)[0]
+        return search(texts, tried, lambda given: _mean(scorer.earned(given)), rounds=config.rounds, enough=enough)
 
     probes = []
     if few and (around := found(MUTATED, phrases, rewards[GOLD.name])) != Wrapped():

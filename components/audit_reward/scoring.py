@@ -1,7 +1,4 @@
-"""What texts earn: each in a group with responses of the model itself, by the stage's own rewards and combination.
-
-Shapes: P prompts.
-"""
+"""What texts earn: each in a group with responses of the model itself, by the stage's own rewards and combination."""
 
 from __future__ import annotations
 
@@ -29,8 +26,6 @@ class Earned:
     """NaN where the reward, or the verifier, could not say."""
     outcome: str
     """right, wrong, failed or unscored: what the item's verifier says."""
-    parts: Mapping[str, float]
-    """Of each reward operator, weights included."""
 
 
 class Scorer:
@@ -42,13 +37,9 @@ class Scorer:
         loop.sampler.load_weights(gather=loop.learner.trainer.gather)
         self._drawn = loop.collector().draw(self.prompts, num_samples)
 
-    def own(self) -> list[list[Earned]]:
-        """Return for each prompt what the model's own responses earn among themselves."""
-        collector = self._loop.collector()
-        found: list[list[Earned]] = [[] for _ in self.prompts]
-        for group, earned in _scored(collector, self._drawn):
-            found[group].append(earned)
-        return found
+    def own(self) -> list[Earned]:
+        """Return what the model's own responses earn among themselves, prompt by prompt."""
+        return [earned for _, earned in _scored(self._loop.collector(), self._drawn)]
 
     def earned(self, texts: Mapping[int, str]) -> dict[int, Earned]:
         """Return what one text earns at each of some prompts, in a group with the model's own responses.
@@ -69,8 +60,8 @@ class Scorer:
 def _scored(collector: Collector, batch: Batch) -> Iterator[tuple[int, Earned]]:
     """Yield group and earnings of every row, in order."""
     collector.score(batch)
-    scored, parts = collector.seen[-1], collector.seen_parts[-1]
+    scored = collector.seen[-1]
     for row, group in enumerate(scored.group.tolist()):
         outcome = OUTCOMES[int(scored.outcomes[row])]
         reward = math.nan if outcome == "failed" else float(scored.rewards[row])
-        yield group, Earned(scored.texts[row], reward, outcome, {name: float(of[row]) for name, of in parts.items()})
+        yield group, Earned(scored.texts[row], reward, outcome)

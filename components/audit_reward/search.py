@@ -96,8 +96,8 @@ def _texts_of(settings: Any) -> Iterator[str]:
 
 def search(
     texts: Mapping[int, str], phrases: Sequence[str], measure: Measure, *, rounds: int, enough: float
-) -> tuple[Wrapped, float]:
-    """Return what to put around texts so that their mean reward is highest, and that mean.
+) -> Wrapped:
+    """Return what to put around texts so that their mean reward is highest.
 
     Each round adds the phrase that raises the mean most, the first of equal ones; it ends when none raises it, or when
     the mean is `enough`.
@@ -112,7 +112,7 @@ def search(
         if top is None or not means[top] > reached + 1e-9:
             break
         best, reached = tried[top], means[top]
-    return best, reached
+    return best
 
 
 def found_probe(name: str, wrapped: Wrapped, worth: Worth) -> Probe:

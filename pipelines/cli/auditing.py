@@ -8,6 +8,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from components.audit_reward.page import show
+from components.audit_reward.place import AUDIT
 from components.contract.errors import InputError, UnknownName
 from components.contract.terminal import short_line, visible_line
 from pipelines.cli.output import print_json, print_table, print_text
@@ -64,22 +66,23 @@ def needed(stages: Sequence[Stage], wanted: Collection[str]) -> tuple[Stage, ...
 
 def _audits(recipe: Recipe, only: str | None) -> list[Stage]:
     """Return the stages that audit; raise InputError if the recipe has no reward, or not the stage that is named."""
-    audited = {stage.component.audited_by: stage for stage in recipe.stages if stage.component.audited_by}
-    audits = [stage for stage in recipe.stages if stage.component.name in audited]
+    rewarded = [stage for stage in recipe.stages if stage.component.audited_by]
+    kinds = {stage.component.audited_by for stage in rewarded}
+    audits = [stage for stage in recipe.stages if stage.component.name in kinds]
     if not audits:
         raise InputError(f"recipe {recipe.name!r} has no stage whose reward could be audited: none uses rl")
     if only is None:
         return audits
-    of_stage = {stage.name: stage.name.replace("-integrity", "", 1) for stage in audits}
-    chosen = [stage for stage in audits if only in (stage.name, of_stage[stage.name])]
+    waits_for = next((stage.after for stage in rewarded if stage.name == only), [only])
+    chosen = [stage for stage in audits if stage.name in waits_for]
     if not chosen:
-        raise UnknownName("stage with a reward", only, of_stage.values())
+        raise UnknownName("stage with a reward", only, [stage.name for stage in rewarded])
     return chosen
 
 
 def _read(store: Store, digest: str) -> dict[str, Any]:
     """Return what an audit found, from its report."""
-    found: dict[str, Any] = json.loads((store.fetch(digest) / "audit.json").read_text(encoding="utf-8"))
+    found: dict[str, Any] = json.loads((store.fetch(digest) / AUDIT).read_text(encoding="utf-8"))
     return found
 
 
@@ -89,7 +92,7 @@ def _print(name: str, audit: dict[str, Any]) -> None:
         [
             row["name"],
             row["worth"],
-            _reward(row["reward"]),
+            show(row["reward"]),
             f"{100 * row['too_much_share']:.0f}",
             f"{100 * row['right_share']:.0f}",
             "FINDING" if row["is_finding"] else "",
@@ -98,17 +101,10 @@ def _print(name: str, audit: dict[str, Any]) -> None:
     ]
     print_table(["response", "is", "reward [95 %]", "too much, %", "right, %", ""], rows)
     own = audit["own"]
-    print_text(f"the model's own: right ones earn {_reward(own['right'])}, wrong ones {_reward(own['wrong'])}")
+    print_text(f"the model's own: right ones earn {show(own['right'])}, wrong ones {show(own['wrong'])}")
     for row in audit["rows"]:
         if row["is_finding"]:
             print_text(f"{row['name']} ({visible_line(row['what'])}): {visible_line(row['why'])}")
             print_text(f"  {short_line(row['example'], MAX_EXAMPLE)}")
     if not any(row["is_finding"] for row in audit["rows"]):
         print_text("nothing found")
-
-
-def _reward(entry: dict[str, float] | None) -> str:
-    if entry is None:
-        return "-"
-    ends = f" [{entry['low']:.3g}, {entry['high']:.3g}]" if "low" in entry and "high" in entry else ""
-    return f"{entry['value']:.3g}{ends}"
