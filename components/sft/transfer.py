@@ -12,24 +12,21 @@ from pathlib import Path
 import torch
 
 from components.contract.backends import Backends
-from components.contract.context import Finish
 from components.contract.errors import InputError, UnknownName
 from components.modeling.models.policy import Policy
 from components.modeling.packing.batching import BatchSampler
 from components.modeling.supervised.examples import Example
 from components.modeling.supervised.loss import Objective, accumulate_gradients, evaluate_loss, likelihood
 from components.modeling.supervised.model_shelf import ModelShelf
-from components.modeling.supervised.trainer import FitSummary, Hooks, SupervisedConfig
+from components.modeling.supervised.trainer import COUNTERS, FitSummary, Hooks, SupervisedConfig, counted, train
 from components.modeling.training.build import build_trainer
-from components.modeling.training.pacing import is_due
 from components.modeling.training.trainer import Trainer
-from components.modeling.training.training_state import TrainingState, load_training_state, save_training_state
+from components.modeling.training.training_state import TrainingState
 from components.sft.transfer_config import TransferConfig
 from components.sft.weighting import Weighting
 
 WEIGHTS = "weighting|"
 """What the names of the weighting's tensors begin with in a checkpoint."""
-COUNTERS = ("num_targets", "num_tokens", "num_cells")
 
 
 def fit_transfer(
@@ -52,25 +49,7 @@ def fit_transfer(
     Raises InputError for several processes, and where the target or every source lacks examples.
     """
     run = _Run(policy, examples, config, transfer, seed, backends, objective)
-    if resume is not None:
-        run.load(load_training_state(resume, policy=policy, trainer=run.trainer, part=part))
-
-    def write(folder: Path) -> Finish:
-        if write_extra is not None:
-            write_extra(folder)
-        return save_training_state(folder, run.state(), policy=policy, trainer=run.trainer)
-
-    while (step := run.done + 1) <= run.total_steps:
-        row = run.step()
-        if _due(step, config.log_every, run.total_steps):
-            hooks.log(step, **row)
-        hooks.progress(step, run.total_steps, loss=row["loss"])
-        if shelf is not None and config.save_every and _due(step, config.save_every, run.total_steps):
-            shelf.keep(step, run.trainer)
-        when = config.checkpoint_every, config.checkpoint_minutes
-        if step < run.total_steps and is_due(hooks, run.trainer.ranks, step, *when):
-            hooks.checkpoint(step, write)
-    return run.summary()
+    return train(run, hooks, resume=resume, part=part, shelf=shelf, write_extra=write_extra)
 
 
 class _Run:
@@ -105,20 +84,25 @@ class _Run:
         self.weighting: Weighting = transfer.weighting.resolve()(list(self.tasks), seed)
         self.done, self.loss, self.counts = 0, 0.0, dict.fromkeys(COUNTERS, 0)
 
+    @property
     def state(self) -> TrainingState:
         """Return the position, with what the weighting remembers."""
         tensors = {f"{WEIGHTS}{name}": tensor for name, tensor in self.weighting.state().items()}
         return TrainingState(self.done, {**self.counts, "loss": self.loss}, tensors)
 
-    def load(self, state: TrainingState) -> None:
-        """Go on from a position."""
+    @state.setter
+    def state(self, state: TrainingState) -> None:
         self.done, self.loss = state.step, state.extra["loss"]
         self.counts = {name: state.extra[name] for name in COUNTERS}
         own = {name.removeprefix(WEIGHTS): value for name, value in state.tensors.items() if name.startswith(WEIGHTS)}
         self.weighting.load_state(own)
 
-    def step(self) -> dict[str, float]:
-        """Try all tasks, go towards their weighted mean, and let the weighting learn; return a row of the history."""
+    def step(self) -> tuple[dict[str, float], int]:
+        """Try all tasks, go towards their weighted mean, and let the weighting learn.
+
+        Returns a row of the history and the number of tokens that the copies were trained on.
+        """
+        tokens_before = self.counts["num_tokens"]
         rows, weights = self.target.batch(self.done), self.weighting.weights()
         start = {name: p.detach().clone() for name, p in self.policy.trainable()}
         moved = {name: torch.zeros_like(tensor) for name, tensor in start.items()}
@@ -137,7 +121,7 @@ class _Run:
         row = {"loss": before, "learning_rate": rate, "num_targets": self.counts["num_targets"]}
         for weight, (name, gain) in zip(weights, gains.items(), strict=True):
             row |= {f"weight_{name}": weight, f"gain_{name}": gain}
-        return row
+        return row, self.counts["num_tokens"] - tokens_before
 
     def _train_copy(self, task: _Rows) -> float:
         """Train the policy on a task with a fresh optimiser, as its copy; return the learning rate."""
@@ -148,9 +132,7 @@ class _Run:
             budget = self.config.micro_batch_tokens
             found = accumulate_gradients(self.trainer, batch, max_tokens=budget, objective=self.objective)
             rate = self.trainer.step(self.done).learning_rate
-            lengths = [len(example.tokens) for example in batch]
-            more = found.num_targets, sum(lengths), len(lengths) * max(lengths)
-            self.counts = {name: self.counts[name] + n for name, n in zip(COUNTERS, more, strict=True)}
+            self.counts = counted(self.counts, batch, found.num_targets)
         return rate
 
     def _loss(self, rows: Sequence[Example]) -> float:
@@ -183,7 +165,3 @@ class _Rows:
     def batch(self, step: int) -> list[Example]:
         """Return the examples of a step."""
         return [self.examples[index] for index in self._sampler.batch(step)]
-
-
-def _due(step: int, every: int, total: int) -> bool:
-    return step % every == 0 or step == total

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -95,16 +95,54 @@ def fit(
     when the gradient is not finite.
     """
     run = _Run(policy, examples, config, seed, backends, objective)
+    return train(run, hooks, resume=resume, part=part, shelf=shelf, write_extra=write_extra)
+
+
+class Training(Protocol):
+    """What `train` drives: a training that does a step at a time and can say where it stands."""
+
+    policy: Policy
+    config: SupervisedConfig
+    trainer: Trainer
+    total_steps: int
+    state: TrainingState
+    """The position; set to go on from another one."""
+
+    @property
+    def done(self) -> int:
+        """Return the number of steps done."""
+        ...
+
+    def step(self) -> tuple[dict[str, float], int]:
+        """Do one step; return its row of the history and the number of tokens computed."""
+        ...
+
+    def summary(self) -> FitSummary:
+        """Return the totals of the finished training."""
+        ...
+
+
+def train(
+    run: Training,
+    hooks: Hooks,
+    *,
+    resume: Path | None,
+    part: Callable[[str], Path] | None,
+    shelf: ModelShelf | None,
+    write_extra: Callable[[Path], None] | None,
+) -> FitSummary:
+    """Do the remaining steps of a training, with its history, its models and its checkpoints; as in `fit`."""
+    config = run.config
     if resume is not None:
-        run.state = load_training_state(resume, policy=policy, trainer=run.trainer, part=part)
+        run.state = load_training_state(resume, policy=run.policy, trainer=run.trainer, part=part)
 
     def write(folder: Path) -> Finish:
         if write_extra is not None and run.trainer.ranks.first:
             write_extra(folder)
-        return save_training_state(folder, run.state, policy=policy, trainer=run.trainer)
+        return save_training_state(folder, run.state, policy=run.policy, trainer=run.trainer)
 
     clock = _Clock()
-    while (step := run.state.step + 1) <= run.total_steps:
+    while (step := run.done + 1) <= run.total_steps:
         row, num_tokens = run.step()
         if _due(step, config.log_every, run.total_steps):
             hooks.log(step, **row)
@@ -118,8 +156,15 @@ def fit(
     return run.summary()
 
 
-_COUNTERS = ("num_targets", "num_tokens", "num_cells")
+COUNTERS = ("num_targets", "num_tokens", "num_cells")
 """Running sums of a training; cells are those of rectangular batches."""
+
+
+def counted(sums: Mapping[str, float], batch: Sequence[Example], num_targets: int) -> dict[str, float]:
+    """Return the running sums with those of one more batch."""
+    lengths = [len(example.tokens) for example in batch]
+    counts = num_targets, sum(lengths), len(lengths) * max(lengths)
+    return {name: sums[name] + n for name, n in zip(COUNTERS, counts, strict=True)}
 
 
 class _Run:
@@ -143,7 +188,12 @@ class _Run:
         self.sampler = BatchSampler(domains, config.batch_size, seed=seed, mixture=config.mixture)
         self.total_steps = self._total_steps()
         self.trainer: Trainer = build_trainer(policy, config.optimizer, total_steps=self.total_steps, backends=backends)
-        self.state = TrainingState(step=0, extra=dict.fromkeys(_COUNTERS, 0))
+        self.state = TrainingState(step=0, extra=dict.fromkeys(COUNTERS, 0))
+
+    @property
+    def done(self) -> int:
+        """Return the number of steps done."""
+        return self.state.step
 
     def _total_steps(self) -> int:
         if self.config.steps is not None:
@@ -159,9 +209,7 @@ class _Run:
             self.trainer, batch, max_tokens=self.config.micro_batch_tokens, objective=self.objective
         )
         update = self.trainer.step(step)
-        lengths = [len(example.tokens) for example in batch]
-        counts = (result.num_targets, sum(lengths), len(lengths) * max(lengths))
-        seen = {name: self.state.extra[name] + n for name, n in zip(_COUNTERS, counts, strict=True)}
+        before, seen = self.state.extra["num_tokens"], counted(self.state.extra, batch, result.num_targets)
         self.state = TrainingState(step=step + 1, extra={**seen, "loss": result.loss})
         row = {
             "loss": result.loss,
@@ -172,7 +220,7 @@ class _Run:
         }
         row.update(result.parts)
         row.update(domain_losses(result, "loss"))
-        return row, sum(lengths)
+        return row, seen["num_tokens"] - before
 
     def _epochs(self, steps: int) -> float:
         return steps * self.config.batch_size / self.sampler.num_examples
