@@ -28,6 +28,9 @@ CHAOS = "tests.chaos.registered"
 collect_ignore = [folder for library, folder in ELSEWHERE.items() if find_spec(library) is None]
 # Equal bytes are promised for one thread, and what waits in a spin lock takes the cores from the other workers.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Tests compare the bytes of runs whose caches differ, and each cache would measure which library multiplies: where both
+# are about as fast, one chooses MKL and the other oneDNN, which round differently.
+os.environ.setdefault("POSTTRAIN_PRODUCTS", "onednn")
 
 if find_spec("hypothesis") is not None:
     from hypothesis import settings

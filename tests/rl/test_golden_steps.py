@@ -16,6 +16,7 @@ import torch
 
 from components.contract.artifacts import canonical_json
 from components.rl.presets import preset_names
+from components.runtime.system.products import in_use
 from tests.rl.tiny_loop import loop_of, write_model
 
 GOLDEN = Path(__file__).parent / "golden" / "steps.json"
@@ -33,10 +34,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def machine() -> str:
-    """Return what bytes of a step depend on besides the code: also on which processor of a capability it is."""
+    """Return what bytes of a step depend on besides the code, once a model is loaded."""
+    by = in_use()
     return (
         f"torch {torch.__version__}, {torch.backends.cpu.get_cpu_capability()}, {torch.get_num_threads()} threads, "
-        f"processor {processor()}"
+        f"processor {processor()}, products by {by.sampling} and {by.training}"
     )
 
 
