@@ -13,6 +13,7 @@ MAX_TRIES = 20
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 DIGITS = "123456789"
 STEPS = (-10, -3, -2, -1, 1, 2, 3, 10)
+NO_CORE = re.compile(r"[^a-z0-9]+")
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
@@ -35,15 +36,22 @@ def mutate(answer: str, rng: random.Random) -> str:
 
 def _move(value: Fraction, answer: str, rng: random.Random) -> str:
     """Return a number near `value` that differs in more than its sign, which is punctuation to some verifiers."""
-    moved = [value + step if value.denominator == 1 else value * (1 + Fraction(step, 7)) for step in STEPS]
-    texts = [str(number) if number.denominator == 1 else f"{float(number):.6g}" for number in moved]
-    return rng.choice([text for text in texts if _core(text) != _core(answer)])
+    core = _core(answer)
+    return rng.choice([text for text in _near(value) if _core(text) != core])
+
+
+def _near(value: Fraction) -> list[str]:
+    if value.denominator == 1:
+        return [str(value.numerator + step) for step in STEPS]
+    moved = [value * (1 + Fraction(step, 7)) for step in STEPS]
+    return [str(number) if number.denominator == 1 else f"{float(number):.6g}" for number in moved]
 
 
 def _core(text: str) -> str:
     """Return the part that every verifier compares: letters and digits, case and variants normalised."""
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    return "".join(character for character in folded if character.isalnum())
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return NO_CORE.sub("", text.lower()) if text.isascii() else "".join(filter(str.isalnum, text))
 
 
 def _places(text: str) -> list[int]:

@@ -3,7 +3,8 @@
 Run as a script for the figures: `python -m tests.benchmarks.bench_synthesize --json out.json`. The testbed's model
 (440,000 parameters) writes 4 responses to each prompt, generator `rejection` keeps the right ones, and curate's chain
 is behind it. The sampler draws as many responses to the same prompts. Both run by turns in this process, on one thread,
-and each pair gives a ratio of processor times; the median counts. The target is 1.1.
+and each pair gives a ratio of processor times; the median counts. The target is 1.1. Fewer prompts make it larger: to
+load the model and to write the dataset takes 50 ms, a sixth of what 192 prompts take.
 """
 
 from __future__ import annotations
@@ -68,9 +69,9 @@ def compare(*, prompts: int, repeats: int, start_steps: int = 150) -> dict[str, 
 
 @pytest.mark.benchmark
 def test_making_rows_costs_at_most_a_tenth_beside_the_sampler() -> None:
-    result = compare(prompts=192, repeats=5)
+    result = compare(prompts=768, repeats=5)
     assert result["ratio"] <= 1.1, result
 
 
 if __name__ == "__main__":
-    run_script(__doc__, compare, prompts=192, repeats=5)
+    run_script(__doc__, compare, prompts=768, repeats=5)

@@ -150,14 +150,25 @@ def test_the_table_of_bands_is_a_dictionary(stretch: int, texts: list[list[int]]
 
 
 def _same_as_a_dictionary(texts: list[list[int]]) -> None:
-    table, expected = BandTable(first_bits=3), {}
+    table, expected, row = BandTable(first_bits=3), {}, 0
     spread = np.uint64(0x9E3779B97F4A7C15)
-    for row, keys in enumerate(texts):
-        hashed = (np.array(keys, np.uint64) * spread).tolist()
-        assert sorted(table.rows(hashed)) == sorted({r for key in keys for r in expected.get(key, ())})
-        table.add(hashed, row)
+
+    def ask(keys: list[int]) -> None:
+        found = table.rows((np.array(keys, np.uint64) * spread).tolist())
+        assert sorted(found) == sorted({row for key in keys for row in expected.get(key, ())})
+
+    def add(keys: list[int]) -> None:
+        nonlocal row
+        table.add((np.array(keys, np.uint64) * spread).tolist(), row)
         for key in keys:
             expected.setdefault(key, []).append(row)
+        row += 1
+
+    for one, other in zip(texts[::2], texts[1::2], strict=False):
+        ask(one)
+        add(other)  # not the one that was asked for, and in the slots that it would take
+        add(one)
+        ask(other)
 
 
 @pytest.mark.parametrize("stretch", [1, 7, 1 << 20])

@@ -35,14 +35,19 @@ class BandTable:
         self._slots = _empty(first_bits)
         self._used = 0
         self._further: dict[int, array[int]] = {}
+        self._found: dict[int, int] = {}
 
     def rows(self, keys: Iterable[int]) -> list[int]:
-        """Return the rows that have one of these 64-bit keys, those with the most keys in common first."""
+        """Return the rows that have one of these 64-bit keys, those with the most keys in common first.
+
+        Where the search of each ended is kept for `add`, which mostly follows.
+        """
         found: list[int] = []
+        self._found = {}
         for key in keys:
             tag = key >> TAG_SHIFT
-            word = self._slots[self._slot(tag)]
-            if word:
+            slot = self._found[tag] = self._slot(tag)
+            if word := self._slots[slot]:
                 found.append((word & ROW_MASK) - 1)
                 if word & MANY:
                     found += self._further[tag]
@@ -54,7 +59,9 @@ class BandTable:
             raise OverflowError(f"an index of near duplicates holds at most {MAX_ROWS:,} rows")
         for key in keys:
             tag = key >> TAG_SHIFT
-            slot = self._slot(tag)
+            slot = self._found.get(tag, -1)
+            if slot < 0 or (self._slots[slot] and self._slots[slot] >> TAG_SHIFT != tag):  # not asked for, or taken
+                slot = self._slot(tag)
             if self._slots[slot]:
                 self._slots[slot] |= MANY
                 self._further.setdefault(tag, array("I")).append(row)
@@ -79,6 +86,7 @@ class BandTable:
         order of their tags' first slots, each goes to the next empty one. Words that went round to the start of the old
         table come last.
         """
+        self._found = {}
         before = np.frombuffer(self._slots, np.uint64)
         self._bits += 1
         self._slots = _empty(self._bits)

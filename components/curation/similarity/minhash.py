@@ -25,8 +25,8 @@ class Bands:
         self.length, self.count = band_shape(threshold, permutations)
         draws = mixed(np.arange(1, 3 * self.count * self.length + self.count + 1, dtype=np.uint64) * BASE)
         size = self.count * self.length
-        self._factors = draws[:size, None] | np.uint64(1)
-        self._offsets = draws[size : 2 * size, None]
+        self._factors = draws[:size] | np.uint64(1)
+        self._offsets = draws[size : 2 * size]
         self._weights = (draws[2 * size : 3 * size] | np.uint64(1)).reshape(self.count, self.length)
         self._salts = draws[3 * size :]
 
@@ -34,9 +34,9 @@ class Bands:
         """Return one 64-bit key for each band of a text with these shingles; keys of different bands differ."""
         minima = np.full(len(self._factors), LARGEST)
         for start in range(0, len(found), BLOCK):
-            hashed = self._factors * found[start : start + BLOCK]
+            hashed = found[start : start + BLOCK, None] * self._factors
             hashed += self._offsets
-            np.minimum(minima, hashed.min(axis=1), out=minima)
+            np.minimum(minima, hashed.min(axis=0), out=minima)
         bands = minima.reshape(self.count, self.length)
         return mixed((bands * self._weights).sum(axis=1, dtype=np.uint64) + self._salts)
 

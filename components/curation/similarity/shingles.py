@@ -25,13 +25,7 @@ def shingles(text: str, *, ngram: int, unit: str) -> Hashes:
     units = _hashed_words(text) if unit == "word" else _hashed_characters(text)
     if not len(units):
         return units
-    size = min(ngram, len(units))
-    count = len(units) - size + 1
-    found = np.zeros(count, np.uint64)
-    for offset in range(size):
-        found *= BASE
-        found += units[offset : offset + count]
-    found = mixed(found)
+    found = mixed(np.correlate(units, _powers(min(ngram, len(units))), "valid"))
     found.sort()
     return distinct(found)
 
@@ -54,20 +48,40 @@ def count_shared(own: Hashes, others: Hashes) -> int:
 
 def mixed(values: Hashes) -> Hashes:
     """Return values whose every bit depends on all bits of the given ones (SplitMix64, Steele et al. 2014)."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
+    found = values >> np.uint64(30)
+    found ^= values
+    found *= np.uint64(0xBF58476D1CE4E5B9)
+    shifted = found >> np.uint64(27)
+    found ^= shifted
+    found *= np.uint64(0x94D049BB133111EB)
+    np.right_shift(found, np.uint64(31), out=shifted)
+    found ^= shifted
+    return found
+
+
+@lru_cache
+def _powers(size: int) -> Hashes:
+    """Return the factors of a shingle's units: BASE to the power of how many units follow, modulo 2^64."""
+    return np.array([pow(int(BASE), size - 1 - offset, 1 << 64) for offset in range(size)], np.uint64)
 
 
 def _hashed_words(text: str) -> Hashes:
     words = tokens(text)
-    return np.fromiter(map(_hashed_word, words), np.uint64, len(words))
+    return np.fromiter(map(_hashed.__getitem__, words), np.uint64, len(words))
 
 
-@lru_cache(CACHED_WORDS)
-def _hashed_word(word: str) -> int:
-    digest = hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "little")
+class _HashedWords(dict[str, int]):
+    """Word -> its hash, made when first asked for. Emptied when full: faster than to know which word is the oldest."""
+
+    def __missing__(self, word: str) -> int:
+        if len(self) == CACHED_WORDS:
+            self.clear()
+        digest = hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        self[word] = found = int.from_bytes(digest, "little")
+        return found
+
+
+_hashed = _HashedWords()
 
 
 def _hashed_characters(text: str) -> Hashes:
