@@ -15,7 +15,7 @@ from typing import Literal
 
 from components.contract.errors import InputError
 
-OnAlarm = Literal["warn", "stop"]
+OnAlarm = Literal["warn", "stop", "rollback"]
 """What an alarm does to its stage."""
 PLACE = re.compile(r"\{([a-z0-9_.]+)\}")
 _NAME = re.compile(r"[a-z][a-z0-9_]*")

@@ -106,6 +106,8 @@ class Component:
     """Lazy "module:function" target, for a component whose checkpoints are of steps, so that it can be forked: given
     the parameters that a checkpoint was made with, other ones, and what the checkpoint holds (forking.py), it yields
     why it cannot go on with these, one line each."""
+    rolls_back: bool = False
+    """Whether its run ends at `StageContext.ends_at`, so that an alarm can return it to a kept checkpoint."""
     cells: Mapping[str, str] = field(default_factory=dict)
     """Parameter -> input port that takes many: the recipe fills the parameter with a list of {source, stage, labels},
     where each of the port's inputs comes from and its labels in the matrix, unless it is given."""

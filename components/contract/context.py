@@ -40,6 +40,8 @@ class StageContext(Protocol, Generic[P]):
     """"cpu" or "cuda"; decided by the pool."""
     scratch: Path
     """A private folder that is deleted after the stage."""
+    ends_at: int | None
+    """The step at which the stage ends and writes its outputs: an alarm returned it to the checkpoint of this step."""
 
     def input(self, port: str) -> Input:
         """Return the one artifact of `port`; raise KeyError if an optional port is not connected."""

@@ -40,7 +40,7 @@ class GateFailed(PosttrainError):
 
 
 class StoppedByAlarm(GateFailed):
-    """An alarm ended its stage, as `on_alarm: stop` asks for."""
+    """An alarm ended its stage, as `on_alarm: stop` asks for, or its steps since a checkpoint (`rollback`)."""
 
 
 class StageFailed(PosttrainError):

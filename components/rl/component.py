@@ -89,6 +89,7 @@ COMPONENT = Component(
     params=RLParams,
     run="components.rl.run:run",
     forks="components.rl.forking:misfits",
+    rolls_back=True,
     backends=frozenset({"sampler", "trainer"}),
     model_sizes=ModelSizes.from_config,
     memory=rl_memory,

@@ -104,7 +104,8 @@ def _train(ctx: StageContext[RLParams], loop: Loop, shelf: ModelShelf | None) ->
         )
 
     started, first = time.perf_counter(), loop.state.num_samples
-    drawn, ended = sum(row["num_tokens"] for row in ctx.history()), loop.state.step >= params.num_steps
+    last = params.num_steps if ctx.ends_at is None else ctx.ends_at
+    drawn, ended = sum(row["num_tokens"] for row in ctx.history()), loop.state.step >= last
     while not ended:
         metrics = loop.step()
         step = loop.state.step

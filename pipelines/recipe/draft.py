@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from components.contract.alarms import OnAlarm
 from components.contract.component import Component
 from components.contract.errors import InputError, UnknownName
 from components.contract.job import InputRef, OnFailure, Setting
@@ -22,7 +23,7 @@ from pipelines.language.references import Resolver
 from pipelines.language.wording import add_schema_errors
 from pipelines.recipe.alarms import check_alarms, written_names
 from pipelines.recipe.grammar import DEFAULT_KEYS, SPOT_RETRIES, StageWords
-from pipelines.recipe.keeping import kept_every
+from pipelines.recipe.keeping import kept_every, reaction
 from pipelines.recipe.layers import merge
 from pipelines.recipe.operator_files import OperatorFiles, codes_in
 from pipelines.recipe.operators import anchor_paths, check_operators
@@ -60,6 +61,7 @@ class StageDraft:
     operators: dict[Keys, Mark] = field(default_factory=dict)
     """Where the operators stand, by their path in `params`."""
     keep_partial: int | None = None
+    on_alarm: OnAlarm = "warn"
     """Steps between the checkpoints that outlive the stage."""
     deterministic: bool = False
     """Whether the stage, or its pool, asks for bytes that repeat."""
@@ -105,6 +107,10 @@ class StageReader:
             draft.written = written_names(path, node, draft.component)
             every = draft.words.keep_partial
             draft.keep_partial = kept_every(path, draft.node, every, draft.component, draft.config, self._problems)
+            keeps = draft.keep_partial is not None
+            draft.on_alarm = reaction(
+                path, draft.node, draft.words, draft.component, pool, keeps=keeps, problems=self._problems
+            )
         return draft
 
     def _component(self, node: Node) -> Component | None:

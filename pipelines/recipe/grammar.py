@@ -165,7 +165,7 @@ class StageWords(_Words):
     )
     summary: str = Field(default="", max_length=MAX_SUMMARY_LENGTH)
     on_alarm: OnAlarm = "warn"
-    """Whether an alarm is shown, or ends the stage."""
+    """Whether an alarm is shown, ends the stage, or returns it to its last checkpoint from before the alarm."""
     on_failure: OnFailure = "stop"
     """Whether the run stops when the stage has failed for good, or goes on without it."""
     alarms: dict[str, Bound] = Field(default_factory=dict)

@@ -1,11 +1,15 @@
-"""`keep_partial`: which checkpoints of a stage outlive it, so that it can be forked there."""
+"""`keep_partial`: which checkpoints of a stage outlive it, so that it can be forked there, and `on_alarm: rollback`,
+which returns it to one of them."""
 
 from __future__ import annotations
 
+from components.contract.alarms import OnAlarm
 from components.contract.component import Component
 from components.contract.params import Params
 from pipelines.language.nodes import Node
 from pipelines.language.problems import Problems
+from pipelines.recipe.grammar import StageWords
+from pipelines.recipe.pools import Pool
 
 
 def kept_every(
@@ -33,3 +37,45 @@ def kept_every(
         what = f"every {every} steps, but checkpoint_every: {made} makes none there; {way}"
         problems.add((given or stage).where, f"stage {path!r}, keep_partial: {what}")
     return every
+
+
+def reaction(
+    path: str,
+    stage: Node,
+    words: StageWords,
+    component: Component,
+    pool: Pool | None,
+    *,
+    keeps: bool,
+    problems: Problems,
+) -> OnAlarm:
+    """Return what an alarm does to a stage; note where it is to return to a checkpoint and cannot.
+
+    A default for all stages may meet some that cannot return to one; there it stops them.
+    """
+    if words.on_alarm != "rollback":
+        return words.on_alarm
+    given = stage.child("on_alarm")
+    if not component.rolls_back:
+        if given is not None:
+            what = f"component {component.name!r} does not return to a checkpoint; set stop"
+            problems.add(given.where, f"stage {path!r}, on_alarm: {what}")
+        return "stop"
+    where = (given or stage).where
+    if not keeps:
+        what = "rollback returns to a checkpoint that is kept: set `keep_partial: every N`, too"
+        problems.add(where, f"stage {path!r}, on_alarm: {what}")
+    processes = _processes(pool, words)
+    if processes > 1:
+        what = f"rollback is for stages of one process, and this one trains on {processes}; set stop"
+        problems.add(where, f"stage {path!r}, on_alarm: {what}")
+    return "rollback"
+
+
+def _processes(pool: Pool | None, words: StageWords) -> int:
+    if pool is None:
+        return 1
+    try:
+        return pool.resources(words.pool, words.backend).world_size
+    except ValueError:  # what is wrong with the backend is told where it is checked
+        return 1

@@ -122,7 +122,7 @@ def stage_of(draft: StageDraft, left_out: Mapping[str, str]) -> Stage:
         group=cell.template.path if labels else None,
         register_as=words.registration.name if words.registration else None,
         register_aliases=words.registration.aliases if words.registration else ["candidate"],
-        on_alarm=words.on_alarm,
+        on_alarm=draft.on_alarm,
         on_failure=draft.on_failure or words.on_failure,
         alarms=words.alarms,
         written=draft.written,

@@ -29,3 +29,29 @@ def test_a_learning_rate_of_100_stops_the_run_where_the_recipe_says_so(copied: F
     assert "<figcaption>loss</figcaption>" in page  # the curve of what was kept
     logs = (Path(project.store).parent / "logs").glob("*/sft.log")
     assert any("alarm loss_exploded" in path.read_text() for path in logs)
+
+
+def test_a_policy_that_runs_away_returns_to_the_checkpoint_before_and_the_run_goes_on(copied: Finished) -> None:
+    project, _ = copied
+    settings = (
+        "rl_steps=12",
+        "stages.rl.with.save_every=2",
+        "stages.rl.with.optimizer.peak_learning_rate=0.05",
+        "stages.rl.alarms.kl_beyond_bound=0.2",
+        "stages.rl.alarms.all_truncated=off",
+        "stages.rl.on_alarm=rollback",
+        "stages.rl.keep_partial=every 2",
+        *(f"stages.{name}.when=false" for name in ("eval-rl", "replay", "select", "evaluate")),
+    )
+    shown = project.run(*(word for setting in settings for word in ("--set", setting)))
+    (rl,) = (stage for stage in shown["stages"] if stage["name"] == "rl")
+    (alarm,) = rl["alarms"]
+    step = int(alarm["text"].rpartition("; returned to step ")[2])
+    assert alarm["since"] - 2 <= step < alarm["since"]
+    made = {
+        port: project.folder / "store" / "objects" / rl["outputs"][port]["digest"] / "files" for port in rl["outputs"]
+    }
+    weights = [made["model"], made["checkpoints"] / f"step-{step:06d}"]
+    assert len({(folder / "model.safetensors").read_bytes() for folder in weights}) == 1
+    assert len((made["metrics"] / "history.jsonl").read_text().splitlines()) == step
+    assert sorted(path.name for path in made["checkpoints"].iterdir())[-1] == f"step-{step:06d}"

@@ -34,7 +34,7 @@ def run(context: StageContext[LogParams]) -> None:
     """Log a row for each loss, with a checkpoint after every second one."""
     params, resumed = context.params, context.resume()
     done = int((resumed / "step").read_text()) if resumed else 0
-    for step, loss in enumerate(params.losses[done:], done + 1):
+    for step, loss in enumerate(params.losses[done : context.ends_at], done + 1):
         if step == params.gradient_fails_at:
             raise NotFiniteError(f"the gradient became inf at step {step}; lower it")
         if step == params.fail_at and not Path(params.journal).exists():
@@ -45,7 +45,7 @@ def run(context: StageContext[LogParams]) -> None:
         context.log(step, loss=math.nan if loss is None else loss)
         if step % 2 == 0:
             context.checkpoint(step, lambda folder, s=step: (folder / "step").write_text(str(s)) and None)
-    (context.output("model") / "losses.txt").write_text(str(params.losses))
+    (context.output("model") / "losses.txt").write_text(str(params.losses[: context.ends_at]))
     (context.output("metrics") / "metrics.json").write_text("{}")
     rows = context.history()
     (context.output("metrics") / "history.jsonl").write_text("".join(f"{row}\n".replace("'", '"') for row in rows))
@@ -61,6 +61,7 @@ COMPONENT = Component(
     },
     params=LogParams,
     run="tests.support.logging_stage:run",
+    rolls_back=True,
     alarms=(
         Alarm(
             name="not_finite",

@@ -74,6 +74,7 @@ class LocalContext:
         self._logs: dict[str, list[Any]] = {}
         for name in ("outputs", "scratch"):
             shutil.rmtree(folder / name, ignore_errors=True)
+        self.ends_at: int | None = None
         self.scratch = folder / "scratch"
         self.scratch.mkdir(parents=True)
         self.job = self._job(dict(params or {}))

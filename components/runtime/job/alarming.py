@@ -50,6 +50,8 @@ class JobAlarms:
         self._helps = helps_by_name(component.alarms, params, job.written)
         self._watch = self._fresh()
         self._kept: dict[str, Any] = {}
+        self._returned: Raised | None = None
+        """The alarm that returned the stage to a checkpoint."""
         self.reasons: dict[str, str] = {}
         """Alarm -> what its text ends with: the first case in the stage's words."""
 
@@ -65,13 +67,17 @@ class JobAlarms:
             if item.cleared is None and item.name in self.reasons:
                 item.text += f"; the first: {self.reasons[item.name]}"
         self._publish(changed)
-        if self._job.on_alarm == "stop" and self._watch.active:
+        if self._job.on_alarm != "warn" and self._watch.active and self._returned is None:
             raise StoppedByAlarm(self._stop_text())
 
     def restore(self, rows: Sequence[Mapping[str, float]], lost: Mapping[int, Collection[str]]) -> None:
         """Take the rows of earlier attempts again; `lost` maps the index of a row to its columns not finite."""
         for index, row in enumerate(rows):
             self._watch.take(int(row["step"]), row, lost.get(index, ()))
+        if self._returned is not None:
+            self._watch.raised = [*self._watch.raised, self._returned]
+            self._publish([self._returned])
+            return
         with suppress(CorruptArtifact):
             known = self._store.get(alarms_key(self._job.run_id, self._job.stage))
             if not self._watch.raised and known is None:
@@ -91,7 +97,17 @@ class JobAlarms:
         if item is None:
             return error
         self._publish([item])
-        return StoppedByAlarm(self._stop_text()) if self._job.on_alarm == "stop" else error
+        return StoppedByAlarm(self._stop_text()) if self._job.on_alarm != "warn" else error
+
+    def earliest(self) -> dict[str, Any]:
+        """Return the record of the lasting alarm that began first."""
+        return min(self._watch.active, key=lambda item: item.since).json()
+
+    def returned(self, step: int, alarm: Mapping[str, Any]) -> None:
+        """Begin anew, for a stage that an alarm returns to `step`; that alarm stays, and says so."""
+        self._watch = self._fresh()
+        self._returned = Raised(**alarm)
+        self._returned.text += f"; returned to step {step}"
 
     def keep(self, stage: RunningStage) -> None:
         """Store what is needed to look at a stage that an alarm ended: its history and its samples."""

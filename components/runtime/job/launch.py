@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from components.contract.artifacts import canonical_json
 from components.contract.component import Component
+from components.contract.context import Input
 from components.contract.errors import (
     InputError,
     NotFiniteError,
@@ -34,6 +35,9 @@ from components.contract.registry import components
 from components.contract.uploaded import use as use_uploads
 from components.runtime.checkpoints.forks import Forked, begin_fork, check_fit, kept_for, mark_of
 from components.runtime.checkpoints.kept import Keeper
+from components.runtime.checkpoints.rollback import PART as ROLLBACK
+from components.runtime.checkpoints.rollback import Rollback, decide, return_to, rollback_of
+from components.runtime.checkpoints.rollback import mark_of as mark_with_rollback
 from components.runtime.closure.walk import Closures
 from components.runtime.gates import GateProcess
 from components.runtime.inputs.resolve import Resolved, Upstream
@@ -185,6 +189,8 @@ class Launch:
             verifiers=self.upstream.verifiers(digests, ports),
             closures=self.closures,
         )
+        if self.job.on_alarm == ROLLBACK:
+            mark = mark_with_rollback(self.job, self._alarms(mark.digest).bounds, mark)
         return mark_of(self.store, self.job.fork, self.job.stage, mark) if self.job.fork else mark
 
     def _execute(self, mark: Fingerprint, digests: Resolved) -> dict[str, Any]:
@@ -194,29 +200,64 @@ class Launch:
         alarms = self._alarms(mark.digest)
         with scratch_folder(self.store, mark.digest) as scratch:
             forked = self._begin_fork(mark, digests, scratch)
-            stage = RunningStage(
-                self.job,
-                self.component,
-                self.params,
-                fingerprint=mark.digest,
-                inputs=inputs,
-                store=self.store,
-                spool=self.spool,
-                progress=self.progress,
-                scratch=scratch,
-                on_row=alarms.take,
-                reasons=alarms.reasons,
-                keeper=Keeper(self.store, self.job, mark),
-            )
-            gating = GateProcess(needed=needs_data_gates(self.component), here=self.gates_here)
-            with closing(stage), gating as gates:
-                self._run_watched(stage, mark, digests, alarms)
+            with GateProcess(needed=needs_data_gates(self.component), here=self.gates_here) as gates:
+                stage, back = self._run_stage(mark, digests, inputs, alarms, scratch)
                 outputs = {port: Written(path, stage.metadata[port]) for port, path in stage.written().items()}
                 gated = self._pass_data_gates(outputs, gates, scratch)
             gated |= pass_metric_gates(self.job, stage.headlines)
             stage.finish_log()
             further = alarms.to_action() | ({"fork": forked.to_record()} if forked else {})
+            further |= {ROLLBACK: back.to_record()} if back else {}
             return self.closing.commit(stage, self.component, mark, inputs, gated, further)
+
+    def _run_stage(
+        self, mark: Fingerprint, digests: Resolved, inputs: dict[str, list[Input]], alarms: JobAlarms, scratch: Path
+    ) -> tuple[RunningStage, Rollback | None]:
+        """Run the component; where an alarm returns it to a checkpoint, once more, to end there."""
+        back = rollback_of(self.store, mark.digest) if self.job.on_alarm == ROLLBACK else None
+        if back is None:
+            stage = self._stage(mark, inputs, alarms, scratch)
+            try:
+                with closing(stage):
+                    self._run_watched(stage, mark, digests, alarms)
+                return stage, None
+            except StoppedByAlarm:
+                if self.job.on_alarm != ROLLBACK:
+                    raise
+                back = decide(self.store, mark.digest, self.job.stage, alarms.earliest())
+        self._warn(
+            f"alarm {back.alarm['name']}: the stage returns to its checkpoint of step {back.step}, and ends there"
+        )
+        return_to(self.store, mark.digest, back, scratch / "return", self._warn)
+        alarms.returned(back.step, back.alarm)
+        stage = self._stage(mark, inputs, alarms, scratch / "returned", ends_at=back.step)
+        with closing(stage):
+            self._run_watched(stage, mark, digests, alarms)
+        return stage, back
+
+    def _stage(
+        self,
+        mark: Fingerprint,
+        inputs: dict[str, list[Input]],
+        alarms: JobAlarms,
+        scratch: Path,
+        ends_at: int | None = None,
+    ) -> RunningStage:
+        return RunningStage(
+            self.job,
+            self.component,
+            self.params,
+            fingerprint=mark.digest,
+            inputs=inputs,
+            store=self.store,
+            spool=self.spool,
+            progress=self.progress,
+            scratch=scratch,
+            on_row=alarms.take,
+            reasons=alarms.reasons,
+            keeper=Keeper(self.store, self.job, mark),
+            ends_at=ends_at,
+        )
 
     def _begin_fork(self, mark: Fingerprint, digests: Resolved, scratch: Path) -> Forked | None:
         """Give a fork the checkpoint that it goes on from; None for other jobs. Raises InputError if it cannot."""

@@ -55,12 +55,14 @@ class RunningStage:
         on_row: OnRow | None = None,
         reasons: dict[str, str] | None = None,
         keeper: Keeper | None = None,
+        ends_at: int | None = None,
     ) -> None:
         """`on_row` watches what the stage logs; `reasons` takes what `explain` says of alarms.
 
-        `keeper` keeps some checkpoints for forks.
+        `keeper` keeps some checkpoints for forks; `ends_at` is the step of one that an alarm returned the stage to.
         """
         self.job, self.component, self.params, self.seed = job, component, params, job.seed
+        self.ends_at = ends_at
         self.scratch = scratch / "scratch"
         self.outputs = scratch / "outputs"
         self.metadata: dict[str, dict[str, Any]] = {port: {} for port in component.outputs}

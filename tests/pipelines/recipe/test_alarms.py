@@ -75,3 +75,39 @@ stages:
     assert "stage 'base', alarms.not_finite: got 'never', expected a number, or off" in found
     assert "alarm of stage 'sft': 'loss_explodes'" in found
     assert "loss_exploded" in found
+
+
+ROLLED_BACK = """
+stages:
+  data:
+    uses: curate
+    with: {kind: prompts, sources: [{domain: a, count: 9, source: {name: reasoning_gym, task: chain_sum}}]}
+  base: {uses: pretrain, in: {dataset: data.dataset}}
+  rl: {uses: rl, in: {model: base.model, dataset: data.dataset}, on_alarm: rollback, keep_partial: every 5}
+"""
+
+
+def test_rollback_needs_kept_checkpoints_and_a_stage_that_returns_to_them(tmp_path: Path) -> None:
+    assert jobs(tmp_path, ROLLED_BACK)["rl"].on_alarm == "rollback"
+    bare = ROLLED_BACK.replace(", keep_partial: every 5", "")
+    (found,) = messages(tmp_path, bare)
+    assert found.endswith(
+        "stage 'rl', on_alarm: rollback returns to a checkpoint that is kept: set `keep_partial: every N`, too"
+    )
+    other = ROLLED_BACK.replace("base: {uses: pretrain,", "base: {uses: pretrain, on_alarm: rollback,")
+    (found,) = messages(tmp_path, other)
+    assert found.endswith("on_alarm: component 'pretrain' does not return to a checkpoint; set stop")
+
+
+def test_a_default_of_rollback_stops_the_stages_that_cannot_return(tmp_path: Path) -> None:
+    text = "defaults: {on_alarm: rollback, keep_partial: every 5}" + ROLLED_BACK.replace(
+        "on_alarm: rollback, keep_partial: every 5", "summary: x"
+    )
+    found = jobs(tmp_path, text)
+    assert {name: job.on_alarm for name, job in found.items()} == {"data": "stop", "base": "stop", "rl": "rollback"}
+
+
+def test_rollback_is_refused_for_several_processes(tmp_path: Path) -> None:
+    several = ROLLED_BACK.replace("every 5", "every 5, backend: {trainer: deepspeed, processes: 2}")
+    (found,) = messages(tmp_path, several)
+    assert found.endswith("rollback is for stages of one process, and this one trains on 2; set stop")

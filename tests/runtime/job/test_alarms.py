@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,7 @@ from components.runtime.upkeep.reach import reached
 
 EXPLODES = [1.0, 1.0, 9.0, 9.0, 9.0, 9.0]
 RECOVERS = [1.0, 9.0, 9.0, 1.0, 1.0, 1.0]
+ROOT = Path(__file__).parents[3]
 MakeJob = Callable[..., Job]
 
 
@@ -185,3 +189,78 @@ def test_alarms_of_an_attempt_that_came_to_nothing_do_not_stay(job: MakeJob, sto
         launch(job(EXPLODES, on_alarm="stop"))
     launch(job([1.0, 1.0]))  # the same run with its recipe mended
     assert recorded(store) == []
+
+
+LATE = [1.0, 1.0, 1.0, 1.0, 1.0, 9.0, 9.0, 9.0]
+
+
+def test_rollback_ends_the_stage_at_the_checkpoint_before_the_alarm(job: MakeJob, store: Store) -> None:
+    asked = job(LATE, on_alarm="rollback", keep_partial=2)
+    entry, told = launch(asked)
+    assert entry["status"] == "done"
+    assert (store.fetch(entry["outputs"]["model"]["digest"]) / "losses.txt").read_text() == str(LATE[:4])
+    history = (store.fetch(entry["outputs"]["metrics"]["digest"]) / "history.jsonl").read_text().splitlines()
+    assert len(history) == 4
+    assert told[-1]["text"] == "9 after 1; returned to step 4"
+    assert (recorded(store), spooled(store)[-1]) == ([("exploded", 6, None)], ["exploded"])
+    again, told = launch(asked.model_copy(update={"run_id": "run-2"}))
+    assert (again["cache"], again["outputs"]["model"]) == ("hit", entry["outputs"]["model"])
+    assert [alarm["text"] for alarm in told] == ["9 after 1; returned to step 4"]
+
+
+def test_what_may_be_rolled_back_is_other_work_by_its_bounds_and_its_kept_steps(job: MakeJob) -> None:
+    fingerprints = {
+        launch(job([1.0, 2.0], f"run-{number}", **more))[0]["fingerprint"]
+        for number, more in enumerate(
+            [
+                {},
+                {"keep_partial": 2},
+                {"on_alarm": "rollback", "keep_partial": 2},
+                {"on_alarm": "rollback", "keep_partial": 1},
+                {"on_alarm": "rollback", "keep_partial": 2, "alarms": {"exploded": 7.0}},
+            ]
+        )
+    }
+    assert len(fingerprints) == 4
+
+
+def test_an_alarm_before_the_first_kept_checkpoint_fails_the_stage_in_one_line(job: MakeJob, store: Store) -> None:
+    asked, events = job(EXPLODES, on_alarm="rollback", keep_partial=4), []
+    assert execute(asked, events.append) == REFUSED
+    failure = (store.get(failure_key("run-1", "log")) or {})["error"]
+    assert failure.startswith(
+        "stage 'log': alarm exploded holds since step 3, and no checkpoint from before it was kept"
+    )
+
+
+@pytest.mark.parametrize("moment", ["decided", "returned"])
+def test_a_stage_that_is_killed_while_it_returns_ends_at_the_same_step(
+    job: MakeJob, store: Store, moment: str, tmp_path: Path
+) -> None:
+    asked = job(LATE, on_alarm="rollback", keep_partial=2)
+    calls = {"decided": "return_to", "returned": "RunningStage.finish_log"}
+    script = f"""
+import os, signal, sys
+from components.contract.job import Job
+from components.contract.registry import components
+from components.runtime.job import launch
+components().add("log-for-test", "tests.support.logging_stage:COMPONENT", origin="test")
+def die(*a, **k): os.kill(os.getpid(), signal.SIGKILL)
+owner, _, name = {calls[moment]!r}.rpartition(".")
+first = []
+where = getattr(launch, owner) if owner else launch
+real = getattr(where, name)
+def dies(*a, **k):
+    first.append(1)
+    if {moment!r} == "decided" or len(first) == 2: die()
+    return real(*a, **k)
+setattr(where, name, dies)
+launch.Launch(Job.model_validate_json(sys.stdin.read()), lambda event: None).run()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], input=asked.model_dump_json(), text=True, cwd=ROOT, capture_output=True
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    entry, told = launch(asked)
+    assert (store.fetch(entry["outputs"]["model"]["digest"]) / "losses.txt").read_text() == str(LATE[:4])
+    assert [alarm["text"] for alarm in told] == ["9 after 1; returned to step 4"]
