@@ -233,7 +233,8 @@ class Job(_Frozen):
     when: str | None = None
     """Expression over metrics of earlier stages; the stage is skipped when it is false."""
     gate: list[str] = Field(default_factory=list)
-    """Expressions over this stage's own metrics that must hold after it ran."""
+    """Expressions over this stage's own metrics, by name, and those of earlier stages, as stage.metric, that must hold
+    after it ran."""
     expect: list[Expectation] = Field(default_factory=list)
     approve: Approval | None = None
     after: list[str] = Field(default_factory=list)

@@ -15,7 +15,7 @@ from pipelines.language.problems import Problems, shown
 from pipelines.language.references import Resolver
 from pipelines.recipe.connect import Connector
 from pipelines.recipe.draft import StageDraft
-from pipelines.recipe.found import FirstFound, several
+from pipelines.recipe.found import FirstFound, Source, several
 from pipelines.recipe.grammar import ExpectationWords, metric_fits
 
 _ROWS = (ArtifactType.DATASET, ArtifactType.ROLLOUTS)
@@ -76,19 +76,25 @@ class Conditions:
             hint = "; put spaces around '-' to subtract" if "-" in name else ""
             self._problems.add(node.mark, f"when: {name!r} is not known; expected stage.metric or params.name{hint}")
             return None
-        found = self._connector.follow(Node(name, node.mark), draft.cell)
-        if isinstance(found, str | FirstFound):
-            self._problems.add(node.mark, f"when: {name!r} is no metric of one stage, which a condition needs")
-        if not isinstance(found, list) or not found:
+        source = self._other_stage("when", name, node, draft)
+        if source is None:
             return None
-        if len(found) > 1:
-            self._problems.add(node.mark, several(found, "'when'"))
-            return None
-        source = found[0]
-        self._metric(source.port, self._drafts[source.cell.name], node)
         draft.needs.setdefault(source.cell.name, node.mark)
         draft.conditions.add(source.cell.name)
         return f"{source.cell.name}.{source.port}"
+
+    def _other_stage(self, what: str, name: str, node: Node, draft: StageDraft) -> Source | None:
+        """Return the metric of one stage of the graph that a name in `when` or `gate` leads to; None if there is none."""
+        found = self._connector.follow(Node(name, node.mark), draft.cell)
+        if isinstance(found, str | FirstFound):
+            self._problems.add(node.mark, f"{what}: {name!r} is no metric of one stage, which a condition needs")
+        if not isinstance(found, list) or not found:
+            return None
+        if len(found) > 1:
+            self._problems.add(node.mark, several(found, f"'{what}'"))
+            return None
+        self._metric(found[0].port, self._drafts[found[0].cell.name], node)
+        return found[0]
 
     def _gate(self, draft: StageDraft) -> None:
         node = draft.node.child("gate")
@@ -96,20 +102,29 @@ class Conditions:
         for text, item in zip(draft.words.gate, items, strict=False):
             assert item is not None
             expression = self._expression(text, item, f"stage {draft.cell.template.path!r}, gate")
-            names: dict[str, str] = {}
-            for name in expression.names if expression else ():
-                root, _, metric = name.rpartition(".")
-                if name.partition(".")[0] in _SCOPE_ROOTS:
-                    names[name] = self._literal(name, item, draft) or ""
-                elif root in ("", draft.cell.template.path):
-                    names[name] = metric
-                    self._metric(metric, draft, item)
-                else:
-                    self._problems.add(
-                        item.mark, f"gate: {name!r} is not a metric of this stage; a gate sees no others"
-                    )
-            if expression is not None:
-                draft.gate.append(expression.replace(names))
+            if expression is None:
+                continue
+            names = {name: self._gate_name(name, item, draft) or "" for name in expression.names}
+            metrics = [told for name, told in names.items() if told and name.partition(".")[0] not in _SCOPE_ROOTS]
+            if metrics and all("." in told for told in metrics):
+                why = "a gate compares this stage's own metrics with them, 'when' does without"
+                self._problems.add(item.mark, f"gate: {shown(text)} names metrics of other stages alone; {why}")
+            draft.gate.append(expression.replace(names))
+
+    def _gate_name(self, name: str, item: Node, draft: StageDraft) -> str | None:
+        """Return the run-time meaning of a name in `gate`: a literal, a metric of its own stage, or stage.metric."""
+        if name.partition(".")[0] in _SCOPE_ROOTS:
+            return self._literal(name, item, draft)
+        root, _, metric = name.rpartition(".")
+        if root in ("", draft.cell.template.path):
+            self._metric(metric, draft, item)
+            return metric
+        source = self._other_stage("gate", name, item, draft)
+        if source is None or source.cell.name == draft.cell.name:
+            return source and source.port
+        draft.needs.setdefault(source.cell.name, item.mark)
+        draft.gated_by.setdefault(source.cell.name, item.mark)
+        return f"{source.cell.name}.{source.port}"
 
     def _expression(self, text: str, node: Node, what: str) -> Expression | None:
         try:

@@ -54,6 +54,8 @@ class StageDraft:
     """Stages that must end first, and the location that requires it."""
     conditions: set[str] = field(default_factory=set)
     """Stages whose metrics `when` looks at."""
+    gated_by: dict[str, Mark] = field(default_factory=dict)
+    """Other stages whose metrics `gate` looks at, and where."""
     code: list[UserCode] = field(default_factory=list)
     """The user's files and packages with operators that `params` name."""
     written: dict[str, str] = field(default_factory=dict)

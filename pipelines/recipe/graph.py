@@ -65,6 +65,14 @@ def _reason(draft: StageDraft, component: Component, left_out: Mapping[str, str]
     return f"input {port}: {' and '.join(stages)} {'is' if len(stages) == 1 else 'are'} left out"
 
 
+def refuse_blind_gates(drafts: Mapping[str, StageDraft], left_out: Mapping[str, str], problems: Problems) -> None:
+    """Note a gate on a stage that is left out before the run: nothing would be compared with, and nothing held back."""
+    for name, draft in drafts.items():
+        for stage, mark in draft.gated_by.items():
+            if name not in left_out and stage in left_out:
+                problems.add(mark, f"gate: {stage} is left out ({left_out[stage]}); give {name} the same 'when'")
+
+
 def remaining(draft: StageDraft, left_out: Mapping[str, str]) -> dict[str, list[InputRef]]:
     """Return the inputs of a running stage, without those from left-out stages."""
     assert draft.component is not None

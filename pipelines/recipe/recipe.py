@@ -24,7 +24,7 @@ from pipelines.recipe.connect import Connector
 from pipelines.recipe.draft import StageDraft, StageReader
 from pipelines.recipe.endpoints import Endpoints, load_endpoints
 from pipelines.recipe.fork import ForkPoint, read_fork
-from pipelines.recipe.graph import leave_out, refuse_cycles
+from pipelines.recipe.graph import leave_out, refuse_blind_gates, refuse_cycles
 from pipelines.recipe.hallmark import Hallmark, read_hallmark
 from pipelines.recipe.head import read_head
 from pipelines.recipe.layers import apply_overrides, merge_layers, override_text, read_layers
@@ -183,6 +183,8 @@ class _Reader:
         fork = read_fork(self._root, drafts, self._problems)
         self._problems.stop()
         left_out = {} if whole else leave_out(drafts)
+        refuse_blind_gates(drafts, left_out, self._problems)
+        self._problems.stop()
         return Recipe(
             name=head.name,
             summary=head.summary,

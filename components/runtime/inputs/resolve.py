@@ -46,7 +46,16 @@ class Upstream:
         stages = {name.partition(".")[0] for name in condition.names}
         if skipped := sorted(name for name in stages if self._entry(name)["status"] == "skipped"):
             return f"when {self.job.when!r}: {skipped[0]} {how_it_ended(self._entry(skipped[0]))}"
-        return None if condition.holds(self._metric) else f"when {self.job.when!r} does not hold"
+        return None if condition.holds(self.metric) else f"when {self.job.when!r} does not hold"
+
+    def check_gates(self) -> None:
+        """Raise InputError for a gate on a stage that was skipped: before the work, since it could never be judged."""
+        for text in self.job.gate:
+            for name in Expression(text).names:
+                stage, dot, _ = name.partition(".")
+                if dot and self._entry(stage)["status"] == "skipped":
+                    how = how_it_ended(self._entry(stage))
+                    raise InputError(f"stage {self.job.stage!r}: gate {text!r} looks at {stage}, which {how}")
 
     def imports(self) -> bool:
         """Return whether an input is imported from outside the store."""
@@ -75,6 +84,14 @@ class Upstream:
         """Return the verifiers that the rows of these ports name; None if not all of them are known."""
         found = [item for port in ports for item in resolved.get(port, ())]
         return union(self._named(digest, source) for digest, source in found)
+
+    def metric(self, name: str) -> Value:
+        """Return the metric "stage.metric" of an earlier stage of this run."""
+        stage, _, metric = name.partition(".")
+        metrics = self._entry(stage)["metrics"]
+        if metric not in metrics:
+            raise InputError(f"stage {self.job.stage!r}: {stage} measured no {metric!r} (it has: {', '.join(metrics)})")
+        return metrics[metric]
 
     def describe(self, resolved: Resolved) -> dict[str, list[Input]]:
         """Return the inputs for lineage, without fetching their files."""
@@ -119,13 +136,6 @@ class Upstream:
         if entry is None:
             raise StageFailed(f"stage {self.job.stage!r} needs {stage!r}, which has not ended in run {self.job.run_id}")
         return entry
-
-    def _metric(self, name: str) -> Value:
-        stage, _, metric = name.partition(".")
-        metrics = self._entry(stage)["metrics"]
-        if metric not in metrics:
-            raise InputError(f"stage {self.job.stage!r}: {stage} measured no {metric!r} (it has: {', '.join(metrics)})")
-        return metrics[metric]
 
     def _input(self, digest: str, source: str, path: Path) -> Input:
         manifest = self.store.manifest(digest)

@@ -10,7 +10,7 @@ from typing import Any
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component
 from components.contract.errors import GateFailed, InputError
-from components.contract.expressions import Expression, Value
+from components.contract.expressions import Expression, Lookup, Value
 from components.contract.job import Job
 from components.runtime.gates import GateProcess
 from components.runtime.job.progress import Progress
@@ -66,10 +66,15 @@ def pass_data_gates(
     return results
 
 
-def pass_metric_gates(job: Job, metrics: dict[str, float]) -> dict[str, Any]:
-    """Check the recipe's `gate` conditions on the stage's own metrics; raise GateFailed with the values seen."""
+def pass_metric_gates(job: Job, metrics: Mapping[str, float], others: Lookup) -> dict[str, Any]:
+    """Check the recipe's `gate` conditions on the stage's own metrics; raise GateFailed with the values seen.
+
+    `others` looks up what a gate compares them with: the metric "stage.metric" of an earlier stage.
+    """
 
     def lookup(name: str) -> Value:
+        if "." in name:
+            return others(name)
         if name not in metrics:
             known = ", ".join(sorted(metrics))
             raise InputError(f"stage {job.stage!r}: gate on {name!r}, but it measured only {known}")
@@ -78,6 +83,6 @@ def pass_metric_gates(job: Job, metrics: dict[str, float]) -> dict[str, Any]:
     for text in job.gate:
         condition = Expression(text)
         if not condition.holds(lookup):
-            seen = ", ".join(f"{name} = {metrics[name]:.6g}" for name in condition.names)
+            seen = ", ".join(f"{name} = {lookup(name):.6g}" for name in condition.names)
             raise GateFailed(f"stage {job.stage!r}: gate {text!r} does not hold: {seen}")
     return {text: {"success": True, "digest": None, "failures": []} for text in job.gate}

@@ -113,6 +113,7 @@ class Launch:
             skip = self.upstream.skip_reason()
             if skip:
                 return self.closing.skipped(skip)
+            self.upstream.check_gates()
             reads = self.job.uploaded or self.upstream.imports() or reads_objects(self.component, self.params)
             if not here and reads:
                 return None
@@ -204,7 +205,7 @@ class Launch:
                 stage, back = self._run_stage(mark, digests, inputs, alarms, scratch)
                 outputs = {port: Written(path, stage.metadata[port]) for port, path in stage.written().items()}
                 gated = self._pass_data_gates(outputs, gates, scratch)
-            gated |= pass_metric_gates(self.job, stage.headlines)
+            gated |= pass_metric_gates(self.job, stage.headlines, self.upstream.metric)
             stage.finish_log()
             further = alarms.to_action() | ({"fork": forked.to_record()} if forked else {})
             further |= {ROLLBACK: back.to_record()} if back else {}
@@ -319,7 +320,7 @@ class Launch:
                 GateProcess(here=self.gates_here) as gates,
             ):
                 gated = self._pass_data_gates(outputs, gates, scratch)
-        return gated | pass_metric_gates(self.job, action["metrics"])
+        return gated | pass_metric_gates(self.job, action["metrics"], self.upstream.metric)
 
     def _run_component(
         self, stage: RunningStage, mark: Fingerprint, digests: Resolved, on_start: Callable[[], None]

@@ -29,7 +29,7 @@ EXPECT = re.compile(r"# expect: (\d+:\d+) (.+)")
 
 
 def test_all_files_are_found() -> None:
-    assert len(FILES) == 179
+    assert len(FILES) == 181
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

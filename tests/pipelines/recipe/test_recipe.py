@@ -116,6 +116,22 @@ stages:
     assert found["base"].params["tokenizer"] == "shuffle-false"
 
 
+def test_a_gate_compares_with_an_earlier_stage_and_waits_for_it(tmp_path: Path) -> None:
+    text = with_stages(
+        """
+        first: {uses: sft, in: {model: base.model, dataset: data.dataset}, matrix: {seed: [1, 2]}}
+        second:
+          uses: sft
+          in: {model: base.model, dataset: data.dataset}
+          gate: ["loss <= first[seed=2].loss + params.margin", "second.loss < first[seed=1].loss"]
+        """,
+        "params: {margin: 0.1}",
+    )
+    second = stages(load(tmp_path, text))["second"]
+    assert second.gate == ["loss <= first-seed-2.loss + 0.1", "loss < first-seed-1.loss"]
+    assert {"first-seed-1", "first-seed-2"} <= set(second.after)
+
+
 def test_words_of_a_stage(tmp_path: Path) -> None:
     text = with_stages(
         """

@@ -223,6 +223,35 @@ def test_a_gate_names_the_value_that_broke_it_and_commits_nothing(job: MakeJob, 
     assert launch(job(gate=["total >= 10"]))["gates"]["total >= 10"]["success"]
 
 
+def test_a_gate_compares_with_an_earlier_stage(job: MakeJob, store: Store, tmp_path: Path) -> None:
+    launch(job(steps=5))  # total 15
+    gate = {"gate": ["total >= count.total - 5"]}
+    assert launch(job("later", steps=4, **gate))["status"] == "done"  # total 10
+    with pytest.raises(GateFailed, match=r"does not hold: total = 6, count\.total = 15"):
+        launch(job("worse", steps=3, **gate))
+    launch(job("unbound", steps=3))
+    done = len(journal(tmp_path))
+    with pytest.raises(GateFailed, match=r"total = 6, count\.total = 15"):  # what the cache gives passes it, too
+        launch(job("cached", steps=3, **gate))
+    assert len(journal(tmp_path)) == done
+    with pytest.raises(InputError, match=r"count measured no 'tota' \(it has: total\)"):
+        launch(job("typo", gate=["total >= count.tota"]))
+    with pytest.raises(StageFailed, match="needs 'nobody', which has not ended"):
+        launch(job("early", gate=["total >= nobody.total"]))
+
+
+def test_a_gate_on_a_skipped_stage_fails_before_the_work(job: MakeJob, store: Store, tmp_path: Path) -> None:
+    launch(job("first"))
+    assert launch(job("other", steps=6, when="first.total > 99"))["status"] == "skipped"
+    done = len(journal(tmp_path))
+    with pytest.raises(
+        InputError, match=r"stage 'count': gate 'total >= other.total' looks at other, which was skipped"
+    ):
+        launch(job(steps=7, gate=["total >= other.total"]))
+    assert len(journal(tmp_path)) == done
+    assert store.get(failure_key("run-1", "count")) is not None
+
+
 def test_a_cached_result_must_pass_the_gates_of_the_run_that_reuses_it(job: MakeJob, store: Store) -> None:
     launch(job())
     with pytest.raises(GateFailed, match="gate 'total > 10' does not hold"):
