@@ -84,7 +84,7 @@ class Conditions:
         return f"{source.cell.name}.{source.port}"
 
     def _other_stage(self, what: str, name: str, node: Node, draft: StageDraft) -> Source | None:
-        """Return the metric of one stage of the graph that a name in `when` or `gate` leads to; None if there is none."""
+        """Return the metric of one stage that a name in `when` or `gate` leads to; None if there is none."""
         found = self._connector.follow(Node(name, node.mark), draft.cell)
         if isinstance(found, str | FirstFound):
             self._problems.add(node.mark, f"{what}: {name!r} is no metric of one stage, which a condition needs")

@@ -51,6 +51,14 @@ def add_model_commands(commands: Any) -> None:
         action="store_true",
         help="do not load the folder by transformers and compare it with the trained model (needs the memory of both)",
     )
+    export.add_argument(
+        "--gguf",
+        nargs="?",
+        const="auto",
+        choices=("auto", "f32", "f16", "bf16", "q8_0"),
+        metavar="TYPE",
+        help="also a GGUF file, by llama.cpp's converter on the PATH or in LLAMA_CPP (auto, f32, f16, bf16 or q8_0)",
+    )
     for parser in (samples, chat, export):
         store(parser)
     for parser in (samples, export):

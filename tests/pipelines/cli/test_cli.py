@@ -230,7 +230,7 @@ def test_the_surface_is_frozen() -> None:
         "chat": sorted(
             ["--help", "--max-tokens", "--prompt", "--seed", "--store", "--system", "--temperature"],
         ),
-        "export": ["--adapter", "--help", "--json", "--store", "--unchecked"],
+        "export": ["--adapter", "--gguf", "--help", "--json", "--store", "--unchecked"],
         "approve": ["--help", "--reject", "--store"],
         "gc": sorted(
             [
