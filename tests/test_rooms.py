@@ -13,8 +13,8 @@ ROOT = Path(__file__).parents[1]
 STAGES = sorted(
     found.parent.name for found in (ROOT / "components").glob("*/component.py") if found.parent.name != "contract"
 )
-BELOW = {"audit_reward": ("rl",)}
-"""Stages that another one stands on: an audit plays against the rewards of rl."""
+BELOW = {"audit_reward": ("rl",), "serve": ("evaluate",)}
+"""Stages that another one stands on: an audit plays against the rewards of rl, serve measures as evaluate does."""
 BELOW_STAGES = ("curation", "measure", "tasks", "modeling", "runtime", "contract", "pages")
 
 
