@@ -83,6 +83,7 @@ COMPONENT = Component(
     model_sizes=ModelSizes.from_config,
     memory=sampling_memory,
     preloads=MODEL_PRELOADS,
+    unmeasured=unmeasured,
     metrics={name: EVALUATE.metrics[name] for name in SAMPLED}
     | {
         "latency_p50_seconds": "Median seconds from a request to its whole answer",
