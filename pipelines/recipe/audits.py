@@ -68,6 +68,7 @@ def _draft(draft: StageDraft, cell: Cell, component: Component) -> StageDraft:
         inputs={port: list(found) for port, found in draft.inputs.items() if port in component.inputs},
         settings=list(draft.settings),
         gate=[SOUND] if draft.words.integrity == "required" else [],
+        gated_by={},
         needs=dict(draft.needs),
         keep_partial=None,
     )

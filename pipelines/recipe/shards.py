@@ -96,6 +96,7 @@ def _shard(draft: StageDraft, component: Component, sharding: Sharding, index: i
         inputs={port: list(found) for port, found in draft.inputs.items() if port in sharding.inputs},
         settings=[setting for setting in draft.settings if setting.path[0] not in left_out],
         gate=[],
+        gated_by={},
         needs=dict(draft.needs),
         shard_of=draft.cell.name,
     )

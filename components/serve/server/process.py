@@ -17,6 +17,7 @@ from typing import Self
 
 from components.contract.errors import InputError, StageFailed
 from components.contract.terminal import short_line
+from components.runtime.system.ends import MEMORY
 from components.runtime.system.parent import children_of
 from components.serve.server.commands import HOST, Command, Serving
 from components.serve.server.guard import GRACE_SECONDS
@@ -187,5 +188,5 @@ def _kill_below(pid: int) -> None:
 
 
 def _signal_name(number: int) -> str:
-    known = number in set(signal.Signals)
-    return f"killed by {signal.Signals(number).name if known else f'signal {number}'}"
+    name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+    return f"killed by {name}{f' (by a person, or {MEMORY})' if number == signal.SIGKILL else ''}"

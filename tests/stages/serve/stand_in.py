@@ -22,9 +22,9 @@ asked = 0
 
 
 def text_for(messages: list[dict[str, str]]) -> str:
-    """Return the right sum for even left sides of "what is A + B ?", a wrong one for odd ones."""
+    """Return the right sum for even left sides of "what is A + B ?", a wrong one for odd ones, or if it is worse."""
     left, right = (int(word) for word in messages[-1]["content"].split() if word.isdigit())
-    return str(left + right + left % 2)
+    return str(left + right + (1 if MODE == "worse" else left % 2))
 
 
 def choice(body: dict[str, Any]) -> dict[str, Any]:
