@@ -120,8 +120,10 @@ class Conditions:
             self._metric(metric, draft, item)
             return metric
         source = self._other_stage("gate", name, item, draft)
-        if source is None or source.cell.name == draft.cell.name:
-            return source and source.port
+        if source is None:
+            return None
+        if source.cell.name == draft.cell.name:
+            return source.port
         draft.needs.setdefault(source.cell.name, item.mark)
         draft.gated_by.setdefault(source.cell.name, item.mark)
         return f"{source.cell.name}.{source.port}"

@@ -1,4 +1,4 @@
-"""The canary: a served model that is worse than a stage before it ends the run there, through the launcher and a store."""
+"""The canary: a served model that is worse than a stage before it ends the run there, by the launcher and a store."""
 
 from __future__ import annotations
 
@@ -38,6 +38,12 @@ def test_a_worse_server_is_held_back_and_an_equal_one_is_not(tmp_path: Path, mon
     model = small_model(tmp_path / "model")
     reference = launch(tmp_path, model, "well", monkeypatch, "reference")
     assert reference["metrics"]["pass_at_1"] == 0.5
+    action = open_store(str(tmp_path / "store")).get(f"actions/{reference['fingerprint']}.json")
+    assert action is not None
+    servers = {f"components/serve/server/{name}.py" for name in ("app", "drawing", "requests", "guard", "commands")}
+    assert servers <= action["parts"]["code"].keys()  # an edited server measures again
+    assert "components/evaluate/run.py" not in action["parts"]["code"]
+    assert action["parts"]["params"]["cluster_cpus"] == 1  # what the manifest says of the pool counts, too
     equal = launch(tmp_path, model, "well", monkeypatch, "equal", seed=1, gate=[CLOSE, "num_failed_requests == 0"])
     assert equal["status"] == "done"
     with pytest.raises(GateFailed, match=r"does not hold: pass_at_1 = 0, reference.pass_at_1 = 0.5"):
@@ -50,7 +56,7 @@ def test_a_worse_server_is_held_back_and_an_equal_one_is_not(tmp_path: Path, mon
 def test_the_manifest_names_the_folder_as_served_where_the_export_completed_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A base's generation_config.json leaves out the template's end: what is deployed must stop where it was measured."""
+    """A base's generation_config.json leaves out the template's end: a deployment must stop where it was measured."""
     save_model(LAYOUTS["qwen2.5-base"], tmp_path / "base")
     made = launch(tmp_path, tmp_path / "base", "well", monkeypatch, "serve")
     store = open_store(str(tmp_path / "store"))
