@@ -195,7 +195,7 @@ def _with_nested(slot: str, spec: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def _verifies(stage: Stage) -> bool:
     if stage.component.name == "curate":
         return bool(stage.config.verifiability or stage.config.difficulty)  # type: ignore[attr-defined]
-    return stage.component.name in ("rl", "evaluate", "select", "replay", "synthesize")
+    return stage.component.name in ("rl", "evaluate", "select", "replay", "serve", "synthesize")
 
 
 def _own_verifiers(stage: Stage) -> set[str]:
