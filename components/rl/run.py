@@ -28,6 +28,8 @@ from components.modeling.training.pacing import is_due
 from components.modeling.training.training_state import TrainingState, load_training_state, save_training_state
 from components.rl.batch.batch import Prompt
 from components.rl.configs import CriticConfig
+from components.rl.journal.after import state_after
+from components.rl.journal.journal import Journal
 from components.rl.labels import check_labelled
 from components.rl.slots import Slots
 from components.rl.step.audited import audit_step
@@ -75,6 +77,7 @@ def run(ctx: StageContext[RLParams]) -> None:
         held = _prompts(ctx.inputs("heldout"), policy)
         loop.heldout = heldout_probe(held, pool, params.heldout, seed=ctx.seed)
         loop.samples = samples = StepSamples(ctx.output("metrics") / SAMPLES_FILE, params.num_steps)
+        loop.journal = Journal(ctx.output("rollouts"), params.num_steps, lambda: state_after(loop))
         _resume(ctx, loop)
         try:
             _train(ctx, loop, shelf)

@@ -50,6 +50,8 @@ def choose(environ: Mapping[str, str] = os.environ) -> None:
 
     Raises InputError for a variable POSTTRAIN_PRODUCTS that names none.
     """
+    if products.is_pinned():
+        return
     given = environ.get(PRODUCTS) or MEASURE
     if given != MEASURE and given not in GIVEN:
         raise InputError(f"{PRODUCTS} is {given!r}; set {MEASURE}, {', '.join(GIVEN)}{did_you_mean(given, GIVEN)}")

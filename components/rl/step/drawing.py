@@ -53,6 +53,10 @@ class Drawing:
         """Tokens drawn, without prefixes and what a generator of its own drew, such as for held-out prompts."""
         self.num_probes = 0
         """Responses drawn without being scored, such as by `probe` and `ask`."""
+        self.version = 0
+        """Steps done by the weights that draw."""
+        self.draws: list[tuple[int, int]] = []
+        """Version and number of rows of each draw that is learned from, in the order in which they were taken."""
         self._pieces: dict[int, str] = {}
         self._generator = generator
         self._sampler, self._ahead = sampler or NativeSampler(policy), RolloutQueue() if ahead is None else ahead
@@ -109,6 +113,8 @@ class Drawing:
         if is_own and processor is None and to_learn:  # with a processor, the distributions differ by intent
             samples = self._scored(sampler, contexts, samples, sampling.temperature)
         batch = batch_of_samples(prompts, samples, self._texts(prompts, samples.responses()))
+        if is_own and to_learn:
+            self.draws.append((self.version, batch.num_responses))
         if generator is None:
             self.num_tokens += int(samples.sampled.sum())
         if prefixes is not None:
@@ -151,6 +157,8 @@ class Drawing:
             found = (self._scored(sampler, turn.contexts, turn.samples, sampling.temperature) for turn in turns)
             turns = [replace(turn, samples=samples) for turn, samples in zip(turns, found, strict=True)]
         batch = batch_of_turns(prompts, turns, self._decoded, end=end, max_tokens=max_tokens)
+        if is_own and to_learn:
+            self.draws.append((self.version, batch.num_responses))
         return batch if is_own else replace(batch, author=batch.author.where(~batch.learned, FOREIGN))
 
     def draw_ahead(self, prompts: Sequence[Prompt], num_samples: int, depth: int) -> Batch:
@@ -165,17 +173,21 @@ class Drawing:
 
         def begin() -> QueuedDraw:
             if any(prompt.gaps for prompt in prompts):
-                return QueuedDraw(prompts, self.converse(prompts, num_samples))
+                batch = self.converse(prompts, num_samples)
+                self.draws.pop()  # it is taken later
+                return QueuedDraw(prompts, batch, self.version)
             tokens = [prompt.tokens for prompt in prompts]
             drawing = self._sampler.begin(tokens, sampling, generator=self._generator)
-            return QueuedDraw(prompts, drawing)
+            return QueuedDraw(prompts, drawing, self.version)
 
         ordered = self._ahead.exchange(begin, depth, self._steps_left)
         if isinstance(ordered.drawing, Batch):
+            self.draws.append((ordered.version, ordered.drawing.num_responses))
             return self.rescore(ordered.drawing)
         tokens = [prompt.tokens for prompt in ordered.prompts]
         samples = self._sampler.scored(tokens, ordered.drawing.samples(), temperature=sampling.temperature)
         self.gap.add(samples)
+        self.draws.append((ordered.version, len(samples.lengths)))
         self.num_tokens += int(samples.sampled.sum())
         return batch_of_samples(ordered.prompts, samples, self._texts(ordered.prompts, samples.responses()))
 

@@ -6,7 +6,7 @@ schedule -> sampler -> rollout -> reward parts and combine -> guidance -> filter
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -69,9 +69,11 @@ class Loop:
         self.heldout: HeldoutProbe | None = None
         """What measures the pass rate on held-out prompts, if there are any."""
         self.samples: StepSamples | None = None
+        """Where responses of each step are written for people to read, if anywhere."""
+        self.journal: Callable[[Experience, int], None] | None = None
+        """What records every step, from 1, as it ends."""
         self.judge: Judge | None = None
         """What verified the responses of the last step."""
-        """Where responses of each step are written for people to read, if anywhere."""
         self._places = {id(bound): place for phase in phases for place, bound in phase.slots.places()}
 
     @property
@@ -147,6 +149,8 @@ class Loop:
         if len(self.phases) > 1:
             metrics["phase"] = float(phase.index)
         self.judge = collector.judge
+        if self.journal is not None:
+            self.journal(got, step + 1)
         drawn = {"num_tokens": float(collector.num_tokens)}
         return metrics | drawn | collector.gap.metrics() | collector.metrics
 
@@ -183,6 +187,7 @@ class Loop:
             ahead=self.ahead,
             steps_left=self.phase.end_step - self.state.step,
         )
+        collector.version = self.state.step
         return collector
 
     def _gather(self, collector: Collector) -> Batch:

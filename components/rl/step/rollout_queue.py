@@ -21,6 +21,8 @@ from components.rl.batch.batch import Batch, Prompt
 TENSORS = tuple(field.name for field in fields(Samples) if field.name not in ("num_samples", "policy_logprobs"))
 
 BATCH = "batch"
+VERSION, UNKNOWN = "version", -1
+"""Where a checkpoint holds the version of a draw; what it is in checkpoints from before it was kept."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ class QueuedDraw:
 
     prompts: Sequence[Prompt]
     drawing: Drawing | Batch
+    version: int = UNKNOWN
+    """Steps done by the weights that draw."""
 
 
 class RolloutQueue:
@@ -40,6 +44,11 @@ class RolloutQueue:
     def __len__(self) -> int:
         """Return the number of queued draws."""
         return len(self._queue)
+
+    @property
+    def versions(self) -> list[int]:
+        """Return the version of each queued draw, the next one first."""
+        return [ordered.version for ordered in self._queue]
 
     def exchange(self, begin: Callable[[], QueuedDraw], depth: int, steps_left: int) -> QueuedDraw:
         """Begin a draw and return the one begun `depth` steps ago; the first call begins enough to fill the queue.
@@ -56,6 +65,7 @@ class RolloutQueue:
         places = {prompt.item.id: place for place, prompt in enumerate(pool)}
         saved: dict[str, Tensor] = {}
         for index, ordered in enumerate(self._queue):
+            saved[f"{index:03d}:{VERSION}"] = torch.tensor(ordered.version)
             if isinstance(ordered.drawing, Batch):
                 saved[f"{index:03d}:{BATCH}"] = _bytes(ordered.drawing)
                 continue
@@ -71,13 +81,14 @@ class RolloutQueue:
         """Restore what `state` returned."""
         self._queue.clear()
         for index in sorted({key.partition(":")[0] for key in saved}):
+            version = int(saved.get(f"{index}:{VERSION}", torch.tensor(UNKNOWN)))
             if f"{index}:{BATCH}" in saved:
                 batch = batch_from_json(json.loads(bytes(saved[f"{index}:{BATCH}"].tolist())), pool)
-                self._queue.append(QueuedDraw(batch.prompts, batch))
+                self._queue.append(QueuedDraw(batch.prompts, batch, version))
                 continue
             parts = {name: saved[f"{index}:{name}"] for name in (*TENSORS, "prompts", "num_samples")}
             prompts = [pool[place] for place in parts["prompts"].tolist()]
-            self._queue.append(QueuedDraw(prompts, _drawn(parts)))
+            self._queue.append(QueuedDraw(prompts, _drawn(parts), version))
 
 
 def _bytes(batch: Batch) -> Tensor:

@@ -50,7 +50,7 @@ def execute(job: Job, sink: Sink, *, log: str = "") -> int:
 
     `log` says where that is, for messages.
     """
-    _limit_threads(job.resources.threads)
+    limit_threads(job.resources.threads)
     place = RankPlace.of_environment()
     try:
         set_environment(job.resources)
@@ -103,7 +103,7 @@ def run_forked(job_json: str, events: Connection, log: str, environment: Mapping
     sys.exit(code)
 
 
-def _limit_threads(threads: int) -> None:
+def limit_threads(threads: int) -> None:
     """Give numeric libraries the pool's cores: results repeat only at a fixed number, one by default."""
     os.environ["OMP_NUM_THREADS"] = str(threads)
     torch = sys.modules.get("torch")  # already imported in a forked job, where it no longer reads the variable

@@ -5,6 +5,8 @@ Products of two libraries differ in their last digits, so a choice belongs to wh
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 
 ONEDNN, MKL = "onednn", "mkl"
@@ -26,6 +28,7 @@ class Products:
 
 DEFAULT = Products()
 _state: dict[str, Products] = {}
+_pinned: list[Products] = []
 
 
 def in_use() -> Products:
@@ -41,3 +44,19 @@ def was_chosen() -> bool:
 def use(products: Products) -> None:
     """Use these from now on."""
     _state["chosen"] = products
+
+
+@contextmanager
+def pinned(products: Products) -> Iterator[None]:
+    """Use these inside, whatever would be chosen for this machine: the ones of a stage that is made again."""
+    _pinned.append(products)
+    use(products)
+    try:
+        yield
+    finally:
+        _pinned.pop()
+
+
+def is_pinned() -> bool:
+    """Return whether nothing is to be chosen."""
+    return bool(_pinned)

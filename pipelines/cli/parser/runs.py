@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pipelines.cli.parser.options import command, json_output, run, store
+from pipelines.cli.parser.values import positive
 
 
 def add_run_commands(commands: Any) -> None:
@@ -44,8 +45,31 @@ def add_run_commands(commands: Any) -> None:
     for parser in (listed, show, compare, lineage, report):
         store(parser)
         json_output(parser)
+    _add_recorded(commands)
     approve = command(commands, "approve", "approve a stage that waits for a person", "approvals:approve")
     run(approve)
     approve.add_argument("stage", metavar="STAGE")
     approve.add_argument("--reject", action="store_true", help="refuse it instead")
     store(approve)
+
+
+def _add_recorded(commands: Any) -> None:
+    """Add the commands on the recorded steps of a training."""
+    replay = command(
+        commands, "replay", "make a step of RL again, bit for bit, or say where it parted", "replaying:replay"
+    )
+    _recorded_run(replay)
+    replay.add_argument("--step", type=positive, metavar="N", required=True, help="the step, from 1")
+    replay.add_argument(
+        "--from-start", action="store_true", help="make all steps again where no checkpoint before it was kept"
+    )
+    store(replay)
+    json_output(replay)
+
+
+def _recorded_run(parser: Any) -> None:
+    parser.add_argument(
+        "run",
+        metavar="RUN[:STAGE]",
+        help="a run's id, the beginning of it, a recipe's name, or latest; and its rl stage",
+    )
