@@ -20,7 +20,7 @@ SHOWN = ("reward_mean", "loss", "grad_norm", "entropy")
 if TYPE_CHECKING:
     from components.rl.journal.comparing import Parting
     from components.runtime.checkpoints.kept import Kept
-    from components.runtime.job.replaying import Again, Replay
+    from components.runtime.job.replaying import Again, RecordedWork
 
 
 def replay(arguments: argparse.Namespace) -> int:
@@ -32,9 +32,10 @@ def replay(arguments: argparse.Namespace) -> int:
     step = arguments.step
     if stage.journal.step(step) is None:
         raise InputError(f"replay: {stage.name} recorded {stage.steps_text()}, and no step {step}")
-    from components.runtime.job.replaying import Replay
+    from components.runtime.job.replaying import RecordedWork
 
-    work = Replay(stage.store, stage.entry)
+    work = RecordedWork(stage.store, stage.entry)
+    work.check_here()
     begin = work.begin_of(step)
     if begin is None and not arguments.from_start:
         raise InputError(_no_checkpoint(stage, step))
@@ -99,7 +100,7 @@ def _shown(first: int, step: int, *, quiet: bool) -> Any:
     return take
 
 
-def _reasons(work: Replay, again: Again, changed: list[str]) -> list[str]:
+def _reasons(work: RecordedWork, again: Again, changed: list[str]) -> list[str]:
     """Return what is not as it was, and may be why a step parted."""
     lines = []
     if changed:

@@ -7,7 +7,7 @@ Nothing of it reaches the ledger, lineage or the cache: what it wrote is compare
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,11 +74,10 @@ class Again:
     seconds: float
 
 
-class Replay:
+class RecordedWork:
     """One stage of a run, as its ledger entry and its action tell of it."""
 
     def __init__(self, store: Store, entry: Mapping[str, Any]) -> None:
-        """Raises InputError, in one line, for a stage that cannot be made again here."""
         self._store, self._entry = store, entry
         self.name = f"stage {entry['stage']!r} of run {entry['run_id']}"
         action = store.recover(action_key(entry["fingerprint"])) or {}
@@ -87,10 +86,9 @@ class Replay:
         limit_threads(self.machine.get("threads", 1))
         use_code(store)
         component: Component = components().get(entry["component"])
-        self._params: Params = component.params.model_validate(entry["params"])
-        self._component = component.formed(self._params)
+        self.params: Params = component.params.model_validate(entry["params"])
+        self._component = component.formed(self.params)
         self._job = self._job_of(entry)
-        self._refuse()
 
     def begin_of(self, step: int) -> Kept | None:
         """Return the newest checkpoint that was kept before a step, a fork's first one included; None without any."""
@@ -110,7 +108,7 @@ class Replay:
         digests = {port: [item.digest for item in items] for port, items in self._inputs().items()}
         named = self._parts.get("verifiers")
         now = fingerprint(
-            self._component, self._params, digests, self._job.seed, self._job.resources, verifiers=named
+            self._component, self.params, digests, self._job.seed, self._job.resources, verifiers=named
         ).parts
         files = {*self._parts["code"], *now["code"]}
         return sorted(name for name in files if self._parts["code"].get(name) != now["code"].get(name))
@@ -131,7 +129,7 @@ class Replay:
             stage = _Until(
                 self._job,
                 self._component,
-                self._params,
+                self.params,
                 fingerprint=mark.digest,
                 inputs=self._inputs(fetch=True),
                 store=store,
@@ -145,6 +143,28 @@ class Replay:
             self._run(stage)
             machine = machine_record(self._job, device=stage.device, processes=1, models=True)
             yield Again(stage.history(), stage.outputs, machine, stage.seconds - before)
+
+    @contextmanager
+    def opened(self, more: Mapping[str, Iterable[str]]) -> Iterator[RunningStage]:
+        """Yield the stage's context before its first step, for who reads its inputs and runs nothing.
+
+        `more` gives digests of further inputs by port.
+        """
+        mark = Fingerprint.of({**self._parts, "opened": self._entry["fingerprint"]})
+        with scratch_folder(self._store, mark.digest) as scratch:
+            inputs = self._inputs(fetch=True)
+            for port, digests in more.items():
+                inputs[port] = [self._input({"digest": digest, "source": digest}, fetch=True) for digest in digests]
+            yield _Until(
+                self._job,
+                self._component,
+                self.params,
+                fingerprint=mark.digest,
+                inputs=inputs,
+                store=self._store,
+                progress=Progress(self._job.stage, lambda event: None),
+                scratch=scratch,
+            )
 
     def _run(self, stage: _Until) -> None:
         module, _, name = self._component.run.partition(":")
@@ -162,13 +182,15 @@ class Replay:
     def _inputs(self, *, fetch: bool = False) -> dict[str, list[Input]]:
         """Return the inputs of then, by their digests."""
         return {
-            port: [self._input(item, fetch) for item in items] for port, items in self._entry["inputs"].items() if items
+            port: [self._input(item, fetch=fetch) for item in items]
+            for port, items in self._entry["inputs"].items()
+            if items
         }
 
-    def _input(self, item: Mapping[str, Any], fetch: bool) -> Input:
+    def _input(self, item: Mapping[str, Any], *, fetch: bool) -> Input:
         digest = item["digest"]
         if not self._store.has(digest):
-            raise InputError(f"replay: input {item['source']} of {self.name} is no longer in the store")
+            raise InputError(f"input {item['source']} of {self.name} is no longer in the store")
         manifest = self._store.manifest(digest)
         path = self._store.fetch(digest) if fetch else Path()
         return Input(type=manifest.type, digest=digest, path=path, metadata=manifest.metadata, source=item["source"])
@@ -193,7 +215,8 @@ class Replay:
             fork=Fork(run=fork["run_id"], step=fork["step"]) if fork else None,
         )
 
-    def _refuse(self) -> None:
+    def check_here(self) -> None:
+        """Raise InputError, in one line, if the stage cannot be made again in this process."""
         if (count := self.machine.get("processes", 1)) > 1:
             raise InputError(f"replay: {self.name} trained on {count} processes, and a replay is one process")
         asked = [item["source"] for items in self._entry["inputs"].values() for item in items]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pipelines.cli.parser.options import command, json_output, run, store
-from pipelines.cli.parser.values import positive
+from pipelines.cli.parser.values import positive, steps
 
 
 def add_run_commands(commands: Any) -> None:
@@ -65,6 +65,38 @@ def _add_recorded(commands: Any) -> None:
     )
     store(replay)
     json_output(replay)
+    rescore = command(
+        commands, "rescore", "judge recorded responses of RL again, and show what would change", "rescoring:rescore"
+    )
+    _recorded_run(rescore)
+    operator = "a name, ./file.py:function, or {name: ..., settings} as in a recipe"
+    rescore.add_argument(
+        "--reward",
+        action="append",
+        default=[],
+        metavar="REWARD",
+        help=f"in place of the stage's: {operator}; repeatable",
+    )
+    rescore.add_argument("--combine", metavar="COMBINE", help="how these become one, in place of the stage's")
+    rescore.add_argument("--verifier", metavar="VERIFIER", help=f"in place of the rows' own: {operator}")
+    rescore.add_argument(
+        "--in",
+        dest="further",
+        action="append",
+        default=[],
+        metavar="PORT=MODEL",
+        help="a model of the store for a reward that asks teachers, scorers or judges",
+    )
+    rescore.add_argument("--steps", type=steps, metavar="N|A-B", help="only this step, or these (default: all kept)")
+    rescore.add_argument(
+        "--html",
+        nargs="?",
+        const="rescore.html",
+        metavar="FILE",
+        help="write the groups that flip, and each step, as a page (default: rescore.html)",
+    )
+    store(rescore)
+    json_output(rescore)
 
 
 def _recorded_run(parser: Any) -> None:

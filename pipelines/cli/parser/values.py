@@ -19,6 +19,15 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def steps(text: str) -> tuple[int, int]:
+    """Return the first and the last step of N or A-B."""
+    first, mark, last = text.partition("-")
+    found = positive(first), positive(last if mark else first)
+    if found[0] > found[1]:
+        raise argparse.ArgumentTypeError(f"got {text[:40]!r}: it ends before it begins")
+    return found
+
+
 def port(text: str) -> int:
     """Return a port."""
     if count(text) > 65_535:
