@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("toy_catalog")
 
 RECIPES = Path(__file__).parents[1] / "recipes"
 COMMANDS = ["run", "plan", "validate", "show", "list", "lineage", "compare", "components", "operators", "stage", "ui"]
-COMMANDS += ["approve", "report"]
+COMMANDS += ["approve", "report", "replay", "rescore"]
 TINY = str(RECIPES / "tiny.yaml")
 
 
@@ -68,6 +68,12 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         (["compare", "a", "b"], "there are no runs in"),
         (["approve", "latest", "rl"], "there are no runs in"),
         (["report", "latest"], "there are no runs in"),
+        (["replay", "latest"], "the following arguments are required: --step"),
+        (["replay", "latest:rl", "--step", "0"], "argument --step: expected at least 1"),
+        (["replay", "latest:rl", "--step", "3"], "there are no runs in"),
+        (["rescore", "latest:rl"], "rescore: name what judges: --reward, --verifier or --combine"),
+        (["rescore", "latest:rl", "--reward", "verifier"], "there are no runs in"),
+        (["rescore", "latest:rl", "--reward", "verifier", "--steps", "9-3"], "got '9-3': it ends before it begins"),
         (["lineage", "model"], "unknown artifact or registered model 'model'"),
         (["components", "evalute"], "unknown component 'evalute'; did you mean 'evaluate'?"),
         (["operators", "sources"], "unknown slot or operator 'sources'; did you mean 'source'?"),
@@ -226,6 +232,10 @@ def test_the_surface_is_frozen() -> None:
                 *("--domain", "--failed", "--full", "--help", "--json", "--limit", "--prompt-id", "--right"),
                 *("--search", "--sort", "--step", "--store", "--wrong"),
             ]
+        ),
+        "replay": ["--from-start", "--help", "--json", "--step", "--store"],
+        "rescore": sorted(
+            ["--combine", "--help", "--html", "--in", "--json", "--reward", "--steps", "--store", "--verifier"],
         ),
         "chat": sorted(
             ["--help", "--max-tokens", "--prompt", "--seed", "--store", "--system", "--temperature"],
