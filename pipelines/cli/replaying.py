@@ -121,14 +121,9 @@ def _print(
     if found is None:
         lines = [*_made(stage, step), f"equal   bit for bit: {_steps(first, step)}", *reasons]
     else:
-        before = (
-            f"before  {_steps(first, found.step - 1)} equal" if found.step > first else "before  no step made again"
-        )
-        lines = [
-            f"parted  {found}",
-            before,
-            *(reasons or ["why     not known: code, processor and libraries are as then"]),
-        ]
+        before = [f"before  {_steps(first, found.step - 1)} equal"] if found.step > first else []
+        why = reasons or ["why     not known: code, processor and libraries are as then"]
+        lines = [f"parted  {found}", *before, *why]
     print_text("\n".join([*lines, f"took    {seconds_text(again.seconds)}"]))
 
 

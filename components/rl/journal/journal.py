@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from components.rl.journal.lines import line_of, responses_of
+from components.rl.journal.lines import as_json, line_of, responses_of
 from components.rl.journal.segments import JOURNAL, MAX_BYTES, RESPONSE, segment_name
 from components.rl.step.experience import Experience
 
@@ -38,7 +38,7 @@ class Journal:
         found = list(responses_of(got.seen))
         line = {**line_of(got, step, [name for name, _ in found]), "after": dict(self._after())}
         fresh = {name: content for name, content in found if name not in self._known}
-        lines = [_text({"response": name, **content}) for name, content in fresh.items()]
+        lines = [f'{RESPONSE}"{name}",{content[1:]}\n'.encode() for name, content in fresh.items()]
         size = sum(map(len, lines))
         assert self._num_bytes is not None
         if self._num_bytes + size > self._max_bytes * step // self._num_steps:
@@ -47,29 +47,24 @@ class Journal:
             self._num_bytes += size
             self._known |= fresh.keys()
         with (self._folder / self._segment).open("ab") as stream:
-            stream.writelines([*lines, _text(line)])
+            stream.writelines([*lines, f"{as_json(line)}\n".encode()])
 
     def _begin(self, segment: str) -> None:
         """Go on in a segment; the one before it is done."""
         if segment == self._segment:
             return
         self._folder.mkdir(exist_ok=True)
-        if self._num_bytes is None:
-            self._num_bytes = sum(len(text) for path in self._earlier() for text in _responses(path))
-        for path in self._earlier():
-            if path.name != segment:
-                path.chmod(READ_ONLY)
+        done = [self._folder / self._segment] if self._segment else []
+        if self._num_bytes is None:  # the first step of this attempt
+            earlier = sorted(self._folder.glob("*.jsonl"))
+            self._num_bytes = sum(len(text) for path in earlier for text in _responses(path))
+            done = [path for path in earlier if path.name != segment]
+        for path in done:
+            path.chmod(READ_ONLY)
         path, self._segment = self._folder / segment, segment
         self._known = {json.loads(text)["response"] for text in _responses(path)} if path.exists() else set()
-
-    def _earlier(self) -> list[Path]:
-        return sorted(self._folder.glob("*.jsonl"))
 
 
 def _responses(path: Path) -> Iterator[bytes]:
     with path.open("rb") as stream:
         yield from (text for text in stream if text.startswith(RESPONSE.encode()))
-
-
-def _text(line: Mapping[str, Any]) -> bytes:
-    return json.dumps(line, separators=(",", ":"), allow_nan=False).encode() + b"\n"

@@ -128,6 +128,7 @@ class Rescorer:
         batch, rows = rebuilt(recorded, self._by_id)
         self.num_left_out += len(recorded.line["responses"]) - len(rows)
         collector = self._collector(recorded)
+        count_outcomes(self._ledgers[THEN], batch)
         again = self._rewarded(batch, collector)
         then, now = (self._advantages(one, key, collector) for key, one in ((THEN, batch), (NOW, again)))
         last = batch.last_rows.tolist()

@@ -20,6 +20,7 @@ from components.contract.errors import InputError, StageFailed
 from components.contract.job import Fork, Job, Resources
 from components.contract.params import Params
 from components.contract.registry import components
+from components.contract.uploaded import use as use_uploads
 from components.runtime.checkpoints.forks import Forked, begin_fork
 from components.runtime.checkpoints.kept import Kept, find_kept, kept_steps
 from components.runtime.job.process import limit_threads
@@ -28,7 +29,7 @@ from components.runtime.job.scratch import scratch_folder
 from components.runtime.job.stage import RunningStage
 from components.runtime.ledger.fingerprint import Fingerprint, fingerprint
 from components.runtime.ledger.operator_code import use_code
-from components.runtime.ledger.records import action_key
+from components.runtime.ledger.records import action_key, load_job
 from components.runtime.system.determinism import deterministic_torch, set_environment
 from components.runtime.system.machine import machine_in_words, machine_record
 from components.runtime.system.products import Products, pinned
@@ -85,6 +86,8 @@ class RecordedWork:
         self.machine: Mapping[str, Any] = entry.get("machine") or action.get("machine") or {}
         limit_threads(self.machine.get("threads", 1))
         use_code(store)
+        job = load_job(store, entry["run_id"], entry["stage"])  # engines elsewhere keep it, with the files of a client
+        use_uploads(job.uploaded if job else {}, store.fetch_or_set_aside)
         component: Component = components().get(entry["component"])
         self.params: Params = component.params.model_validate(entry["params"])
         self._component = component.formed(self.params)
@@ -195,8 +198,12 @@ class RecordedWork:
         path = self._store.fetch(digest) if fetch else Path()
         return Input(type=manifest.type, digest=digest, path=path, metadata=manifest.metadata, source=item["source"])
 
+    @property
+    def _num_processes(self) -> int:
+        return int(self.machine.get("processes", 1))
+
     def _job_of(self, entry: Mapping[str, Any]) -> Job:
-        backends = dict(self._parts.get("backends") or {})
+        backends = dict(self._parts.get("backends") or {}) if self._num_processes == 1 else {}
         gpus = 0 if self.machine.get("device", "cpu") == "cpu" else 1
         resources = Resources(threads=self.machine.get("threads", 1), gpus=gpus, **backends)
         fork = entry.get("fork")
@@ -217,7 +224,7 @@ class RecordedWork:
 
     def check_here(self) -> None:
         """Raise InputError, in one line, if the stage cannot be made again in this process."""
-        if (count := self.machine.get("processes", 1)) > 1:
+        if (count := self._num_processes) > 1:
             raise InputError(f"replay: {self.name} trained on {count} processes, and a replay is one process")
         asked = [item["source"] for items in self._entry["inputs"].values() for item in items]
         if endpoint := next((source for source in asked if endpoint_name(source)), None):

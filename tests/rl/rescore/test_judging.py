@@ -222,7 +222,7 @@ def test_a_recorded_conversation_is_the_batch_again() -> None:
     )
     line = json.loads(json.dumps(line_of(got, 1, [name for name, _ in named])))
     assert line["learned"] is None, "learned tokens are of the same rows"
-    contents = json.loads(json.dumps(dict(named)))
+    contents = {name: json.loads(written) for name, written in named}
     again, _ = rebuilt(Recording(line, contents), {prompt.item.id: prompt for prompt in batch.prompts})
     for name in ("tokens", "lengths", "group", "trace", "finished", "outcomes", "rewards", "learned", "author", "turn"):
         assert torch.equal(vars(again)[name], vars(batch)[name]), name
