@@ -109,9 +109,16 @@ def groups_of(judged: Judged) -> Iterator[Group]:
     for at, group in enumerate(judged.groups):
         if not (math.isnan(judged.then[at]) or math.isnan(judged.now[at])):
             places.setdefault(group, []).append(at)
-    columns = (judged.texts, judged.then, judged.now, judged.advantage_then, judged.advantage_now)
     for found in places.values():
-        yield Group(judged.step, judged.prompts[found[0]], *([column[at] for at in found] for column in columns))
+        yield Group(
+            step=judged.step,
+            prompt=judged.prompts[found[0]],
+            texts=[judged.texts[at] for at in found],
+            then=[judged.then[at] for at in found],
+            now=[judged.now[at] for at in found],
+            advantage_then=[judged.advantage_then[at] for at in found],
+            advantage_now=[judged.advantage_now[at] for at in found],
+        )
 
 
 @dataclass

@@ -62,4 +62,4 @@ class JudgingCollector(Collector):
 
     step = 0
     """Steps done before the one that is judged."""
-    converse = draw_ahead = rescore = responses = likelihood = ask = probe = draw  # type: ignore[assignment]
+    converse = draw_ahead = rescore = responses = likelihood = ask = probe = draw

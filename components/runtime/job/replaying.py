@@ -148,8 +148,8 @@ class RecordedWork:
             yield Again(stage.history(), stage.outputs, machine, stage.seconds - before)
 
     @contextmanager
-    def opened(self, more: Mapping[str, Iterable[str]]) -> Iterator[RunningStage]:
-        """Yield the stage's context before its first step, for who reads its inputs and runs nothing.
+    def opened(self, more: Mapping[str, Iterable[str]]) -> Iterator[Any]:
+        """Yield the stage's StageContext before its first step, for who reads its inputs and runs nothing.
 
         `more` gives digests of further inputs by port.
         """
