@@ -91,7 +91,8 @@ def _found(
 ) -> dict[str, Any]:
     """Judge, and return the findings with what was judged by what."""
     from components.rl.rescore.findings import Findings
-    from components.rl.rescore.judging import Rescorer, opened_further
+    from components.rl.rescore.further import opened_further
+    from components.rl.rescore.judging import Rescorer
     from components.runtime.job.operator_failure import failure_of, raised_by
 
     findings = Findings(seed=int(stage.entry["seed"]))

@@ -21,7 +21,8 @@ from components.rl.journal.segments import JournalFolder
 from components.rl.journal.segments import Recorded as Recording
 from components.rl.params import RLParams
 from components.rl.rescore.batches import rebuilt
-from components.rl.rescore.judging import Judged, Rescorer, opened_further
+from components.rl.rescore.further import opened_further
+from components.rl.rescore.judging import Judged, Rescorer
 from components.rl.rescore.request import params_with, verifier_with
 from components.rl.step.experience import Experience
 from components.rl.step.settings import StepSettings
