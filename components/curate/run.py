@@ -9,6 +9,7 @@ from typing import Any
 from components.contract.context import StageContext
 from components.contract.errors import InputError
 from components.curate.filters import text_filters
+from components.curate.origins import write_origins
 from components.curate.params import CurateParams, SourceShare
 from components.curate.render import render_rows
 from components.curate.selection.context import SelectionContext
@@ -115,6 +116,7 @@ def _write(
     params = context.params
     ports = ("dataset", "policy", "against", *(port for port in LATER_PORTS if context.inputs(port)))
     write_dataset(context, collection, drafts, rows, kind=params.kind, ports=ports, tokens=_tokens(context))
+    write_origins(context.output("report"), drafts, len(params.sources))
 
 
 def _tokens(context: StageContext[CurateParams]) -> TokenCount | None:

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from components.contract.artifacts import ArtifactType, describe_folder
 from components.contract.errors import InputError
 from pipelines.models.card import model_card
 from pipelines.models.evaluations import measurements
 from pipelines.models.gguf import GgufFile, GgufType, find_converter, write_gguf
-from pipelines.models.origin import README, origin_of
+from pipelines.models.origin import origin_of
+from pipelines.provenance.exports import note_export
+from pipelines.provenance.terms import README
 
 if TYPE_CHECKING:
     from components.modeling.loading.exported import ExportCheck
@@ -66,9 +69,12 @@ def export_model(
             made = write_gguf(converter, folder, folder / f"model-{gguf}.gguf", gguf) if gguf else None
             card = model_card(name, origin, measured, digest=model.digest, adapter=adapter)
             (folder / README).write_text(card, encoding="utf-8")
+            manifest = describe_folder(folder, ArtifactType.MODEL)
             folder.rename(target)  # over an empty folder, too
     except OSError as error:
         raise InputError(f"{target}: {error.strerror or error}") from error
+    if model.digest is not None:
+        note_export(store, model.digest, target, manifest, adapter=adapter)
     return Exported(sorted(path for path in target.rglob("*") if path.is_file()), found, made)
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from components.contract.artifacts import ArtifactType
-from components.contract.errors import PosttrainError
 from components.runtime.ledger.ledger import Ledger
 from components.runtime.lineage.graph.graph import Graph, ancestors
 from components.tasks.published.catalogue import PUBLISHED
 from pipelines.models.maker import maker_of
+from pipelines.provenance.terms import stated_license
 
 if TYPE_CHECKING:
     from components.runtime.store import Store
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 """A name on the Hugging Face hub."""
-README, CONFIG = "README.md", "config.json"
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ def origin_of(store: Store, model: FoundModel) -> Origin:
         models=tuple(digest for digest in _digests(graph, ArtifactType.MODEL) if digest != model.digest),
         base=names[0] if names else None,
         base_digest=base_digest,
-        base_license=_license(store, base_digest) if base_digest else None,
+        base_license=stated_license(store, base_digest) if base_digest else None,
         datasets=tuple(dict.fromkeys(name for node in stages for name in _hub_datasets(node["params"]))),
         given=_given(graph, made_by) if made_by else (),
         run=Ledger(store).run_entry(run_id) if run_id else {},
@@ -124,23 +122,3 @@ def _hub_datasets(params: Any) -> Iterator[str]:
     if isinstance(params, Sequence) and not isinstance(params, str):
         for value in params:
             yield from _hub_datasets(value)
-
-
-def _license(store: Store, digest: str) -> str | None:
-    """Return the licence that an imported model folder states: in its card, or in its config."""
-    import json
-
-    from huggingface_hub import ModelCard
-
-    try:
-        names = {entry.path for entry in store.manifest(digest).files}
-        read = partial(store.read_file, digest)
-        if README in names:
-            stated = ModelCard(read(README).decode(), ignore_metadata_errors=True).data.get("license")
-            if isinstance(stated, str) and stated:
-                return stated
-        config = json.loads(read(CONFIG)) if CONFIG in names else {}
-    except (PosttrainError, ValueError):
-        return None
-    stated = config.get("license") if isinstance(config, Mapping) else None
-    return stated if isinstance(stated, str) else None

@@ -28,6 +28,7 @@ from pipelines.recipe.layers import merge
 from pipelines.recipe.operator_files import OperatorFiles, codes_in
 from pipelines.recipe.operators import anchor_paths, check_operators
 from pipelines.recipe.pools import Pool
+from pipelines.recipe.sources import Removal
 from pipelines.recipe.unroll import Cell
 
 
@@ -84,14 +85,16 @@ class StageReader:
         files: OperatorFiles,
         resolver: Resolver,
         problems: Problems,
+        removal: Removal,
     ) -> None:
-        """`folders` are those of the recipe's files, by label."""
+        """`folders` are those of the recipe's files, by label; `removal` leaves sources out."""
         self._defaults = defaults
         self._pools = pools
         self._folders = folders
         self._files = files
         self._resolver = resolver
         self._problems = problems
+        self._removal = removal
 
     def read(self, cell: Cell) -> StageDraft:
         """Return the draft of a stage, without looking at the other stages."""
@@ -197,7 +200,7 @@ class StageReader:
         if not isinstance(node.value, dict):
             self._problems.add(node.mark, f"{what[:-1]}: got {shown(node.plain())}, expected 'parameter: value' lines")
             return node
-        node = self._files.place(node)
+        node = self._files.place(self._removal.drop(draft.cell.template.path, node))
         absent = [key for key, child in node.value.items() if child.holds_unknown()]
         node = _without(node, *absent)
         draft.params = node.plain()

@@ -35,6 +35,7 @@ from pipelines.recipe.pools import Pool, load_pools
 from pipelines.recipe.rows import check_rows
 from pipelines.recipe.schedule.section import Schedule, read_schedule
 from pipelines.recipe.shards import with_shards
+from pipelines.recipe.sources import Removal
 from pipelines.recipe.stage import LeftOut, Stage, in_order, stage_of
 from pipelines.recipe.sweep.reach import TRIAL
 from pipelines.recipe.sweep.section import Sweep, read_sweep, trials_of
@@ -77,6 +78,8 @@ class Recipe:
     """Where its runs part from another run, if they do."""
     uploads: tuple[Upload, ...] = ()
     """Local data that it names, and that the store has."""
+    without: tuple[str, ...] = ()
+    """The sources that are left out of its stages."""
 
     @property
     def params(self) -> dict[str, Any]:
@@ -170,7 +173,8 @@ class _Reader:
         if not cells and not len(self._problems):
             self._problems.add(self._root.mark, "'stages' is missing or empty; expected 'name: {uses: ...}' lines")
         cells += sweep_cells(sweep, unroller.root, {"params": values, "seed": head.seed}) if sweep else []
-        drafts, connector = self._drafts(cells, unroller.groups, sweeps=sweep is not None)
+        removal = Removal(self._root, self._problems)
+        drafts, connector = self._drafts(cells, unroller.groups, removal, sweeps=sweep is not None)
         if sweep is not None and not len(self._problems):
             drawn = Drawn(sweep, values, self._root.child("defaults"), self._problems)
             SweepWiring(sweep, drafts, connector, drawn, self._problems).connect()
@@ -202,16 +206,20 @@ class _Reader:
             files=self._files,
             sweep=sweep,
             fork=fork,
+            without=tuple(removal.names),
         )
 
     def _drafts(
-        self, cells: Iterable[Cell], groups: Iterable[Group], *, sweeps: bool
+        self, cells: Iterable[Cell], groups: Iterable[Group], removal: Removal, *, sweeps: bool
     ) -> tuple[dict[str, StageDraft], Connector]:
         connector = Connector(self._resolver, self._problems, self._data_folders)
         defaults = self._root.child("defaults")
-        reader = StageReader(defaults, self._pools, self._data_folders, self._files, self._resolver, self._problems)
+        reader = StageReader(
+            defaults, self._pools, self._data_folders, self._files, self._resolver, self._problems, removal
+        )
         connector.trial_axis = TRIAL if sweeps else ""
         drafts = {cell.name: reader.read(cell) for cell in cells}
+        removal.check()
         connector.outputs = {d.cell.template.path: list(d.component.outputs) for d in drafts.values() if d.component}
         wiring = Wiring(drafts, connector, self._endpoints, self._problems)
         conditions = Conditions(drafts, connector, self._resolver, self._problems)

@@ -1,4 +1,4 @@
-"""Commands on runs: list, show, compare, lineage, report, approve."""
+"""Commands on runs: list, show, compare, lineage, report, trace, approve."""
 
 from __future__ import annotations
 
@@ -42,7 +42,19 @@ def add_run_commands(commands: Any) -> None:
         help="id of a run, its beginning, a recipe's name, or latest; several (or cells: RUN:arm=x) give one page",
     )
     report.add_argument("--output", metavar="FILE", help="copy the page there")
-    for parser in (listed, show, compare, lineage, report):
+    trace = command(
+        commands,
+        "trace",
+        "follow a source to all it touched, or an item back to rows and rollouts",
+        "tracing:trace",
+    )
+    trace.add_argument(
+        "what", metavar="source:NAME|RUN[:STAGE]", help="a source by name or domain; or an evaluation, for its items"
+    )
+    trace.add_argument("item", nargs="?", metavar="ITEM", help="id of one item (default: the failed ones)")
+    trace.add_argument("--right", action="store_true", help="list the items that were solved most, not least")
+    trace.add_argument("--limit", type=positive, default=10, metavar="N", help="most items, or rows (default: 10)")
+    for parser in (listed, show, compare, lineage, report, trace):
         store(parser)
         json_output(parser)
     _add_recorded(commands)

@@ -226,6 +226,7 @@ def test_the_surface_is_frozen() -> None:
         ),
         "compare": ["--help", "--json", "--store"],
         "lineage": ["--descendants", "--help", "--json", "--store"],
+        "trace": ["--help", "--json", "--limit", "--right", "--store"],
         "report": ["--help", "--json", "--output", "--store"],
         "samples": sorted(
             [

@@ -15,7 +15,8 @@ from pipelines.models.card import model_card, plain
 from pipelines.models.evaluations import Measured
 from pipelines.models.export import export_model
 from pipelines.models.find import find_model
-from pipelines.models.origin import Origin, _hub_datasets, _hub_name, _license
+from pipelines.models.origin import Origin, _hub_datasets, _hub_name
+from pipelines.provenance.terms import stated_license
 from tests.modeling.chat_models import LAYOUTS, save_model
 
 HOSTILE = "x | <script>alert(1)</script> [a](http://b) `c`\n---\nlicense: mit\x1b[0m\u202e"
@@ -99,7 +100,7 @@ def test_the_license_of_a_base_is_read_from_its_own_card(store: Store, tmp_path:
         folder = tmp_path / f"base-{number}"
         folder.mkdir()
         (folder / name).write_text(text)
-        assert _license(store, store.commit(ArtifactType.MODEL, folder).digest) == ("llama3", "mit", None)[number]
+        assert stated_license(store, store.commit(ArtifactType.MODEL, folder).digest) == ("llama3", "mit", None)[number]
 
 
 def test_an_export_lists_the_ends_that_the_base_leaves_out(store: Store, tmp_path: Path) -> None:

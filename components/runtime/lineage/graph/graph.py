@@ -80,11 +80,14 @@ def ancestors(store: Store, reference: str) -> Graph:
     return _Backward(ledger).walk(start)
 
 
-def descendants(store: Store, reference: str) -> Graph:
-    """Return everything that was made from an artifact, in any run; `reference` as for `ancestors`."""
+def descendants(store: Store, *references: str) -> Graph:
+    """Return everything that was made from artifacts, in any run, from the last one's point of view.
+
+    References are as for `ancestors`.
+    """
     ledger = Ledger(store)
-    start = resolve_reference(ledger, reference)
-    return _Forward(ledger).walk(start)
+    forward = _Forward(ledger)
+    return [forward.walk(resolve_reference(ledger, reference)) for reference in references][-1]
 
 
 class _Occurrences:
