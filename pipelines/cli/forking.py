@@ -42,11 +42,11 @@ def forked_recipe(
     entry = load_run(store, run_id).entry
     own = [text for text in entry.get("overrides") or () if text.partition("=")[0].strip().partition(".")[0] != FORK]
     asked = [f"{FORK}.{key}={value}" for key, value in {"run": run_id, **words}.items() if value is not None]
-    return load_recipe(where or _path(run_id, entry), [*own, *overrides, *asked])
+    return load_recipe(where or recipe_path("fork", run_id, entry), [*own, *overrides, *asked])
 
 
-def _path(run_id: str, entry: Mapping[str, Any]) -> str:
-    """Return where the recipe of a run is."""
+def recipe_path(command: str, run_id: str, entry: Mapping[str, Any]) -> str:
+    """Return where the recipe of a run is; raise InputError if it is there no longer."""
     from pipelines.language.find import find_recipe
 
     path = str(entry.get("recipe_path") or "")
@@ -54,6 +54,6 @@ def _path(run_id: str, entry: Mapping[str, Any]) -> str:
         find_recipe(path)
     except InputError as error:
         raise InputError(
-            f"fork: the recipe of run {run_id} is not where it was: {error}; name it with --recipe"
+            f"{command}: the recipe of run {run_id} is not where it was: {error}; name it with --recipe"
         ) from None
     return path

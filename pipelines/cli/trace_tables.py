@@ -61,6 +61,8 @@ def print_touched(touched: Touched) -> None:
         rows = [[one["model"][:SHORT], one["folder"], str(one["time"])[:19]] for one in touched.exports]
         print_table(["model", "folder", "exported"], rows, title="Exports")
         print()
+    for one in touched.rebuilds:
+        print_text(f"run {one['before']} was made again without it: {one['after']}")
     others = ", ".join(f"{count} {type}" for type, count in touched.others.items())
     print_text(f"{touched.name}: {len(touched.stages)} stages, {len(touched.models)} models, {others}")
 

@@ -11,6 +11,7 @@ from components.contract.headlines import in_order
 from components.runtime.ledger.ledger import Ledger
 from components.runtime.lineage.graph.graph import Graph, descendants
 from pipelines.provenance.exports import exports_of
+from pipelines.provenance.statements import rebuilds_without
 from pipelines.provenance.uses import Use, uses_of
 
 if TYPE_CHECKING:
@@ -30,6 +31,19 @@ class Touched:
     others: dict[str, int] = field(default_factory=dict)
     """Type -> how many other artifacts."""
     exports: list[dict[str, Any]] = field(default_factory=list)
+    rebuilds: list[dict[str, str]] = field(default_factory=list)
+    """{"before", "after"}: runs that were made again without it."""
+    makers: dict[str, str] = field(default_factory=dict)
+    """Digest of every artifact that it reached -> run:stage that made it first, as far as that is known."""
+
+    @property
+    def digests(self) -> list[str]:
+        """Return the digests of all artifacts that it reached."""
+        return list(self.makers)
+
+    def maker_of(self, digest: str) -> str:
+        """Return run:stage of what made an artifact, or an empty text."""
+        return self.makers.get(digest, "")
 
     @property
     def measured(self) -> list[dict[str, Any]]:
@@ -45,6 +59,7 @@ class Touched:
             "models": self.models,
             "artifacts": self.others,
             "exports": self.exports,
+            "rebuilds": self.rebuilds,
         }
 
 
@@ -68,7 +83,20 @@ def touched_by(store: Store, name: str) -> Touched:
         models,
         dict(sorted(others.items())),
         exports_of(store, (model["digest"] for model in models)),
+        rebuilds_without(store, {use.source.label for use in uses}),
+        _makers(graph, uses),
     )
+
+
+def _makers(graph: Graph, uses: list[Use]) -> dict[str, str]:
+    found = {node["digest"]: "" for node in graph.of_kind("artifact")}
+    for use in uses:
+        found |= {output["digest"]: f"{use.entry['run_id']}:{use.stage}" for output in use.entry["outputs"].values()}
+    for source, target, _ in graph.edges:
+        before, after = graph.nodes[source], graph.nodes[target]
+        if before["kind"] == "stage" and not found[after["digest"]]:
+            found[after["digest"]] = f"{before['run_id']}:{before['stage']}"
+    return found
 
 
 def _stages(graph: Graph, uses: list[Use]) -> Iterator[dict[str, Any]]:

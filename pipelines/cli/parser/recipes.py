@@ -23,6 +23,7 @@ def add_recipe_commands(commands: Any) -> None:
         help="wait for the times and data of the recipe's schedule, or changes of its inputs, and run at each",
     )
     _fork_command(commands)
+    _rebuild_commands(commands)
     plan = command(commands, "plan", "show what would run, what is cached and why, on which pools", "recipes:plan")
     recipe(plan)
     store(plan)
@@ -77,6 +78,32 @@ def _fork_command(commands: Any) -> None:
     store(fork)
     json_output(fork)
     _how(fork)
+
+
+def _rebuild_commands(commands: Any) -> None:
+    rebuild = command(
+        commands,
+        "rebuild",
+        "run a run's recipe again without a source, and sign what that changed",
+        "rebuilding:rebuild",
+    )
+    forked_run(rebuild)
+    rebuild.add_argument(
+        "--without", action="append", required=True, metavar="source:NAME", help="a source to leave out (repeatable)"
+    )
+    rebuild.add_argument("--key", required=True, metavar="FILE", help="private ed25519 key that signs the statement")
+    rebuild.add_argument("--output", metavar="FILE", help="the statement (default: RUN.intoto.json)")
+    rebuild.add_argument("--plan", action="store_true", help="only tell what would run, and what it would cost")
+    rebuild.add_argument("--everything", action="store_true", help="rebuild even if every stage depends on the source")
+    rebuild.add_argument("--recipe", metavar="RECIPE", help="the run's recipe, if it is not where it was")
+    store(rebuild)
+    json_output(rebuild)
+    _how(rebuild)
+    statement = command(commands, "statement", "verify the signed statement of a rebuild", "rebuilding:statement")
+    statement.add_argument("file", metavar="FILE", help="a statement that rebuild wrote")
+    statement.add_argument("--key", required=True, metavar="FILE", help="the public key (PEM or OpenSSH)")
+    store(statement)
+    json_output(statement)
 
 
 def _schedule_command(commands: Any) -> None:

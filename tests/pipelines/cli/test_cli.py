@@ -210,6 +210,13 @@ def test_the_surface_is_frozen() -> None:
                 *("--set", "--store"),
             ]
         ),
+        "rebuild": sorted(
+            [
+                *("--containers", "--engine", "--everything", "--help", "--jobs", "--json", "--key", "--new"),
+                *("--output", "--plan", "--recipe", "--store", "--without"),
+            ]
+        ),
+        "statement": ["--help", "--json", "--key", "--store"],
         "plan": sorted([*recipe, "--engine", "--store"]),
         "compile": ["--engine", "--help", "--output", "--seed", "--set", "--store", "-o"],
         "audit-reward": sorted([*recipe, "--jobs", "--new", "--stage", "--store"]),

@@ -54,3 +54,18 @@ def tiny(first_run: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ti
     monkeypatch.setenv("POSTTRAIN_LINEAGE", "later")
     shutil.copytree(first_run.folder, tmp_path / "store", symlinks=True)
     return Tiny(first_run.recipe, tmp_path / "store", first_run.run_id)
+
+
+def ed25519(path: Path, passphrase: str = "", *, ssh: bool = False) -> Path:
+    """Write a new private key, and its public one beside it as .pub."""
+    from cryptography.hazmat.primitives import serialization as form
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    key = Ed25519PrivateKey.generate()
+    locked = form.BestAvailableEncryption(passphrase.encode()) if passphrase else form.NoEncryption()
+    private = form.PrivateFormat.OpenSSH if ssh else form.PrivateFormat.PKCS8
+    public = form.PublicFormat.OpenSSH if ssh else form.PublicFormat.SubjectPublicKeyInfo
+    path.write_bytes(key.private_bytes(form.Encoding.PEM, private, locked))
+    encoding = form.Encoding.OpenSSH if ssh else form.Encoding.PEM
+    path.with_suffix(".pub").write_bytes(key.public_key().public_bytes(encoding, public))
+    return path
