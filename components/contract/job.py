@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler
 from components.contract.alarms import OnAlarm
 from components.contract.backends import GROUPS, SEVERAL, Backend, Backends, given_backends
 from components.contract.endpoints import Endpoint
+from components.contract.licenses import LicenseGate
 from components.contract.operator_files.library import UserCode
 
 LATER_FIELDS = (
@@ -23,6 +24,7 @@ LATER_FIELDS = (
     "uploaded",
     "keep_partial",
     "fork",
+    "licenses",
 )
 
 
@@ -265,6 +267,8 @@ class Job(_Frozen):
     """Local path of `params` -> digest of the artifact with its files; empty where a stage sees the files."""
     keep_partial: int | None = Field(default=None, ge=1)
     """Steps between the checkpoints that outlive the stage, so that it can be forked there; no result depends on it."""
+    licenses: LicenseGate | None = None
+    """Licences that are refused, and what could not be checked before the run; no result depends on it."""
     fork: Fork | None = None
     """The checkpoint that the stage begins with; None: it begins at its first step."""
 

@@ -81,6 +81,7 @@ def stage_job(stage: Stage, recipe: Recipe, store: str, run_id: str) -> Job:
         on_failure=stage.on_failure,
         uploaded=sent_paths(stage, recipe.uploads),
         keep_partial=stage.keep_partial,
+        licenses=stage.licenses,
         fork=recipe.fork.of(stage.name) if recipe.fork else None,
     )
 

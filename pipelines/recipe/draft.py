@@ -13,6 +13,7 @@ from components.contract.alarms import OnAlarm
 from components.contract.component import Component
 from components.contract.errors import InputError, UnknownName
 from components.contract.job import InputRef, OnFailure, Setting
+from components.contract.licenses import LicenseGate
 from components.contract.operator_files.library import UserCode
 from components.contract.operators import Keys
 from components.contract.params import Params
@@ -68,6 +69,8 @@ class StageDraft:
     """Steps between the checkpoints that outlive the stage."""
     deterministic: bool = False
     """Whether the stage, or its pool, asks for bytes that repeat."""
+    licenses: LicenseGate | None = None
+    """What its end has to ask about licences."""
     shard_of: str = ""
     """The stage that this one is a shard of."""
     included: bool = True

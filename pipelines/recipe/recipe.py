@@ -28,6 +28,7 @@ from pipelines.recipe.graph import leave_out, refuse_blind_gates, refuse_cycles
 from pipelines.recipe.hallmark import Hallmark, read_hallmark
 from pipelines.recipe.head import read_head
 from pipelines.recipe.layers import apply_overrides, merge_layers, override_text, read_layers
+from pipelines.recipe.licenses import read_licenses
 from pipelines.recipe.operator_files import OperatorFiles
 from pipelines.recipe.packages import read_packages
 from pipelines.recipe.parameters import Parameter, describe_parameters, read_parameters
@@ -181,6 +182,7 @@ class _Reader:
         names = {"params": values, "seed": head.seed}
         schedule = read_schedule(self._root, names, self._folders, self._resolver, self._problems)
         hallmark = read_hallmark(self._root.child("hallmark"), drafts, connector, self._resolver, self._problems, names)
+        read_licenses(self._root, drafts, self._problems)
         drafts = with_audits(with_shards(drafts, self._problems), self._problems)
         refuse_cycles(drafts, self._problems)
         check_rows(drafts, self._problems)

@@ -23,7 +23,8 @@ WITHOUT = "without"
 PREFIX = "source:"
 PASSES_ON = "artifact"
 """The operator that reads what another stage made: it is no source from outside."""
-READS = ("set", "dataset", "path", "task")
+READS_DATA = ("set", "dataset", "path")
+READS = (*READS_DATA, "task")
 """Settings of which the first that is there says what an operator reads."""
 
 
@@ -43,6 +44,8 @@ class NamedSource:
     """As the recipe or the catalogue of published sets says."""
     revision: str | None
     domain: str | None = None
+    is_data: bool = False
+    """Whether it reads data from outside; others make their rows by a program."""
 
     def is_called(self, names: Iterable[str], stage: str) -> bool:
         """Return whether one of these names means this source of a stage: its own, or STAGE.name."""
@@ -143,6 +146,7 @@ def _named(position: int, share: Any) -> NamedSource | None:
         stated or (known.license if known else None),
         revision,
         domain if isinstance(domain, str) else None,
+        any(one.get(key) for one in chain for key in READS_DATA),
     )
 
 

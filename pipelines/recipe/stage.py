@@ -12,6 +12,7 @@ from components.contract.alarms import OnAlarm
 from components.contract.backends import Backends
 from components.contract.component import Component
 from components.contract.job import Approval, Expectation, InputRef, OnFailure, Retry, Setting
+from components.contract.licenses import LicenseGate
 from components.contract.operator_files.library import UserCode
 from components.contract.operators import Keys
 from components.contract.params import Params
@@ -65,6 +66,8 @@ class Stage:
     """Parameters that stages of a sweep set in the run."""
     keep_partial: int | None = None
     """Steps between the checkpoints that outlive it."""
+    licenses: LicenseGate | None = None
+    """What its end has to ask about licences."""
     shard_of: str = ""
     """The stage that this one is a shard of; the recipe's text knows only that one."""
     operator_marks: Mapping[Keys, Mark] = field(default_factory=dict, repr=False)
@@ -131,6 +134,7 @@ def stage_of(draft: StageDraft, left_out: Mapping[str, str]) -> Stage:
         code=draft.code,
         settings=[setting for setting in draft.settings if setting.stage not in left_out],
         keep_partial=draft.keep_partial,
+        licenses=draft.licenses,
         shard_of=draft.shard_of,
         operator_marks=draft.operators,
         input_marks=_input_marks(draft),

@@ -47,6 +47,7 @@ from components.runtime.job.call import call
 from components.runtime.job.closing import Closing
 from components.runtime.job.explaining import explained
 from components.runtime.job.gating import Written, needs_data_gates, pass_data_gates, pass_metric_gates
+from components.runtime.job.licensing import of_artifact, of_folder, pass_input_licenses, pass_source_licenses
 from components.runtime.job.metering import Meter
 from components.runtime.job.other_sizes import other_size
 from components.runtime.job.progress import Progress, Sink
@@ -196,6 +197,7 @@ class Launch:
 
     def _execute(self, mark: Fingerprint, digests: Resolved) -> dict[str, Any]:
         inputs = self.upstream.fetch(digests, self._warn)
+        pass_input_licenses(self.job, inputs, self.store)  # before anything is spent on them
         keep_code(self.store, self.job.code)  # rows that the stage writes may name it
         self.spool.stage_started(self.job, mark, inputs)
         alarms = self._alarms(mark.digest)
@@ -206,6 +208,7 @@ class Launch:
                 outputs = {port: Written(path, stage.metadata[port]) for port, path in stage.written().items()}
                 gated = self._pass_data_gates(outputs, gates, scratch)
             gated |= pass_metric_gates(self.job, stage.headlines, self.upstream.metric)
+            gated |= pass_source_licenses(self.job, of_folder(stage.outputs / "dataset"))
             stage.finish_log()
             further = alarms.to_action() | ({"fork": forked.to_record()} if forked else {})
             further |= {ROLLBACK: back.to_record()} if back else {}
@@ -309,7 +312,7 @@ class Launch:
     def _asks_for_more(self, action: dict[str, Any]) -> bool:
         return bool(self.job.expect) and action["expect"] != expectations(self.job)
 
-    def _recheck(self, action: dict[str, Any]) -> dict[str, Any]:
+    def _recheck(self, action: dict[str, Any], inputs: dict[str, list[Input]]) -> dict[str, Any]:
         """Return the results of this job's gates on an earlier result: they may be stricter than those it passed."""
         gated = {name: gate for name, gate in action["gates"].items() if gate["digest"]}
         if self._asks_for_more(action):
@@ -320,6 +323,8 @@ class Launch:
                 GateProcess(here=self.gates_here) as gates,
             ):
                 gated = self._pass_data_gates(outputs, gates, scratch)
+        card = of_artifact(self.store, action["outputs"].get("dataset", {}).get("digest"))
+        gated |= pass_input_licenses(self.job, inputs, self.store) | pass_source_licenses(self.job, card)
         return gated | pass_metric_gates(self.job, action["metrics"], self.upstream.metric)
 
     def _run_component(
@@ -339,7 +344,7 @@ class Launch:
         inputs = self.upstream.describe(digests)
         try:
             self._alarms(mark.digest).of_action(action)
-            action = {**action, "gates": self._recheck(action)}
+            action = {**action, "gates": self._recheck(action, inputs)}
         except PosttrainError as error:
             raise self.closing.failed(error, mark.digest, action["metrics"]) from error
         mine = action["run_id"] == self.job.run_id and action["stage"] == self.job.stage
