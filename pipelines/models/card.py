@@ -75,7 +75,13 @@ def _body(name: str, origin: Origin, measured: Sequence[Measured], digest: str |
     lines = [f"# {plain(name)}", ""]
     if summary := origin.run.get("summary"):
         lines += [plain(PATH.sub(r"\1", str(summary))), ""]
-    lines += [_usage(adapter), *_evaluation(measured), *_lineage(origin, digest), *_stages(origin.stages)]
+    lines += [
+        _usage(adapter),
+        *_evaluation(measured),
+        *_lineage(origin, digest),
+        *_sources(origin),
+        *_stages(origin.stages),
+    ]
     return lines
 
 
@@ -124,6 +130,12 @@ def _lineage(origin: Origin, digest: str | None) -> list[str]:
     rows = [[name, _joined(value)] for name, value in facts if value]
     lead = "Made by posttrain. Digests are SHA-256: of a manifest that names every file with its own."
     return ["## Lineage", "", lead, "", *_table(["", ""], rows, verbatim=True), ""]
+
+
+def _sources(origin: Origin) -> list[str]:
+    rows = [[name, license or "not stated", revision or "not stated"] for name, license, revision in origin.sources]
+    lead = "What its stages read from outside, with the licences that are stated."
+    return ["## Data", "", lead, "", *_table(["source", "licence", "revision"], rows), ""] if rows else []
 
 
 def _joined(value: Any) -> str:

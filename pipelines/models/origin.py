@@ -13,6 +13,7 @@ from components.runtime.lineage.graph.graph import Graph, ancestors
 from components.tasks.published.catalogue import PUBLISHED
 from pipelines.models.maker import maker_of
 from pipelines.provenance.terms import stated_license
+from pipelines.recipe.sources import named_sources
 
 if TYPE_CHECKING:
     from components.runtime.store import Store
@@ -39,6 +40,8 @@ class Origin:
     base_license: str | None = None
     datasets: tuple[str, ...] = ()
     """Names on the hub of datasets that were read."""
+    sources: tuple[tuple[str, str, str], ...] = ()
+    """The data that its ancestors read from outside: name, licence and revision; empty texts where none is stated."""
     given: tuple[str, ...] = ()
     """Digests of the inputs `model` of the stage that made it."""
     run: Mapping[str, Any] = field(default_factory=dict)
@@ -73,6 +76,7 @@ def origin_of(store: Store, model: FoundModel) -> Origin:
         base_digest=base_digest,
         base_license=stated_license(store, base_digest) if base_digest else None,
         datasets=tuple(dict.fromkeys(name for node in stages for name in _hub_datasets(node["params"]))),
+        sources=tuple(dict.fromkeys(_sources(graph, stages))),
         given=_given(graph, made_by) if made_by else (),
         run=Ledger(store).run_entry(run_id) if run_id else {},
         run_id=run_id,
@@ -106,6 +110,19 @@ def _hub_name(uri: str) -> str | None:
     scheme, _, rest = uri.partition(":")
     name = rest.strip("/")
     return name if scheme == "hf" and HUB_NAME.fullmatch(name) else None
+
+
+def _sources(graph: Graph, stages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str]]:
+    """Yield the data that stages read, by name: paths are left out."""
+    read: dict[str, str] = {}
+    for node in graph.of_kind("artifact"):
+        for one in node.get("metadata", {}).get("sources", []) if node["type"] == ArtifactType.DATASET else []:
+            read |= {str(one["name"]): str(one["revision"])} if one.get("name") and one.get("revision") else {}
+    for stage in stages:
+        for source in named_sources(stage["params"]):
+            if source.is_data:
+                name = source.label.rpartition("/")[2] if "://" in source.label else source.label
+                yield name, source.license or "", read.get(source.label) or source.revision or ""
 
 
 def _hub_datasets(params: Any) -> Iterator[str]:

@@ -20,6 +20,9 @@ DEPEND = {"demos", "prompts", "sft", "rl", "eval-rl"}
 
 def test_a_source_is_followed_to_every_stage_model_version_and_export(tiny: Tiny, tmp_path) -> None:
     export_model(tiny.store, model_of(tiny.store, f"{tiny.run_id}:rl.model"), tmp_path / "out", check=False)
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "| minus.jsonl | not stated | not stated |" in card
+    assert str(tiny.recipe.parent) not in card
     found = touched_by(tiny.store, "source:minus.jsonl")
     assert {stage["stage"] for stage in found.stages} == DEPEND
     run = load_run(tiny.store, tiny.run_id)
