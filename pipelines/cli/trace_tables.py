@@ -68,7 +68,7 @@ def print_touched(touched: Touched) -> None:
 
 
 def _digest(model: dict[str, Any]) -> str:
-    return model["digest"][:SHORT] + ("" if model["stored"] else " removed")
+    return str(model["digest"])[:SHORT] + ("" if model["stored"] else " removed")
 
 
 def _metrics(metrics: dict[str, float]) -> str:

@@ -94,7 +94,7 @@ def rates_of(store: Store, entry: Mapping[str, Any]) -> dict[str, Solved]:
     found = {}
     for row in json_rows(store, entry, RATES):
         try:
-            solved = Solved(*(str(row[key]) for key in ("prompt_id", "domain")), *_counts(row))
+            solved = Solved(str(row["prompt_id"]), str(row["domain"]), *_counts(row))
         except (KeyError, TypeError, ValueError):
             continue
         found[solved.prompt_id] = solved
