@@ -1,4 +1,4 @@
-"""Commands on runs: list, show, compare, lineage, report, trace, approve."""
+"""Commands on runs: list, show, compare, lineage, report, trace, replay, rescore, bisect, approve."""
 
 from __future__ import annotations
 
@@ -58,6 +58,7 @@ def add_run_commands(commands: Any) -> None:
         store(parser)
         json_output(parser)
     _add_recorded(commands)
+    _bisect_command(commands)
     approve = command(commands, "approve", "approve a stage that waits for a person", "approvals:approve")
     run(approve)
     approve.add_argument("stage", metavar="STAGE")
@@ -117,3 +118,24 @@ def _recorded_run(parser: Any) -> None:
         metavar="RUN[:STAGE]",
         help="a run's id, the beginning of it, a recipe's name, or latest; and its rl stage",
     )
+
+
+def _bisect_command(commands: Any) -> None:
+    bisect = command(
+        commands, "bisect", "find which difference between two recipes or runs moved a metric", "bisecting:bisect"
+    )
+    ends = "a recipe's name or file, or a run's id; with @COMMIT run by that commit of posttrain"
+    bisect.add_argument("good", metavar="GOOD", help=ends)
+    bisect.add_argument("bad", metavar="BAD", help="the other end, named in the same ways")
+    bisect.add_argument("--metric", metavar="STAGE.METRIC", required=True, help="such as evaluate.pass_at_1")
+    bisect.add_argument("--plan", action="store_true", help="show the differences and what it will cost; run nothing")
+    seeds = "seeds of each half at first, at least 2 (default: %(default)s)"
+    bisect.add_argument("--seeds", type=positive, metavar="N", default=3, help=seeds)
+    most = "seeds of an undecided half at most (default: %(default)s)"
+    bisect.add_argument("--max-seeds", type=positive, metavar="N", default=8, help=most)
+    halves = "halves to try at most (default: %(default)s)"
+    bisect.add_argument("--max-halves", type=positive, metavar="N", default=40, help=halves)
+    bisect.add_argument("--output", metavar="FILE", help="copy the page there")
+    bisect.add_argument("--jobs", type=positive, metavar="N", help="cores for jobs side by side (default: all)")
+    store(bisect)
+    json_output(bisect)

@@ -232,6 +232,12 @@ def test_the_surface_is_frozen() -> None:
             ]
         ),
         "compare": ["--help", "--json", "--store"],
+        "bisect": sorted(
+            [
+                *("--help", "--jobs", "--json", "--max-halves", "--max-seeds", "--metric", "--output", "--plan"),
+                *("--seeds", "--store"),
+            ]
+        ),
         "lineage": ["--descendants", "--help", "--json", "--store"],
         "trace": ["--help", "--json", "--limit", "--right", "--store"],
         "report": ["--help", "--json", "--output", "--store"],
