@@ -53,9 +53,20 @@ class Found:
     """What BAD is like without all causes; None if nothing else differs, or if the search ended before."""
     open: Set = frozenset()
     """Differences among which a cause is that was not found before the tests were used up."""
-    new_seconds: float = 0.0
+    ends_seconds: float = 0.0
+    """What the stages of the ends took that were not in the store."""
     run_seconds: float = 0.0
     """What all stages of GOOD take at one seed."""
+
+    @property
+    def halves_seconds(self) -> float:
+        """Return what the stages of the halves took that were not in the store."""
+        return sum(one.new_seconds for one in self.tried)
+
+    @property
+    def worth(self) -> float:
+        """Return the same in runs of GOOD at one seed."""
+        return self.halves_seconds / self.run_seconds if self.run_seconds else 0.0
 
     def tried_of(self, chosen: Set) -> Tried | None:
         """Return the trial of a mixture; None if it was not tried. BAD is the one with all differences."""
@@ -113,7 +124,7 @@ class Bisection:
             causes=tuple(search.causes),
             rest=None if left else search.rest,
             open=left,
-            new_seconds=self.trials.new_seconds,
+            ends_seconds=self.trials.spent(frozenset()) + self.trials.spent(self.everything),
             run_seconds=self.trials.at(frozenset(), self.first_seed).all_seconds,
         )
 
@@ -161,15 +172,15 @@ class Bisection:
 
     def _try(self, chosen: Set) -> Tried:
         """Judge a mixture at the first look that decides, or at the last."""
-        found, before = Tried(chosen, Verdict.UNDECIDED), self.trials.new_seconds
+        found = Tried(chosen, Verdict.UNDECIDED)
         values: list[float] = []
         for look in self.looks:
             try:
                 values += [self.trials.at(chosen, seed).value for seed in self._seeds(look.seeds)[len(values) :]]
             except HalfFailed as failed:
-                spent = self.trials.new_seconds - before
+                spent = self.trials.spent(chosen)
                 return Tried(chosen, Verdict.FAILED, tuple(values), new_seconds=spent, reason=str(failed))
-            spent = self.trials.new_seconds - before
+            spent = self.trials.spent(chosen)
             if not all(map(math.isfinite, values)):
                 return Tried(
                     chosen, Verdict.FAILED, tuple(values), new_seconds=spent, reason="the metric is not finite"

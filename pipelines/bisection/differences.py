@@ -26,6 +26,8 @@ class Part:
     path: Place
     good: Any
     bad: Any
+    default: Any = ABSENT
+    """What stands for a parameter of a stage that one side does not set."""
 
     @property
     def name(self) -> str:
@@ -36,7 +38,12 @@ class Part:
     @property
     def text(self) -> str:
         """Return place and values in one line."""
-        return f"{self.name}: {_shown(self.good)} -> {_shown(self.bad)}"
+        return f"{self.name}: {self._shown(self.good)} -> {self._shown(self.bad)}"
+
+    def _shown(self, value: Any) -> str:
+        if value is ABSENT and self.default is not ABSENT:
+            return f"{_shown(self.default)} (default)"
+        return _shown(value)
 
 
 @dataclass(frozen=True)

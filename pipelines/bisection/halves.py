@@ -8,12 +8,13 @@ import json
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from components.contract.artifacts import canonical_json
 from components.contract.display import Role
 from components.contract.errors import InputError
 from components.contract.registry import component_targets
-from pipelines.bisection.differences import Difference, apply, with_stages
+from pipelines.bisection.differences import Difference, Part, apply, with_stages
 from pipelines.bisection.trees import ABSENT, Tree, value_at
 from pipelines.bisection.versions import TODAY, Versions
 from pipelines.language.find import MAX_NAME_LENGTH
@@ -197,6 +198,20 @@ class Order:
         """Return the place of a stage in the recipe."""
         return self._places.get(stage, len(self._places))
 
+    def with_default(self, part: Part) -> Part:
+        """Return a parameter of a stage that one side does not set with the value that it has there."""
+        sides = [side for side, value in enumerate((part.good, part.bad)) if value is ABSENT]
+        keys = [str(step) for step in part.path]
+        if not sides or keys[0] != "stages" or "with" not in keys[2:]:
+            return part
+        mark = keys.index("with", 2)
+        named = ".".join(key for key in keys[1:mark] if key != "stages")
+        stages = [stage for stage in self.ends[sides[0]].stages if (stage.group or stage.name) == named]
+        value: Any = stages[0].config if stages else ABSENT
+        for step in part.path[mark + 1 :]:
+            value = getattr(value, str(step), ABSENT)  # of a list or an operator nothing is known
+        return replace(part, default=value)
+
     def makes_rows(self, name: str) -> bool:
         """Return whether a stage makes rows."""
         return any(s.component.role is Role.DATA for recipe in self.ends for s in recipe.stages if s.name == name)
@@ -216,6 +231,7 @@ def in_order(halves: Halves, seed: int, metric: str) -> tuple[Halves, list[Diffe
             continue
         place = order.place(stages[0]) if stages else -1
         data = bool(stages) and order.makes_rows(stages[0])
-        kept.append((place, number, with_stages(difference, stages or (), data=data)))
+        told = replace(difference, parts=tuple(order.with_default(part) for part in difference.parts))
+        kept.append((place, number, with_stages(told, stages or (), data=data)))
     ordered = tuple(difference for _, _, difference in sorted(kept, key=lambda one: one[:2]))
     return replace(halves, differences=ordered), idle

@@ -46,7 +46,6 @@ def build_page(store: Store, case: Case, found: Found) -> Path:
 def render(case: Case, found: Found) -> str:
     """Return the whole page as HTML."""
     good, bad = (end.title for end in case.ends)
-    worth = found.new_seconds / found.run_seconds if found.run_seconds else 0.0
     sections = [
         PageSection("Causes", list(_causes(found))),
         PageSection("Halves", [*_chart(found), *_halves(found)], lead=LEAD),
@@ -56,7 +55,7 @@ def render(case: Case, found: Found) -> str:
             "Reproduce", [Verbatim(shlex.join(["posttrain", "bisect", good, bad, "--metric", case.metric.text]))]
         ),
     ]
-    facts = [f"{len(found.tried)} halves", f"{len(found.seeds)} seeds", f"new work of {worth:.1f} runs"]
+    facts = [f"{len(found.tried)} halves", f"{len(found.seeds)} seeds", f"new work of {found.worth:.1f} runs"]
     return draw_page(
         sections,
         title=f"What moved {case.metric.text}",

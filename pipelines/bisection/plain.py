@@ -137,7 +137,8 @@ def found_json(found: Found) -> dict[str, Any]:
         ],
         "without_causes": str(found.rest) if found.rest else None,
         "open": [number + 1 for number in sorted(found.open)],
-        "new_seconds": round(found.new_seconds, 3),
+        "ends_seconds": round(found.ends_seconds, 3),
+        "halves_seconds": round(found.halves_seconds, 3),
         "run_seconds": round(found.run_seconds, 3),
     }
 

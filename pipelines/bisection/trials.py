@@ -53,6 +53,12 @@ class RanView(PlainView):
 class HalfFailed(InputError):
     """A mixture is no valid recipe, or a stage of it failed."""
 
+    def __init__(self, reason: str, new_seconds: float = 0.0) -> None:
+        text = visible_line(" ".join(reason.split()))
+        super().__init__(text if len(text) <= MAX_REASON else f"{text[: MAX_REASON - 3]}...")
+        self.new_seconds = new_seconds
+        """What its stages took that were not shared."""
+
 
 @dataclass(frozen=True)
 class Measurement:
@@ -75,8 +81,6 @@ class Trials:
         self._store, self._halves, self._metric = store, halves, metric
         self._options = RunOptions(jobs=jobs)
         self._known: dict[tuple[frozenset[int], int], Measurement | HalfFailed] = {}
-        self.failed_seconds = 0.0
-        """What the stages of failed mixtures took that were not shared."""
 
     def at(self, chosen: frozenset[int], seed: int) -> Measurement:
         """Return the measurement of GOOD with these differences; raise HalfFailed, or KeyboardInterrupt on Ctrl-C."""
@@ -91,11 +95,9 @@ class Trials:
             raise found
         return found
 
-    @property
-    def new_seconds(self) -> float:
-        """Return what all stages took that this bisection had to run."""
-        known = [one.new_seconds for one in self._known.values() if isinstance(one, Measurement)]
-        return sum(known) + self.failed_seconds
+    def spent(self, chosen: frozenset[int]) -> float:
+        """Return what all stages of a mixture took that this bisection had to run, at all seeds."""
+        return sum(one.new_seconds for (of, _), one in self._known.items() if of == chosen)
 
     def _measure(self, chosen: frozenset[int], seed: int) -> Measurement:
         root = self._halves.root(chosen)
@@ -106,9 +108,9 @@ class Trials:
             _, stages, _ = plan_run(recipe, self._store)
         except RecipeErrors as errors:
             problem = errors.problems[0]
-            raise HalfFailed(_line(f"no valid recipe: {problem.message}")) from None
+            raise HalfFailed(f"no valid recipe: {problem.message}") from None
         except InputError as error:
-            raise HalfFailed(_line(str(error))) from None
+            raise HalfFailed(str(error)) from None
         return self._from_cache(stages, seed) or self._run(recipe, seed)
 
     def _from_cache(self, stages: Collection[StageForecast], seed: int) -> Measurement | None:
@@ -145,8 +147,7 @@ class Trials:
                 raise InputError(failure)
             value = measured.value(self._metric.stage_at(seed), self._metric.name)
         except InputError as error:
-            self.failed_seconds += new
-            raise HalfFailed(_line(str(error))) from None
+            raise HalfFailed(str(error), new) from None
         return Measurement(value, seed, run_id, new, sum(measured.seconds(name) for name in done))
 
     def _run_elsewhere(self, chosen: frozenset[int], seed: int, root: Path) -> Measurement:
@@ -169,7 +170,7 @@ class Trials:
             run_id = str(shown["run_id"])
         except (ValueError, KeyError, TypeError):
             said = (done.stderr or done.stdout).strip().splitlines()
-            raise HalfFailed(_line(said[-1] if said else f"exit code {done.returncode}")) from None
+            raise HalfFailed(said[-1] if said else f"exit code {done.returncode}") from None
         failed = load_run(self._store, run_id).failed
         failures = [f"{stage}: {error}" for stage, error in failed.items()]
         failure = "; ".join(failures) or str(shown.get("status"))
@@ -185,8 +186,3 @@ def _environment(root: Path, title: str) -> dict[str, str]:
     code = json.dumps({"version": title, "dirty": True, "lock": None})
     # the safe path: else the working folder comes first, which may be a checkout
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1", VARIABLE: code}
-
-
-def _line(text: str) -> str:
-    found = visible_line(" ".join(text.split()))
-    return found if len(found) <= MAX_REASON else f"{found[: MAX_REASON - 3]}..."

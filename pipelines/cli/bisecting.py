@@ -103,9 +103,8 @@ def print_found(case: Case, found: Found) -> None:
         print()
     for line in cause_lines(found):
         print_text(line)
-    runs = found.new_seconds / found.run_seconds if found.run_seconds else 0.0
-    took = f"{seconds_text(found.new_seconds)} of new work, that of {runs:.1f} runs of GOOD at one seed"
-    print(f"\n{len(found.tried)} halves; {took}")
+    took = f"{seconds_text(found.halves_seconds)} of new work, that of {found.worth:.1f} runs of GOOD at one seed"
+    print(f"\n{len(found.tried)} halves: {took}; the ends: {seconds_text(found.ends_seconds)}")
 
 
 def _page(store: object, case: Case, found: Found, output: str | None) -> str:

@@ -119,7 +119,9 @@ def test_one_cause_from_the_plan_to_the_page(toy: Command, good: Path, tmp_path:
     assert "What moved score.total" in page and "two: 1 -&gt; 40" in page and "<svg" in page
 
     again = bisect(toy, good, bad)
-    assert again["causes"] == found["causes"] and again["new_seconds"] == 0, "all of it is in the store"
+    assert again["causes"] == found["causes"] and again["halves_seconds"] == again["ends_seconds"] == 0, (
+        "all of it is in the store"
+    )
     shown = toy("bisect", str(good), str(bad), *METRIC, *TWO_SEEDS).stdout
     assert "cause: GOOD with it +3.92e+03" in shown and "BAD without it is like GOOD" in shown
     assert toy("lineage", "toy").returncode != 0, "no half is registered"
