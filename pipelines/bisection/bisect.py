@@ -16,6 +16,7 @@ from pipelines.methods.looks import Look
 
 Tell = Callable[[str], None]
 MAX_NAMED = 3
+SIDES = ("GOOD", "BAD")
 LIKE = {Verdict.GOOD: "like GOOD", Verdict.BAD: "like BAD", Verdict.UNDECIDED: "undecided"}
 
 
@@ -55,6 +56,8 @@ class Found:
     """Differences among which a cause is that was not found before the tests were used up."""
     ends_seconds: float = 0.0
     """What the stages of the ends took that were not in the store."""
+    notes: tuple[str, ...] = ()
+    """Where recorded runs do not repeat."""
     run_seconds: float = 0.0
     """What all stages of GOOD take at one seed."""
 
@@ -92,6 +95,8 @@ class Bisection:
     first_seed: int
     max_halves: int
     tell: Tell
+    recorded: Sequence[float | None] = (None, None)
+    """What recorded runs measured at the first seed."""
     _tried: dict[Set, Tried] = field(default_factory=dict)
     _ends: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))
     _sign: float = 1.0
@@ -125,6 +130,7 @@ class Bisection:
             rest=None if left else search.rest,
             open=left,
             ends_seconds=self.trials.spent(frozenset()) + self.trials.spent(self.everything),
+            notes=tuple(self._not_repeated()),
             run_seconds=self.trials.at(frozenset(), self.first_seed).all_seconds,
         )
 
@@ -142,12 +148,22 @@ class Bisection:
                 self._sign = math.copysign(1.0, effect.value)
                 return effect
         raise InputError(
-            f"GOOD and BAD do not differ in the metric: {interval_text(effect)} over {look.seeds} seeds; "
-            "more of them may tell: --max-seeds"
+            f"GOOD and BAD do not differ in the metric: {interval_text(effect)} over {look.seeds} seeds"
+            + "".join(f"; {note}" for note in self._not_repeated() or ["more of them may tell: --max-seeds"])
         )
 
+    def _not_repeated(self) -> list[str]:
+        """Return where a recorded run measured something else than it does now, at the same seed."""
+        pairs = zip(SIDES, self.recorded, self._ends, strict=True)
+        return [
+            f"{side} measured {then:.6g} when it was recorded and {now[0]:.6g} now, at seed {self.first_seed}: "
+            "code that was not committed, packages or the machine are other ones"
+            for side, then, now in pairs
+            if then is not None and not math.isclose(then, now[0], rel_tol=1e-9)
+        ]
+
     def _measure_ends(self, count: int) -> None:
-        for values, chosen, title in zip(self._ends, (frozenset[int](), self.everything), ("GOOD", "BAD"), strict=True):
+        for values, chosen, title in zip(self._ends, (frozenset[int](), self.everything), SIDES, strict=True):
             for seed in self._seeds(count)[len(values) :]:
                 try:
                     values.append(self.trials.at(chosen, seed).value)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from components.contract.errors import InputError
 from components.runtime.ledger.ledger import Ledger
 from components.runtime.store.access import folder_beside
+from pipelines.bisection.bisect import SIDES
 from pipelines.bisection.differences import Difference, differences
 from pipelines.bisection.ends import End, read_end, with_code
 from pipelines.bisection.halves import Halves, Metric, find_metric, in_order, load_tree, needed_stages
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 FOLDER = "bisect"
 SUFFIX = "-bisect"
 MAX_NAME = 63 - len(SUFFIX)
-SIDES = ("GOOD", "BAD")
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,11 @@ class Case:
     seed: int
     """The first one of both ends."""
     notes: tuple[str, ...] = ()
+
+    @property
+    def recorded(self) -> list[float | None]:
+        """Return what the ends measured at the first seed when they were recorded; None where they did not."""
+        return [_recorded(end, self.metric, self.seed) for end in self.ends]
 
     @property
     def differences(self) -> tuple[Difference, ...]:
@@ -102,6 +107,12 @@ def _searched(whole: Halves, ends: Sequence[End], metric: Metric) -> tuple[Halve
         )
     _need_seeds(halves, ends[0].seed, metric)
     return halves, idle
+
+
+def _recorded(end: End, metric: Metric, seed: int) -> float | None:
+    entry = end.run.stages.get(metric.stage) if end.run is not None and end.seed == seed else None
+    value = (entry or {"metrics": {}})["metrics"].get(metric.name)
+    return None if value is None else float(value)
 
 
 def _name(end: End) -> str:

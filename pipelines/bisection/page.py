@@ -33,6 +33,10 @@ from pipelines.report.page import draw_page, store_page
 if TYPE_CHECKING:
     from components.runtime.store import Store
 
+LEAD = (
+    "A half is GOOD with some of BAD's differences, run at the same seeds as both. It is like BAD if the interval of "
+    "its distance from the middle between them lies on BAD's side, and like GOOD if it lies on the other."
+)
 COLOURS = {Verdict.GOOD: 0, Verdict.BAD: 1, Verdict.UNDECIDED: 2}
 
 
@@ -50,7 +54,7 @@ def render(case: Case, found: Found) -> str:
         PageSection("Causes", list(_causes(found))),
         PageSection("Halves", [*_chart(found), *_halves(found)], lead=LEAD),
         PageSection("Ends", [_ends(found)]),
-        PageSection("Differences", list(_differences(case))),
+        PageSection("Differences", list(_differences(case, [*case.notes, *found.notes]))),
         PageSection(
             "Reproduce", [Verbatim(shlex.join(["posttrain", "bisect", good, bad, "--metric", case.metric.text]))]
         ),
@@ -63,12 +67,6 @@ def render(case: Case, found: Found) -> str:
         summary=f"from {good} (GOOD) to {bad} (BAD)",
         facts=facts,
     )
-
-
-LEAD = (
-    "A half is GOOD with some of BAD's differences, run at the same seeds as both. It is like BAD if the interval of "
-    "its distance from the middle between them lies on BAD's side, and like GOOD if it lies on the other."
-)
 
 
 def _causes(found: Found) -> Iterator[Part]:
@@ -125,15 +123,15 @@ def _ends(found: Found) -> Rows:
     return Rows(["seed", "GOOD", "BAD", "difference"], rows)
 
 
-def _differences(case: Case) -> Iterator[Part]:
+def _differences(case: Case, notes: Sequence[str]) -> Iterator[Part]:
     rows = [
         [str(number), kind, ", ".join(one.stages) or "not alone", one.text]
         for kind in KINDS
         for number, one in enumerate(case.differences, start=1)
         if one.kind == kind
     ]
-    yield Rows(["", "kind", "changes", "GOOD -> BAD"], rows, numbers_from=4)
+    yield Rows(["number", "kind", "changes", "GOOD -> BAD"], rows, numbers_from=4)
     for idle in case.idle:
         yield Paragraph(f"Changes no stage behind the metric: {idle.text}")
-    for note in case.notes:
+    for note in notes:
         yield Paragraph(note, "waiting")

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from components.measure.intervals import Interval
-from pipelines.bisection.bisect import Found, Tried, interval_text
-from pipelines.bisection.case import SIDES, Case
+from pipelines.bisection.bisect import SIDES, Found, Tried, interval_text
+from pipelines.bisection.case import Case
 from pipelines.bisection.differences import Difference
 from pipelines.bisection.search import Cause, Set, Verdict
 
@@ -137,6 +137,7 @@ def found_json(found: Found) -> dict[str, Any]:
         ],
         "without_causes": str(found.rest) if found.rest else None,
         "open": [number + 1 for number in sorted(found.open)],
+        "not_repeated": list(found.notes),
         "ends_seconds": round(found.ends_seconds, 3),
         "halves_seconds": round(found.halves_seconds, 3),
         "run_seconds": round(found.run_seconds, 3),

@@ -45,7 +45,9 @@ def bisect(arguments: argparse.Namespace) -> int:
         return 0
     terminate_like_interrupt()
     trials = Trials(store, case.halves, case.metric, jobs=arguments.jobs)
-    found = Bisection(trials, case.differences, looks, case.seed, arguments.max_halves, _tell).run()
+    found = Bisection(
+        trials, case.differences, looks, case.seed, arguments.max_halves, _tell, recorded=case.recorded
+    ).run()
     page = _page(store, case, found, arguments.output)
     if arguments.json:
         print_json(case_json(case) | found_json(found) | {"page": page})
@@ -79,7 +81,7 @@ def print_case(case: Case) -> None:
             if difference.kind == kind:
                 reach = difference.stages[0] if difference.stages else "not alone"
                 rows.append([str(number), kind, reach, _cell(difference.text)])
-    print_table(["", "kind", "first stage", "GOOD -> BAD"], rows)
+    print_table(["number", "kind", "first stage", "GOOD -> BAD"], rows)
     for difference in case.idle:
         print_text(f"changes no stage behind the metric: {_cell(difference.text)}")
     for note in case.notes:
@@ -103,6 +105,8 @@ def print_found(case: Case, found: Found) -> None:
         print()
     for line in cause_lines(found):
         print_text(line)
+    for note in found.notes:
+        print_text(f"note: {note}")
     took = f"{seconds_text(found.halves_seconds)} of new work, that of {found.worth:.1f} runs of GOOD at one seed"
     print(f"\n{len(found.tried)} halves: {took}; the ends: {seconds_text(found.ends_seconds)}")
 

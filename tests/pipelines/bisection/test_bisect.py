@@ -102,7 +102,7 @@ def test_one_cause_from_the_plan_to_the_page(toy: Command, good: Path, tmp_path:
     bad = write(tmp_path / "bad.yaml", CHAIN, late="true", two="40", loud="true", unused="2")
     told = toy("bisect", str(good), str(bad), *METRIC, *TWO_SEEDS, "--plan")
     assert told.returncode == 0, told.stderr
-    assert re.search(r"^1  parameters  b +two: 1 -> 40$", told.stdout, re.MULTILINE)
+    assert re.search(r"^1 +parameters  b +two: 1 -> 40$", told.stdout, re.MULTILINE)
     assert "changes no stage behind the metric: unused: 1 -> 2" in told.stdout
     assert "GOOD at 2 seeds: 0 of 10 stages are cached" in told.stdout, "without the stage aside"
     assert "shared by all halves at a seed: start, a" in told.stdout
