@@ -10,7 +10,7 @@ from components.contract.errors import InputError, did_you_mean
 from components.contract.job import UriRef
 from components.contract.terminal import visible_line
 from components.runtime.inputs.inputs import uri_digest
-from pipelines.bisection.trees import ABSENT, Tree, put, tree_of, value_at
+from pipelines.bisection.trees import Tree, put, tree_of, value_at
 from pipelines.bisection.versions import resolve_commit
 from pipelines.engines.start import plan_run
 from pipelines.language.document import Document, parse
@@ -167,7 +167,7 @@ def _pin(store: Store, end: End, stage: Stage, port: str, place: int, uri: str, 
     written = value_at(end.tree, path)
     if isinstance(written, list) and place < len(written) and isinstance(written[place], str):
         path = (*path, place)
-    elif not isinstance(written, str) or written is ABSENT:
+    elif not isinstance(written, str):
         raise InputError(f"run {end.title}: {uri} of stage {stage.name} has changed, in a place that cannot be set")
     put(end.tree, path, f"artifact:{digest}")
 

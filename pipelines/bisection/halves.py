@@ -223,14 +223,17 @@ def in_order(halves: Halves, seed: int, metric: str) -> tuple[Halves, list[Diffe
     One that changes nothing by itself, neither added to GOOD nor taken from BAD, is left out. The rest is in the order
     of the stages that it changes, so that halves share as many stages as they can.
     """
-    order, kept, idle = Order(halves, seed, metric), [], []
+    order = Order(halves, seed, metric)
+    kept: list[tuple[int, int, Difference]] = []
+    idle: list[Difference] = []
     for number, difference in enumerate(halves.differences):
         stages = order.of_rooms(difference.rooms) if difference.rooms else order.touched(number)
         if stages == []:
             idle.append(difference)
             continue
-        place = order.place(stages[0]) if stages else -1
-        data = bool(stages) and order.makes_rows(stages[0])
+        first = stages[0] if stages else None
+        place = -1 if first is None else order.place(first)
+        data = first is not None and order.makes_rows(first)
         told = replace(difference, parts=tuple(order.with_default(part) for part in difference.parts))
         kept.append((place, number, with_stages(told, stages or (), data=data)))
     ordered = tuple(difference for _, _, difference in sorted(kept, key=lambda one: one[:2]))
