@@ -68,6 +68,8 @@ def foresight_lines(found: dict[str, Any], case: Case) -> Iterator[str]:
         cost = f"; the rest takes about {of['cost']}{basis}" if missing > of["unknown"] else "; no basis for the rest"
         cached = f"{of['cached']} of {of['stages']} stages are cached"
         yield f"{side.upper()} at {first} seeds: {cached}{cost if missing else ''}"
+    if case.halves.versions is not None:
+        yield "both as today's code would run them: what another version has in the cache is known when it runs"
     yield (
         f"halves: {found['halves_for_one_cause']} at most for one cause if {first} seeds decide each "
         f"({found['runs_for_one_cause']} runs with the ends), more for each further one or an undecided half; "
