@@ -65,6 +65,7 @@ COMPONENT = Component(
     sources=sources,
     verifies=lambda params: () if params.labels == "ignored" else ("dataset",),
     refuses_rows=RL.refuses_rows,
+    refuses_backends=RL.refuses_backends,
     on_pool=RL.on_pool,
     asks=RL.asks,
 )

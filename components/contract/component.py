@@ -10,7 +10,7 @@ from typing import Any
 
 from components.contract.alarms import Alarm, check_alarms
 from components.contract.artifacts import ArtifactType
-from components.contract.backends import Backend
+from components.contract.backends import Backend, Backends
 from components.contract.display import Results, Role, Section
 from components.contract.endpoints import Api
 from components.contract.errors import InputError
@@ -88,6 +88,9 @@ class Component:
     refuses_rows: Callable[[Any, Mapping[str, Collection[str]]], Iterable[str]] | None = None
     """Given validated parameters and, by input port, the verifiers of its rows where they are known: what does not fit,
     one line each."""
+    refuses_backends: Callable[[Any, Backends], Iterable[str]] | None = None
+    """Given validated parameters, and what generates and trains on the stage's pool: what does not fit, one line
+    each."""
     model_sizes: Callable[[Mapping[str, Any]], Any | None] | None = None
     """Given the config.json of an input model, returns the sizes that `memory` takes, or None if they are unknown."""
     asks: Callable[[Any], Mapping[str, Sequence[str]]] | None = None

@@ -18,6 +18,7 @@ from components.rl.memory import rl_memory
 from components.rl.on_pool import on_pool
 from components.rl.params import RLParams
 from components.rl.presets import preset_names
+from components.rl.sampler_needs import refuses_backends
 from components.tasks.grades import WITHOUT_GRADES
 from components.tasks.item import UNLABELLED
 
@@ -144,6 +145,7 @@ COMPONENT = Component(
     sources=sources,
     verifies=lambda params: ("heldout",) if params.labels == "ignored" else ("dataset", "heldout"),
     refuses_rows=refuses_rows,
+    refuses_backends=refuses_backends,
     on_pool=on_pool,
     audited_by="audit_reward",
     advice=advice,

@@ -31,6 +31,7 @@ from components.rl.configs import CriticConfig
 from components.rl.journal.after import state_after
 from components.rl.journal.journal import Journal
 from components.rl.labels import check_labelled
+from components.rl.sampler_needs import constrains, processor_refusal
 from components.rl.slots import Slots
 from components.rl.step.audited import audit_step
 from components.rl.step.critic import ValueModel
@@ -61,7 +62,8 @@ def run(ctx: StageContext[RLParams]) -> None:
     policy.keep_special_tokens(params.keep_special_tokens)
     start = (ctx.inputs("reference") or ctx.inputs("model"))[0].path
     pool, ledger = read_pool(ctx, policy), _ledger(ctx)
-    with open_sampler(policy, ctx.job.resources) as sampler, FurtherModels(ctx) as further:
+    structured = constrains(params)
+    with open_sampler(policy, ctx.job.resources, structured=structured) as sampler, FurtherModels(ctx) as further:
         loop = build_loop(
             params,
             policy,
@@ -205,12 +207,9 @@ def build_loop(
 
 
 def _check_sampler(phases: Sequence[PhasePlan], sampler: Sampler | None) -> None:
-    users = sorted({name for phase in phases for name in phase.slots.users_of("needs_processor")})
-    if users and sampler is not None and not sampler.is_policy:
-        raise InputError(
-            f"rl: {', '.join(users)} changes logits before each token, which vLLM cannot do; "
-            "set `backend: {sampler: native}` on the stage"
-        )
+    reason = processor_refusal(bound for phase in phases for _, bound in phase.slots.places())
+    if reason and sampler is not None and not sampler.is_policy:
+        raise InputError(f"rl: {reason}")
 
 
 def _critic(slots: Slots, policy: Policy, params: RLParams, backends: Backends | None) -> ValueModel | None:

@@ -29,6 +29,7 @@ from pipelines.recipe.hallmark import Hallmark, read_hallmark
 from pipelines.recipe.head import read_head
 from pipelines.recipe.layers import apply_overrides, merge_layers, override_text, read_layers
 from pipelines.recipe.licenses import read_licenses
+from pipelines.recipe.on_backends import check_backends
 from pipelines.recipe.operator_files import OperatorFiles
 from pipelines.recipe.packages import read_packages
 from pipelines.recipe.parameters import Parameter, describe_parameters, read_parameters
@@ -186,6 +187,7 @@ class _Reader:
         drafts = with_audits(with_shards(drafts, self._problems), self._problems)
         refuse_cycles(drafts, self._problems)
         check_rows(drafts, self._problems)
+        check_backends(drafts, self._pools, self._problems)
         fork = read_fork(self._root, drafts, self._problems)
         self._problems.stop()
         left_out = {} if whole else leave_out(drafts)

@@ -11,6 +11,7 @@ from components.contract.job import Resources
 from components.modeling.generation.engine.engine_process import EngineProcess
 from components.modeling.generation.engine.engine_sampler import EngineSampler
 from components.modeling.generation.engine.follower import Follower
+from components.modeling.generation.engine.languages import STRUCTURED
 from components.modeling.generation.engine.shared import SharedSampler
 from components.modeling.generation.sampler import NativeSampler, Sampler
 from components.modeling.models.gpus import VISIBLE, gpu_memory_share, gpus_apart, own_gpus
@@ -39,16 +40,19 @@ LAUNCHER_VARIABLES = (
 """Variables by which launchers identify ranks; an engine is not a rank, so it gets none of them."""
 
 
-def open_sampler(policy: Policy, resources: Resources, ranks: Ranks | None = None) -> Sampler:
+def open_sampler(
+    policy: Policy, resources: Resources, ranks: Ranks | None = None, *, structured: bool = False
+) -> Sampler:
     """Return the sampler that a job's resources name, drawing from `policy`. Close it, or use it in a `with`.
 
     vLLM starts with the first weights, and uses all GPUs of this rank, or of several ranks that hold shards of a large
     model. Ranks draw together: all must call it. `ranks` are those that divide the prompts of the policy's own passes:
-    data ranks, those of a context group among them, unless all of them have a whole model.
+    data ranks, those of a context group among them, unless all of them have a whole model. `structured`: draws will be
+    constrained to a language, so an engine needs the tokenizer.
     """
     ranks = ranks or ranks_along(SHARDS)
     per_engine = _ranks_per_engine(policy, resources) if ranks.all.count > 1 else 1
-    own = _own_sampler(policy, resources, per_engine)
+    own = _own_sampler(policy, resources, per_engine, structured=structured)
     return own if ranks.all.count == 1 else SharedSampler(own, ranks, per_engine=per_engine)
 
 
@@ -75,7 +79,7 @@ def _sizes(policy: Policy) -> ModelSizes | None:
     return ModelSizes.from_config(policy.config if isinstance(policy.config, dict) else policy.config.to_dict())
 
 
-def _own_sampler(policy: Policy, resources: Resources, per_engine: int) -> Sampler:
+def _own_sampler(policy: Policy, resources: Resources, per_engine: int, *, structured: bool) -> Sampler:
     """Return the sampler of this rank."""
     if resources.sampler == "native":
         return NativeSampler(policy)
@@ -87,6 +91,7 @@ def _own_sampler(policy: Policy, resources: Resources, per_engine: int) -> Sampl
     gpus = apart or max(1, resources.gpus // on_node) * per_engine
     share = gpu_memory_share(alone=bool(apart))
     options = {"gpus": gpus, "gpu_memory_share": share, "max_rows": MAX_ROWS, "sleeps": not apart}
+    options |= {STRUCTURED: True} if structured else {}
     environment = vllm_environment(resources)
     if apart:
         environment[VISIBLE] = own_gpus(gpus, first=on_node)

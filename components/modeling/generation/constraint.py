@@ -2,6 +2,7 @@
 
 A language is an automaton over characters; a token is allowed where its whole text leads from the row's state to
 another one. So tokens of several characters, and texts that several tokenizations write, need nothing of their own.
+An engine in another process gets the language in the words of vLLM's structured outputs instead.
 
 Shapes: R rows still running, V vocabulary.
 """
@@ -15,10 +16,13 @@ import torch
 from torch import Tensor
 
 from components.contract.errors import InputError
+from components.modeling.generation.samples import Samples
 from components.modeling.generation.sampling import Step
 
 State = Any
 """Whatever an automaton keeps, as long as it can be hashed; None is no state."""
+Structured = dict[str, Any]
+"""One keyword of vLLM's StructuredOutputsParams, in plain JSON."""
 
 
 class Automaton(Protocol):
@@ -33,6 +37,9 @@ class Automaton(Protocol):
 
     def may_end(self, state: State) -> bool:
         """Return whether what has been read is a text of the language."""
+
+    def structured_outputs(self) -> Structured:
+        """Return the same language as one keyword of vLLM's StructuredOutputsParams: `choice`, `regex` or `grammar`."""
 
     def __hash__(self) -> int: ...
 
@@ -60,6 +67,33 @@ class Constraint:
             self._states[row] = state
             masks.append(self._mask(automaton, state))
         return logits.masked_fill(~torch.stack(masks).to(logits.device), float("-inf"))
+
+    def of_prompts(self, start: int, end: int) -> Constraint:
+        """Return the constraint of some of the prompts, which count from 0 there."""
+        return Constraint(self._automata[start:end], self._pieces, self._ends)
+
+    def structured_outputs(self) -> tuple[list[Structured], list[int]]:
+        """Return the distinct languages, and for each prompt the place of its own among them."""
+        places: dict[Automaton, int] = {}
+        found = [places.setdefault(automaton, len(places)) for automaton in self._automata]
+        return [automaton.structured_outputs() for automaton in places], found
+
+    def check(self, samples: Samples) -> None:
+        """Raise InputError for a response that leaves its language: what drew it could not keep to it.
+
+        One that the token limit cut may stop anywhere on the way.
+        """
+        rows = zip(samples.prompt_index.tolist(), samples.responses(), samples.finished.tolist(), strict=True)
+        for prompt, tokens, finished in rows:
+            automaton = self._automata[prompt]
+            written = tokens[:-1] if finished else tokens
+            text = "".join(self._pieces[token] for token in written)
+            state = _read(automaton, automaton.start, text)
+            if state is None or (finished and not automaton.may_end(state)):
+                raise InputError(
+                    f"constrained decoding: the engine wrote {text!r:.120}, which is not of the language; can its "
+                    "tokenizer write all of it? `backend: {sampler: native}` says where it cannot"
+                )
 
     def _after(self, automaton: Automaton, state: State, token: int) -> State:
         if state is None or token in self._ends:

@@ -13,6 +13,7 @@ from typing import ClassVar, Self, Unpack
 
 import torch
 
+from components.modeling.generation.constraint import Constraint
 from components.modeling.generation.generate import DrawOptions, Samples, generate
 from components.modeling.generation.sampling_config import SamplingConfig
 from components.modeling.generation.scoring import scored
@@ -82,13 +83,14 @@ class Sampler(ABC):
         *,
         generator: torch.Generator,
         prefixes: Sequence[Sequence[int]] | None = None,
+        constraint: Constraint | None = None,
         steady: bool = False,
     ) -> Drawing:
         """Start to draw from the current weights. An engine draws in the background, and takes several draws in turn.
 
         `steady`: the policy keeps these weights until the samples are there, so that another engine may draw them.
         """
-        found = self.sample(prompts, config, generator=generator, prefixes=prefixes)
+        found = self.sample(prompts, config, generator=generator, prefixes=prefixes, processor=constraint)
         return Drawing(lambda: found)
 
     def scored(self, prompts: Sequence[Sequence[int]], samples: Samples, *, temperature: float) -> Samples:

@@ -12,10 +12,12 @@ import torch
 
 from components.contract.errors import InputError
 from components.contract.terminal import print_error
+from components.modeling.generation.constraint import Constraint
 from components.modeling.generation.engine.engine_process import EngineFailed, EngineProcess, EngineStuck
 from components.modeling.generation.engine.frames import Arrays
-from components.modeling.generation.engine.orders import Order, Orders
-from components.modeling.generation.engine.requests import NOTHING, Request, plan_requests, to_arrays, to_samples
+from components.modeling.generation.engine.languages import STRUCTURED, check_constrained, constraint_of, told
+from components.modeling.generation.engine.orders import Orders, order_of
+from components.modeling.generation.engine.requests import NOTHING, Request, plan_requests, to_samples
 from components.modeling.generation.engine.transfer.handover import Handover, timings
 from components.modeling.generation.generate import DrawOptions, Samples, check_request
 from components.modeling.generation.sampler import Drawing, Sampler
@@ -73,6 +75,8 @@ class EngineSampler(Sampler):
         _free_cached_memory()
         with tempfile.TemporaryDirectory(prefix="posttrain-model-") as folder:
             self.policy.export_config(Path(folder))
+            if self._options.get(STRUCTURED):
+                self.policy.save_tokenizer(Path(folder))
             config = json.loads((Path(folder) / "config.json").read_text())
             if self._engine is not None and config != self._config:
                 self._end_engine()
@@ -133,11 +137,11 @@ class EngineSampler(Sampler):
     ) -> Samples:
         """Draw with the engine, then score with the policy: entropies and `policy_logprobs`.
 
-        A forced token's log-probability is the policy's. One seed per request is drawn from `generator`.
+        A forced token's log-probability is the policy's. One seed per request is drawn from `generator`. Of processors
+        only a constraint can be told to an engine, which draws by its structured outputs.
         """
-        if options.get("processor") is not None:
-            raise InputError("logits cannot be changed on the way in another process; set `sampler: native`")
-        drawing = self._begin_draw(prompts, config, generator, options.get("prefixes"), steady=True)
+        constraint, prefixes = constraint_of(options.get("processor")), options.get("prefixes")
+        drawing = self._begin_draw(prompts, config, generator, prefixes, constraint, steady=True)
         samples = scored(self.policy, prompts, drawing.samples(), temperature=config.temperature)
         if (progress := options.get("progress")) is not None:
             progress(len(samples.lengths), len(samples.lengths))
@@ -155,13 +159,14 @@ class EngineSampler(Sampler):
         *,
         generator: torch.Generator,
         prefixes: Sequence[Sequence[int]] | None = None,
+        constraint: Constraint | None = None,
         steady: bool = False,
     ) -> Drawing:
         """Order a draw, which the engine does in the background, beside others.
 
         Unless it is `steady`, an engine that gets stuck is not replaced: the weights that it drew with may be gone.
         """
-        return self._begin_draw(prompts, config, generator, prefixes, steady=steady)
+        return self._begin_draw(prompts, config, generator, prefixes, constraint, steady=steady)
 
     def _begin_draw(
         self,
@@ -169,10 +174,12 @@ class EngineSampler(Sampler):
         config: SamplingConfig,
         generator: torch.Generator,
         prefixes: Sequence[Sequence[int]] | None,
+        constraint: Constraint | None,
         *,
         steady: bool,
     ) -> Drawing:
         check_request(self.policy, prompts, config, prefixes)
+        check_constrained(constraint, self._options, prefixes)
         if 0 < config.temperature < MIN_TEMPERATURE:
             raise InputError(
                 f"an engine draws at temperature 0, or {MIN_TEMPERATURE} and more, not at {config.temperature}; "
@@ -185,12 +192,19 @@ class EngineSampler(Sampler):
         requests = plan_requests(prompts, config, prefixes, ends)
         if not any(request.limit for request in requests):
             return Drawing(lambda: self._samples(requests, NOTHING, config))
-        order = _order(requests, config, ends, generator, steady=steady)
+        order = told(
+            order_of(requests, config, ends, generator, steady=steady), constraint, requests, config.num_samples
+        )
         _free_cached_memory()
         self._or_another(lambda engine: self._orders.place(engine, order))
-        return Drawing(
-            lambda: self._samples(requests, self._or_another(lambda engine: self._orders.answer(engine, order)), config)
-        )
+
+        def collect() -> Samples:
+            samples = self._samples(requests, self._or_another(lambda one: self._orders.answer(one, order)), config)
+            if constraint is not None:
+                constraint.check(samples)
+            return samples
+
+        return Drawing(collect)
 
     def _samples(self, requests: list[Request], reply: Arrays, config: SamplingConfig) -> Samples:
         facts = {"pad_id": self.policy.pad_id, "vocab_size": self.policy.vocab_size}
@@ -230,24 +244,6 @@ class EngineSampler(Sampler):
             self._handover.close()
             self._engine.close()
             self._engine = None
-
-
-def _order(
-    requests: list[Request],
-    config: SamplingConfig,
-    ends: frozenset[int],
-    generator: torch.Generator,
-    *,
-    steady: bool,
-) -> Order:
-    """Return the order of what has to be drawn, with one seed for each request."""
-    drawing = [request for request in requests if request.limit]
-    seeds = torch.zeros(len(drawing), dtype=torch.int64)
-    if not config.greedy:
-        seeds = torch.randint(2**62, (len(drawing),), generator=generator)
-    doing = f"while it drew {sum(len(request.rows) for request in requests)} responses"
-    settings = {"temperature": config.temperature, "top_p": config.top_p, "top_k": config.top_k, "stop": sorted(ends)}
-    return Order(doing, to_arrays(drawing, seeds, greedy=config.greedy), settings, steady)
 
 
 def _free_cached_memory() -> None:

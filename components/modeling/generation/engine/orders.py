@@ -7,8 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
 from components.modeling.generation.engine.engine_process import EngineFailed, EngineProcess, EngineStuck
 from components.modeling.generation.engine.frames import Arrays
+from components.modeling.generation.engine.requests import Request, to_arrays
+from components.modeling.generation.sampling_config import SamplingConfig
 
 
 @dataclass
@@ -75,3 +79,21 @@ class Orders:
             self._open.popleft()
             raise
         self._open.popleft()
+
+
+def order_of(
+    requests: list[Request],
+    config: SamplingConfig,
+    ends: frozenset[int],
+    generator: torch.Generator,
+    *,
+    steady: bool,
+) -> Order:
+    """Return the order of what has to be drawn, with one seed for each request."""
+    drawing = [request for request in requests if request.limit]
+    seeds = torch.zeros(len(drawing), dtype=torch.int64)
+    if not config.greedy:
+        seeds = torch.randint(2**62, (len(drawing),), generator=generator)
+    doing = f"while it drew {sum(len(request.rows) for request in requests)} responses"
+    settings = {"temperature": config.temperature, "top_p": config.top_p, "top_k": config.top_k, "stop": sorted(ends)}
+    return Order(doing, to_arrays(drawing, seeds, greedy=config.greedy), settings, steady)

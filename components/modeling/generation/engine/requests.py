@@ -3,8 +3,10 @@
 A request has a prompt, how many responses to draw, how many tokens each may have, and a seed. On the wire, for Q
 requests with K responses in all, of N tokens in all:
 
-    sample   header: temperature, top_p, top_k, stop (token ids)
-             arrays: tokens [sum of lengths], lengths [Q], counts [Q], limits [Q] (int32), seeds [Q] (int64)
+    sample   header: temperature, top_p, top_k, stop (token ids), and of a constrained draw `structured`: its languages,
+             each as one keyword of vLLM's StructuredOutputsParams
+             arrays: tokens [sum of lengths], lengths [Q], counts [Q], limits [Q] (int32), seeds [Q] (int64), and of a
+             constrained draw languages [Q] (int32), the place of each request's language in `structured`
     reply    arrays: tokens [N], lengths [K] (int32), logprobs [N] (float32), finished [K] (bool)
 
 Shapes: S samples (rows), T response tokens.

@@ -9,7 +9,8 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from components.contract.errors import InputError
+from components.modeling.generation.constraint import Constraint
+from components.modeling.generation.engine.languages import constraint_of
 from components.modeling.generation.equal_passes import equal_passes
 from components.modeling.generation.generate import DrawOptions, Samples, check_request
 from components.modeling.generation.sampler import Drawing, Sampler
@@ -75,7 +76,7 @@ class SharedSampler(Sampler):
                     generator=own_generator,
                     progress=options.get("progress"),
                     prefixes=None if prefixes is None else prefixes[start * n : end * n],
-                    processor=None if processor is None else _shifted(processor, start, n),
+                    processor=None if processor is None else self._own_part(processor, start, end, n),
                 )
         if uniforms:
             _skip((len(prompts) - end) * n, config, generator)
@@ -93,11 +94,14 @@ class SharedSampler(Sampler):
         *,
         generator: torch.Generator,
         prefixes: Sequence[Sequence[int]] | None = None,
+        constraint: Constraint | None = None,
         steady: bool = False,
     ) -> Drawing:
         """Start to draw on every rank that has an engine; all ranks must wait for the samples together."""
         if self.is_policy:
-            return super().begin(prompts, config, generator=generator, prefixes=prefixes, steady=steady)
+            return super().begin(
+                prompts, config, generator=generator, prefixes=prefixes, constraint=constraint, steady=steady
+            )
         check_request(self.policy, prompts, config, prefixes)
         start, end = _own_run(self._ranks.all, len(prompts), self._per_engine)
         own_generator, n = self._generator(generator), config.num_samples
@@ -105,7 +109,14 @@ class SharedSampler(Sampler):
         own = None
         if end > start:
             forced = None if prefixes is None else prefixes[start * n : end * n]
-            own = self._inner.begin(prompts[start:end], config, generator=own_generator, prefixes=forced, steady=steady)
+            own = self._inner.begin(
+                prompts[start:end],
+                config,
+                generator=own_generator,
+                prefixes=forced,
+                constraint=None if constraint is None else constraint.of_prompts(start, end),
+                steady=steady,
+            )
         return Drawing(lambda: _gathered(self._ranks.all, None if own is None else own.samples(), start))
 
     def _drawn_then_scored(
@@ -116,12 +127,17 @@ class SharedSampler(Sampler):
         options: DrawOptions,
     ) -> Samples:
         """Draw on the ranks that have an engine, and score on all of them."""
-        if options.get("processor") is not None:
-            raise InputError("logits cannot be changed on the way in another process; set `sampler: native`")
-        drawn = self.begin(prompts, config, generator=generator, prefixes=options.get("prefixes")).samples()
+        constraint, prefixes = constraint_of(options.get("processor")), options.get("prefixes")
+        drawn = self.begin(prompts, config, generator=generator, prefixes=prefixes, constraint=constraint).samples()
         if (progress := options.get("progress")) is not None:
             progress(len(drawn.lengths), len(drawn.lengths))
         return self.scored(prompts, drawn, temperature=config.temperature)
+
+    def _own_part(self, processor: LogitsProcessor, start: int, end: int, num_samples: int) -> LogitsProcessor:
+        """Return a processor for the prompts of this rank; of a constraint, an engine gets their languages only."""
+        if not self.is_policy and isinstance(processor, Constraint):
+            return processor.of_prompts(start, end)
+        return _shifted(processor, start, num_samples)
 
     def _make_room(self) -> None:
         """Release this rank's cached GPU memory, on all ranks before any engine takes its share of several GPUs."""

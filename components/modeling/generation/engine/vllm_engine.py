@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from components.modeling.generation.engine.frames import Arrays, Header
+from components.modeling.generation.engine.languages import LANGUAGES, STRUCTURED
 from components.modeling.generation.engine.pulse import beat
 from components.modeling.models.model_sizes import ModelSizes
 
@@ -36,7 +37,8 @@ class VllmEngine:
     def start(self, folder: str, options: dict[str, Any]) -> Header:
         """Make the model of a folder's config, without weights.
 
-        Options: dtype, gpus, gpu_memory_share, max_rows, and sleeps: whether its memory is wanted between rollouts.
+        Options: dtype, gpus, gpu_memory_share, max_rows, sleeps: whether its memory is wanted between rollouts, and
+        structured: whether draws will be constrained, for which vLLM reads the folder's tokenizer.
         """
         from vllm import LLM
         from vllm.platforms import current_platform
@@ -55,7 +57,8 @@ class VllmEngine:
             enforce_eager=not on_gpu,
             enable_sleep_mode=self._can_sleep,
             enable_prefix_caching=True,
-            skip_tokenizer_init=True,
+            skip_tokenizer_init=not options.get(STRUCTURED),
+            structured_outputs_config={"backend": "xgrammar"},  # it ends a text with any of the stop tokens
             logprobs_mode="processed_logprobs",  # of the distribution that is drawn from
             worker_extension_cls=WORKER,
             generation_config="vllm",  # no sampling defaults from the model folder
@@ -89,6 +92,7 @@ class VllmEngine:
         """Begin a draw among those that are in progress; see requests.py."""
         from vllm import SamplingParams
 
+        constraints = _structured(settings, arrays)
         prompts = np.split(arrays["tokens"], np.cumsum(arrays["lengths"])[:-1])
         columns = (arrays[name].tolist() for name in ("counts", "limits", "seeds"))
         names = self._llm.enqueue(
@@ -106,8 +110,9 @@ class VllmEngine:
                     logprobs=0,
                     flat_logprobs=True,
                     detokenize=False,
+                    **constraint,
                 )
-                for count, limit, seed in zip(*columns, strict=True)
+                for count, limit, seed, constraint in zip(*columns, constraints, strict=True)
             ],
             use_tqdm=False,
         )
@@ -135,6 +140,19 @@ class VllmEngine:
         if what in self._asleep:
             self._llm.wake_up(tags=[what])
             self._asleep.remove(what)
+
+
+def _structured(settings: Header, arrays: Arrays) -> list[dict[str, Any]]:
+    """Return for each request what SamplingParams gets beside the rest: its language, if the draw is constrained.
+
+    Each has an object of its own: vLLM writes into it.
+    """
+    languages = settings.get(STRUCTURED)
+    if languages is None:
+        return [{} for _ in arrays["counts"]]
+    from vllm.sampling_params import StructuredOutputsParams
+
+    return [{"structured_outputs": StructuredOutputsParams(**languages[at])} for at in arrays[LANGUAGES].tolist()]
 
 
 def _count_steps(engine: Any) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from components.tasks.domains.worlds.plans import STEPS, Type
 
@@ -24,6 +27,10 @@ class Trie:
     def may_end(self, state: str) -> bool:
         """Return whether all of a text has been read."""
         return state in self.texts
+
+    def structured_outputs(self) -> dict[str, Any]:
+        """Return the texts in the words of vLLM's structured outputs."""
+        return {"choice": list(self.texts)}
 
 
 @dataclass(frozen=True)
@@ -72,6 +79,34 @@ class Plans:
         whole = not state.opening and state.name in STEPS and self._fits(state.name, state)
         return whole and STEPS[state.name].gives == self.wanted
 
+    def structured_outputs(self) -> dict[str, Any]:
+        """Return the plans as a grammar in the words of vLLM's structured outputs: EBNF as GBNF writes it.
+
+        Rule `word-2` is what may follow on a word with two steps written: a step that ends the plan, or one and a space
+        and what follows on it.
+        """
+        first = PlanState("")
+        rules, ahead = [f"root ::= {json.dumps(self.opening)} {_rule(first)}"], [first]
+        for state in ahead:  # grows with what is reached
+            ways = []
+            for name, after in self._ways(state):
+                ways.append(json.dumps(name if after is None else f"{name} ") + (f" {_rule(after)}" if after else ""))
+                if after is not None and after not in ahead:
+                    ahead.append(after)
+            rules.append(f"{_rule(state)} ::= {' | '.join(ways)}")
+        return {"grammar": "\n".join(rules)}
+
+    def _ways(self, state: PlanState) -> Iterator[tuple[str, PlanState | None]]:
+        """Yield each step that may be written next, with the state behind it, or None where the plan ends with it."""
+        for name in STEPS:
+            if not self._fits(name, state):
+                continue
+            if STEPS[name].gives == self.wanted:
+                yield name, None
+            after = self._next(PlanState("", state.has, state.steps, name))
+            if after is not None:
+                yield name, after
+
     def _next(self, state: PlanState) -> PlanState | None:
         """Return the state after a whole name and a space, where another step may follow."""
         if state.name not in STEPS or not self._fits(state.name, state):
@@ -83,6 +118,10 @@ class Plans:
         """Return whether a step can stand here, and the steps after it can still reach the type wanted."""
         left = self.max_steps - state.steps - 1
         return STEPS[name].takes == state.has and _distance(STEPS[name].gives, self.wanted) <= left
+
+
+def _rule(state: PlanState) -> str:
+    return f"{state.has}-{state.steps}"
 
 
 def _distance(has: Type, wanted: Type) -> int:

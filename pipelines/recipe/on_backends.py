@@ -1,0 +1,21 @@
+"""Stages on their pools: whether what generates and trains there suits the operators that a stage names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pipelines.language.problems import Problems
+from pipelines.recipe.draft import StageDraft
+from pipelines.recipe.pools import Pool
+
+
+def check_backends(drafts: Mapping[str, StageDraft], pools: Mapping[str, Pool], problems: Problems) -> None:
+    """Note stages whose operators need what their sampler or trainer cannot do: they would fail on the paid node."""
+    for draft in drafts.values():
+        component, pool = draft.component, pools.get(draft.words.pool)
+        if component is None or component.refuses_backends is None or draft.config is None or pool is None:
+            continue
+        for why in component.refuses_backends(draft.config, pool.backends(draft.words.backend)):
+            chosen = draft.node.child("backend") or draft.node.child("pool")
+            what = f"stage {draft.cell.template.path!r} on pool {draft.words.pool!r}: {why}"
+            problems.add(chosen.mark if chosen else draft.node.where, what)
