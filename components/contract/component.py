@@ -66,6 +66,9 @@ class Component:
     """Given validated parameters: further headline metrics, which the chosen operators give."""
     unmeasured: Callable[[Any, str], str | None] | None = None
     """Given validated parameters and the name of a declared metric, why a stage with these does not measure it."""
+    undone: Mapping[str, str] = field(default_factory=dict)
+    """Counts among `metrics` of what a stage left undone, such as skipped updates, with words for each: people are told
+    of those above 0, also where the stage ended well."""
     choices: Mapping[str, Callable[[], Sequence[str]]] = field(default_factory=dict)
     """Dotted parameter -> its possible values, where its type does not list them; forms show them."""
     role: Role = Role.OTHER
@@ -151,4 +154,6 @@ class Component:
         undocumented = [name for name, info in self.params.model_fields.items() if not info.description]
         if undocumented:
             raise InputError(f"component {self.name!r}: parameters without a docstring: {', '.join(undocumented)}")
+        if strange := self.undone.keys() - self.metrics.keys():
+            raise InputError(f"component {self.name!r}: undone names no metric of it: {', '.join(sorted(strange))}")
         check_alarms(self.name, self.alarms)

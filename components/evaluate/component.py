@@ -95,6 +95,7 @@ COMPONENT = Component(
         "num_failed": "Verifications that failed; they are in no denominator",
         "num_raised": "Responses that count as wrong because a user's verifier raised on them, if there are any",
     },
+    undone={"num_failed": "verifications failed"},
     alarms=(verifier_raises(rows=1),),
     role=Role.MEASURING,
     results=Results(

@@ -50,6 +50,7 @@ COMPONENT = Component(
         "share_<domain>": "Share of a domain in what is trained on",
         "drop_<domain>": "Measured forgetting: pass@1 before minus after",
     },
+    undone={"num_failed": "verifications failed"},
     role=Role.TRAINING,
     alarms=SUPERVISED_ALARMS,
     report=(SUPERVISED_CURVES,),

@@ -33,9 +33,12 @@ from components.rl.journal.journal import Journal
 from components.rl.labels import check_labelled
 from components.rl.sampler_needs import constrains, processor_refusal
 from components.rl.slots import Slots
+from components.rl.step.accounts import DROPPED, LOST
 from components.rl.step.audited import audit_step
 from components.rl.step.critic import ValueModel
+from components.rl.step.diagnostics import SKIPPED
 from components.rl.step.heldout import heldout_probe
+from components.rl.step.judging import TIMEOUTS
 from components.rl.step.learner import Learner, Passes
 from components.rl.step.ledger import TOTALS, VISITS, PassRates, read_pass_rates
 from components.rl.step.loop import NO_MODELS, Loop
@@ -298,7 +301,9 @@ def _write_outputs(ctx: StageContext[RLParams], loop: Loop, shelf: ModelShelf | 
             "num_samples": float(state.num_samples),
             "num_tokens": float(sum(row["num_tokens"] for row in history)),
             "num_failed": float(sum(visit.num_failed for visit in state.ledger.visits(since_step=0))),
+            LOST: history[-1].get(LOST, 0.0) if history else 0.0,
         }
+        | {name: float(sum(row.get(name, 0.0) for row in history)) for name in (SKIPPED, DROPPED, TIMEOUTS)}
     )
     ctx.headline(**headline)
     metrics = ctx.output("metrics")

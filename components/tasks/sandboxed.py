@@ -13,7 +13,7 @@ from typing import Any
 
 from components.runtime.sandbox import Limits, Reply, Sandbox, Status, open_sandbox
 from components.tasks.scoring import together
-from components.tasks.verdict import BrokenItem, Verdict, failed, wrong
+from components.tasks.verdict import BrokenItem, ReferenceTimeout, Verdict, failed, wrong
 
 MAX_SHARED = 256
 """Most requests in one run of the sandbox."""
@@ -77,8 +77,9 @@ def blame(reply: Reply, control: Request) -> Request:
 
     def conclude(second: Reply) -> Verdict:
         if second.status is not Status.VALUE:
-            raise BrokenItem(f"the reference cannot be judged either: the verifier {describe(second)}")
-        return wrong(f"the verifier {describe(reply)} on it")
+            error = ReferenceTimeout if second.status is Status.TIMEOUT else BrokenItem
+            raise error(f"the reference cannot be judged either: the verifier {describe(second)}")
+        return replace(wrong(f"the verifier {describe(reply)} on it"), timed_out=reply.status is Status.TIMEOUT)
 
     return replace(control, conclude=conclude)
 

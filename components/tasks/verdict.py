@@ -26,6 +26,8 @@ class Verdict:
     """The grade of a verifier that gives partial credit, from 0 to 1; unset, the outcome is the grade."""
     raised: bool = False
     """Whether it is wrong because a user's verifier raised on it, one that can judge the item's own answer."""
+    timed_out: bool = False
+    """Whether the verifier ran out of time: wrong if it can judge the item's reference in time, else failed."""
 
     def __post_init__(self) -> None:
         if self.graded is not None and not 0 <= self.graded <= 1:  # also refuses NaN
@@ -62,3 +64,12 @@ def failed(detail: str) -> Verdict:
 
 class BrokenItem(Exception):
     """Raised by a verifier when the item itself is unusable: missing data, a senseless reference."""
+
+    timed_out = False
+    """Whether the verifier ran out of time on the reference."""
+
+
+class ReferenceTimeout(BrokenItem):
+    """Raised where the reference cannot be judged in time either."""
+
+    timed_out = True

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cache
 
 from components.contract.errors import OperatorFailed
@@ -98,11 +99,12 @@ def _guarded(item: Item, judge: Callable[[], Verdict | Request]) -> Verdict | Re
     except (NoSandbox, OperatorFailed):
         raise
     except BrokenItem as error:
-        return failed(f"broken item: {error}")
+        return replace(failed(f"broken item: {error}"), timed_out=error.timed_out)
     except Exception as error:  # third-party scorers may raise anything: this boundary turns it into an outcome
         place = place_of(error)
         reason = f"{type(error).__name__}: {error}{f' ({place})' if place else ''}"
-        return failed(f"verifier {plain_name(item.verifier)!r}: {reason}")
+        verdict = failed(f"verifier {plain_name(item.verifier)!r}: {reason}")
+        return replace(verdict, timed_out=isinstance(error, TimeoutError))
 
 
 @cache

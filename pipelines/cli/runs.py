@@ -15,6 +15,7 @@ from pipelines.cli.damage import damage_lines
 from pipelines.cli.output import print_json, print_styled, print_table, print_text, seconds_text
 from pipelines.cli.stopping import terminate_like_interrupt
 from pipelines.cli.stores import store_of
+from pipelines.report.undone import undone_lines
 from pipelines.runs.alarms import ending_lines
 from pipelines.runs.find import find_run
 from pipelines.runs.forked import fork_lines
@@ -182,6 +183,8 @@ def show(arguments: argparse.Namespace) -> int:
         if stage["reason"]:
             print_text(f"\n{stage['name']} was skipped: {stage['reason']}")
     print_alarms(record.alarms)
+    for line in undone_lines((stage["name"], str(stage["component"]), stage["metrics"]) for stage in shown["stages"]):
+        print_text(f"\nundone in {line}")
     for name, error in record.failed.items():
         goes_on = "; the run went on without it" if name in record.stages else ""
         print_text(f"\n{name} failed: {error}{goes_on}")

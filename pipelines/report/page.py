@@ -59,6 +59,7 @@ def render_page(data: RunData) -> str:
     tables, design = result_tables(data), Design.of_stages(data.stages)
     sections = [
         work.alarms(data),
+        work.undone_work(data),
         fork_section(data),
         *result_sections(tables, design),
         _settings(data, design),

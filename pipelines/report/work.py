@@ -22,6 +22,7 @@ from pipelines.report.content import (
 )
 from pipelines.report.dag import draw_dag
 from pipelines.report.shards import folded
+from pipelines.report.undone import undone
 
 
 def graph(data: RunData) -> PageSection:
@@ -60,6 +61,18 @@ def alarms(data: RunData) -> PageSection:
     lasting = [f"{stage.name}: {a['name']}" for stage in data.stages for a in stage.alarms if a["cleared"] is None]
     red = [Paragraph(f"Not over at the end: {', '.join(lasting)}", "failure")] if lasting else []
     return PageSection("Alarms", [*red, table] if rows else [], "Signs in the histories that a training went wrong.")
+
+
+def undone_work(data: RunData) -> PageSection:
+    """Return what stages that ended well left undone; no section without any."""
+    rows: list[list[Cell]] = [
+        [Strong(stage.name), words, f"{count:,.0f}"]
+        for stage in data.stages
+        if stage.entry and not stage.error
+        for words, count in undone(stage.component, stage.entry.get("metrics") or {})
+    ]
+    lead = "What stages that ended well skipped, dropped, or could not verify: counts above 0."
+    return PageSection("Left undone", [Rows(["stage", "what", "count"], rows, numbers_from=2)] if rows else [], lead)
 
 
 def lineage(data: RunData) -> PageSection:

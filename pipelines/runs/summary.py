@@ -10,6 +10,7 @@ from components.contract.terminal import visible, visible_line
 from components.runtime.ledger.records import Cause, approval_key, asked_key, failure_key, run_key
 from pipelines.report.collect import collect
 from pipelines.report.evaluations import Estimate, ResultTable, result_tables
+from pipelines.report.undone import undone_lines
 from pipelines.runs.alarms import ending_lines
 from pipelines.runs.default_store import store_option
 from pipelines.runs.forked import fork_lines
@@ -20,7 +21,11 @@ if TYPE_CHECKING:
 
     from components.contract.display import Results
     from components.runtime.store import Store
+    from pipelines.report.collect import RunData
     from pipelines.runs.runs import RunResult
+
+MOST_UNDONE = 8
+"""Stages whose counts the end of a run lists; `show` and the report list all."""
 
 
 def print_ending(store: Store, result: RunResult) -> None:
@@ -51,7 +56,13 @@ def print_ending(store: Store, result: RunResult) -> None:
         console.print(f"[bold red]{name} failed[/]: {escape(visible(error))}")
     for name, error in left_out.items():
         console.print(f"[bold red]{name} failed[/], and the run went on without it: {escape(visible(error))}")
-    console.print(f"run     {result.run_id}: {result.status}")
+    lines = _undone_lines(data)
+    with_ = f", and left something undone in {len(lines)} stage{'' if len(lines) == 1 else 's'}" if lines else ""
+    console.print(f"run     {result.run_id}: {result.status}{with_}")
+    for line in lines[:MOST_UNDONE]:
+        console.print(f"undone  {escape(visible(line))}")
+    if len(lines) > MOST_UNDONE:
+        console.print(f"        and {len(lines) - MOST_UNDONE} more stages: posttrain show {result.run_id}")
     for line in fork_lines(data.run, {stage.name: stage.entry for stage in data.stages}) if data else ():
         console.print(f"fork    {escape(visible(line))}")
     if cost:
@@ -69,6 +80,14 @@ def print_ending(store: Store, result: RunResult) -> None:
         console.print(f"        {count} of lineage {on_the_way if result.lineage_on_the_way else later}")
     for line in next_steps(store, result):
         console.print(f"next    {escape(visible(line))}")
+
+
+def _undone_lines(data: RunData | None) -> list[str]:
+    """Return a line for each stage that ended well and left something undone."""
+    if data is None:
+        return []
+    ended = ((stage, stage.entry) for stage in data.stages if stage.entry is not None and not stage.error)
+    return list(undone_lines((stage.name, stage.component, entry.get("metrics") or {}) for stage, entry in ended))
 
 
 def next_steps(store: Store, result: RunResult, *, same: str = "the same command") -> list[str]:

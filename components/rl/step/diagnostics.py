@@ -19,6 +19,8 @@ from components.rl.step.kl_estimates import kl_estimates
 from components.rl.step.sampler_gap import GapSums, gap_of_update
 from components.tasks.answers import extract_answer
 
+SKIPPED = "skipped_updates"
+
 
 def sample_metrics(batch: Batch) -> dict[str, float]:
     """Describe all samples of a step, before any filter, by their learned tokens. Means over nothing are left out.
@@ -147,6 +149,7 @@ class UpdateTally:
         self._sums: dict[str, float] = {}
         self._num_tokens = 0
         self._updates: list[Update] = []
+        self._num_skipped = 0
         self._loss = 0.0
         self._ratio_sum = self._ratio_squares = 0.0
         self._ratio_min, self._ratio_max = math.inf, -math.inf
@@ -171,14 +174,18 @@ class UpdateTally:
         """Add one optimiser update."""
         self._updates.append(update)
 
+    def skip_update(self) -> None:
+        """Count a minibatch that had no gradient, or no response."""
+        self._num_skipped += 1
+
     def metrics(self) -> dict[str, float]:
-        """Return means over tokens and updates; only the count if there was no update.
+        """Return means over tokens and updates; only the counts if there was no update.
 
         ess: effective sample size of the importance ratios over the number of tokens, (sum r)^2 / (n sum r^2).
         update_kl_*: KL(policy before the step || policy), and reference_kl_*: KL(policy || reference), estimated on
         the step's tokens.
         """
-        metrics = {"num_updates": float(len(self._updates))}
+        metrics = {"num_updates": float(len(self._updates)), SKIPPED: float(self._num_skipped)}
         if not self._updates:
             return metrics
         metrics |= {name: value / self._num_tokens for name, value in self._sums.items()}

@@ -8,8 +8,9 @@ from components.modeling.ranks import current_ranks
 from components.rl.batch.batch import FAILED, RIGHT, UNSCORED, WRONG, Batch
 from components.tasks.verify import Outcome, verify_all
 
+TIMEOUTS = "num_timeouts"
 CODES = {Outcome.WRONG: WRONG, Outcome.RIGHT: RIGHT, Outcome.FAILED: FAILED}
-UNJUDGED = (UNSCORED, math.nan, "", False)
+UNJUDGED = (UNSCORED, math.nan, "", False, False)
 """Of a response to an unlabelled item: no outcome, and no grade."""
 
 
@@ -17,8 +18,8 @@ class Judge:
     """Verifies each text once: late in a run most responses of a group are identical."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str], tuple[int, float, str, bool]] = {}
-        """Outcome, grade, reason, and whether a user's verifier raised, by item and text."""
+        self._known: dict[tuple[str, str], tuple[int, float, str, bool, bool]] = {}
+        """Outcome, grade, reason, whether a user's verifier raised, and whether time ran out, by item and text."""
         self._failures: dict[tuple[str, str], str] = {}
         """Why a response has no reward, by item and text."""
 
@@ -35,7 +36,7 @@ class Judge:
         # A verifier may time out on one rank and not on another, so each text is verified by one rank only.
         ranks = current_ranks().all
         verdicts = verify_all((asked[key], key[1]) for key in ranks.share(new))
-        found = [(CODES[verdict.outcome], verdict.score, verdict.detail, verdict.raised) for verdict in verdicts]
+        found = [(CODES[one.outcome], one.score, one.detail, one.raised, one.timed_out) for one in verdicts]
         self._known.update(zip(new, ranks.together(ranks.gather(found)), strict=True))
         return [self._known.get((item.id, text), UNJUDGED)[:2] for item, text in zip(items, texts, strict=True)]
 
@@ -56,6 +57,11 @@ class Judge:
     def num_raised(self) -> int:
         """Return how many of them count as wrong because a user's verifier raised."""
         return sum(known[3] for known in self._known.values())
+
+    @property
+    def num_timeouts(self) -> int:
+        """Return on how many of them a verifier ran out of time."""
+        return sum(known[4] for known in self._known.values())
 
     @property
     def first_raised(self) -> str:

@@ -82,6 +82,7 @@ class Learner:
         weighted = self._weighted(self._with_current(minibatch, settings), settings)
         active = self._with_gradient(weighted)
         if not active.num_responses:
+            tally.skip_update()
             return
 
         def loss_context(bound: Bound) -> SlotContext:

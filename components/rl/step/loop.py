@@ -21,13 +21,14 @@ from components.modeling.training.trainer import Trainer
 from components.rl.batch.batch import Batch, Prompt
 from components.rl.batch.joining import concatenate
 from components.rl.slots import Slots
+from components.rl.step.accounts import UNVERIFIED
 from components.rl.step.collector import Collector
 from components.rl.step.context import SlotContext
 from components.rl.step.critic import ValueModel
 from components.rl.step.diagnostics import divergence, sample_metrics
 from components.rl.step.experience import Experience, check_agreement, note_advantages
 from components.rl.step.heldout import HeldoutProbe
-from components.rl.step.judging import Judge
+from components.rl.step.judging import TIMEOUTS, Judge
 from components.rl.step.learner import Learner
 from components.rl.step.phases import PhasePlan, begin_step
 from components.rl.step.policies import Policies
@@ -107,6 +108,7 @@ class Loop:
         """Sample, score and prepare the step's training data."""
         phase, slots = self.phase, self.slots
         self.state.ledger.step = self.state.step
+        self.state.accounts.begin()
         begin_step(phase, self.state, self.learner, self.policies, self.generator)
         collector = self.collector()
 
@@ -117,7 +119,8 @@ class Loop:
         collector.settings = settings = of_kind(slots.schedule, scheduled, StepSettings)
         if self.heldout is not None and (self.state.step == 0 or self._is_due(self.heldout.config.every)):
             collector.metrics |= self.heldout.metrics(collector, self.state.step)
-        batch = self._with_advantages(self._prepare(self._gather(collector), collector), collector)
+        batch = self._with_advantages(self._prepare(gathered := self._gather(collector), collector), collector)
+        self.state.accounts.change("by_advantage", gathered, batch)
         self.sampler.rest()
         seen = concatenate(collector.seen)
         own = (seen.select(~seen.external) if bool(seen.external.any()) else seen).of_learned()
@@ -132,6 +135,7 @@ class Loop:
         def context_of(bound: Bound) -> SlotContext:
             return self._context(bound, collector)
 
+        self.state.accounts.learn(got.batch, silent_at_zero=slots.silent_at_zero)
         first_update = (step - phase.schedule_start) * self.learner.passes.updates
         # Without replayed batches, the first update compares the policy with the log-probabilities that it drew with.
         measures = self._is_exact and slots.replay.name == EMPTY and collector.gap.mean is None
@@ -149,6 +153,7 @@ class Loop:
         if len(self.phases) > 1:
             metrics["phase"] = float(phase.index)
         self.judge = collector.judge
+        metrics |= self.state.accounts.metrics(self.ahead.prompts) | {TIMEOUTS: float(collector.judge.num_timeouts)}
         if self.journal is not None:
             self.journal(got, step + 1)
         drawn = {"num_tokens": float(collector.num_tokens)}
@@ -192,19 +197,28 @@ class Loop:
 
     def _gather(self, collector: Collector) -> Batch:
         """Sample prompts and responses, apply guidance and filters; return the learned tokens."""
-        slots = self.slots
+        slots, accounts = self.slots, self.state.accounts
 
         def gather(count: int) -> Batch:
             chosen = slots.sampler(self.phase.pool, count, self._context(slots.sampler, collector))
             prompts = [self.phase.pool[at] for at in prompts_of(slots.sampler, chosen, len(self.phase.pool))]
-            drawn = slots.rollout(prompts, collector, self._context(slots.rollout, collector))
-            scored = collector.score(of_kind(slots.rollout, drawn, Batch))
-            guided = slots.guidance(scored, collector, self._context(slots.guidance, collector))
-            return of_kind(slots.guidance, guided, Batch)
+            found = slots.rollout(prompts, collector, self._context(slots.rollout, collector))
+            drawn = of_kind(slots.rollout, found, Batch)
+            accounts.draw(prompts, drawn, slots.rollout.name, begun=self.ahead.take_begun())
+            scored = collector.score(drawn)
+            accounts.change(UNVERIFIED, drawn, scored)
+            found = slots.guidance(scored, collector, self._context(slots.guidance, collector))
+            guided = of_kind(slots.guidance, found, Batch)
+            accounts.change(f"by_{slots.guidance.name}", scored, guided)
+            accounts.gathered(guided)
+            return guided
 
         batch = gather(collector.settings.prompts_per_step)
+        accounts.take()
         for bound in slots.filters:
-            batch = of_kind(bound, bound(batch, gather, self._context(bound, collector)), Batch)
+            kept = of_kind(bound, bound(batch, gather, self._context(bound, collector)), Batch)
+            accounts.filtered(f"by_{bound.name}", batch, kept)
+            batch = kept
         return batch.of_learned()
 
     def _prepare(self, batch: Batch, collector: Collector) -> Batch:

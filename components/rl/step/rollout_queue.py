@@ -40,6 +40,7 @@ class RolloutQueue:
 
     def __init__(self) -> None:
         self._queue: deque[QueuedDraw] = deque()
+        self._begun: list[Prompt] | None = None
 
     def __len__(self) -> int:
         """Return the number of queued draws."""
@@ -50,14 +51,26 @@ class RolloutQueue:
         """Return the version of each queued draw, the next one first."""
         return [ordered.version for ordered in self._queue]
 
+    @property
+    def prompts(self) -> list[Prompt]:
+        """Return the prompts of all queued draws."""
+        return [prompt for queued in self._queue for prompt in queued.prompts]
+
+    def take_begun(self) -> list[Prompt] | None:
+        """Return the prompts of the draws that the last exchange began, once; None if there was none since."""
+        begun, self._begun = self._begun, None
+        return begun
+
     def exchange(self, begin: Callable[[], QueuedDraw], depth: int, steps_left: int) -> QueuedDraw:
         """Begin a draw and return the one begun `depth` steps ago; the first call begins enough to fill the queue.
 
         `steps_left` includes this step; a draw that none of these steps would use is not begun. When it counts the
         steps of a phase, no draw is older than `depth`, and each is drawn with the settings of its own phase.
         """
+        self._begun = []
         while len(self._queue) < min(depth + 1, steps_left):
             self._queue.append(begin())
+            self._begun += self._queue[-1].prompts
         return self._queue.popleft()
 
     def state(self, pool: Sequence[Prompt]) -> dict[str, Tensor]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from components.rl.sampler_correction import SamplerCorrection
+from components.rl.step.accounts import Accounts
 from components.rl.step.ledger import PassRates
 from components.rl.step.record import RolloutRecord
 
@@ -44,6 +45,7 @@ class LoopState:
     """Completed steps."""
     num_samples: int = 0
     """Responses drawn so far."""
+    accounts: Accounts = field(default_factory=Accounts)
 
     def to_json(self) -> dict[str, Any]:
         """Return everything except the record's bounds, which are parameters, and the rows of the logs."""
@@ -53,6 +55,7 @@ class LoopState:
             "memory": self.memory,
             "ledger": self.ledger.to_json(),
             "right": self.record.right_rows(),
+            "accounts": self.accounts.to_json(),
         }
 
     def fresh_rows(self) -> dict[str, list[dict[str, Any]]]:
@@ -81,6 +84,7 @@ class LoopState:
             memory=saved["memory"],
             step=saved["step"],
             num_samples=saved["num_samples"],
+            accounts=Accounts.from_json(saved.get("accounts", {})),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import string
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +19,7 @@ from components.modeling.models.model_config import ModelConfig
 from components.modeling.text.prompting import encode_prompts
 from components.modeling.text.tokenizer import train_tokenizer
 from components.modeling.text.tokenizer_config import TokenizerConfig
-from components.rl.batch.batch import RIGHT, UNSCORED, WRONG, Batch, Prompt, new_batch
+from components.rl.batch.batch import FAILED, RIGHT, UNSCORED, WRONG, Batch, Prompt, new_batch
 from components.rl.params import RLParams
 from components.rl.step.collector import Collector
 from components.rl.step.ledger import PassRates
@@ -53,12 +54,13 @@ class Scripted:
 
     def outcomes(self, batch: Batch) -> torch.Tensor:
         items = [batch.prompts[group].item for group in batch.group.tolist()]
-        return torch.tensor(
-            [
-                UNSCORED if item.is_unlabelled else RIGHT if verify(item, text).right else WRONG
-                for item, text in zip(items, batch.texts, strict=True)
-            ]
-        )
+        return torch.tensor([self.outcome(item, text) for item, text in zip(items, batch.texts, strict=True)])
+
+    def outcome(self, item: Item, text: str) -> int:
+        """The text "broken" is one that the verifier cannot judge."""
+        if item.is_unlabelled or text == "broken":
+            return UNSCORED if item.is_unlabelled else FAILED
+        return RIGHT if verify(item, text).right else WRONG
 
     def encode_prompt(self, text: str) -> list[int]:
         return [1] * len(text)
@@ -165,6 +167,16 @@ class TestReward:
         assert found == [1.0 if one else -1.0 for one in good]
         accepted = [one for one, writer in zip(good, writes, strict=True) if writer]
         assert told.metrics.get("variants_accepted", 0.0) == pytest.approx(sum(accepted) / max(len(accepted), 1))
+
+    def test_a_problem_whose_solutions_the_verifier_cannot_judge_has_no_reward(self) -> None:
+        batch, _, told = play(TABLE | {"new": ["broken"] * 4, "other {solution}": ["b", "broken", "x", "x"]}, ANSWERS)
+        rates = [math.nan, 0, math.nan, 0, math.nan, 1 / 3]
+        found = batch.extras["variant_rate_s"][12:18]
+        assert torch.equal(found.isnan(), torch.tensor(rates).isnan()) and found[5] == pytest.approx(1 / 3)
+        assert told.metrics["variant_pass_rate"] == pytest.approx(1 / 3)
+        rewards = operator("reward", "variant_band")(batch, told)
+        assert torch.equal(rewards.isnan(), batch.extras["variant_rate_s"].isnan())
+        assert told.metrics["variants_accepted"] == pytest.approx(1 / 3)  # of the three that have a pass rate
 
     def test_it_needs_the_rollout_and_a_band(self) -> None:
         with pytest.raises((ValidationError, OperatorMisfit), match="self_play_variants"):

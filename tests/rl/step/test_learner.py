@@ -165,7 +165,7 @@ def test_a_batch_without_signal_makes_no_update() -> None:
     before = policy.state()
     batch = batch_of([[1.0, 1.0], [0.0, 0.0]])
     metrics = learner(policy, slots).learn([batch], context().settings, lambda bound: context(), first_update=0)
-    assert metrics == {"num_updates": 0.0}
+    assert metrics == {"num_updates": 0.0, "skipped_updates": 1.0}
     assert all(torch.equal(before[name], p) for name, p in policy.trainable())
 
 

@@ -39,14 +39,16 @@ class VariantBandConfig(RewardConfig):
 def variant_band(batch: Batch, context: SlotContext, *, config: VariantBandConfig) -> Tensor:
     """Return [S]: `right` or `wrong`, by the outcome of a solution and by the pass rate of a written problem.
 
-    Metric `variants_accepted`: the share of written problems in the band. Rows are told apart by the marks of rollout
-    self_play_variants. Source: Liang et al. 2025 (SvS): the writer is rewarded if 0.125 <= accuracy <= 0.625.
+    NaN for a problem of which no solution could be verified. Metric `variants_accepted`: the share of the other written
+    problems that is in the band. Rows are told apart by the marks of rollout self_play_variants.
+    Source: Liang et al. 2025 (SvS): the writer is rewarded if 0.125 <= accuracy <= 0.625.
     """
     from components.rl.batch.batch import RIGHT
 
     writing, rate = batch.extras["writing_s"] > 0, batch.extras["variant_rate_s"]
     in_band = (rate >= config.low) & (rate <= config.high)
-    if bool(writing.any()):
-        context.metrics["variants_accepted"] = float(in_band[writing].double().mean())
+    unknown = writing & rate.isnan()
+    if bool((told := writing & ~unknown).any()):
+        context.metrics["variants_accepted"] = float(in_band[told].double().mean())
     good = in_band.where(writing, batch.outcomes == RIGHT)
-    return config.wrong + (config.right - config.wrong) * good.float()
+    return (config.wrong + (config.right - config.wrong) * good.float()).masked_fill(unknown, float("nan"))

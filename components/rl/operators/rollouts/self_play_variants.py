@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -74,9 +75,9 @@ def self_play_variants(
 
     All three kinds are groups of the batch. A written problem has the verifier and the answer of the one it varies,
     whatever its words: it is hostile text, a prompt and nothing else. Marks: `writing_s` is 1 at rows that wrote a
-    problem, whose pass rate is `variant_rate_s` (0 where there is none); both are 0 elsewhere. Rows that wrote have no
-    outcome: reward variant_band values them. Metrics: `variants_written`, `variants_solved` (distinct problems),
-    `variant_pass_rate`.
+    problem, whose pass rate is `variant_rate_s` (0 where there is none, NaN if nothing could be verified); both are 0
+    elsewhere. Rows that wrote have no outcome: reward variant_band values them. Metrics: `variants_written`,
+    `variants_solved` (distinct problems), `variant_pass_rate`.
     Source: Liang et al. 2025, Beyond Pass@1: Self-Play with Variational Problem Synthesis (SvS), and its released
     config. Ours: `copies`, `max_solutions` and `max_problems`.
     """
@@ -95,7 +96,9 @@ def self_play_variants(
     if chosen:
         solved = collector.draw([found.prompts[at] for at in chosen], context.settings.group_size)
         rates = dict(zip(chosen, _pass_rates(solved, collector), strict=True))
-        context.metrics["variant_pass_rate"] = sum(rates.values()) / len(rates)
+        verified = [rate for rate in rates.values() if not math.isnan(rate)]
+        if verified:
+            context.metrics["variant_pass_rate"] = sum(verified) / len(verified)
         parts.append(_marked(solved))
     context.metrics.update(variants_written=float(written.num_responses), variants_solved=float(len(chosen)))
     parts.insert(1, _writers(written, found.of_row, rates))
@@ -127,12 +130,12 @@ def _marked(batch: Batch) -> Batch:
 
 
 def _pass_rates(batch: Batch, collector: Collector) -> list[float]:
-    """Return the share of right responses of each group; 0 where nothing could be verified."""
+    """Return the share of right responses of each group; NaN where nothing could be verified."""
     from components.rl.batch.batch import FAILED, RIGHT
 
     outcomes = collector.outcomes(batch)
     right, verified = batch.group_sum((outcomes == RIGHT).long()), batch.group_sum((outcomes != FAILED).long())
-    rate_s = right.double() / verified.clamp(min=1)
+    rate_s = right.double() / verified  # 0 / 0 is NaN
     return list(dict(zip(batch.group.tolist(), rate_s.tolist(), strict=True)).values())
 
 
