@@ -1,4 +1,4 @@
-"""Operators that a stage's sampler cannot serve: refused at validate, where the recipe chooses the sampler or its pool."""
+"""Operators that a stage's sampler cannot serve: refused at validate, where the recipe chooses sampler or pool."""
 
 from __future__ import annotations
 
