@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -86,3 +87,44 @@ def test_vllm_stops_at_every_end(name: str, tmp_path: Path, monkeypatch: pytest.
     assert all(one.ignore_eos for one in llm.seen)  # what is listed is all that ends a response
     assert bool(samples.finished.all())
     assert decode_responses(policy.tokenizer, samples.responses(), policy.ends) == ["5"] * len(samples.lengths)
+
+
+def test_a_draw_that_vllm_fails_at_holds_up_no_later_one() -> None:
+    engine, failing = VllmEngine(), RecordedLLM([5])
+
+    def step() -> list[Any]:
+        raise RuntimeError("out of order")
+
+    engine._draws.append(["0"])
+    engine._draws.append(["1"])
+    engine._llm = SimpleNamespace(llm_engine=SimpleNamespace(step=step))
+    with pytest.raises(RuntimeError, match="out of order"):
+        engine.advance()
+    failing.seen = [SimpleNamespace(n=1, stop_token_ids=[3])] * 2
+    engine._llm = failing
+    found = engine.advance()
+    assert found is not None and found["tokens"].tolist() == [5, 3]
+
+
+@pytest.mark.parametrize("structured", [False, True])
+def test_vllm_gets_each_requests_own_language(structured: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded, sampling = ModuleType("vllm"), ModuleType("vllm.sampling_params")
+    recorded.SamplingParams = lambda **settings: SimpleNamespace(**settings)  # type: ignore[attr-defined]
+    sampling.StructuredOutputsParams = lambda **given: SimpleNamespace(**given)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "vllm", recorded)
+    monkeypatch.setitem(sys.modules, "vllm.sampling_params", sampling)
+    engine, llm = VllmEngine(), RecordedLLM([5])
+    engine._llm = llm
+    whole = {"tokens": [7, 8, 9], "lengths": [1, 1, 1], "counts": [1, 1, 1], "limits": [4, 4, 4], "seeds": [0, 1, 2]}
+    arrays = {name: np.array(values) for name, values in whole.items()}
+    settings: dict[str, Any] = {"temperature": 1.0, "top_p": 1.0, "top_k": 0, "stop": [3]}
+    if structured:
+        settings["structured"] = [{"choice": ["a"]}, {"grammar": 'root ::= "b"'}]
+        arrays["languages"] = np.array([0, 1, 0])
+    engine.submit(settings, arrays)
+    if not structured:
+        assert not any(hasattr(one, "structured_outputs") for one in llm.seen)
+        return
+    told = [one.structured_outputs for one in llm.seen]
+    assert [vars(one) for one in told] == [{"choice": ["a"]}, {"grammar": 'root ::= "b"'}, {"choice": ["a"]}]
+    assert told[0] is not told[2]  # vLLM writes into it

@@ -120,7 +120,12 @@ class VllmEngine:
 
     def advance(self) -> Arrays | None:
         """Do one step of all draws; return the responses of the oldest when all of them are there."""
-        for output in self._llm.llm_engine.step():
+        try:
+            outputs = self._llm.llm_engine.step()
+        except Exception:
+            self._draws.popleft()  # its error is told now: a later draw must not wait for it
+            raise
+        for output in outputs:
             if output.finished:
                 self._finished[output.request_id] = output
         names = self._draws[0]
