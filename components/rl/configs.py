@@ -37,7 +37,7 @@ class SlotConfig(Params):
     needs_processor: ClassVar[bool] = False
     """Whether it draws through a logits processor, which the native sampler supports and an engine does not."""
     constrains: ClassVar[bool] = False
-    """Whether it draws responses of a language only: by a processor, or by an engine's structured outputs."""
+    """Whether its processor is a Constraint to a language, which an engine draws by its structured outputs."""
     draws_ahead: ClassVar[bool] = False
     """Whether an engine draws while the trainer trains, so that both stay in memory."""
     keeps_copy: ClassVar[bool] = False

@@ -8,6 +8,9 @@ from components.contract.backends import Backends
 from components.contract.operators import Bound
 from components.rl.params import RLParams
 
+CONSTRAINED = ("rollout", "constrained")
+"""Constrains, though its config does not say so: the word came later, and records speak of its code as it is."""
+
 
 def refuses_backends(params: RLParams, backends: Backends) -> Iterator[str]:
     """Yield a line for operators that the sampler cannot serve."""
@@ -17,7 +20,8 @@ def refuses_backends(params: RLParams, backends: Backends) -> Iterator[str]:
 
 def processor_refusal(operators: Iterable[Bound]) -> str | None:
     """Return why an engine in another process cannot draw for these operators, in one line; None if it can."""
-    users = sorted({bound.name for bound in operators if getattr(bound.config, "needs_processor", False)})
+    needing = (bound for bound in operators if getattr(bound.config, "needs_processor", False))
+    users = sorted({bound.name for bound in needing if not _constrains(bound)})
     if not users:
         return None
     return (
@@ -28,4 +32,8 @@ def processor_refusal(operators: Iterable[Bound]) -> str | None:
 
 def constrains(params: RLParams) -> bool:
     """Return whether an operator draws responses of a language only, for which vLLM needs the tokenizer."""
-    return any(getattr(bound.config, "constrains", False) for bound in params.operators())
+    return any(map(_constrains, params.operators()))
+
+
+def _constrains(bound: Bound) -> bool:
+    return getattr(bound.config, "constrains", False) or (bound.slot.name, bound.name) == CONSTRAINED

@@ -265,8 +265,7 @@ class Slots(StepSlots[Bound]):
     @property
     def corrects_itself(self) -> bool:
         """Whether an operator answers for what drew the tokens: it weighs them, or changes logits by intent."""
-        by_intent = self.users_of("needs_processor") or self.users_of("constrains")
-        return any(b.name == CORRECTION for b in self.advantages) or bool(by_intent)
+        return any(b.name == CORRECTION for b in self.advantages) or bool(self.users_of("needs_processor"))
 
     def users_of(self, need: str) -> list[str]:
         """Return the operators whose config sets a flag, such as `needs_entropy`."""

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from components.rl.params import RLParams
+from components.rl.sampler_needs import constrains
 from pipelines.language.problems import RecipeErrors
 from pipelines.recipe.recipe import Recipe, load_recipe
 
@@ -36,9 +38,7 @@ def load(tmp_path: Path) -> Callable[..., Recipe]:
     return made
 
 
-@pytest.mark.parametrize(
-    "chosen, line, pool", [("backend: {sampler: vllm}", 7, "cpu"), ("pool: h100x8", 7, "h100x8")]
-)
+@pytest.mark.parametrize("chosen, line, pool", [("backend: {sampler: vllm}", 7, "cpu"), ("pool: h100x8", 7, "h100x8")])
 def test_a_processor_on_vllm_is_one_line_at_validate(
     load: Callable[..., Recipe], chosen: str, line: int, pool: str
 ) -> None:
@@ -62,3 +62,9 @@ def test_a_phase_counts_too(load: Callable[..., Recipe]) -> None:
 @pytest.mark.parametrize("rollout", ["{name: constrained, max_steps: 2}", "group"])
 def test_a_language_is_mapped_and_a_group_needs_nothing(load: Callable[..., Recipe], rollout: str) -> None:
     load(rollout, "backend: {sampler: vllm}")
+
+
+@pytest.mark.parametrize("rollout, expected", [("constrained", True), ("group", False), ("annealed_group", False)])
+def test_only_a_language_makes_an_engine_read_the_tokenizer(rollout: str, expected: bool) -> None:
+    params = RLParams.model_validate({"method": "grpo", "steps": 1, "rollout": rollout})
+    assert constrains(params) is expected

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class ConstrainedConfig(SlotConfig):
     """The language of responses."""
 
-    constrains: ClassVar[bool] = True
+    needs_processor: ClassVar[bool] = True
     language: Literal["plans", "texts"] = "plans"
     """Plans of source `pipelines` whose types fit and end in the type asked for, or some texts and no others."""
     texts: tuple[str, ...] = ()
@@ -48,7 +48,6 @@ def constrained(
     """Draw `group_size` responses to each prompt, renormalised at each token over those that stay in the language.
 
     `old_logprobs` are the policy's own, so ratios begin at 1; `behaviour_logprobs` are those of the constrained draw.
-    vLLM draws the same language by its structured outputs.
     Source: OpenAGI (Ge et al. 2023), section on constrained generation; sampled, where the paper has beams.
     """
     from components.modeling.generation.constraint import Constraint
