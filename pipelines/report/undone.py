@@ -23,4 +23,4 @@ def undone_lines(stages: Iterable[tuple[str, str, Mapping[str, Any]]]) -> Iterat
     """Yield a line for each of (stage, component, metrics) that left something undone."""
     for stage, component, metrics in stages:
         if counts := undone(component, metrics):
-            yield f"{stage}: {', '.join(f'{count:,.0f} {words}' for words, count in counts)}"
+            yield f"{stage}: {', '.join(f'{words} {count:,.0f}' for words, count in counts)}"

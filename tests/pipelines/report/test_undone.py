@@ -33,7 +33,7 @@ def test_counts_above_zero_in_the_order_of_the_declaration() -> None:
     assert undone("rl", {"pass_rate": 0.5}) == undone("no-such-component", COUNTS) == undone("sft", COUNTS) == []
     assert undone("evaluate", {"num_failed": 3.0}) == [("verifications failed", 3)]
     lines = undone_lines([("a", "rl", COUNTS), ("b", "sft", COUNTS), ("c", "rl", {"lost_prompts": 1})])
-    assert list(lines) == ["a: 2 updates skipped, 1,234 groups dropped", "c: 1 prompts lost"]
+    assert list(lines) == ["a: updates skipped 2, groups dropped 1,234", "c: prompts lost 1"]
 
 
 def test_the_page_has_a_row_for_each_and_no_section_without_any(tmp_path: Path) -> None:
