@@ -36,8 +36,6 @@ class SlotConfig(Params):
     """Whether it reads `batch.entropies`, which are then at the step's temperature."""
     needs_processor: ClassVar[bool] = False
     """Whether it draws through a logits processor, which the native sampler supports and an engine does not."""
-    constrains: ClassVar[bool] = False
-    """Whether its processor is a Constraint to a language, which an engine draws by its structured outputs."""
     draws_ahead: ClassVar[bool] = False
     """Whether an engine draws while the trainer trains, so that both stay in memory."""
     keeps_copy: ClassVar[bool] = False

@@ -47,7 +47,7 @@ def test_samples_of_the_step_that_it_stopped_at_are_kept_once(
     with pytest.raises(StoppedByAlarm, match="kl_beyond_bound since step 1"):
         Launch(job.model_copy(update={"on_alarm": "stop", "alarms": NEVER_SO_NEAR}), lambda event: None).run()
     run = load_run(store, "run-1")
-    assert set(run.kept["rl"]) == {"metrics"}
+    assert set(run.kept["rl"]) == {"metrics", "rollouts"}  # the latter with the journal of its steps alone
     found = find_samples(store, run, "rl", Wish(limit=100))
     assert Counter(sample.step for _, sample in found.chosen) == dict.fromkeys(kept, SAMPLES_PER_STEP)
     assert find_samples(store, run, "rl", Wish(step=2, sort="best")).num_matching == SAMPLES_PER_STEP
