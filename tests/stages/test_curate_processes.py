@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -21,6 +22,8 @@ from components.runtime.system.parent import children_of
 from tests.stages.test_curate_shards import MIXED, given, sums
 from tests.stages.test_curate_streamed import corpus
 from tests.support.stage_context import Finished, Interrupted, LocalContext, write_jsonl
+
+END_SECONDS = 60.0
 
 
 def run(folder: Path, params: dict[str, Any], cores: int, **options: Any) -> Finished:
@@ -88,15 +91,20 @@ def test_a_killed_stage_takes_its_processes_along_and_ends_in_the_same_bytes(tmp
         killed = subprocess.run([*command, str(parts)], capture_output=True, text=True, check=False)  # their ends, too
         assert killed.returncode == -signal.SIGKILL, killed.stderr
         processes = [int(pid) for pid in killed.stdout.split()]
-        assert len(processes) == 3 and not any(_is_at_work(pid) for pid in processes)
+        assert len(processes) == 3 and all(map(_ends, processes))
     assert run(tmp_path / "cut", params, 3).digests == run(tmp_path / "whole", params, 1).digests
 
 
-def _is_at_work(pid: int) -> bool:
+def _ends(pid: int) -> bool:
+    """Wait until a process has ended: it closes its pipes before that, so that being told of it is not enough."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+        process = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([process], [], [], END_SECONDS)[0])
+    finally:
+        os.close(process)
 
 
 def test_a_process_that_is_killed_fails_the_stage_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
