@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from components.contract.errors import InputError, did_you_mean, schema_problems
 from components.contract.forking import Held
-from components.runtime.checkpoints.kept import Kept, files_of, find_kept, kept_steps
+from components.runtime.checkpoints.kept import Kept, copy_kept, files_of, find_kept, kept_steps
 from components.runtime.ledger.fingerprint import Fingerprint
 from components.runtime.ledger.records import run_key, stage_key
 
@@ -150,9 +150,6 @@ def begin_fork(store: Store, forked: Forked, mark: Fingerprint, scratch: Path, t
     if partials.exist():
         return
     kept = forked.kept
-    source = store.fetch_or_set_aside(kept.digest, tell)
-    shutil.copytree(source, scratch)
-    for path in scratch.rglob("*"):
-        path.chmod(0o755 if path.is_dir() else 0o644)
+    copy_kept(store, kept, scratch, tell)
     partials.save(kept.step, scratch)
     shutil.rmtree(scratch, ignore_errors=True)

@@ -97,6 +97,13 @@ def find_kept(store: Store, fingerprint: str, step: int) -> Kept | None:
     return None if record is None else Kept(**record)
 
 
+def copy_kept(store: Store, kept: Kept, into: Path, tell: Tell) -> None:
+    """Copy a kept checkpoint to a new folder, which a job may make its partial checkpoint; `tell` is told of damage."""
+    shutil.copytree(store.fetch_or_set_aside(kept.digest, tell), into)
+    for path in into.rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+
+
 def files_of(store: Store, kept: Kept) -> frozenset[str]:
     """Return the names of the files that the component gave to a kept checkpoint."""
     paths = (entry.path.partition("/") for entry in store.manifest(kept.digest).files)

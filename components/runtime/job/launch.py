@@ -36,8 +36,8 @@ from components.contract.uploaded import use as use_uploads
 from components.runtime.checkpoints.forks import Forked, begin_fork, check_fit, kept_for, mark_of
 from components.runtime.checkpoints.kept import Keeper
 from components.runtime.checkpoints.rollback import PART as ROLLBACK
-from components.runtime.checkpoints.rollback import Rollback, decide, return_to, rollback_of
 from components.runtime.checkpoints.rollback import mark_of as mark_with_rollback
+from components.runtime.checkpoints.rollback import return_to_before
 from components.runtime.closure.walk import Closures
 from components.runtime.gates import GateProcess
 from components.runtime.inputs.resolve import Resolved, Upstream
@@ -204,48 +204,38 @@ class Launch:
         with scratch_folder(self.store, mark.digest) as scratch:
             forked = self._begin_fork(mark, digests, scratch)
             with GateProcess(needed=needs_data_gates(self.component), here=self.gates_here) as gates:
-                stage, back = self._run_stage(mark, digests, inputs, alarms, scratch)
+                stage = self._run_stage(mark, digests, inputs, alarms, scratch)
                 outputs = {port: Written(path, stage.metadata[port]) for port, path in stage.written().items()}
                 gated = self._pass_data_gates(outputs, gates, scratch)
             gated |= pass_metric_gates(self.job, stage.headlines, self.upstream.metric)
             gated |= pass_source_licenses(self.job, of_folder(stage.outputs / "dataset"))
             stage.finish_log()
             further = alarms.to_action() | ({"fork": forked.to_record()} if forked else {})
-            further |= {ROLLBACK: back.to_record()} if back else {}
+            further |= {ROLLBACK: stage.returned} if stage.returned else {}
             return self.closing.commit(stage, self.component, mark, inputs, gated, further)
 
     def _run_stage(
         self, mark: Fingerprint, digests: Resolved, inputs: dict[str, list[Input]], alarms: JobAlarms, scratch: Path
-    ) -> tuple[RunningStage, Rollback | None]:
+    ) -> RunningStage:
         """Run the component; where an alarm returns it to a checkpoint, once more, to end there."""
-        back = rollback_of(self.store, mark.digest) if self.job.on_alarm == ROLLBACK else None
-        if back is None:
-            stage = self._stage(mark, inputs, alarms, scratch)
-            try:
-                with closing(stage):
-                    self._run_watched(stage, mark, digests, alarms)
-                return stage, None
-            except StoppedByAlarm:
-                if self.job.on_alarm != ROLLBACK:
-                    raise
-                back = decide(self.store, mark.digest, self.job.stage, alarms.earliest())
-        self._warn(
-            f"alarm {back.alarm['name']}: the stage returns to its checkpoint of step {back.step}, and ends there"
-        )
-        return_to(self.store, mark.digest, back, scratch / "return", self._warn)
-        alarms.returned(back.step, back.alarm)
-        stage = self._stage(mark, inputs, alarms, scratch / "returned", ends_at=back.step)
+        stage = self._stage(mark, inputs, alarms, scratch)
+        try:
+            with closing(stage):
+                self._run_watched(stage, mark, digests, alarms)
+            return stage
+        except StoppedByAlarm:
+            if self.job.on_alarm != ROLLBACK:
+                raise
+        alarm = alarms.earliest()
+        step = return_to_before(alarm, self.store, mark.digest, self.job.stage, scratch / "return", self._warn)
+        self._warn(f"alarm {alarm['name']}: the stage returns to its checkpoint of step {step}, and ends there")
+        stage = self._stage(mark, inputs, alarms, scratch / "returned")
         with closing(stage):
             self._run_watched(stage, mark, digests, alarms)
-        return stage, back
+        return stage
 
     def _stage(
-        self,
-        mark: Fingerprint,
-        inputs: dict[str, list[Input]],
-        alarms: JobAlarms,
-        scratch: Path,
-        ends_at: int | None = None,
+        self, mark: Fingerprint, inputs: dict[str, list[Input]], alarms: JobAlarms, scratch: Path
     ) -> RunningStage:
         return RunningStage(
             self.job,
@@ -260,7 +250,6 @@ class Launch:
             on_row=alarms.take,
             reasons=alarms.reasons,
             keeper=Keeper(self.store, self.job, mark),
-            ends_at=ends_at,
         )
 
     def _begin_fork(self, mark: Fingerprint, digests: Resolved, scratch: Path) -> Forked | None:
@@ -287,6 +276,8 @@ class Launch:
         fresh = stage.resumed_from is None and "trainer" in self.component.backends
         if fresh and (said := other_size(self.store, mark)):
             self._warn(said)
+        if stage.returned:
+            alarms.returned(**stage.returned)
         alarms.restore(stage.history(), stage.lost)
 
     def _alarms(self, digest: str) -> JobAlarms:

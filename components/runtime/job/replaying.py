@@ -10,6 +10,7 @@ import importlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,7 +100,9 @@ class RecordedWork:
         fork = self._entry.get("fork")
         if fork and fork["step"] < step:
             found.append(find_kept(self._store, fork["fingerprint"], fork["step"]))
-        return max((kept for kept in found if kept and self._store.has(kept.digest)), key=_step_of, default=None)
+        return max(
+            (kept for kept in found if kept and self._store.has(kept.digest)), key=attrgetter("step"), default=None
+        )
 
     def _kept_steps(self) -> list[int]:
         return kept_steps(self._store, self._entry["fingerprint"])
@@ -243,7 +246,3 @@ def _has_gpu() -> bool:
     import torch
 
     return bool(torch.cuda.is_available())
-
-
-def _step_of(kept: Kept) -> int:
-    return kept.step

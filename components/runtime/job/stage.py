@@ -17,6 +17,7 @@ from components.contract.job import Job
 from components.contract.params import Params
 from components.contract.terminal import visible_line
 from components.runtime.checkpoints.checkpoints import Checkpoints
+from components.runtime.checkpoints.rollback import PART as ROLLBACK
 from components.runtime.store.answers import keep_answer, kept_answers
 from components.runtime.system.machine import machine_record
 
@@ -55,14 +56,14 @@ class RunningStage:
         on_row: OnRow | None = None,
         reasons: dict[str, str] | None = None,
         keeper: Keeper | None = None,
-        ends_at: int | None = None,
     ) -> None:
         """`on_row` watches what the stage logs; `reasons` takes what `explain` says of alarms.
 
-        `keeper` keeps some checkpoints for forks; `ends_at` is the step of one that an alarm returned the stage to.
+        `keeper` keeps some checkpoints for forks.
         """
         self.job, self.component, self.params, self.seed = job, component, params, job.seed
-        self.ends_at = ends_at
+        self.returned: dict[str, Any] | None = None
+        """The step that an alarm returned the stage to, and the alarm's record, as its checkpoint tells."""
         self.scratch = scratch / "scratch"
         self.outputs = scratch / "outputs"
         self.metadata: dict[str, dict[str, Any]] = {port: {} for port in component.outputs}
@@ -102,8 +103,14 @@ class RunningStage:
                 self.lost[index] = names
         self.headlines, self.metadata = state["headlines"], state["metadata"]
         self._earlier_seconds = state.get("seconds", 0.0)
+        self.returned = state.get(ROLLBACK)
         self._emit(self._rows)  # a kill may have come between the checkpoint and its rows
         self._keep(self.resumed_from)  # or between the checkpoint and its being kept
+
+    @property
+    def ends_at(self) -> int | None:
+        """Return the step to end at, if an alarm returned the stage to it."""
+        return self.returned and int(self.returned["step"])
 
     @cached_property
     def device(self) -> str:

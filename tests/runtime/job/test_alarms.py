@@ -233,12 +233,12 @@ def test_an_alarm_before_the_first_kept_checkpoint_fails_the_stage_in_one_line(j
     )
 
 
-@pytest.mark.parametrize("moment", ["decided", "returned"])
+@pytest.mark.parametrize("moment", ["undecided", "decided", "returned"])
 def test_a_stage_that_is_killed_while_it_returns_ends_at_the_same_step(
     job: MakeJob, store: Store, moment: str, tmp_path: Path
 ) -> None:
     asked = job(LATE, on_alarm="rollback", keep_partial=2)
-    calls = {"decided": "return_to", "returned": "RunningStage.finish_log"}
+    calls = dict.fromkeys(("undecided", "decided"), "return_to_before") | {"returned": "RunningStage.finish_log"}
     script = f"""
 import os, signal, sys
 from components.contract.job import Job
@@ -252,8 +252,10 @@ where = getattr(launch, owner) if owner else launch
 real = getattr(where, name)
 def dies(*a, **k):
     first.append(1)
-    if {moment!r} == "decided" or len(first) == 2: die()
-    return real(*a, **k)
+    if {moment!r} == "undecided" or len(first) == 2: die()
+    made = real(*a, **k)
+    if {moment!r} == "decided": die()
+    return made
 setattr(where, name, dies)
 launch.Launch(Job.model_validate_json(sys.stdin.read()), lambda event: None).run()
 """
@@ -263,4 +265,5 @@ launch.Launch(Job.model_validate_json(sys.stdin.read()), lambda event: None).run
     assert done.returncode == -signal.SIGKILL, done.stderr
     entry, told = launch(asked)
     assert (store.fetch(entry["outputs"]["model"]["digest"]) / "losses.txt").read_text() == str(LATE[:4])
-    assert [alarm["text"] for alarm in told] == ["9 after 1; returned to step 4"]
+    again = ["9 after 1"] if moment == "undecided" else []
+    assert [alarm["text"] for alarm in told] == [*again, "9 after 1; returned to step 4"]
