@@ -132,16 +132,7 @@ class RecordedWork:
             if begin is not None:
                 forked = Forked(self._entry["run_id"], self._entry["stage"], begin)
                 begin_fork(store, forked, mark, scratch / "fork", lambda text: progress.send("warning", text=text))
-            stage = _Until(
-                self._job,
-                self._component,
-                self.params,
-                fingerprint=mark.digest,
-                inputs=self._inputs(fetch=True),
-                store=store,
-                progress=progress,
-                scratch=scratch,
-            )
+            stage = self._stage(mark, self._inputs(fetch=True), progress, scratch)
             stage.last = step
             stack.enter_context(closing(stage))
             stage.restore(None)
@@ -161,16 +152,19 @@ class RecordedWork:
             inputs = self._inputs(fetch=True)
             for port, digests in more.items():
                 inputs[port] = [self._input({"digest": digest, "source": digest}, fetch=True) for digest in digests]
-            yield _Until(
-                self._job,
-                self._component,
-                self.params,
-                fingerprint=mark.digest,
-                inputs=inputs,
-                store=self._store,
-                progress=Progress(self._job.stage, lambda event: None),
-                scratch=scratch,
-            )
+            yield self._stage(mark, inputs, Progress(self._job.stage, lambda event: None), scratch)
+
+    def _stage(self, mark: Fingerprint, inputs: dict[str, list[Input]], progress: Progress, scratch: Path) -> _Until:
+        return _Until(
+            self._job,
+            self._component,
+            self.params,
+            fingerprint=mark.digest,
+            inputs=inputs,
+            store=self._store,
+            progress=progress,
+            scratch=scratch,
+        )
 
     def _run(self, stage: _Until) -> None:
         module, _, name = self._component.run.partition(":")
