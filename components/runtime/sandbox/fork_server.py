@@ -72,7 +72,7 @@ class ForkServer:
         """Import modules inside; return why one cannot be imported, or nothing. NoStart if the server is gone."""
         try:
             if self._inside is None:
-                self._learn_process()
+                self._learn_process(START_SECONDS)
             if self._group is not None:
                 self._group.free()
             head, _, _ = self._ask({"do": "load", "modules": modules}, START_SECONDS, 1 << 16)
@@ -104,19 +104,30 @@ class ForkServer:
     def stop(self) -> None:
         """End everything in the sandbox; nothing of it runs after this returns."""
         if self._process.poll() is None:
-            if self._inside is not None:
-                with contextlib.suppress(OSError):
-                    signal.pidfd_send_signal(self._inside, signal.SIGKILL)
-            else:
-                self._process.terminate()
-            try:
-                self._process.wait(END_SECONDS)
-            except subprocess.TimeoutExpired:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(self._process.pid, signal.SIGKILL)
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    self._process.wait(END_SECONDS)
+            self._end()
         self._forget()
+
+    def _end(self) -> None:
+        if self._inside is None:
+            self._learn_process(END_SECONDS)
+        starting = self._inside is None and self._launch.info_reader >= 0
+        if self._inside is not None:
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(self._inside, signal.SIGKILL)
+        elif starting:  # a bubblewrap ended now could leave its first process waiting; with no channel both end
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+        else:
+            self._process.terminate()
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            if starting:
+                return
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(END_SECONDS)
 
     def _ask(self, body: dict[str, Any], seconds: float, most: int) -> tuple[dict[str, Any], bytes, bytes]:
         request = frame(body)
@@ -125,11 +136,11 @@ class ForkServer:
         write_all(self._requests, request + nonce, deadline)
         return read_reply(self._replies, nonce, most, deadline)
 
-    def _learn_process(self) -> None:
+    def _learn_process(self, seconds: float) -> None:
         """Open the first process inside; everything in its PID namespace ends with it."""
         if self._launch.info_reader < 0:
             return
-        if select.select([self._launch.info_reader], [], [], START_SECONDS)[0]:
+        if select.select([self._launch.info_reader], [], [], seconds)[0]:
             said = os.read(self._launch.info_reader, 4096)
             with contextlib.suppress(ValueError, KeyError, OSError):
                 self._inside = os.pidfd_open(json.loads(said)["child-pid"])

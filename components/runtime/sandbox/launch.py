@@ -78,7 +78,9 @@ def _bubblewrap(readable: Sequence[str], modules: Sequence[str]) -> Launch:
         command += ["--cap-drop", "ALL", *(word for name in needed for word in ("--cap-add", name))]
     else:
         command += ["--unshare-user", "--cap-drop", "ALL"]
-    command += ["--die-with-parent", "--as-pid-1", "--new-session", "--hostname", "sandbox", "--info-fd", str(writer)]
+    # No --die-with-parent: bubblewrap killed before it lets its first process go leaves that one waiting for ever. Let
+    # go, it serves, finds its channel closed and ends.
+    command += ["--as-pid-1", "--new-session", "--hostname", "sandbox", "--info-fd", str(writer)]
     command += [
         "--perms",
         "1777",

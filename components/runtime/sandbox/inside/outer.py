@@ -22,5 +22,4 @@ def become_nobody() -> None:
     os.setresgid(NOBODY, NOBODY, NOBODY)
     os.setresuid(NOBODY, NOBODY, NOBODY)
     kernel.drop_capabilities()
-    kernel.prctl(kernel.PR_SET_PDEATHSIG, 9)  # a change of user forgets it
     kernel.prctl(kernel.PR_SET_DUMPABLE, 0)

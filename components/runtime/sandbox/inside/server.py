@@ -49,6 +49,9 @@ def main() -> None:
         from components.runtime.sandbox.inside.outer import become_nobody
 
         become_nobody()
+        kernel.prctl(
+            kernel.PR_SET_PDEATHSIG, signal.SIGKILL
+        )  # with bubblewrap; not before: a change of user forgets it
         cell = Namespaces(settings["below_private"])
     run.settle_libraries()
     with contextlib.suppress(ChannelClosed, ParentGone):
