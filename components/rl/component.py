@@ -115,7 +115,6 @@ COMPONENT = Component(
     undone={
         "lost_prompts": "prompts lost",
         "skipped_updates": "updates skipped",
-        "dropped_groups": "groups dropped",
         "num_failed": "verifications failed",
         "num_timeouts": "verifications timed out",
     },

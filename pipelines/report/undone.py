@@ -1,4 +1,4 @@
-"""What stages that ended well left undone, in numbers: skipped updates, dropped groups, failed verifications."""
+"""What stages that ended well left undone, in numbers: skipped updates, lost prompts, failed verifications."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def undone_work(data: RunData) -> PageSection:
         if stage.entry and not stage.error
         for words, count in undone(stage.component, stage.entry.get("metrics") or {})
     ]
-    lead = "What stages that ended well skipped, dropped, or could not verify: counts above 0."
+    lead = "What stages that ended well skipped, lost, or could not verify: counts above 0."
     return PageSection("Left undone", [Rows(["stage", "what", "count"], rows, numbers_from=2)] if rows else [], lead)
 
 

@@ -16,7 +16,7 @@ from pipelines.runs import summary
 from pipelines.runs.runs import RunResult
 from tests.pipelines.report.made import MadeRun
 
-COUNTS = {"lost_prompts": 0.0, "skipped_updates": 2.0, "dropped_groups": 1234.0, "num_failed": 0.0}
+COUNTS = {"lost_prompts": 0.0, "skipped_updates": 2.0, "dropped_groups": 37.0, "num_failed": 1234.0}
 
 
 def made(folder: Path, stages: int = 1, **metrics: float) -> MadeRun:
@@ -29,16 +29,16 @@ def made(folder: Path, stages: int = 1, **metrics: float) -> MadeRun:
 
 
 def test_counts_above_zero_in_the_order_of_the_declaration() -> None:
-    assert undone("rl", COUNTS) == [("updates skipped", 2), ("groups dropped", 1234)]
+    assert undone("rl", COUNTS) == [("updates skipped", 2), ("verifications failed", 1234)]
     assert undone("rl", {"pass_rate": 0.5}) == undone("no-such-component", COUNTS) == undone("sft", COUNTS) == []
     assert undone("evaluate", {"num_failed": 3.0}) == [("verifications failed", 3)]
     lines = undone_lines([("a", "rl", COUNTS), ("b", "sft", COUNTS), ("c", "rl", {"lost_prompts": 1})])
-    assert list(lines) == ["a: updates skipped 2, groups dropped 1,234", "c: prompts lost 1"]
+    assert list(lines) == ["a: updates skipped 2, verifications failed 1,234", "c: prompts lost 1"]
 
 
 def test_the_page_has_a_row_for_each_and_no_section_without_any(tmp_path: Path) -> None:
     page = render_page(made(tmp_path, **COUNTS).data)
-    assert "Left undone" in page and "groups dropped" in page and "1,234" in page and "prompts lost" not in page
+    assert "Left undone" in page and "verifications failed" in page and "1,234" in page and "prompts lost" not in page
     assert "Left undone" not in render_page(made(tmp_path / "clean", lost_prompts=0.0).data)
 
 
