@@ -43,6 +43,10 @@ class StoppedByAlarm(GateFailed):
     """An alarm ended its stage, as `on_alarm: stop` asks for, or its steps since a checkpoint (`rollback`)."""
 
 
+class Moved(GateFailed):
+    """A stage ended at a step's border, or did not begin, since its run goes on elsewhere."""
+
+
 class StageFailed(PosttrainError):
     """A stage ended without its outputs."""
 

@@ -25,6 +25,7 @@ LATER_FIELDS = (
     "keep_partial",
     "fork",
     "licenses",
+    "moved",
 )
 
 
@@ -271,6 +272,8 @@ class Job(_Frozen):
     """Licences that are refused, and what could not be checked before the run; no result depends on it."""
     fork: Fork | None = None
     """The checkpoint that the stage begins with; None: it begins at its first step."""
+    moved: str | None = None
+    """The run that this one goes on for: its unfinished stages have handed over their states."""
 
     @property
     def key_variables(self) -> list[str]:

@@ -19,6 +19,7 @@ from pipelines.report.undone import undone_lines
 from pipelines.runs.alarms import ending_lines
 from pipelines.runs.find import find_run
 from pipelines.runs.forked import fork_lines
+from pipelines.runs.moved import move_lines
 
 if TYPE_CHECKING:
     from components.contract.artifacts import Manifest
@@ -159,6 +160,8 @@ def show(arguments: argparse.Namespace) -> int:
     print_text(f"{shown['run_id']}: {shown['status']}, {about}")
     for line in fork_lines(record.entry, record.stages):
         print_text(f"fork {line}")
+    for line in move_lines(store, record.run_id, record.entry):
+        print_text(f"move {line}")
     if shown["trigger"]:
         print_text(f"started by {shown['trigger']['text']}")
     print()

@@ -83,6 +83,7 @@ def stage_job(stage: Stage, recipe: Recipe, store: str, run_id: str) -> Job:
         keep_partial=stage.keep_partial,
         licenses=stage.licenses,
         fork=recipe.fork.of(stage.name) if recipe.fork else None,
+        moved=recipe.moved,
     )
 
 

@@ -29,6 +29,7 @@ from pipelines.recipe.hallmark import Hallmark, read_hallmark
 from pipelines.recipe.head import read_head
 from pipelines.recipe.layers import apply_overrides, merge_layers, override_text, read_layers
 from pipelines.recipe.licenses import read_licenses
+from pipelines.recipe.moved import read_moved
 from pipelines.recipe.on_backends import check_backends
 from pipelines.recipe.operator_files import OperatorFiles
 from pipelines.recipe.packages import read_packages
@@ -78,6 +79,8 @@ class Recipe:
     """Its search for the best parameters, if any."""
     fork: ForkPoint | None = None
     """Where its runs part from another run, if they do."""
+    moved: str | None = None
+    """The run that its run goes on for, if any."""
     uploads: tuple[Upload, ...] = ()
     """Local data that it names, and that the store has."""
     without: tuple[str, ...] = ()
@@ -189,6 +192,7 @@ class _Reader:
         check_rows(drafts, self._problems)
         check_backends(drafts, self._pools, self._problems)
         fork = read_fork(self._root, drafts, self._problems)
+        moved = read_moved(self._root, self._problems)
         self._problems.stop()
         left_out = {} if whole else leave_out(drafts)
         refuse_blind_gates(drafts, left_out, self._problems)
@@ -210,6 +214,7 @@ class _Reader:
             files=self._files,
             sweep=sweep,
             fork=fork,
+            moved=moved,
             without=tuple(removal.names),
         )
 

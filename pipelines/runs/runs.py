@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from components.contract.errors import InputError
+from components.runtime.checkpoints.moves import asked, note_arrival
 from components.runtime.ledger.ledger import load_run
 from components.runtime.ledger.notices import tell_failure
 from components.runtime.ledger.records import end_key, run_key, save_job, utc
@@ -24,6 +25,7 @@ from components.runtime.system.code import code_version
 from pipelines.language.document import display_path
 from pipelines.language.find import recipe_name
 from pipelines.plan.plan import Plan
+from pipelines.recipe.moved import MOVED
 from pipelines.recipe.recipe import Recipe
 from pipelines.triggers.record import Trigger
 
@@ -78,6 +80,8 @@ def unfinished_run(store: Store, plan_digest: str) -> str | None:
     if newest is None:
         return None
     run_id: str = newest["run_id"]
+    if asked(store, run_id):  # it goes on elsewhere
+        return None
     end = read_or_heal(store, end_key(run_id))
     if end is None or end["status"] in ("stopped", "waiting"):
         return run_id
@@ -141,6 +145,7 @@ def run_entry(plan: Plan, *, engine: str, trigger: Trigger | None = None) -> dic
         ],
         **({"trigger": trigger} if trigger else {}),
         **({"fork": recipe.fork.to_record()} if recipe.fork else {}),
+        **({"moved": recipe.moved} if recipe.moved else {}),
         **({"packages": _packages(recipe)} if recipe.trees else {}),
         **({"uploads": [one.model_dump(mode="json") for one in recipe.uploads]} if recipe.uploads else {}),
     }
@@ -157,7 +162,8 @@ def _packages(recipe: Recipe) -> list[dict[str, Any]]:
 def reproduce_command(recipe: Recipe, engine: str) -> str:
     """Return the shell command that reproduces the results."""
     name = recipe_name(recipe.path) or display_path(recipe.path)
-    parts = ["posttrain", "run", name, *(part for text in recipe.overrides for part in ("--set", text))]
+    wanted = [text for text in recipe.overrides if text.partition("=")[0].strip() != MOVED]
+    parts = ["posttrain", "run", name, *(part for text in wanted for part in ("--set", text))]
     return shlex.join([*parts, *([] if engine == "local" else ["--engine", engine])])
 
 
@@ -183,6 +189,8 @@ class RunWriter:
         self.store.put(plan_key(entry["plan_digest"]), newest, overwrite=True)  # first: a killed run must be found
         read_or_heal(self.store, run_key(self.run_id))
         number_run(self.store, self.run_id)
+        if source := entry.get("moved"):
+            note_arrival(self.store, source, self.run_id)
         if self.store.put(run_key(self.run_id), entry):
             self._spool.run_started(entry)
             return

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from components.contract.errors import PosttrainError
 from components.contract.terminal import visible, visible_line
+from components.runtime.checkpoints.moves import asked as asked_to_move
 from components.runtime.ledger.records import Cause, approval_key, asked_key, failure_key, run_key
 from pipelines.report.collect import collect
 from pipelines.report.evaluations import Estimate, ResultTable, result_tables
@@ -14,6 +15,7 @@ from pipelines.report.undone import undone_lines
 from pipelines.runs.alarms import ending_lines
 from pipelines.runs.default_store import store_option
 from pipelines.runs.forked import fork_lines
+from pipelines.runs.moved import move_lines
 from pipelines.runs.trials import trial_tables
 
 if TYPE_CHECKING:
@@ -65,6 +67,8 @@ def print_ending(store: Store, result: RunResult) -> None:
         console.print(f"        and {len(lines) - MOST_UNDONE} more stages: posttrain show {result.run_id}")
     for line in fork_lines(data.run, {stage.name: stage.entry for stage in data.stages}) if data else ():
         console.print(f"fork    {escape(visible(line))}")
+    for line in move_lines(store, result.run_id, data.run if data else {}):
+        console.print(f"move    {escape(visible(line))}")
     if cost:
         console.print(f"cost    {escape(cost)}")
     console.print(f"report  {result.page or escape(visible(f'none: {result.report_problem}'))}")
@@ -95,6 +99,8 @@ def next_steps(store: Store, result: RunResult, *, same: str = "the same command
     if result.status == "succeeded" and result.page:
         return []
     try:
+        if (move := asked_to_move(store, result.run_id)) is not None:
+            return [f"posttrain show {move['as']}{store_option(store)}"] if move.get("as") else []
         entry = store.get(run_key(result.run_id)) or {}
         asked = [stage["name"] for stage in entry.get("stages", ()) if stage.get("needs_approval")]
         decisions = {name: store.get(approval_key(result.run_id, name)) for name in asked}

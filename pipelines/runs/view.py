@@ -75,6 +75,8 @@ class StageState:
             self.state, self.started, self.seconds, self.note = "running", event["time"], None, ""
             if event.get("resumed_from") is not None:
                 self.note = f"resumed from step {event['resumed_from']}"
+            if moved := event.get("moved"):
+                self.note += f" of run {moved['run']}, state {moved['digest'][:12]} verified"
         elif kind == "progress":
             self.state = "running"
             self.done, self.total, self.metrics = event["done"], event["total"], event["metrics"]
@@ -85,6 +87,8 @@ class StageState:
             self.seconds = 0.0 if self.state == "cached" else event["seconds"]
         elif kind in ("failed", "blocked"):
             self.state, self.note, self.seconds = kind, event.get("error", ""), self.elapsed
+        elif kind == "left":
+            self.state, self.note, self.seconds = "stopped", event["error"], self.elapsed
         elif kind == "approval":
             self.state, self.note = "waiting", f"needs approval: posttrain approve {event['run_id']} {self.name}"
         elif kind == "retry":

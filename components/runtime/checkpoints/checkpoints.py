@@ -51,6 +51,8 @@ class Checkpoints:
         self.shards: Shards | None = None
         """How the ranks' parts come together, where there are several."""
         self._last_part: int | None = None
+        self.restored: str | None = None
+        """Digest of the checkpoint that was restored."""
         self._termination = Termination()
         self._began = time.monotonic()
         self.seconds = 0.0
@@ -86,6 +88,7 @@ class Checkpoints:
         for path in folder.rglob("*"):
             path.chmod(0o755 if path.is_dir() else 0o644)
         self._entries = {entry.path: entry for entry in found.files}
+        self.restored = found.key.rpartition("-")[2]
         shutil.copytree(folder / OUTPUTS, self._outputs, dirs_exist_ok=True)
         if (folder / LOGS).is_dir():
             (folder / LOGS).rename(self._scratch / LOGS)

@@ -14,6 +14,7 @@ from components.contract.errors import (
     CorruptArtifact,
     GateFailed,
     InputError,
+    Moved,
     OperatorFailed,
     PosttrainError,
     StageFailed,
@@ -181,6 +182,11 @@ class Closing:
         self.spool.stage_failed(self.job.stage, mark, message)
         self.progress.send("failed", error=message)
         return error if isinstance(error, PosttrainError) else StageFailed(f"stage {self.job.stage!r}: {message}")
+
+    def left(self, error: Moved) -> None:
+        """Note that the job ended, or did not begin, since its run goes on elsewhere: that is no failure."""
+        self._end_attempt("stopped")
+        self.progress.send("left", error=str(error))
 
     def _cause(self, error: Exception, message: str, mark: str | None) -> Cause:
         """Return the cause of the failure, which decides whether a retry may help."""

@@ -21,6 +21,7 @@ from components.contract.component import Component
 from components.contract.context import Input
 from components.contract.errors import (
     InputError,
+    Moved,
     NotFiniteError,
     PosttrainError,
     StageFailed,
@@ -35,6 +36,7 @@ from components.contract.registry import components
 from components.contract.uploaded import use as use_uploads
 from components.runtime.checkpoints.forks import Forked, begin_fork, check_fit, kept_for, mark_of
 from components.runtime.checkpoints.kept import Keeper
+from components.runtime.checkpoints.moves import arrived, check_work, refuse_moved, state_for
 from components.runtime.checkpoints.rollback import PART as ROLLBACK
 from components.runtime.checkpoints.rollback import mark_of as mark_with_rollback
 from components.runtime.checkpoints.rollback import return_to_before
@@ -152,7 +154,11 @@ class Launch:
             if action:
                 return self._record_hit(mark, digests, action)
             try:
+                refuse_moved(self.store, self.job.run_id, self.job.stage)
                 return self._execute(mark, digests)
+            except Moved as error:
+                self.closing.left(error)
+                raise
             except Exception as error:  # the process boundary: whatever a stage raises becomes a recorded failure
                 raise self.closing.failed(error, mark.digest, self.measured) from error
 
@@ -197,6 +203,8 @@ class Launch:
 
     def _execute(self, mark: Fingerprint, digests: Resolved) -> dict[str, Any]:
         inputs = self.upstream.fetch(digests, self._warn)
+        if moved := state_for(self.store, self.job):
+            check_work(self.store, self.job, moved, mark)
         pass_input_licenses(self.job, inputs, self.store)  # before anything is spent on them
         keep_code(self.store, self.job.code)  # rows that the stage writes may name it
         self.spool.stage_started(self.job, mark, inputs)
@@ -272,7 +280,10 @@ class Launch:
                 "the checkpoint that the fork goes on from was damaged; run again: it is copied anew"
             )
         self.measured = stage.headlines
-        self.progress.send("started", fingerprint=mark.digest, resumed_from=stage.resumed_from)
+        moved = state_for(self.store, self.job)
+        here = (stage.resumed_from, stage.resumed_digest)
+        told = arrived(self.job, moved, *here, self._warn) if moved else {}
+        self.progress.send("started", fingerprint=mark.digest, resumed_from=stage.resumed_from, **told)
         fresh = stage.resumed_from is None and "trainer" in self.component.backends
         if fresh and (said := other_size(self.store, mark)):
             self._warn(said)

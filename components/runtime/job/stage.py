@@ -17,6 +17,7 @@ from components.contract.job import Job
 from components.contract.params import Params
 from components.contract.terminal import visible_line
 from components.runtime.checkpoints.checkpoints import Checkpoints
+from components.runtime.checkpoints.moves import Border
 from components.runtime.checkpoints.rollback import PART as ROLLBACK
 from components.runtime.store.answers import keep_answer, kept_answers
 from components.runtime.system.machine import machine_record
@@ -80,6 +81,7 @@ class RunningStage:
         self.scratch.mkdir(parents=True)
         self.outputs.mkdir()
         self._checkpoints = Checkpoints(store.partials(fingerprint), scratch, self.outputs)
+        self._border = Border(store, job.run_id)
         self.resumed_from: int | None = None
         """Step of the partial checkpoint that was restored."""
 
@@ -106,6 +108,11 @@ class RunningStage:
         self.returned = state.get(ROLLBACK)
         self._emit(self._rows)  # a kill may have come between the checkpoint and its rows
         self._keep(self.resumed_from)  # or between the checkpoint and its being kept
+
+    @property
+    def resumed_digest(self) -> str | None:
+        """Return the digest of the partial checkpoint that was restored."""
+        return self._checkpoints.restored
 
     @property
     def ends_at(self) -> int | None:
@@ -216,14 +223,19 @@ class RunningStage:
     def checkpoint_due(self, minutes: float | None) -> bool:
         """Return whether the last checkpoint is `minutes` old, or, for None, old enough for what one costs.
 
-        One that is to be kept is always due.
+        One that is to be kept is always due, and one of a run that moves.
         """
+        if self._border.reached():
+            return True
         if self._keeper is not None and self._keeper.wants(self._done):
             return True
         return self._checkpoints.is_due(None if minutes is None else 60.0 * minutes)
 
     def checkpoint(self, step: int, write: Write) -> None:
-        """Begin to commit what `write` gives, the outputs so far and all logs, atomically."""
+        """Begin to commit what `write` gives, the outputs so far and all logs, atomically.
+
+        Raises Moved, once it is committed, if the run goes on elsewhere.
+        """
         state = {"headlines": self.headlines, "metadata": self.metadata, "seconds": round(self.seconds, 3)}
         rows = list(self._rows)
 
@@ -233,6 +245,9 @@ class RunningStage:
             self._progress.send("checkpoint", step=step)
 
         self._checkpoints.begin(step, write, state, committed)
+        if self._border.reached():
+            self._checkpoints.wait()
+            self._border.leave(self.job.stage, step)
 
     def finish_log(self) -> None:
         """Pass the rows that no checkpoint has covered yet to the lineage spool."""

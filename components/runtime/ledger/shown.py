@@ -32,7 +32,7 @@ def show_json(run: RunRecord) -> dict[str, Any]:
         "stages": list(stages.values()),
         "ended": run.end["ended"] if run.end else None,
         **{name: entry.get(name) for name in ("engine", "seed", "params", "overrides", "command", "trigger")},
-        **({"fork": entry["fork"]} if "fork" in entry else {}),
+        **{name: entry[name] for name in ("fork", "moved") if name in entry},
     }
 
 

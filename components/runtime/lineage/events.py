@@ -102,6 +102,8 @@ class RunStarted(_Event):
     """What started the run, if not a person; `text` says it in words."""
     fork: dict[str, Any] | None = None
     """Where the run parts from another one: run, stage and step; None for others."""
+    moved: str | None = None
+    """The run that this one goes on for, if any."""
     packages: list[dict[str, Any]] = Field(default_factory=list)
     """The user's packages that the recipe names: name and digest."""
     uploads: list[dict[str, Any]] = Field(default_factory=list)

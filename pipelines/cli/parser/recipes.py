@@ -7,7 +7,7 @@ from typing import Any
 from pipelines.cli.parser.options import command, engine, jobs, json_output, overrides, recipe, store
 from pipelines.cli.parser.options import run as forked_run
 from pipelines.cli.parser.values import positive
-from pipelines.engines.registry import DEFAULT
+from pipelines.engines.registry import DEFAULT, EngineNames
 
 
 def add_recipe_commands(commands: Any) -> None:
@@ -23,6 +23,7 @@ def add_recipe_commands(commands: Any) -> None:
         help="wait for the times and data of the recipe's schedule, or changes of its inputs, and run at each",
     )
     _fork_command(commands)
+    _move_command(commands)
     _rebuild_commands(commands)
     plan = command(commands, "plan", "show what would run, what is cached and why, on which pools", "recipes:plan")
     recipe(plan)
@@ -78,6 +79,27 @@ def _fork_command(commands: Any) -> None:
     store(fork)
     json_output(fork)
     _how(fork)
+
+
+def _move_command(commands: Any) -> None:
+    move = command(
+        commands, "move", "end a run at its next step, and go on from there on another engine", "moving:move"
+    )
+    forked_run(move)
+    where = {"metavar": "ENGINE", "choices": EngineNames()}
+    move.add_argument("--to", required=True, help="where it goes on: %(choices)s", **where)
+    move.add_argument(
+        "--wait",
+        type=positive,
+        default=600,
+        metavar="SECONDS",
+        help="how long its stages have to reach a step's border (default: %(default)s)",
+    )
+    move.add_argument("--recipe", metavar="RECIPE", help="the run's recipe, if it is not where it was")
+    store(move)
+    json_output(move)
+    move.add_argument("--containers", action="store_true", help="run each job in a container of infra/images")
+    move.add_argument("--jobs", type=positive, metavar="N", help="cores for jobs side by side (default: all)")
 
 
 def _rebuild_commands(commands: Any) -> None:

@@ -67,7 +67,7 @@ class Events:
             if self._limit is not None:
                 self._limit.begin()
             return
-        self.failure = event["error"] if event["event"] == "failed" else self.failure
+        self.failure = event["error"] if event["event"] in ("failed", "left") else self.failure
         self.finished = self.finished or event["event"] == "finished"
         self._on_event(event)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from components.contract.errors import PosttrainError
 from components.contract.terminal import print_error, visible
+from components.runtime.checkpoints.moves import asked
 from components.runtime.ledger.ledger import RunRecord, load_run
 from components.runtime.ledger.records import approval_key
 from components.runtime.lineage.delivery.deliver import deliver, delivery_state
@@ -34,6 +35,8 @@ def status_of(run: RunRecord, store: Store) -> str:
     missing = [name for name in run.stage_names if name not in run.stages]
     if not missing:
         return "succeeded"
+    if asked(store, run.run_id):  # it goes on elsewhere
+        return "stopped"
     decisions = [store.get(approval_key(run.run_id, name)) for name in missing]
     rejected = any(decision is not None and not decision["approved"] for decision in decisions)
     return "failed" if run.failures or run.damaged or rejected else "stopped"

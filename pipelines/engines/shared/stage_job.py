@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from components.contract.errors import InputError, PosttrainError
 from components.contract.job import Job, OnFailure
+from components.runtime.checkpoints.moves import asked
 from components.runtime.costs.attempts import note_end
 from components.runtime.job.launch import Launch
 from components.runtime.job.progress import Sink
@@ -44,6 +45,8 @@ def record_death(store: Store, run_id: str, stage: str, message: str, sink: Sink
 
     A URI's content may be large and remote, so it is not fetched for a fingerprint.
     """
+    if asked(store, run_id):  # what ends since its run moves has not failed
+        return message
     job = load_job(store, run_id, stage)
     if job is not None:
         with suppress(PosttrainError):  # what it depends on is incomplete or damaged

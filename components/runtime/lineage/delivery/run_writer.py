@@ -138,6 +138,7 @@ class RunWriter:
             "overrides": event.overrides,
             "seed": event.seed,
             **({"trigger": event.trigger["text"]} if event.trigger else {}),
+            **({"moved": event.moved} if event.moved else {}),
             **(_fork_tags(event.fork, self._forked.get("forked")) if event.fork else {}),
             **({"recipe_commit": event.recipe_commit} if event.recipe_commit else {}),
             **{f"package.{one['modules'][0]}": one["digest"] for one in event.packages},

@@ -18,6 +18,7 @@ def stage_failed(context: Any) -> None:
 
     Airflow calls it in the task, or in the DAG processor if the task is gone.
     """
+    from components.runtime.checkpoints.moves import asked, words
     from components.runtime.ledger.records import failure_key
     from pipelines.engines.airflow.tasks.stage_run import StageRun
 
@@ -25,6 +26,9 @@ def stage_failed(context: Any) -> None:
     try:
         run = StageRun(context, task.recipe, task.stage, log)
         key = failure_key(run.run_id, task.stage)
+        if move := asked(run.store, run.run_id):
+            log.warning("stage %s of run %s ended: %s", task.stage, run.run_id, words(move))
+            return
         if run.store.get(key) is None:
             run.record_death(KILLED)
         failure = run.store.get(key) or {"error": KILLED}
