@@ -47,6 +47,10 @@ class Moved(GateFailed):
     """A stage ended at a step's border, or did not begin, since its run goes on elsewhere."""
 
 
+class BudgetSpent(GateFailed):
+    """A stage ended at a step's border, or did not begin, since its run has spent its budget."""
+
+
 class StageFailed(PosttrainError):
     """A stage ended without its outputs."""
 

@@ -26,6 +26,7 @@ LATER_FIELDS = (
     "fork",
     "licenses",
     "moved",
+    "budget",
 )
 
 
@@ -216,6 +217,17 @@ class Fork(_Frozen):
     step: int = Field(ge=1)
 
 
+class Budget(_Frozen):
+    """What a run may spend on all its stages."""
+
+    amount: float = Field(gt=0)
+    currency: str = ""
+    """As in the prices of pools; empty where those name none."""
+
+    def __str__(self) -> str:
+        return f"{self.amount:g} {self.currency}".rstrip()
+
+
 class Job(_Frozen):
     """Everything that the launcher needs to run one stage on any engine."""
 
@@ -274,6 +286,8 @@ class Job(_Frozen):
     """The checkpoint that the stage begins with; None: it begins at its first step."""
     moved: str | None = None
     """The run that this one goes on for: its unfinished stages have handed over their states."""
+    budget: Budget | None = None
+    """What the run may spend; no result depends on it."""
 
     @property
     def key_variables(self) -> list[str]:

@@ -47,7 +47,7 @@ def move(arguments: argparse.Namespace) -> int:
     store, to = store_of(arguments), arguments.to
     run_id = find_run(store, arguments.run)
     refuse_ended(store, run_id)
-    recipe = moved_recipe(store, run_id, where=arguments.recipe)
+    recipe = moved_recipe(store, run_id, arguments.overrides, where=arguments.recipe)
     find_engine(to).check_machine()
     _, stages, _ = plan_run(recipe, store, engine=to)
     refuse_other_work(store, run_id, stages)
@@ -100,15 +100,15 @@ def refuse_ended(store: Store, run_id: str) -> None:
         raise InputError(f"move: run {run_id} has moved: {words(record)}")
 
 
-def moved_recipe(store: Store, run_id: str, where: str | None = None) -> Recipe:
-    """Return the recipe of a run with its overrides, for the run that goes on for it."""
+def moved_recipe(store: Store, run_id: str, overrides: Sequence[str] = (), where: str | None = None) -> Recipe:
+    """Return the recipe of a run with its overrides, then these, for the run that goes on for it."""
     from components.runtime.ledger.ledger import load_run
     from pipelines.recipe.moved import MOVED
     from pipelines.recipe.recipe import load_recipe
 
     entry = load_run(store, run_id).entry
     own = [text for text in entry.get("overrides") or () if text.partition("=")[0].strip() != MOVED]
-    return load_recipe(where or recipe_path("move", run_id, entry), [*own, f"{MOVED}={run_id}"])
+    return load_recipe(where or recipe_path("move", run_id, entry), [*own, *overrides, f"{MOVED}={run_id}"])
 
 
 def refuse_other_work(store: Store, run_id: str, stages: Sequence[StageForecast]) -> None:

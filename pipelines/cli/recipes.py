@@ -18,6 +18,7 @@ from pipelines.cli.plan_table import HEAD, plan_rows
 from pipelines.cli.stores import store_of
 from pipelines.language.problems import RecipeErrors
 from pipelines.plan.advice import advice
+from pipelines.plan.budgets import budget_lines
 from pipelines.plan.known import need_sound
 from pipelines.plan.local_files import missing_files
 from pipelines.plan.memory import Fit, memory_fits, stages_of_unknown_models
@@ -92,6 +93,8 @@ def _print_plan(planned: Plan, stages: Sequence[StageForecast]) -> None:
         print_text(f"left out: {left.name} ({left.reason})")
     print()
     print(_totals(stages))
+    for line in budget_lines(recipe, stages):
+        print_text(line)
     _print_memory(recipe)
     _print_notes(recipe)
 

@@ -84,6 +84,7 @@ def stage_job(stage: Stage, recipe: Recipe, store: str, run_id: str) -> Job:
         licenses=stage.licenses,
         fork=recipe.fork.of(stage.name) if recipe.fork else None,
         moved=recipe.moved,
+        budget=recipe.budget,
     )
 
 

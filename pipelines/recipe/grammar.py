@@ -17,7 +17,8 @@ from components.contract.backends import Backends
 from components.contract.job import OnFailure
 
 _HEAD_KEYS = ("name", "summary", "seed", "params", "defaults", "extends", "matrix", "code")
-RECIPE_KEYS = (*_HEAD_KEYS, "stages", "sweep", "schedule", "hallmark", "system", "fork", "moved", "without", "licenses")
+_RUN_KEYS = ("fork", "moved", "budget", "without", "licenses")
+RECIPE_KEYS = (*_HEAD_KEYS, "stages", "sweep", "schedule", "hallmark", "system", *_RUN_KEYS)
 GROUP_KEYS = ("repeat", "carry", "stages", "yield", "matrix", "summary")
 _RUNNING_KEYS = ("pool", "backend", "retries", "backoff", "timeout", "on_alarm", "on_failure")
 DEFAULT_KEYS = (*_RUNNING_KEYS, "integrity", "keep_partial", "with")

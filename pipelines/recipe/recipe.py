@@ -9,6 +9,7 @@ from typing import Any
 
 from components.contract.artifacts import hash_parts
 from components.contract.endpoints import Endpoint
+from components.contract.job import Budget
 from components.contract.operator_packages.code import CodeTree
 from components.contract.uploaded import Upload
 from pipelines.language.document import Document
@@ -17,6 +18,7 @@ from pipelines.language.nodes import Node
 from pipelines.language.problems import Problems
 from pipelines.language.references import Resolver
 from pipelines.recipe.audits import with_audits
+from pipelines.recipe.budget import read_budget
 from pipelines.recipe.carried import Carried
 from pipelines.recipe.cells import fill_cells
 from pipelines.recipe.conditions import Conditions
@@ -81,6 +83,8 @@ class Recipe:
     """Where its runs part from another run, if they do."""
     moved: str | None = None
     """The run that its run goes on for, if any."""
+    budget: Budget | None = None
+    """What its run may spend."""
     uploads: tuple[Upload, ...] = ()
     """Local data that it names, and that the store has."""
     without: tuple[str, ...] = ()
@@ -193,6 +197,8 @@ class _Reader:
         check_backends(drafts, self._pools, self._problems)
         fork = read_fork(self._root, drafts, self._problems)
         moved = read_moved(self._root, self._problems)
+        used = [draft.words.pool for draft in drafts.values()]
+        budget = read_budget(self._root, self._pools, used, self._problems)
         self._problems.stop()
         left_out = {} if whole else leave_out(drafts)
         refuse_blind_gates(drafts, left_out, self._problems)
@@ -215,6 +221,7 @@ class _Reader:
             sweep=sweep,
             fork=fork,
             moved=moved,
+            budget=budget,
             without=tuple(removal.names),
         )
 

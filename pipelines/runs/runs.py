@@ -146,6 +146,7 @@ def run_entry(plan: Plan, *, engine: str, trigger: Trigger | None = None) -> dic
         **({"trigger": trigger} if trigger else {}),
         **({"fork": recipe.fork.to_record()} if recipe.fork else {}),
         **({"moved": recipe.moved} if recipe.moved else {}),
+        **({"budget": recipe.budget.model_dump(mode="json")} if recipe.budget else {}),
         **({"packages": _packages(recipe)} if recipe.trees else {}),
         **({"uploads": [one.model_dump(mode="json") for one in recipe.uploads]} if recipe.uploads else {}),
     }

@@ -7,6 +7,7 @@ from contextlib import suppress
 from components.contract.errors import PosttrainError
 from components.contract.job import Job
 from components.runtime.checkpoints.moves import asked
+from components.runtime.costs.spending import Spending
 from components.runtime.inputs.settle import settle_in_run
 from components.runtime.job.closing import Closing
 from components.runtime.job.progress import Progress, Sink
@@ -20,8 +21,8 @@ def give_up(job: Job, store: Store, sink: Sink, reason: str) -> bool:
 
     The engine calls this after the last attempt; `reason` is for one that could not record its failure.
     """
-    if job.on_failure != "skip" or asked(store, job.run_id):  # what ends since its run moves has not failed
-        return False
+    if job.on_failure != "skip" or asked(store, job.run_id) or Spending(store, job).is_over():
+        return False  # what ends since its run moves, or has spent its budget, has not failed for good
     if store.get(stage_key(job.run_id, job.stage)):  # it ended after all, and its process died before it could tell
         return True
     with suppress(PosttrainError):  # a stage that decides about it is missing: it is shown as planned

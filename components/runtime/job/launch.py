@@ -41,6 +41,7 @@ from components.runtime.checkpoints.rollback import PART as ROLLBACK
 from components.runtime.checkpoints.rollback import mark_of as mark_with_rollback
 from components.runtime.checkpoints.rollback import return_to_before
 from components.runtime.closure.walk import Closures
+from components.runtime.costs.spending import Spending
 from components.runtime.gates import GateProcess
 from components.runtime.inputs.resolve import Resolved, Upstream
 from components.runtime.inputs.settle import settle_in_run
@@ -155,6 +156,7 @@ class Launch:
                 return self._record_hit(mark, digests, action)
             try:
                 refuse_moved(self.store, self.job.run_id, self.job.stage)
+                Spending(self.store, self.job).end("does not begin")
                 return self._execute(mark, digests)
             except Moved as error:
                 self.closing.left(error)

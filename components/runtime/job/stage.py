@@ -19,6 +19,7 @@ from components.contract.terminal import visible_line
 from components.runtime.checkpoints.checkpoints import Checkpoints
 from components.runtime.checkpoints.moves import Border
 from components.runtime.checkpoints.rollback import PART as ROLLBACK
+from components.runtime.costs.spending import Spending
 from components.runtime.store.answers import keep_answer, kept_answers
 from components.runtime.system.machine import machine_record
 
@@ -81,7 +82,7 @@ class RunningStage:
         self.scratch.mkdir(parents=True)
         self.outputs.mkdir()
         self._checkpoints = Checkpoints(store.partials(fingerprint), scratch, self.outputs)
-        self._border = Border(store, job.run_id)
+        self._border, self._spending = Border(store, job.run_id), Spending(store, job)
         self.resumed_from: int | None = None
         """Step of the partial checkpoint that was restored."""
 
@@ -223,9 +224,9 @@ class RunningStage:
     def checkpoint_due(self, minutes: float | None) -> bool:
         """Return whether the last checkpoint is `minutes` old, or, for None, old enough for what one costs.
 
-        One that is to be kept is always due, and one of a run that moves.
+        One that is to be kept is always due, and one of a run that moves or has spent its budget.
         """
-        if self._border.reached():
+        if self._border.reached() or self._spending.is_over():
             return True
         if self._keeper is not None and self._keeper.wants(self._done):
             return True
@@ -234,7 +235,7 @@ class RunningStage:
     def checkpoint(self, step: int, write: Write) -> None:
         """Begin to commit what `write` gives, the outputs so far and all logs, atomically.
 
-        Raises Moved, once it is committed, if the run goes on elsewhere.
+        Raises Moved or BudgetSpent, once it is committed, if the run is not to go on here.
         """
         state = {"headlines": self.headlines, "metadata": self.metadata, "seconds": round(self.seconds, 3)}
         rows = list(self._rows)
@@ -245,9 +246,10 @@ class RunningStage:
             self._progress.send("checkpoint", step=step)
 
         self._checkpoints.begin(step, write, state, committed)
-        if self._border.reached():
+        if self._border.reached() or self._spending.is_over():
             self._checkpoints.wait()
             self._border.leave(self.job.stage, step)
+            self._spending.end(f"ended at step {step}")
 
     def finish_log(self) -> None:
         """Pass the rows that no checkpoint has covered yet to the lineage spool."""

@@ -96,6 +96,7 @@ def _move_command(commands: Any) -> None:
         help="how long its stages have to reach a step's border (default: %(default)s)",
     )
     move.add_argument("--recipe", metavar="RECIPE", help="the run's recipe, if it is not where it was")
+    overrides(move)
     store(move)
     json_output(move)
     move.add_argument("--containers", action="store_true", help="run each job in a container of infra/images")
