@@ -51,6 +51,7 @@ def move(arguments: argparse.Namespace) -> int:
     find_engine(to).check_machine()
     _, stages, _ = plan_run(recipe, store, engine=to)
     refuse_other_work(store, run_id, stages)
+    find_engine(to).check_ready(recipe, store)
     with _asked(store, run_id, to):
         _tell(f"run {run_id} ends at its next step, and continues on engine {to}")
         states = _handed_over(store, run_id, arguments.wait)

@@ -105,6 +105,9 @@ class Engine(ABC):
     def check_machine(self) -> None:  # noqa: B027 - most engines need nothing from the machine
         """Raise InputError, with a remedy, if this machine or environment lacks what the engine needs."""
 
+    def check_ready(self, recipe: Recipe, store: Store) -> None:  # noqa: B027 - most engines need nothing beforehand
+        """Raise InputError or PosttrainError if a run of a recipe could not start there now, or nothing answers."""
+
     def refusals(self, plan: Plan) -> Iterator[str]:
         """Yield what else in a plan the engine cannot do, one line each, completing "engine NAME cannot ..."."""
         yield from ()

@@ -51,7 +51,7 @@ def recipe_origin(path: Path) -> str:
 
 def recipe_name(path: Path) -> str | None:
     """Return the name under which a recipe's file is found, or None if only its path finds it."""
-    return next((name for name, found in recipe_files().items() if found == path), None)
+    return next((name for name, found in recipe_files().items() if found.absolute() == path.absolute()), None)
 
 
 def find_recipe(name_or_path: str) -> Path:

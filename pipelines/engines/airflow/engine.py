@@ -44,6 +44,12 @@ class AirflowEngine(Engine):
             if not Path(path).is_absolute():
                 yield f"find {path}, which --set names beside this folder: name it in a recipe that extends this one"
 
+    def check_ready(self, recipe: Recipe, store: Store) -> None:
+        """Ask Airflow whether it has the recipe's DAG, switched on."""
+        from pipelines.engines.airflow.run import dag_of
+
+        dag_of(recipe, _client(store))
+
     def run(self, plan: Plan, store: Store, view: RunView, options: RunOptions) -> RunResult:
         """Start a run of the recipe's DAG and follow it; every run is a new one, and Ctrl-C only ends the following."""
         return run_on_airflow(plan, store, _client(store), view=view)

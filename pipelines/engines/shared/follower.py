@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from components.contract.errors import PosttrainError
 from components.contract.job import Job
+from components.runtime.checkpoints.moves import asked, words
 from components.runtime.ledger.records import alarms_key, end_key, failure_key, stage_key
 from components.runtime.store import Store
 from pipelines.plan.plan import Plan
@@ -172,7 +173,10 @@ class Follower:
                 self._view.event({"event": "waiting", "stage": job.stage, "time": time.time(), "text": state.note})
                 continue
             facts = self._facts(run_id, job.stage, state)
-            self._view.event({"event": EVENTS.get(state.word, "finished"), "stage": job.stage, **facts})
+            kind = EVENTS.get(state.word, "finished")
+            if state.word == FAILED and (move := asked(self._store, run_id)):
+                kind, facts = "left", facts | {"error": words(move)}
+            self._view.event({"event": kind, "stage": job.stage, **facts})
 
     def _show_alarms(self, run_id: str, stage: str) -> None:
         """Send the view the alarms of a stage; it knows which of them it has shown."""

@@ -210,7 +210,9 @@ def test_the_surface_is_frozen() -> None:
                 *("--set", "--store"),
             ]
         ),
-        "move": sorted(["--containers", "--help", "--jobs", "--json", "--recipe", "--set", "--store", "--to", "--wait"]),
+        "move": sorted(
+            ["--containers", "--help", "--jobs", "--json", "--recipe", "--set", "--store", "--to", "--wait"],
+        ),
         "rebuild": sorted(
             [
                 *("--containers", "--engine", "--everything", "--help", "--jobs", "--json", "--key", "--new"),
