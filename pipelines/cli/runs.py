@@ -15,11 +15,11 @@ from pipelines.cli.damage import damage_lines
 from pipelines.cli.output import print_json, print_styled, print_table, print_text, seconds_text
 from pipelines.cli.stopping import terminate_like_interrupt
 from pipelines.cli.stores import store_of
+from pipelines.report.moves import move_lines
 from pipelines.report.undone import undone_lines
 from pipelines.runs.alarms import ending_lines
 from pipelines.runs.find import find_run
 from pipelines.runs.forked import fork_lines
-from pipelines.runs.moved import move_lines
 
 if TYPE_CHECKING:
     from components.contract.artifacts import Manifest

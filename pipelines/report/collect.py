@@ -28,6 +28,7 @@ from components.runtime.lineage.heal import read_or_copy
 from components.runtime.store import Store
 from pipelines.plan.costs import RunCost, run_cost
 from pipelines.recipe.matrix import slug
+from pipelines.report.moves import move_lines
 
 SEED = "seed"
 """The axis whose cells are pooled: each measures the same thing with other random numbers."""
@@ -135,6 +136,8 @@ class RunData:
     cost: RunCost = field(default_factory=RunCost)
     forked: RunData | None = None
     """The run that this one is a fork of, if the store still has it."""
+    moves: list[str] = field(default_factory=list)
+    """Where it came from, and where it went, in words."""
 
     @property
     def ended(self) -> list[Stage]:
@@ -216,7 +219,8 @@ def collect(store: Store, run_id: str) -> RunData:
             )
         )
     cost = run_cost(store, run, {stage.name: stage.entry for stage in stages})
-    return RunData(run, read_or_copy(store, end_key(run_id)), stages, cost, _forked(store, run))
+    end = read_or_copy(store, end_key(run_id))
+    return RunData(run, end, stages, cost, _forked(store, run), move_lines(store, run_id, run))
 
 
 def _forked(store: Store, run: Mapping[str, Any]) -> RunData | None:

@@ -74,8 +74,7 @@ def render_page(data: RunData) -> str:
     facts = [title, f"engine {run['engine']}", f"seed {run['seed']}"]
     if run.get("trigger"):
         facts.append(f"started by {run['trigger']['text']}")
-    if run.get("moved"):
-        facts.append(f"goes on for {run['moved']}")
+    facts += [f"moved {line}" for line in data.moves]
     if not data.repeated:
         facts += [duration(end["seconds"]), f"started {run['started'][:19].replace('T', ' ')} UTC"]
     return draw_page(

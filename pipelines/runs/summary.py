@@ -16,7 +16,6 @@ from pipelines.report.undone import undone_lines
 from pipelines.runs.alarms import ending_lines
 from pipelines.runs.default_store import store_option
 from pipelines.runs.forked import fork_lines
-from pipelines.runs.moved import move_lines
 from pipelines.runs.trials import trial_tables
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def print_ending(store: Store, result: RunResult) -> None:
         console.print(f"        and {len(lines) - MOST_UNDONE} more stages: posttrain show {result.run_id}")
     for line in fork_lines(data.run, {stage.name: stage.entry for stage in data.stages}) if data else ():
         console.print(f"fork    {escape(visible(line))}")
-    for line in move_lines(store, result.run_id, data.run if data else {}):
+    for line in data.moves if data else ():
         console.print(f"move    {escape(visible(line))}")
     if cost:
         console.print(f"cost    {escape(cost)}")
