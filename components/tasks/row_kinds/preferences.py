@@ -1,0 +1,132 @@
+"""Rows of preferences: one task, the response that is preferred, and the one that is not.
+
+Read as they are: TRL's forms (with `prompt`, or with a prompt that both sides begin with; sides as texts or as lists
+of messages), which UltraFeedback, HelpSteer's pairs and hh-rlhf have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any
+
+from components.contract.errors import InputError
+from components.contract.messages import Message
+from components.tasks.conversations import read_conversation
+from components.tasks.row_kinds.reading import (
+    Judged,
+    Task,
+    as_task,
+    checked_text,
+    number_of,
+    response_text,
+    shared_fields,
+    shown,
+    task_of,
+    text_or_none,
+    with_columns,
+)
+
+CHOSEN, REJECTED, MARGIN, LABEL_SOURCE = "chosen", "rejected", "margin", "label_source"
+SCORES = ("score_chosen", "score_rejected")
+"""Columns of UltraFeedback and others; their difference is the margin where there is no column of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preference(Judged):
+    """One pair."""
+
+    chosen: str
+    rejected: str
+    margin: float | None = None
+    """How much better the chosen one is, as its source measures it; negative where scores contradict the pair."""
+    label_source: str | None = None
+    """Who judged: a scorer, a judge, people."""
+
+    def row(self) -> dict[str, Any]:
+        """Return the pair as a row of a Dataset."""
+        more = {MARGIN: self.margin, LABEL_SOURCE: self.label_source}
+        known = {name: value for name, value in more.items() if value is not None}
+        return {**super().row(), CHOSEN: self.chosen, REJECTED: self.rejected, **known}
+
+
+def preference_of(row: Mapping[str, Any]) -> Preference:
+    """Return the pair of a row.
+
+    Raises InputError, in one line, for missing columns, sides that are equal, blank, or answer different tasks.
+    """
+    with_columns(row, "preferences")
+    task, chosen, rejected = _sides(row)
+    if chosen == rejected:
+        raise InputError(f"chosen and rejected are equal ({shown(chosen)}): such a pair prefers nothing")
+    margin = number_of(row, MARGIN)
+    if margin is None:
+        better, worse = (number_of(row, name) for name in SCORES)
+        margin = None if better is None or worse is None else better - worse
+    return Preference(
+        task=task,
+        chosen=chosen,
+        rejected=rejected,
+        margin=margin,
+        label_source=text_or_none(row, LABEL_SOURCE),
+        **shared_fields(row),
+    )
+
+
+def _sides(row: Mapping[str, Any]) -> tuple[Task, str, str]:
+    """Return the task and both responses."""
+    sides = [row[CHOSEN], row[REJECTED]]
+    if all(_is_whole(side) for side in sides):
+        return _whole(row)
+    if not row.get("prompt") and not row.get("messages"):
+        if all(isinstance(side, str) for side in sides):
+            return _with_a_common_beginning(*sides)
+        raise InputError(
+            "no prompt: give `prompt` or `messages`, or let both sides hold the conversation from its start"
+        )
+    return task_of(row), response_text(row[CHOSEN], CHOSEN), response_text(row[REJECTED], REJECTED)
+
+
+def _is_whole(side: Any) -> bool:
+    """Return whether a side holds the conversation from its start, the task included."""
+    first = side[0] if isinstance(side, list | tuple) and side else None
+    return isinstance(first, Mapping) and first.get("role", first.get("from")) not in ("assistant", "gpt")
+
+
+def _whole(row: Mapping[str, Any]) -> tuple[Task, str, str]:
+    """Return task and responses of sides that are conversations; `prompt` must then be one of the user's messages."""
+    chosen, rejected = (read_conversation(row[name], name) for name in (CHOSEN, REJECTED))
+    task, other = as_task(chosen.messages), as_task(rejected.messages)
+    if task != other:
+        at = len(
+            list(takewhile(lambda both: both[0] == both[1], zip(chosen.messages, rejected.messages, strict=False)))
+        )
+        raise InputError(
+            f"chosen and rejected differ at messages[{at}], before their last one: both sides must answer one task"
+        )
+    if (prompt := row.get("prompt")) and not _asks(chosen.messages, prompt):
+        raise InputError(f"the prompt {shown(prompt)} is not what the conversation in chosen asks")
+    if chosen.response is None or rejected.response is None:
+        raise InputError(f"{CHOSEN if chosen.response is None else REJECTED} does not end with an answer")
+    return task, checked_text(chosen.response, CHOSEN), checked_text(rejected.response, REJECTED)
+
+
+def _asks(messages: tuple[Message, ...], prompt: Any) -> bool:
+    """Return whether `prompt` is one of the messages' texts, or the whole conversation."""
+    if isinstance(prompt, str):
+        return prompt in [message.content for message in messages]
+    return task_of({"prompt": prompt}) == as_task(messages)
+
+
+def _with_a_common_beginning(chosen: str, rejected: str) -> tuple[Task, str, str]:
+    """Return the prompt that two texts begin with, and the rest of each, cut as TRL cuts them."""
+    same = takewhile(lambda both: both[0] == both[1], zip(chosen, rejected, strict=False))
+    length = len(list(same))
+    if chosen == rejected:
+        return chosen, chosen, rejected
+    if length and chosen[length - 1] == " ":  # the space belongs to the response's first token
+        length -= 1
+    if not chosen[:length].strip():
+        raise InputError("no prompt, and chosen and rejected have no beginning in common that could be one")
+    return chosen[:length], checked_text(chosen[length:], CHOSEN), checked_text(rejected[length:], REJECTED)
