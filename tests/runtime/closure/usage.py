@@ -156,6 +156,8 @@ def _chosen(stage: Stage) -> Iterator[tuple[str, str]]:
         yield "mixture", params["mixture"]["name"]
     if stage.component.name == "sft" and params["transfer"]:
         yield "weighting", params["transfer"]["weighting"]["name"]
+    if stage.component.name == "preference":
+        yield "preference_loss", params["preference_loss"]["name"]
     if stage.component.name == "synthesize":
         yield from _with_nested("generator", params["generator"])
         for spec in (*params["programs"], *params["judge_programs"]):

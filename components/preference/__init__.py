@@ -1,0 +1,1 @@
+"""Preference optimisation: a model learns which of several responses is better."""

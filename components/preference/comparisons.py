@@ -1,0 +1,125 @@
+"""Comparisons: tokenised examples, of which each prompt is held once for all of its responses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from components.contract.errors import InputError
+from components.contract.messages import Message
+from components.modeling.models.policy import Policy
+from components.modeling.text.prompting import Encoded, encode_examples
+from components.modeling.text.turns import encode_conversations
+from components.preference.reading import Candidates
+from components.tasks.row_kinds.reading import task_text
+
+SHOWN_CHARS = 60
+Tokens = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One example."""
+
+    prompt: Tokens
+    responses: tuple[Tokens, ...]
+    """Each with its end."""
+    scores: tuple[float, ...]
+    """How good each response is; the chosen one, or the best, comes first."""
+    margin: float = 0.0
+    domain: str = ""
+    weight: float = 1.0
+    other: Tokens | None = None
+    """A response of another row, for an estimate of the divergence from the reference."""
+
+    @property
+    def longest(self) -> int:
+        """Return the tokens of the prompt with its longest response."""
+        return len(self.prompt) + max(map(len, (*self.responses, self.other or ())))
+
+    @property
+    def num_tokens(self) -> int:
+        """Return the tokens that a pass computes: the prompt once."""
+        return len(self.prompt) + self.num_targets
+
+    @property
+    def num_targets(self) -> int:
+        """Return the tokens of all responses."""
+        return sum(map(len, self.responses))
+
+    @property
+    def num_preferred(self) -> int:
+        """Return the tokens of the preferred response; 0 for a single one that is not desirable."""
+        return len(self.responses[0]) if self.is_preferred else 0
+
+    @property
+    def is_preferred(self) -> bool:
+        """Return whether the first response is one to learn from."""
+        return len(self.responses) > 1 or self.scores[0] > 0
+
+
+def encoded(policy: Policy, examples: Sequence[Candidates]) -> list[Comparison]:
+    """Return the comparisons of examples, in order; a prompt and its responses are laid out as in SFT.
+
+    Raises InputError for a model without a tokenizer, and as `encode_examples` and `encode_conversations` do.
+    """
+    tokenizer = policy.tokenizer
+    if tokenizer is None:
+        raise InputError("the model has no tokenizer; put its tokenizer.json beside its weights")
+    flat = [(example.task, response) for example in examples for response in example.responses]
+    plain = [at for at, (task, _) in enumerate(flat) if isinstance(task, str)]
+    talks = [at for at, (task, _) in enumerate(flat) if not isinstance(task, str)]
+    found: dict[int, Encoded] = {}
+    texts = [(str(flat[at][0]), flat[at][1]) for at in plain]
+    found.update(zip(plain, encode_examples(tokenizer, texts, policy.ends), strict=True))
+    conversations = {
+        f"response {at + 1}": (*flat[at][0], Message(role="assistant", content=flat[at][1])) for at in talks
+    }
+    told = encode_conversations(tokenizer, conversations, policy.ends, learn="last")  # type: ignore[arg-type]
+    found.update(zip(talks, told, strict=True))
+    split = [_split(found[at]) for at in range(len(flat))]
+    made, at = [], 0
+    for example in examples:
+        made.append(_comparison(example, split[at : at + len(example.responses)]))
+        at += len(example.responses)
+    return made
+
+
+def with_others(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """Return comparisons that each hold the response of the nearest row before with another prompt, in a circle.
+
+    The order of the rows alone decides it, so that what a reference says of them is computed once. Raises InputError
+    where all prompts are equal.
+    """
+    if len({one.prompt for one in comparisons}) < 2:
+        raise InputError("the divergence is estimated from responses to other prompts, and all rows ask the same")
+    found = []
+    for at, one in enumerate(comparisons):
+        before = at - 1
+        while comparisons[before].prompt == one.prompt:
+            before -= 1
+        found.append(replace(one, other=comparisons[before].responses[0]))
+    return found
+
+
+def _split(found: Encoded) -> tuple[Tokens, Tokens]:
+    """Return what comes before the first target, and the rest."""
+    start = found.loss_mask.index(True)
+    return tuple(found.tokens[:start]), tuple(found.tokens[start:])
+
+
+def _comparison(example: Candidates, parts: Sequence[tuple[Tokens, Tokens]]) -> Comparison:
+    prompt = parts[0][0]
+    if not prompt:
+        raise InputError("a prompt is empty once it is tokenised; give it at least a beginning-of-text token")
+    if any(start != prompt for start, _ in parts):
+        shown = task_text(example.task)[:SHOWN_CHARS]
+        raise InputError(f"the template lays the prompt {shown!r} out otherwise before one response than another")
+    return Comparison(
+        prompt=prompt,
+        responses=tuple(response for _, response in parts),
+        scores=example.scores,
+        margin=example.margin,
+        domain=example.domain,
+        weight=example.weight,
+    )

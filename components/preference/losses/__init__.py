@@ -1,0 +1,1 @@
+"""Losses of preferences: one operator a module."""

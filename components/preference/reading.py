@@ -1,0 +1,129 @@
+"""From datasets to what a loss compares: pairs, labelled responses, or lists of responses to one task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from components.contract.errors import InputError
+from components.preference.loss_config import Compares, PreferenceLossConfig
+from components.tasks.row_kinds.labelled import Labelled, labelled_of, unpaired
+from components.tasks.row_kinds.preferences import Preference, preference_of
+from components.tasks.row_kinds.reading import Judged, Task, judged_rows, kind_of
+from components.tasks.source import BadRow
+from components.tasks.weights import NEGLIGIBLE
+
+NEEDS: Mapping[Compares, str] = {
+    "pairs": "rows with prompt, chosen and rejected",
+    "labels": "rows with prompt, completion and label, or pairs",
+    "lists": "rows with prompt, completion and score, several to a prompt, or pairs",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidates:
+    """Responses to one task, with how good each is; in a pair, the chosen one first."""
+
+    task: Task
+    responses: tuple[str, ...]
+    scores: tuple[float, ...]
+    margin: float = 0.0
+    domain: str = ""
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class Read:
+    """What the rows of datasets hold."""
+
+    examples: list[Candidates]
+    num_bad: int
+    """Rows that were left out."""
+    num_unranked: int
+    """Lists without two responses of different scores, which rank nothing."""
+    num_weightless: int
+    """Examples of weight 0."""
+
+
+def read_candidates(
+    folders: Sequence[Path], name: str, config: PreferenceLossConfig, bad_rows: Literal["refuse", "drop"]
+) -> Read:
+    """Return what the loss `name` compares; weights are shares of the largest.
+
+    Raises InputError, with file and line, for a bad row that is not to be dropped, and where nothing is left.
+    """
+    rows: list[Judged] = []
+    num_bad = 0
+    for folder in folders:
+        for row in judged_rows(folder, lambda row: _row(row, name, config)):
+            if not isinstance(row, BadRow):
+                rows.append(row)
+            elif bad_rows == "refuse":
+                raise InputError(f"{row.where}: {row.problem}")
+            else:
+                num_bad += 1
+    found = list(_candidates(rows, config.compares))
+    ranked = [one for one in found if config.compares != "lists" or len(set(one.scores)) > 1]
+    largest = max((one.weight for one in ranked), default=0.0)
+    weighing = [one for one in ranked if largest and one.weight / largest >= NEGLIGIBLE]
+    if folders and not weighing:
+        left = f"{num_bad} bad rows, {len(found) - len(ranked)} lists that rank nothing, {len(ranked)} of weight 0"
+        raise InputError(
+            f"there is nothing to compare: {left}; preference_loss {name!r} takes {NEEDS[config.compares]}"
+        )
+    shared = [
+        Candidates(**{**vars(one), "weight": one.weight / largest}) if one.weight != largest or largest != 1 else one
+        for one in weighing
+    ]
+    return Read(shared, num_bad, len(found) - len(ranked), len(ranked) - len(weighing))
+
+
+def _row(row: Mapping[str, Any], name: str, config: PreferenceLossConfig) -> Preference | Labelled:
+    kind = kind_of(row)
+    if config.compares == "pairs" or kind == "preferences":
+        pair = preference_of(row)
+        if config.margins and pair.margin is None:
+            raise InputError(
+                f"no margin, which preference_loss {name!r} reads: a number in column margin, or score_chosen and "
+                "score_rejected"
+            )
+        return pair
+    found = labelled_of(row)
+    wanted = "label" if config.compares == "labels" else "score"
+    if getattr(found, wanted) is None:
+        raise InputError(f"no {wanted}, which preference_loss {name!r} reads")
+    return found
+
+
+def _candidates(rows: Sequence[Judged], compares: Compares) -> Iterator[Candidates]:
+    pairs = [row for row in rows if isinstance(row, Preference)]
+    if compares == "labels":
+        for row in rows:
+            for one in [row] if isinstance(row, Labelled) else unpaired([row]):  # type: ignore[list-item]
+                yield _one(one, (one.completion,), (float(bool(one.label)),))
+        return
+    for pair in pairs:
+        yield _one(pair, (pair.chosen, pair.rejected), (1.0, 0.0), margin=pair.margin or 0.0)
+    for listed in _by_task(row for row in rows if isinstance(row, Labelled)).values():
+        best_first = sorted(listed, key=lambda row: -(row.score or 0.0))
+        yield _one(
+            listed[0],
+            tuple(row.completion for row in best_first),
+            tuple(row.score or 0.0 for row in best_first),
+        )
+
+
+def _by_task(rows: Iterator[Labelled]) -> dict[tuple[Task, str], list[Labelled]]:
+    """Return the distinct responses to each task of each domain, in order; of equal ones the first counts."""
+    found: dict[tuple[Task, str], dict[str, Labelled]] = {}
+    for row in rows:
+        found.setdefault((row.task, row.domain), {}).setdefault(row.completion, row)
+    return {task: list(responses.values()) for task, responses in found.items()}
+
+
+def _one(row: Judged, responses: tuple[str, ...], scores: tuple[float, ...], margin: float = 0.0) -> Candidates:
+    return Candidates(
+        task=row.task, responses=responses, scores=scores, margin=margin, domain=row.domain, weight=row.weight
+    )

@@ -1,0 +1,65 @@
+"""The preference stage: read comparisons, ask the reference once, train, save."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from components.contract.context import StageContext
+from components.contract.further import REFERENCE
+from components.measure.intervals import Interval
+from components.measure.metrics import add_metrics
+from components.modeling.loading.load import load_to_train
+from components.modeling.models.policy import Policy
+from components.modeling.supervised.training_stage import TAIL_STEPS, train_and_save
+from components.preference.comparisons import Comparison, encoded, with_others
+from components.preference.reading import Read, read_candidates
+from components.preference.reference import opened_reference
+from components.preference.training import Preferences, PreferenceSummary, fit_preferences
+
+if TYPE_CHECKING:
+    from components.preference.params import PreferenceParams
+
+TAIL_COLUMNS = ("accuracy", "margin")
+"""Columns whose mean over the last rows of the history is a headline."""
+
+
+def run(ctx: StageContext[PreferenceParams]) -> None:
+    """Train input `model` on the comparisons of input `dataset`, against input `reference` or its own start.
+
+    A row's `weight` is that of its comparison; rows of weight 0 are not drawn.
+    """
+    params = ctx.params
+    policy = load_to_train(ctx, lora=params.lora, dtype=params.dtype)
+    read, train = _comparisons(ctx, policy, "dataset")
+    _, held_out = _comparisons(ctx, policy, "validation")
+    reference = partial(opened_reference, ctx, policy.tokenizer) if ctx.inputs(REFERENCE) else None
+    preferences = Preferences(params.preference_loss.resolve(), train, held_out, reference)
+    fitted = partial(fit_preferences, preferences=preferences)
+    summary = train_and_save(ctx, policy, (), params, fitted=fitted)
+    assert isinstance(summary, PreferenceSummary)
+    _add(ctx, {**_tail(ctx), **_left_out(read), **summary.held_out})
+
+
+def _comparisons(ctx: StageContext[PreferenceParams], policy: Policy, port: str) -> tuple[Read, list[Comparison]]:
+    params, config = ctx.params, ctx.params.comparing
+    folders = [artifact.path for artifact in ctx.inputs(port)]
+    read = read_candidates(folders, params.preference_loss.name, config, params.bad_rows)
+    found = encoded(policy, read.examples)
+    return read, with_others(found) if config.divergence and found else found
+
+
+def _tail(ctx: StageContext[PreferenceParams]) -> dict[str, float]:
+    """Return means over the last rows of the history: a single batch is noisy."""
+    rows = ctx.history()[-TAIL_STEPS:]
+    return {name: sum(row[name] for row in rows) / len(rows) for name in TAIL_COLUMNS}
+
+
+def _left_out(read: Read) -> dict[str, float]:
+    counts = {"num_bad": read.num_bad, "num_unranked": read.num_unranked, "num_weightless": read.num_weightless}
+    return {name: float(count) for name, count in counts.items() if count}
+
+
+def _add(ctx: StageContext[PreferenceParams], metrics: dict[str, float | Interval]) -> None:
+    ctx.headline(**{name: value.value if isinstance(value, Interval) else value for name, value in metrics.items()})
+    add_metrics(ctx.output("metrics"), metrics)
