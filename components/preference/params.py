@@ -13,6 +13,14 @@ from components.preference.loss_config import PreferenceLossConfig
 from components.preference.slots import PREFERENCE_LOSS
 
 
+class PreferenceOptimizerConfig(OptimizerConfig):
+    """The optimiser of preference optimisation."""
+
+    peak_learning_rate: float = Field(default=1e-6, gt=0)
+    """Highest learning rate, reached after warm-up. DPO of whole models is trained at 5e-7 to 1e-6, of adapters at ten
+    times that; models of under a million weights need 1e-4 and more."""
+
+
 class PreferenceParams(SupervisedConfig):
     """Parameters of preference optimisation."""
 
@@ -22,9 +30,8 @@ class PreferenceParams(SupervisedConfig):
     """Passes over the examples, rounded up to whole steps; steps may be given instead."""
     batch_size: int = Field(default=64, ge=1)
     """Examples per optimiser step: pairs, labelled responses or lists of responses, as the loss compares them."""
-    optimizer: OptimizerConfig = OptimizerConfig(peak_learning_rate=1e-6)
-    """Optimiser and learning-rate schedule; DPO of whole models is trained at 5e-7 to 1e-6, of adapters at ten times
-    that."""
+    optimizer: PreferenceOptimizerConfig = PreferenceOptimizerConfig()
+    """Optimiser and learning-rate schedule."""
     max_tokens: int = Field(default=1024, ge=2)
     """Longest prompt with its longest response in tokens; longer examples are left out and counted."""
     bad_rows: Literal["refuse", "drop"] = "refuse"

@@ -71,7 +71,8 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_the_shipped_recipes_without_anything_heavy(shipped: dict[str, Any]) -> None:
-    assert {"quickstart", "quickstart-seeds", "champion", "expert-iteration", "star", "rest"} <= shipped["dags"].keys()
+    expected = {"quickstart", "quickstart-seeds", "champion", "expert-iteration", "star", "rest", "dpo"}
+    assert expected <= shipped["dags"].keys()
     assert shipped["errors"] == {}
     assert shipped["heavy"] == [], "gsm8k runs as pods, which need no library of Kubernetes"
 

@@ -35,7 +35,10 @@ from tests.pipelines.engines.kubeflow.examples import (
 
 ROOT = Path(__file__).parents[4]
 WRITE = "WRITE_GOLDEN"
-SHIPPED = ("quickstart", "quickstart-seeds", "champion", "expert-iteration", "levels", "testbed", "testbed-rules")
+SHIPPED = (
+    *("quickstart", "quickstart-seeds", "champion", "expert-iteration", "dpo", "levels"),
+    *("testbed", "testbed-rules"),
+)
 
 
 @pytest.fixture
