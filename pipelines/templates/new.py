@@ -31,6 +31,7 @@ class Template:
 _OWN = Path(__file__).parent / "own_data"
 TEMPLATES: Mapping[str, Template] = {
     "quickstart": Template("cold start, RL, replay and selection on generated tasks", FOLDER / "quickstart.yaml"),
+    "dpo": Template("preference optimisation on pairs of a model's own responses", FOLDER / "dpo.yaml"),
     "gsm8k": Template("SFT and RL of a real base model on GSM8K", FOLDER / "gsm8k.yaml", (FOLDER / "gsm8k",)),
     "own-data": Template(
         "RL with your own reward on your own prompts and answers, at two learning rates",

@@ -149,7 +149,7 @@ def _starting_commands(commands: Any) -> None:
         "--from",
         dest="template",
         metavar="TEMPLATE",
-        choices=("quickstart", "gsm8k", "own-data"),
+        choices=("quickstart", "dpo", "gsm8k", "own-data"),
         default="own-data",
         help="what to start from: %(choices)s (default: %(default)s)",
     )
