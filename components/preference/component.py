@@ -72,6 +72,7 @@ COMPONENT = Component(
         "validation_accuracy": "Share of the validation input's comparisons ranked right",
         "validation_margin": "Margin on the validation input",
         "validation_loss": "Loss of a comparison on the validation input",
+        "chosen_longer": "Share of pairs whose chosen response has more tokens, equal ones half: the bias of length",
         "epochs": "Passes over the examples",
         "num_examples": "Examples that were drawn from",
         "padding_avoided": "Share of the tokens of rectangular batches that sharing prompts and packing saved",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,7 @@ def run(ctx: StageContext[PreferenceParams]) -> None:
     fitted = partial(fit_preferences, preferences=preferences)
     summary = train_and_save(ctx, policy, (), params, fitted=fitted)
     assert isinstance(summary, PreferenceSummary)
-    _add(ctx, {**_tail(ctx), **_left_out(read), **summary.held_out})
+    _add(ctx, {**_tail(ctx), **_left_out(read), **_length_bias(train), **summary.held_out})
 
 
 def _comparisons(ctx: StageContext[PreferenceParams], policy: Policy, port: str) -> tuple[Read, list[Comparison]]:
@@ -58,6 +59,13 @@ def _tail(ctx: StageContext[PreferenceParams]) -> dict[str, float]:
 def _left_out(read: Read) -> dict[str, float]:
     counts = {"num_bad": read.num_bad, "num_unranked": read.num_unranked, "num_weightless": read.num_weightless}
     return {name: float(count) for name, count in counts.items() if count}
+
+
+def _length_bias(train: Sequence[Comparison]) -> dict[str, float]:
+    """Return how often the chosen response of a pair is the longer one: far from 1/2, length may be what is learnt."""
+    lengths = [tuple(map(len, one.responses)) for one in train if len(one.responses) == 2]
+    longer = [(chosen > rejected) + (chosen == rejected) / 2 for chosen, rejected in lengths]
+    return {"chosen_longer": sum(longer) / len(longer)} if longer else {}
 
 
 def _add(ctx: StageContext[PreferenceParams], metrics: dict[str, float | Interval]) -> None:

@@ -24,7 +24,8 @@ FIRST = {
         "components/rl/methods/README.md",
     ],
     "Stages": [
-        f"components/{name}/README.md" for name in ("curate", "synthesize", "pretrain", "sft", "rl", "replay", "select")
+        f"components/{name}/README.md"
+        for name in ("curate", "synthesize", "pretrain", "sft", "preference", "rl", "replay", "select")
     ],
     "Engines": [f"pipelines/engines/{name}README.md" for name in ("", "airflow/", "kubeflow/")],
     "Inside": ["pipelines/README.md"],

@@ -20,7 +20,7 @@ from pipelines.docs.guides import ROOT
 from tests.support.guides import rows
 
 PAGE = (ROOT / "pipelines" / "docs" / "migration.md").read_text(encoding="utf-8")
-TABLES = {"GRPOConfig": "rl", "SFTConfig": "sft", "ppo_trainer.yaml": "rl"}
+TABLES = {"GRPOConfig": "rl", "SFTConfig": "sft", "DPOConfig": "preference", "ppo_trainer.yaml": "rl"}
 BACKEND = ("sampler", "trainer", "zero_stage", "offload", "recompute")
 ELSEWHERE = {"seed", "name", "pool", "in.model", *(f"backend.{key}" for key in BACKEND)}
 """Words of a recipe, which have no default of their own."""
@@ -99,7 +99,7 @@ def declared(file: Path, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.skipif(find_spec("trl") is None, reason="TRL is installed with the test packages")
-@pytest.mark.parametrize("name", ["GRPOConfig", "SFTConfig"])
+@pytest.mark.parametrize("name", ["GRPOConfig", "SFTConfig", "DPOConfig"])
 def test_trls_keys_exist_with_the_defaults_that_the_tables_say(name: str) -> None:
     trainers = SITE / "trl" / "trainer"
     own = declared(trainers / f"{name.lower().removesuffix('config')}_config.py", name)

@@ -141,6 +141,7 @@ def test_every_source_and_demonstrator_joins_where_it_is_chosen_and_nowhere_else
         "s3": {"path": "s3://bucket/rows.jsonl"},
         "jsonl": {"path": str(rows)},
         "parquet": {"path": str(rows)},
+        "preferences": {"path": str(rows)},
         "rules": {"accepts": [{"rules": ["copy"]}]},
         "published": {"set": "gsm8k"},
         "reasoning_gym": {"task": "chain_sum"},

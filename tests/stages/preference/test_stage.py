@@ -144,6 +144,15 @@ def test_another_reference_is_another_training(
     assert other.history[0]["loss"] != straight.history[0]["loss"]
 
 
+def test_a_bias_of_length_is_told(inputs: dict[str, Any], tmp_path: Path) -> None:
+    texts = [("<answer>12", "<answer>3"), ("<answer>1", "<answer>23"), ("<answer>45", "<answer>6")]
+    texts.append(("<answer>1", "<answer>2"))
+    rows = [{"prompt": "?", "chosen": chosen, "rejected": rejected} for chosen, rejected in texts]
+    given = inputs | {"dataset": pairs_folder(tmp_path / "data", rows)}
+    found = run_stage(COMPONENT, tmp_path / "run", params={"steps": 1, "batch_size": 4}, inputs=given)
+    assert found.metrics["chosen_longer"] == (1 + 0 + 1 + 0.5) / 4
+
+
 def test_lora_trains_adapters_against_the_start(inputs: dict[str, Any], tmp_path: Path) -> None:
     params = PARAMS | {"lora": {"rank": 4}, "optimizer": {"peak_learning_rate": 0.05}, "save_every": 0}
     found = run_stage(COMPONENT, tmp_path, params=params, inputs=inputs)

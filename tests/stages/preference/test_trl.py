@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -76,18 +76,25 @@ def opened(folder: Path) -> Any:
     return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
 
 
-def ours(models: Mapping[str, Path], rows: Rows, folder: Path, loss: Mapping[str, Any], max_tokens: int = 64) -> Found:
+def ours(
+    models: Mapping[str, Path],
+    rows: Rows,
+    folder: Path,
+    loss: Mapping[str, Any],
+    max_tokens: int = 64,
+    backend: Literal["native", "transformers"] = "native",
+) -> Found:
     """Return the same of ours, by the names of the model's files: what one step of plain descent takes off."""
-    policy = load_policy(models["model"])
+    policy = load_policy(models["model"], backend=backend)
     batch, bound = referred(policy, models, rows, folder, loss)
     trainer = build_trainer(policy, OptimizerConfig(), total_steps=1)
     told = accumulate_gradients(trainer, batch, bound, max_tokens=max_tokens)
-    before = {name: weight.clone() for name, weight in policy.named_weights()}
+    before = {name: weight.detach().clone() for name, weight in policy.named_weights()}
     with torch.no_grad():
         for _, parameter in policy.trainable():
             assert parameter.grad is not None
             parameter -= parameter.grad
-    return told.loss, {name: before[name] - weight for name, weight in policy.named_weights()}
+    return told.loss, {name: before[name] - weight.detach() for name, weight in policy.named_weights()}
 
 
 def referred(
@@ -197,6 +204,12 @@ def test_passes_of_any_size_have_one_gradient(models: dict[str, Path], tmp_path:
             ours(models, rows, tmp_path / f"{loss['name']}-{most}", loss, max_tokens=most) for most in (8, 4096)
         )
         assert_equal(small, large)
+
+
+def test_a_model_that_transformers_runs_has_the_same_gradient(models: dict[str, Path], tmp_path: Path) -> None:
+    loss = {"name": "rpo", "beta": 0.3}
+    native = ours(models, pairs(COUNT), tmp_path / "native", loss)
+    assert_equal(ours(models, pairs(COUNT), tmp_path / "hosted", loss, backend="transformers"), native)
 
 
 @pytest.fixture

@@ -1,0 +1,92 @@
+"""curate on pairs: UltraFeedback as it is, contradictions and copies counted, and what is made is trained on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.contract.errors import InputError
+from components.curate.component import COMPONENT
+from components.preference.component import COMPONENT as PREFERENCE
+from components.tasks.row_kinds.preferences import preference_of
+from components.tasks.row_kinds.reading import read_judged
+from components.tasks.rows import read_rows
+from tests.stages.supervised_data import base_model
+from tests.support.stage_context import Finished, run_stage, write_jsonl
+
+ULTRAFEEDBACK = Path(__file__).parents[1] / "tasks" / "row_kinds" / "ultrafeedback.jsonl"
+
+
+def pair(prompt: str, chosen: str, rejected: str, **more: Any) -> dict[str, Any]:
+    return {"prompt": prompt, "chosen": chosen, "rejected": rejected, **more}
+
+
+def curate(folder: Path, path: Path, source: dict[str, Any] | None = None, **params: Any) -> Finished:
+    share = {"domain": "chat", "source": {"name": "preferences", "path": str(path), **(source or {})}}
+    given = {"sources": [share], "verifiability": False, "shuffle": False, "dedup": {"exact": False}, **params}
+    return run_stage(COMPONENT, folder, params=given, inputs={})
+
+
+def curated(folder: Path, rows: list[dict[str, Any]], **config: Any) -> Finished:
+    write_jsonl(folder / "pairs", rows)
+    selectors = [{"name": "consistent_pairs", **config}]
+    return curate(folder / "run", folder / "pairs" / "rows.jsonl", selectors=selectors)
+
+
+def test_hub_rows_become_rows_that_the_preference_stage_learns(tmp_path: Path) -> None:
+    found = curate(tmp_path / "run", ULTRAFEEDBACK)
+    pairs = read_judged(found.outputs["dataset"], preference_of)
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "plain" / "rows.jsonl").write_bytes(ULTRAFEEDBACK.read_bytes())
+    plain = read_judged(tmp_path / "plain", preference_of)
+    kept = [(one.task, one.chosen, one.rejected, one.margin) for one in pairs]
+    assert kept == [(one.task, one.chosen, one.rejected, one.margin) for one in plain]
+    assert {one.domain for one in pairs} == {"chat"}
+    given = {"model": base_model(tmp_path / "model"), "dataset": found.outputs["dataset"]}
+    trained = run_stage(PREFERENCE, tmp_path / "trained", params={"steps": 1, "batch_size": 4}, inputs=given)
+    assert trained.metrics["num_examples"] == 20
+
+
+def test_contradictions_copies_and_equal_sides_go_by_name(tmp_path: Path) -> None:
+    rows = [
+        pair("a", "x", "y"),
+        pair("a", "y", " x"),  # the opposite, but for white space
+        pair("b", "x", "y", margin=0.5),
+        pair("b", "x", "y"),
+        pair("b", "x  z", "x z"),
+        pair("c", "x", "y"),
+    ]
+    found = curated(tmp_path, rows)
+    assert [row["prompt"] for row in read_rows(found.outputs["dataset"])] == ["b", "c"]
+    card = json.loads((found.outputs["dataset"] / "card.json").read_text())
+    assert card["drops"] == {"contradicted": 2, "equal_sides": 1, "repeated_pair": 1}
+    assert found.metrics["dropped_contradicted"] == 2
+
+
+def test_pairs_need_a_margin_where_one_is_asked_for(tmp_path: Path) -> None:
+    rows = [pair("a", "x", "y", margin=0.5), pair("b", "x", "y", margin=2), pair("c", "x", "y")]
+    found = curated(tmp_path, rows, min_margin=1)
+    assert [row["margin"] for row in read_rows(found.outputs["dataset"])] == [2.0]
+    assert found.metrics["dropped_small_margin"] == 2
+
+
+def test_bad_rows_stop_with_their_place_or_are_counted(tmp_path: Path) -> None:
+    path = write_jsonl(tmp_path / "bad", [pair("a", "x", "x"), pair("b", "x", "y")]) / "rows.jsonl"
+    with pytest.raises(InputError, match=r"rows\.jsonl:1: chosen and rejected are equal"):
+        curate(tmp_path / "refused", path)
+    found = curate(tmp_path / "dropped", path, {"bad_rows": "drop"})
+    assert found.metrics["num_rows"] == 1 and found.metrics["dropped_bad_row"] == 1
+    with pytest.raises(InputError, match=r"its sha256 is .*, and the recipe pins"):
+        curate(tmp_path / "pinned", path, {"sha256": "0" * 64})
+
+
+def test_rows_that_are_no_pairs_are_refused_by_the_selector(tmp_path: Path) -> None:
+    row = {"id": "a", "domain": "d", "prompt": "?", "answer": "1", "verifier": "exact"}
+    params = {"sources": [{"source": "artifact"}], "selectors": ["consistent_pairs"]}
+    given = {"dataset": write_jsonl(tmp_path / "rows", [row])}
+    with pytest.raises(InputError, match="row a is no pair of texts: take source `preferences`") as raised:
+        run_stage(COMPONENT, tmp_path / "run", params=params, inputs=given)
+    assert "\n" not in str(raised.value)
