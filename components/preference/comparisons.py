@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice, takewhile
 
 from components.contract.errors import InputError
 from components.contract.messages import Message
@@ -66,7 +67,7 @@ def encoded(policy: Policy, examples: Sequence[Candidates]) -> list[Comparison]:
     tokenizer = policy.tokenizer
     if tokenizer is None:
         raise InputError("the model has no tokenizer; put its tokenizer.json beside its weights")
-    flat = [(example.task, response) for example in examples for response in example.responses]
+    flat = [(example.task, text) for example in examples for text in _texts(example)]
     plain = [at for at, (task, _) in enumerate(flat) if isinstance(task, str)]
     talks = [at for at, (task, _) in enumerate(flat) if not isinstance(task, str)]
     found: dict[int, Encoded] = {}
@@ -80,8 +81,9 @@ def encoded(policy: Policy, examples: Sequence[Candidates]) -> list[Comparison]:
     split = [_split(found[at]) for at in range(len(flat))]
     made, at = [], 0
     for example in examples:
-        made.append(_comparison(example, split[at : at + len(example.responses)]))
-        at += len(example.responses)
+        count = len(_texts(example))
+        made.append(_comparison(example, split[at : at + count]))
+        at += count
     return made
 
 
@@ -102,6 +104,14 @@ def with_others(comparisons: Sequence[Comparison]) -> list[Comparison]:
     return found
 
 
+def _texts(example: Candidates) -> list[str]:
+    """Return the whole responses of an example and, last, what all of them say first, if anything."""
+    return [
+        *(example.prefix + response for response in example.responses),
+        *([example.prefix] if example.prefix else []),
+    ]
+
+
 def _split(found: Encoded) -> tuple[Tokens, Tokens]:
     """Return what comes before the first target, and the rest."""
     start = found.loss_mask.index(True)
@@ -115,11 +125,27 @@ def _comparison(example: Candidates, parts: Sequence[tuple[Tokens, Tokens]]) -> 
     if any(start != prompt for start, _ in parts):
         shown = task_text(example.task)[:SHOWN_CHARS]
         raise InputError(f"the template lays the prompt {shown!r} out otherwise before one response than another")
+    count = len(example.responses)
+    responses = [response if example.ended else response[:-1] for _, response in parts[:count]]
+    context = _context(responses, len(parts[-1][1]) - 1) if example.prefix else ()
+    rest = tuple(response[len(context) :] for response in responses)
+    if not all(rest):
+        shown = task_text(example.task)[:SHOWN_CHARS]
+        raise InputError(f"a step of the pair that answers {shown!r} has no token of its own")
     return Comparison(
-        prompt=prompt,
-        responses=tuple(response for _, response in parts),
+        prompt=prompt + context,
+        responses=rest,
         scores=example.scores,
         margin=example.margin,
         domain=example.domain,
         weight=example.weight,
     )
+
+
+def _context(responses: Sequence[Tokens], most: int) -> Tokens:
+    """Return the tokens that all responses begin with, at most as many as what they say first has alone.
+
+    A token that spans the border belongs to the steps: their tokens are those of the whole response.
+    """
+    same = takewhile(lambda tokens: len(set(tokens)) == 1, zip(*responses, strict=False))
+    return tuple(tokens[0] for tokens in islice(same, most))

@@ -32,6 +32,10 @@ class Candidates:
     margin: float = 0.0
     domain: str = ""
     weight: float = 1.0
+    prefix: str = ""
+    """What every response says first: context."""
+    ended: bool = True
+    """Whether the responses end, or are steps that others follow."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,8 @@ def _row(row: Mapping[str, Any], name: str, config: PreferenceLossConfig) -> Pre
                 f"no margin, which preference_loss {name!r} reads: a number in column margin, or score_chosen and "
                 "score_rejected"
             )
+        if config.compares == "labels" and (pair.prefix or not pair.ended):
+            raise InputError(f"steps of a response are compared in pairs, which preference_loss {name!r} does not take")
         return pair
     found = labelled_of(row)
     wanted = "label" if config.compares == "labels" else "score"
@@ -105,7 +111,8 @@ def _candidates(rows: Sequence[Judged], compares: Compares) -> Iterator[Candidat
                 yield _one(one, (one.completion,), (float(bool(one.label)),))
         return
     for pair in pairs:
-        yield _one(pair, (pair.chosen, pair.rejected), (1.0, 0.0), margin=pair.margin or 0.0)
+        step = {"margin": pair.margin or 0.0, "prefix": pair.prefix, "ended": pair.ended}
+        yield _one(pair, (pair.chosen, pair.rejected), (1.0, 0.0), **step)
     for listed in _by_task(row for row in rows if isinstance(row, Labelled)).values():
         best_first = sorted(listed, key=lambda row: -(row.score or 0.0))
         yield _one(
@@ -123,7 +130,6 @@ def _by_task(rows: Iterator[Labelled]) -> dict[tuple[Task, str], list[Labelled]]
     return {task: list(responses.values()) for task, responses in found.items()}
 
 
-def _one(row: Judged, responses: tuple[str, ...], scores: tuple[float, ...], margin: float = 0.0) -> Candidates:
-    return Candidates(
-        task=row.task, responses=responses, scores=scores, margin=margin, domain=row.domain, weight=row.weight
-    )
+def _one(row: Judged, responses: tuple[str, ...], scores: tuple[float, ...], **step: Any) -> Candidates:
+    shared = {"task": row.task, "domain": row.domain, "weight": row.weight}
+    return Candidates(responses=responses, scores=scores, **shared, **step)

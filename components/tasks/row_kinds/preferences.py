@@ -25,10 +25,12 @@ from components.tasks.row_kinds.reading import (
     shown,
     task_of,
     text_or_none,
+    truth_of,
     with_columns,
 )
 
 CHOSEN, REJECTED, MARGIN, LABEL_SOURCE = "chosen", "rejected", "margin", "label_source"
+PREFIX, ENDED = "prefix", "ended"
 SCORES = ("score_chosen", "score_rejected")
 """Columns of UltraFeedback and others; their difference is the margin where there is no column of it."""
 
@@ -43,10 +45,15 @@ class Preference(Judged):
     """How much better the chosen one is, as its source measures it; negative where scores contradict the pair."""
     label_source: str | None = None
     """Who judged: a scorer, a judge, people."""
+    prefix: str = ""
+    """What the response says before both sides, which are then its next step: context, not compared."""
+    ended: bool = True
+    """Whether a side ends its response; if not, more steps would follow, and no end is learnt."""
 
     def row(self) -> dict[str, Any]:
         """Return the pair as a row of a Dataset."""
-        more = {MARGIN: self.margin, LABEL_SOURCE: self.label_source}
+        step = {PREFIX: self.prefix or None, ENDED: None if self.ended else False}
+        more = {MARGIN: self.margin, LABEL_SOURCE: self.label_source, **step}
         known = {name: value for name, value in more.items() if value is not None}
         return {**super().row(), CHOSEN: self.chosen, REJECTED: self.rejected, **known}
 
@@ -70,6 +77,8 @@ def preference_of(row: Mapping[str, Any]) -> Preference:
         rejected=rejected,
         margin=margin,
         label_source=text_or_none(row, LABEL_SOURCE),
+        prefix=text_or_none(row, PREFIX) or "",
+        ended=True if row.get(ENDED) is None else truth_of(row[ENDED], ENDED),
         **shared_fields(row),
     )
 

@@ -10,13 +10,21 @@ from pydantic import Field
 
 from components.contract.errors import InputError
 from components.tasks.item import UNLABELLED
-from components.tasks.row_kinds.preferences import CHOSEN, LABEL_SOURCE, MARGIN, REJECTED, preference_of
+from components.tasks.row_kinds.preferences import (
+    CHOSEN,
+    ENDED,
+    LABEL_SOURCE,
+    MARGIN,
+    PREFIX,
+    REJECTED,
+    preference_of,
+)
 from components.tasks.source import SourceConfig, SourceRequest, SourceRow, SourceRows
 from components.tasks.table_files import JSONL_SUFFIXES, PARQUET_SUFFIXES, find_files, read_table
 from components.tasks.tables import BadRows, files_digest, map_rows
 from components.tasks.weights import WEIGHT
 
-KEPT = (CHOSEN, REJECTED, MARGIN, LABEL_SOURCE, WEIGHT)
+KEPT = (CHOSEN, REJECTED, MARGIN, LABEL_SOURCE, PREFIX, ENDED, WEIGHT)
 """What of a pair stays with its row."""
 
 
@@ -42,7 +50,7 @@ class PreferencesConfig(SourceConfig):
 
 
 def preferences(request: SourceRequest, *, config: PreferencesConfig) -> SourceRows:
-    """Read pairs as prompts that hold `chosen`, `rejected` and perhaps `margin`, `label_source` and `weight`.
+    """Read pairs as prompts that hold `chosen`, `rejected` and perhaps `margin`, `weight` and others.
 
     Take `kind: prompts` and `verifiability: off`. Raises InputError, with file and line, for a bad row.
     """

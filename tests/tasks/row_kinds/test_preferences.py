@@ -81,10 +81,11 @@ def test_a_prompt_inside_of_texts_is_found_as_trl_finds_it(chosen: str) -> None:
 )
 def test_what_is_written_is_read(prompt: str, sides: tuple[str, str], margin: float | None, weight: float) -> None:
     chosen, rejected = sides
-    pair = Preference(
-        task=prompt, chosen=chosen, rejected=rejected, margin=margin, weight=weight, domain="d", label_source="scorer"
-    )
+    both = {"chosen": chosen, "rejected": rejected}
+    pair = Preference(task=prompt, **both, margin=margin, weight=weight, domain="d", label_source="scorer")
     assert preference_of(pair.row()) == pair
+    step = Preference(task=prompt, **both, prefix=chosen, ended=False)
+    assert preference_of(step.row()) == step
 
 
 def test_a_column_of_margins_stands_above_scores() -> None:
@@ -117,6 +118,8 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({**FORMS["texts"], "margin": "large"}, "margin 'large' is no finite number"),
     ({**FORMS["texts"], "weight": -1}, "weight -1 is no finite number from 0"),
     ({**FORMS["texts"], "domain": 3}, "domain 3 is no text"),
+    ({**FORMS["texts"], "prefix": 3}, "prefix is 3, expected text"),
+    ({**FORMS["texts"], "ended": "no"}, "ended 'no' is neither true nor false"),
     ({"prompt": [USER], "chosen": [{**BLUE, "tool_calls": [{}]}], "rejected": [GREEN]}, "calls tools"),
 ]
 
