@@ -14,6 +14,7 @@ from components.contract.backends import Backend, Backends
 from components.contract.display import Results, Role, Section
 from components.contract.endpoints import Api
 from components.contract.errors import InputError
+from components.contract.heads import LANGUAGE, Head
 from components.contract.job import Resources
 from components.contract.memory import MemoryEstimate, Need
 from components.contract.operators import Bound
@@ -40,6 +41,8 @@ class Port:
     port."""
     apis: frozenset[Api] = frozenset()
     """Endpoint APIs that may replace a model; empty where the port needs the weights."""
+    heads: frozenset[Head] = LANGUAGE
+    """Of models: what an input takes, and what an output may be; where no head is in both, they do not fit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +102,9 @@ class Component:
     asks: Callable[[Any], Mapping[str, Sequence[str]]] | None = None
     """Given validated parameters: optional port -> the operators that require it; empty for a port that is used only if
     connected. A port with `further` models that is not listed must not be connected."""
+    heads: Callable[[Any], Mapping[str, frozenset[Head]]] | None = None
+    """Given validated parameters: input port -> the heads that its models must have, where operators take fewer than
+    the port does. An endpoint is a language model."""
     memory: Callable[[Any, Any, Resources], MemoryEstimate | None] | None = None
     """Given validated parameters, the sizes of the input model (None: unknown) and the job's resources: the memory of
     one process, or None if it cannot be estimated."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Port
 from components.contract.endpoints import Api
+from components.contract.heads import ANY, LANGUAGE, Head
 from components.contract.operators import Bound
 from components.contract.params import Params
 
@@ -19,7 +20,10 @@ _WRITE: frozenset[Api] = frozenset({"chat", "completions"})
 _SCORE: frozenset[Api] = frozenset({"completions"})
 _PORTS = {
     TEACHERS: ("Models, or endpoints, that write texts to learn from", _WRITE),
-    SCORERS: ("Models, or endpoints that echo log-probabilities, that say how likely a text is", _SCORE),
+    SCORERS: (
+        "Models, or endpoints that echo log-probabilities, that say how likely a text is; or reward models",
+        _SCORE,
+    ),
     JUDGES: ("Models, or endpoints, that judge texts", _WRITE),
     REFERENCE: ("The model that training started from, or an endpoint: says how likely it finds a text", _SCORE),
 }
@@ -31,7 +35,10 @@ def further_ports(*names: str) -> dict[str, Port]:
     for name in names:
         doc, apis = _PORTS[name]
         many = name != REFERENCE
-        found[name] = Port(type=ArtifactType.MODEL, doc=doc, optional=True, many=many, further=True, apis=apis)
+        heads = ANY if name == SCORERS else LANGUAGE
+        found[name] = Port(
+            type=ArtifactType.MODEL, doc=doc, optional=True, many=many, further=True, apis=apis, heads=heads
+        )
     return found
 
 
@@ -47,3 +54,12 @@ def asked_ports(operators: Iterable[Bound]) -> dict[str, list[str]]:
 def asks_of(config: Params) -> tuple[str, ...]:
     """Return the ports with further models that an operator with this config queries: its class variable `asks`."""
     return tuple(type(config).asks)
+
+
+def asked_heads(operators: Iterable[Bound]) -> dict[str, frozenset[Head]]:
+    """Return port -> the heads that the operators which query it can use, for a component's `heads`."""
+    found: dict[str, frozenset[Head]] = {}
+    for bound in operators:
+        for port in asks_of(bound.config):
+            found[port] = found.get(port, ANY) & type(bound.config).asks_heads
+    return found

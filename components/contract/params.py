@@ -8,6 +8,7 @@ from typing import ClassVar
 from pydantic import BaseModel, ConfigDict
 
 from components.contract.errors import InputError
+from components.contract.heads import LANGUAGE, Head
 
 
 class Params(BaseModel):
@@ -19,6 +20,8 @@ class Params(BaseModel):
 
     asks: ClassVar[tuple[str, ...]] = ()
     """For an operator's config: the input ports whose further models the operator queries and requires."""
+    asks_heads: ClassVar[frozenset[Head]] = LANGUAGE
+    """What these models must give: log-probabilities and texts, or scores."""
 
     def local_files(self) -> list[Path]:
         """Return the local files that are read, so that the stage reruns when they change."""

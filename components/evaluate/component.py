@@ -9,9 +9,10 @@ from components.contract.component import Component, Port
 from components.contract.display import Column, Form, Profiles, Results, Role, Views
 from components.contract.errors import InputError
 from components.contract.further import REFERENCE, SCORERS, further_ports
+from components.contract.heads import LANGUAGE, Head
 from components.evaluate.params import EvaluateParams
 from components.measure.alarms import verifier_raises
-from components.measure.chosen_params import asked_inputs, chosen_metrics
+from components.measure.chosen_params import asked_heads, asked_inputs, chosen_metrics
 from components.modeling.estimates.further_memory import further_needs
 from components.modeling.estimates.sampling_memory import sampling_memory
 from components.modeling.models.model_sizes import ModelSizes
@@ -21,6 +22,11 @@ from components.modeling.models.preloads import MODEL_PRELOADS
 def asks(params: EvaluateParams) -> dict[str, list[str]]:
     """Return the inputs that the chosen operators need or read; scorers are always of use."""
     return {SCORERS: [], **asked_inputs(params)}
+
+
+def heads(params: EvaluateParams) -> dict[str, frozenset[Head]]:
+    """Return what further models must give; scorers that no operator names say how likely responses are."""
+    return {SCORERS: LANGUAGE, **asked_heads(params)}
 
 
 AT_K = re.compile(r"(pass|maj)_at_(\d+)_(.+)")
@@ -66,6 +72,7 @@ COMPONENT = Component(
     model_sizes=ModelSizes.from_config,
     memory=sampling_memory,
     asks=asks,
+    heads=heads,
     metrics_of=chosen_metrics,
     unmeasured=unmeasured,
     further_memory=further_needs,

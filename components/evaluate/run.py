@@ -30,6 +30,7 @@ from components.modeling.generation.choose import open_sampler
 from components.modeling.generation.sampler import Sampler
 from components.modeling.loading.load import load_policy
 from components.modeling.serving.further import FurtherModels
+from components.modeling.serving.reward_model import LocalRewardModel
 from components.tasks.item import Item
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ def run(ctx: StageContext[EvaluateParams]) -> None:
             outcomes = _sample(ctx, sampler, prompts)
             require_verdicts(outcomes)
             chosen = _chosen(ctx, sampler, further, outcomes) if params.chosen else {}
-        likelihoods = likelihood_metrics(further.of(SCORERS), outcomes, bootstrap)
+        language = [one for one in further.of(SCORERS) if not isinstance(one, LocalRewardModel)]
+        likelihoods = likelihood_metrics(language, outcomes, bootstrap)
         further.write_answers(ctx.output("metrics"))
 
     reports = {domain: measure_domain(found, params.wanted_ks(domain), bootstrap) for domain, found in outcomes.items()}

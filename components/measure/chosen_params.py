@@ -9,6 +9,7 @@ from typing import Annotated, Self
 from pydantic import model_validator
 
 from components.contract.errors import InputError, UnknownName
+from components.contract.heads import ANY, Head
 from components.contract.operators import Bound, OperatorRefused, OperatorSpec
 from components.measure.harness.configs import MeasureConfig, metric_names, strategy_name
 from components.measure.measure_params import MeasureParams
@@ -75,6 +76,16 @@ def asked_inputs(params: ChosenParams) -> dict[str, list[str]]:
             found.setdefault(port, []).append(f"{bound.slot} {bound.shown!r}")
         for port in bound.config.uses:
             found.setdefault(port, [])
+    return found
+
+
+def asked_heads(params: ChosenParams) -> dict[str, frozenset[Head]]:
+    """Return input port -> what its further models must give for the chosen operators that need it."""
+    found: dict[str, frozenset[Head]] = {}
+    for bound in readable(params.chosen):
+        assert isinstance(bound.config, MeasureConfig)
+        for port in bound.config.asked:
+            found[port] = found.get(port, ANY) & bound.config.asks_heads
     return found
 
 

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Port
 from components.contract.display import Audit, Curves, Role
-from components.contract.further import FURTHER, asked_ports, further_ports
+from components.contract.further import FURTHER, asked_heads, asked_ports, further_ports
+from components.contract.heads import Head
 from components.contract.operators import Bound, with_used
 from components.modeling.estimates.further_memory import further_needs
 from components.modeling.models.model_sizes import ModelSizes
@@ -31,6 +32,11 @@ def sources(params: RLParams) -> Iterator[Bound]:
 def asks(params: RLParams) -> dict[str, list[str]]:
     """Return the ports of further models that operators query, and these operators."""
     return asked_ports(sources(params))
+
+
+def heads(params: RLParams) -> dict[str, frozenset[Head]]:
+    """Return the ports of further models that operators query, and what these models must give."""
+    return asked_heads(sources(params))
 
 
 def advice(params: RLParams, makers: Mapping[str, Sequence[Role]]) -> Iterator[str]:
@@ -160,4 +166,5 @@ COMPONENT = Component(
     audited_by="audit_reward",
     advice=advice,
     asks=asks,
+    heads=heads,
 )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from components.contract.component import Component, Port
 from components.contract.endpoints import endpoint_name
+from components.contract.heads import LANGUAGE, in_words
 from components.contract.job import FirstOf, InputRef, StageRef, UriRef
 from pipelines.language.nodes import UNKNOWN, Node
 from pipelines.language.problems import Problems, shown
@@ -52,7 +54,7 @@ class Wiring:
                 self._problems.unknown(child.where, f"input of {component.name!r}:", name, component.inputs)
                 misspelt |= {port for port in component.inputs if port not in given}
             else:
-                draft.inputs[name] = self._input(draft, name, port, child)
+                draft.inputs[name] = self._input(draft, name, _narrowed(port, name, draft), child)
         if draft.config is not None and not misspelt:
             check_further(self._problems, node or draft.node, given, path, component, draft.config)
         missing = [name for name, port in component.inputs.items() if not (port.optional or name in given)]
@@ -73,19 +75,21 @@ class Wiring:
         for item in items:
             found = self._connector.follow(item, draft.cell)
             if isinstance(found, str):
-                references.append(self._uri(draft, name, item, found))
+                references.append(self._uri(draft, name, port, item, found))
             elif isinstance(found, FirstFound):
-                references += self._fallbacks(draft, name, item, found)
+                references += self._fallbacks(draft, name, port, item, found)
             elif found and len(found) > 1 and not port.many:
                 self._problems.add(item.mark, several(found, taker))
             for source in found if isinstance(found, list) else ():
                 references.append(self._reference(draft, port, taker, item, source))
         return references
 
-    def _uri(self, draft: StageDraft, name: str, node: Node, uri: str) -> UriRef:
+    def _uri(self, draft: StageDraft, name: str, port: Port, node: Node, uri: str) -> UriRef:
         assert draft.component is not None
         taker = f"input {name!r} of stage {draft.cell.template.path!r}"
-        self._endpoints.check(node, uri, taker, draft.component.inputs[name], draft.component)
+        if endpoint_name(uri) is not None and port.apis and not port.heads & LANGUAGE:
+            self._problems.add(node.mark, f"{taker} takes {in_words(port.heads)}, and {uri!r} is a language model")
+        self._endpoints.check(node, uri, taker, port, draft.component)
         if draft.deterministic and endpoint_name(uri) is not None:
             self._problems.add(
                 node.mark,
@@ -99,10 +103,9 @@ class Wiring:
         self._port(node, source, port, taker, self._drafts[source.cell.name].component)
         return StageRef(stage=source.cell.name, port=source.port)
 
-    def _fallbacks(self, draft: StageDraft, name: str, node: Node, found: FirstFound) -> list[InputRef]:
+    def _fallbacks(self, draft: StageDraft, name: str, port: Port, node: Node, found: FirstFound) -> list[InputRef]:
         """Return a fallback, or one for each cell that its first reference means where the port takes many."""
-        assert draft.component is not None
-        port, taker = draft.component.inputs[name], f"input {name!r} of stage {draft.cell.template.path!r}"
+        taker = f"input {name!r} of stage {draft.cell.template.path!r}"
         if found.picked:
             draft.needs.setdefault(SWEEP, node.mark)
             trials = [
@@ -121,7 +124,7 @@ class Wiring:
             plain: list[StageRef | UriRef] = []
             for other, place in zip(found.alternatives, found.places, strict=True):
                 if isinstance(other, str):
-                    plain.append(self._uri(draft, name, place, other))
+                    plain.append(self._uri(draft, name, port, place, other))
                     continue
                 sources = _beside(anchor, other, is_first=other is first)
                 if len(sources) != 1:
@@ -146,6 +149,11 @@ class Wiring:
             self._problems.add(
                 node.mark, f"{taker} takes a {port.type}, and {stage}.{source.port} is a {output.type}{hint}"
             )
+        elif not output.heads & port.heads:
+            self._problems.add(
+                node.mark,
+                f"{taker} takes {in_words(port.heads)}, and {stage}.{source.port} is {in_words(output.heads)}",
+            )
 
     def _after(self, draft: StageDraft) -> None:
         node = draft.node.child("after")
@@ -154,6 +162,14 @@ class Wiring:
             assert item is not None
             for other in self._connector.follow_stages(Node(text, item.mark), draft.cell):
                 draft.needs.setdefault(other.name, item.mark)
+
+
+def _narrowed(port: Port, name: str, draft: StageDraft) -> Port:
+    """Return a port with the heads that the operators of a stage can use, where these are fewer than its own."""
+    if draft.component is None or draft.component.heads is None or draft.config is None:
+        return port
+    wanted = draft.component.heads(draft.config).get(name)
+    return port if wanted is None else replace(port, heads=port.heads & wanted)
 
 
 def _beside(anchor: Source | None, sources: list[Source], *, is_first: bool) -> list[Source]:

@@ -9,6 +9,7 @@ import torch
 
 from components.contract.context import StageContext
 from components.contract.errors import InputError
+from components.contract.heads import Head, head_of
 from components.modeling.models.folder import read_config
 from components.modeling.models.lora import LoraConfig
 from components.modeling.models.model_config import ModelConfig
@@ -41,6 +42,11 @@ def load_policy(
     """
     folder = Path(path)
     config = read_config(folder)
+    if head_of(config) != Head.LANGUAGE:
+        raise InputError(
+            f"{folder} is a reward model ({config['architectures'][0]}), and a language model is wanted: it scores "
+            "texts, and writes none"
+        )
     obstacle = why_not_native(config) or (why_not_adapted(lora) if lora else None)
     if backend == "native" and obstacle:
         raise InputError(f"{folder} cannot run on the native backend: {obstacle}; use backend 'transformers'")

@@ -62,6 +62,8 @@ class Policy(ABC):
     """Precision of passes where the weights are kept in another one; None where they are as in passes."""
     generation: dict[str, Any] | None
     """generation_config.json of the model folder, if it has one."""
+    finishing: Callable[[Path], None] | None = None
+    """Called with each folder that `save` wrote, to make it another kind of model's."""
 
     @property
     def eos_ids(self) -> tuple[int, ...]:
@@ -160,6 +162,8 @@ class Policy(ABC):
         folder.mkdir(parents=True, exist_ok=True)
         self.export(folder)
         self.save_tokenizer(folder)
+        if self.finishing is not None:
+            self.finishing(folder)
 
     def target_hidden(self, packed: Packed) -> Tensor:
         """Return hidden states [M, D] at the positions that predict a target.

@@ -84,10 +84,12 @@ class NativePolicy(Policy):
         dtype: torch.dtype,
         lora: LoraConfig | None = None,
         sharded: bool = False,
+        weights: Mapping[str, Tensor] | None = None,
     ) -> NativePolicy:
         """Load a Hugging Face folder whose architecture the native decoder supports, and add adapters, if given.
 
-        `sharded` leaves the weights on disk, beside adapters on the host: a trainer shards one layer at a time.
+        `weights` stand in for the folder's. `sharded` leaves them on disk, beside adapters on the host: a trainer
+        shards one layer at a time.
         """
         _prepare_process(device, dtype)
         with torch.device("meta"):
@@ -99,7 +101,7 @@ class NativePolicy(Policy):
         # Allocated with its final device and dtype: float32 on the host first would take twice a large model's size.
         packed = lora is not None and lora.bits == 4
         decoder = decoder.to(dtype).to_empty(device="cpu" if packed else device)
-        import_weights(decoder, read_weights(folder), str(folder))
+        import_weights(decoder, read_weights(folder) if weights is None else weights, str(folder))
         if packed:
             pack(decoder, device)
             decoder = decoder.to(device)

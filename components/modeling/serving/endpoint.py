@@ -13,7 +13,7 @@ from components.contract.endpoints import Endpoint, request_key
 from components.contract.errors import InputError
 from components.modeling.ranks import current_ranks
 from components.modeling.serving.asking import Answer, Asker, Pause, Request
-from components.modeling.serving.models import Asked, Drawing, Likelihood, Scorer, Writer, Written, as_text
+from components.modeling.serving.models import Asked, Drawing, Likelihood, Rater, Scorer, Writer, Written, as_text
 from components.modeling.serving.reading import read_likelihood, read_text
 
 CHARACTERS_PER_TOKEN = 3
@@ -23,7 +23,7 @@ MAX_SEED = 2**31
 Record = Callable[[str, dict[str, Any]], None]
 
 
-class EndpointModel(Writer, Scorer):
+class EndpointModel(Writer, Scorer, Rater):
     """A model behind a server. With several ranks the first one asks for all: all must call."""
 
     def __init__(

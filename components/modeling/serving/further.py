@@ -13,11 +13,12 @@ from components.contract.endpoints import endpoint_name
 from components.contract.further import FURTHER
 from components.modeling.serving.endpoint import EndpointModel
 from components.modeling.serving.local import LocalModel
+from components.modeling.serving.reward_model import LocalRewardModel, is_reward_model
 
 ANSWERS = "answers.jsonl"
 """File in an output of a stage that used endpoints: every request with its answer, sorted by request."""
 
-FurtherModel = EndpointModel | LocalModel
+FurtherModel = EndpointModel | LocalModel | LocalRewardModel
 
 
 class FurtherModels:
@@ -74,6 +75,8 @@ class FurtherModels:
             return EndpointModel(endpoint, ctx.job.endpoints[endpoint], self._records, ctx.record)
         dtype = getattr(ctx.params, "dtype", "float32")
         resources = ctx.job.resources
+        if is_reward_model(item.path):
+            return LocalRewardModel(item.source, item.path, device=ctx.device, dtype=dtype)
         return LocalModel(
             item.source, item.path, device=ctx.device, dtype=dtype, resources=resources, awake=self._awake
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from components.contract.errors import InputError
 from components.contract.job import Resources
-from components.modeling.serving.models import Asked, Drawing, Likelihood, Scorer, Writer, Written, as_text
+from components.modeling.serving.models import Asked, Drawing, Likelihood, Rater, Scorer, Writer, Written, as_text
 
 if TYPE_CHECKING:
     from components.modeling.generation.sampler import Sampler
@@ -20,7 +20,7 @@ MAX_TOKENS = 16384
 """Most tokens of one forward pass that scores."""
 
 
-class LocalModel(Writer, Scorer):
+class LocalModel(Writer, Scorer, Rater):
     """A frozen model; its weights are loaded on first use. Ranks share the scoring: all must call."""
 
     def __init__(

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from components.contract.errors import InputError
 from components.contract.messages import Message, transcript
 
 Asked = str | Sequence[Message]
@@ -76,3 +77,16 @@ class Scorer(ABC):
 def as_text(asked: Asked) -> str:
     """Return a prompt, or messages as readable text."""
     return asked if isinstance(asked, str) else transcript(asked)
+
+
+class Rater:
+    """Gives a text a number: how good it is. Only reward models do; for every other model it is an error."""
+
+    name: str
+
+    def rate(self, pairs: Sequence[tuple[Asked, str]]) -> list[float | None]:
+        """Return the reward of each (task, response); None for one that cannot be rated, such as too long."""
+        raise InputError(
+            f"{self.name} is a language model, and a reward model is wanted: it gives a text no score; take one that "
+            "stage reward_model made"
+        )

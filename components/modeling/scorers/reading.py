@@ -1,0 +1,69 @@
+"""What a reward model reads: a task with a response, or with the steps of one, as tokens with places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from components.contract.errors import InputError
+from components.contract.messages import Message
+from components.modeling.models.policy import Policy
+from components.modeling.scorers.network import Reading
+from components.modeling.text.prompting import encode_examples, tokenize
+from components.modeling.text.turns import encode_conversations, scripts
+
+Asked = str | Sequence[Message]
+"""A prompt, or messages that end with the user's."""
+
+
+def read_responses(policy: Policy, pairs: Sequence[tuple[Asked, str]], *, every: bool = False) -> list[Reading]:
+    """Return each task with its response and the end mark, as a policy is trained on them, scored at the last token.
+
+    The last that is no padding, as transformers looks for it. With `every`, at all tokens of the response and its end.
+    """
+    tokenizer = policy.tokenizer
+    assert tokenizer is not None
+    plain = {at: (asked, text) for at, (asked, text) in enumerate(pairs) if isinstance(asked, str)}
+    talks = {
+        at: (*asked, Message(role="assistant", content=text))
+        for at, (asked, text) in enumerate(pairs)
+        if not isinstance(asked, str)
+    }
+    encoded = dict(zip(plain, encode_examples(tokenizer, list(plain.values()), policy.ends), strict=True))
+    named = {f"text {at + 1}": talk for at, talk in talks.items()}
+    encoded |= dict(zip(talks, encode_conversations(tokenizer, named, policy.ends, learn="last"), strict=True))
+    found = []
+    for at in range(len(pairs)):
+        tokens, mask = encoded[at]
+        every_place = [place for place, own in enumerate(mask) if own]
+        found.append(Reading(tokens, every_place if every else [last_place(tokens, policy.pad_id)]))
+    return found
+
+
+def read_steps(policy: Policy, rows: Sequence[tuple[Asked, Sequence[str]]], separator: str) -> list[Reading]:
+    """Return each task with its steps, each closed by `separator` and scored at the last token of it, as in TRL.
+
+    Steps are tokenised one by one, so that a step has the same tokens whatever follows.
+    """
+    tokenizer = policy.tokenizer
+    assert tokenizer is not None
+    behind = tokenize(tokenizer, [separator])[0]
+    if not behind:
+        raise InputError(f"separator {separator!r} has no tokens")
+    found = []
+    for (_, steps), script in zip(rows, scripts(tokenizer, [asked for asked, _ in rows], policy.ends), strict=True):
+        tokens, places = list(script.opening), []
+        for step in tokenize(tokenizer, list(steps)):
+            tokens += [*step, *behind]
+            places.append(len(tokens) - 1)
+        found.append(Reading(tokens, places))
+    return found
+
+
+def steps_of(text: str, separator: str) -> list[str]:
+    """Return the steps of a response, blank ones left out; a blank response is one step."""
+    return [step for step in text.split(separator) if step.strip()] or [text]
+
+
+def last_place(tokens: Sequence[int], pad_id: int) -> int:
+    """Return the last token that is no padding; the first one where all are."""
+    return next((at for at in range(len(tokens) - 1, -1, -1) if tokens[at] != pad_id), 0)

@@ -1,0 +1,99 @@
+"""A reward model beside the trained one: it rates texts, with its own tokenizer, in forward passes of bounded size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from components.contract.errors import InputError
+from components.contract.heads import SCORES, head_of
+from components.modeling.models.folder import read_config
+from components.modeling.serving.models import Asked, Drawing, Likelihood, Rater, Scorer, Writer, Written
+
+if TYPE_CHECKING:
+    from components.modeling.scorers.network import Reading, RewardNetwork
+
+MAX_TOKENS = 16384
+"""Most tokens of one forward pass."""
+
+
+def is_reward_model(folder: Path) -> bool:
+    """Return whether a model folder is a reward model's."""
+    return head_of(read_config(folder)) in SCORES
+
+
+class LocalRewardModel(Writer, Scorer, Rater):
+    """A frozen reward model; its weights are loaded on first use. Ranks share the rating: all must call.
+
+    It says nothing of how likely a text is, and writes none: asked for that, it is an error.
+    """
+
+    def __init__(self, name: str, folder: Path, *, device: str, dtype: str) -> None:
+        self.name = name
+        self._folder, self._device, self._dtype = folder, device, dtype
+
+    def rate(self, pairs: Sequence[tuple[Asked, str]]) -> list[float | None]:
+        """Return the reward of each (task, response), each distinct pair once.
+
+        None for one that is longer than the model reads, and for a reward that is not finite. Where steps are scored,
+        it is the lowest of theirs, or their sum, as the model's config says.
+        """
+        from components.modeling.ranks import current_ranks
+
+        keyed = [(asked if isinstance(asked, str) else tuple(asked), text) for asked, text in pairs]
+        ranks, distinct = current_ranks().all, list(dict.fromkeys(keyed))
+        shares = ranks.gather(self._rate(ranks.share(distinct)))
+        found = dict(zip(distinct, ranks.together(shares), strict=True))
+        return [found[pair] for pair in keyed]
+
+    def score(self, pairs: Sequence[tuple[str, str]]) -> list[Likelihood | None]:
+        """Raise InputError: it has no log-probabilities."""
+        self._refuse("says how good a text is, not how likely")
+
+    def write(self, prompts: Sequence[Asked], drawing: Drawing) -> list[list[Written | None]]:
+        """Raise InputError: it writes nothing."""
+        self._refuse("scores texts, and writes none")
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _refuse(self, does: str) -> NoReturn:
+        raise InputError(f"{self.name} is a reward model, and a language model is wanted: it {does}")
+
+    def _rate(self, pairs: Sequence[tuple[Asked, str]]) -> list[float | None]:
+        import torch
+
+        from components.modeling.packing.batching import micro_batches
+        from components.modeling.scorers.network import packed_readings
+
+        network, readings = self._network, self._readings(pairs)
+        fitting = [at for at, one in enumerate(readings) if len(one.tokens) <= network.policy.max_positions]
+        found: list[float | None] = [None] * len(pairs)
+        with torch.no_grad():
+            for chosen in micro_batches([len(readings[at].tokens) for at in fitting], MAX_TOKENS):
+                part = [fitting[index] for index in chosen]
+                packed = packed_readings([[readings[at]] for at in part], network.policy.device)
+                rewards = network.layout.reward_of(network.outputs(packed)).double().cpu()
+                counts = [len(readings[at].places) for at in part]
+                for at, values in zip(part, rewards.split(counts), strict=True):
+                    reward = float(values.sum() if network.layout.over == "sum" else values.min())
+                    found[at] = reward if math.isfinite(reward) else None
+        return found
+
+    def _readings(self, pairs: Sequence[tuple[Asked, str]]) -> list[Reading]:
+        from components.modeling.scorers.reading import read_responses, read_steps, steps_of
+
+        layout = self._network.layout
+        if not layout.separator:
+            return read_responses(self._network.policy, pairs)
+        rows = [(asked, steps_of(text, layout.separator)) for asked, text in pairs]
+        return read_steps(self._network.policy, rows, layout.separator)
+
+    @cached_property
+    def _network(self) -> RewardNetwork:
+        from components.modeling.scorers.load import load_network
+
+        return load_network(self._folder, self.name, device=self._device, dtype=self._dtype)

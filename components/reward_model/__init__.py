@@ -1,0 +1,1 @@
+"""Training of reward models: a network that scores texts, or the steps of one."""

@@ -1,0 +1,1 @@
+"""Losses of reward models: one operator a module."""

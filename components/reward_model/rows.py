@@ -1,0 +1,117 @@
+"""Rows of judged responses as texts with the places at which they are scored, and what is held out of them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from components.contract.errors import InputError
+from components.modeling.models.policy import Policy
+from components.modeling.scorers.network import Reading
+from components.modeling.scorers.reading import read_responses, read_steps
+from components.reward_model.config import ScorerLossConfig
+from components.tasks.row_kinds.labelled import Labelled, labelled_of
+from components.tasks.row_kinds.preferences import Preference, preference_of
+from components.tasks.row_kinds.reading import Judged, Kind, kind_of, read_judged, task_text
+from components.tasks.row_kinds.stepwise import Stepwise, stepwise_of
+
+READERS: Mapping[Kind, Callable[[Mapping[str, Any]], Judged]] = {
+    "preferences": preference_of,
+    "labelled": labelled_of,
+    "stepwise": stepwise_of,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One row to train on or to measure."""
+
+    readings: tuple[Reading, ...]
+    """Its texts: of a pair chosen and rejected, else one."""
+    targets: tuple[float, ...]
+    """The margin of a pair, the label of a response, or those of its steps."""
+    task: str
+    """What was asked, as text: rows of one task are measured together."""
+    domain: str
+    weight: float
+    number: int
+    """Of the row in its data, from 0."""
+
+    @property
+    def longest(self) -> int:
+        """Return the tokens of its longest text."""
+        return max(len(reading.tokens) for reading in self.readings)
+
+    @property
+    def num_tokens(self) -> int:
+        """Return the tokens of its texts together."""
+        return sum(len(reading.tokens) for reading in self.readings)
+
+    @property
+    def num_places(self) -> int:
+        """Return at how many tokens the head is read."""
+        return sum(len(reading.places) for reading in self.readings)
+
+
+def read_units(policy: Policy, folders: Sequence[Path], config: ScorerLossConfig) -> list[Unit]:
+    """Return the rows of all folders, encoded; raise InputError for rows of another kind, with file and line."""
+    rows = [row for folder in folders for row in read_judged(folder, _reader(config))]
+    texts = _readings(policy, rows, config)
+    return [
+        Unit(found, _targets(row, number, config), task_text(row.task), row.domain, row.weight, number)
+        for number, (row, found) in enumerate(zip(rows, texts, strict=True))
+    ]
+
+
+def split_tasks(units: Sequence[Unit], share: float, seed: int) -> tuple[list[Unit], list[Unit]]:
+    """Return rows to train on and rows held out: all rows of a `share` of the tasks, at least one, never all."""
+    tasks = sorted({unit.task for unit in units})
+    count = min(max(1, round(share * len(tasks))), len(tasks) - 1) if share else 0
+    chosen = set(random.Random(f"{seed}/holdout").sample(tasks, max(0, count)))
+    held = [unit for unit in units if unit.task in chosen]
+    return [unit for unit in units if unit.task not in chosen], held
+
+
+def _reader(config: ScorerLossConfig) -> Callable[[Mapping[str, Any]], Judged]:
+    """Return the reader of the loss's kind of rows; of rows of another kind it says what reads those."""
+    read = READERS[config.rows]
+
+    def checked(row: Mapping[str, Any]) -> Judged:
+        kind = kind_of(row)
+        if kind is not None and kind != config.rows:
+            losses = {"preferences": "bradley_terry", "labelled": "pointwise", "stepwise": "stepwise"}
+            raise InputError(
+                f"a row of {kind}, and this scorer_loss reads {config.rows}; scorer_loss {losses[kind]} reads it"
+            )
+        found = read(row)
+        if isinstance(found, Labelled):
+            config.target(found.label, found.score)  # said here, with file and line
+        return found
+
+    return checked
+
+
+def _readings(policy: Policy, rows: Sequence[Judged], config: ScorerLossConfig) -> list[tuple[Reading, ...]]:
+    if config.rows == "stepwise":
+        steps = [(row.task, row.completions) for row in rows if isinstance(row, Stepwise)]
+        separator = config.layout().separator
+        return [(found,) for found in read_steps(policy, steps, separator)]
+    sides: list[tuple[Any, str]] = []
+    for row in rows:
+        texts = (row.chosen, row.rejected) if isinstance(row, Preference) else (getattr(row, "completion", ""),)
+        sides += [(row.task, text) for text in texts]
+    found = read_responses(policy, sides, every=config.every_token)
+    size = 2 if config.rows == "preferences" else 1
+    return [tuple(found[at : at + size]) for at in range(0, len(found), size)]
+
+
+def _targets(row: Judged, number: int, config: ScorerLossConfig) -> tuple[float, ...]:
+    if isinstance(row, Preference):
+        return (row.margin or 0.0,)
+    if isinstance(row, Labelled):
+        return (config.target(row.label, row.score),)
+    assert isinstance(row, Stepwise), number
+    return row.labels
