@@ -1,0 +1,133 @@
+"""Reward scorer: values of reward models by hand, what they cannot score, and a real one in a step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from components.contract.errors import InputError, UnknownName
+from components.modeling.loading.load import load_policy
+from components.modeling.scorers.layout import Layout
+from components.modeling.scorers.network import RewardNetwork
+from components.modeling.serving.local import LocalModel
+from components.modeling.serving.models import Rater
+from components.modeling.serving.reward_model import LocalRewardModel
+from components.rl.batch.batch import Batch
+from components.rl.params import RLParams
+from tests.rl.build import batch_of, context, near, operator
+from tests.rl.tiny_loop import loop_of, write_model
+
+
+class Scripted(Rater):
+    """Rates by a table of texts."""
+
+    def __init__(self, name: str, table: dict[str, float | None]) -> None:
+        self.name, self.table = name, table
+        self.asked: list[Any] = []
+
+    def rate(self, pairs: Sequence[tuple[Any, str]]) -> list[float | None]:
+        self.asked = list(pairs)
+        return [self.table[text] for _, text in pairs]
+
+
+def answers(texts: list[str]) -> Batch:
+    return replace(batch_of([[0.0] * len(texts)], [[2] * len(texts)]), texts=tuple(texts))
+
+
+def reward(batch: Batch, models: list[Any], **config: Any) -> tuple[torch.Tensor, dict[str, float]]:
+    given = replace(context(0), further={"scorers": models})
+    return operator("reward", "scorer", **config)(batch, given), given.metrics
+
+
+def test_scores_are_the_mean_over_models() -> None:
+    models = [Scripted("a.model", {"x": 1.0, "y": -2.0}), Scripted("b.model", {"x": 3.0, "y": 0.0})]
+    found, metrics = reward(answers(["x", "y"]), models)
+    assert near(found, [2.0, -1.0]) and metrics == {"scorer_failed": 0.0}
+    assert models[0].asked == models[1].asked and models[0].asked[0][1] == "x"
+    assert near(reward(answers(["x", "y"]), models, model="b.model")[0], [3.0, 0.0])
+    shifted = reward(answers(["x", "y"]), models, shift=1.0, squash="sigmoid")[0]
+    assert near(shifted, [1 / (1 + math.exp(-3)), 0.5])
+
+
+@pytest.mark.parametrize("bad", [None, math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("squash", ["none", "sigmoid"])
+def test_what_has_no_finite_score_is_a_failed_verification(bad: float | None, squash: str) -> None:
+    models = [Scripted("a", {"x": 1.0, "y": 0.0}), Scripted("b", {"x": 1.0, "y": bad})]
+    found, metrics = reward(answers(["x", "y"]), models, squash=squash)
+    assert found.isnan().tolist() == [False, True] and metrics == {"scorer_failed": 1.0}
+
+
+def test_an_unknown_model_gets_one_line() -> None:
+    with pytest.raises(UnknownName, match=r"model at input scorers.*'reward\.modle'"):
+        reward(answers(["x"]), [Scripted("reward.model", {"x": 0.0})], model="reward.modle")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    write_model(folder / "policy")
+    policy = load_policy(folder / "policy")
+    network = RewardNetwork(policy, Layout(), seed=3)
+    with torch.no_grad():
+        network.head.weight.mul_(30)
+    policy.save(folder / "scorer")
+    return folder
+
+
+def test_a_step_of_rl_learns_from_a_real_reward_model(folder: Path) -> None:
+    rewards = ["scorer", {"name": "score", "weight": 0.0}]
+    loop = loop_of(folder / "policy", method="rloo", rewards=rewards)
+    loop.further = {"scorers": [LocalRewardModel("rm.model", folder / "scorer", device="cpu", dtype="float32")]}
+    before = loop.policies.trained.state()
+    metrics = loop.step()
+    assert math.isfinite(metrics["reward_scorer"]) and metrics["reward_mean"] == pytest.approx(metrics["reward_scorer"])
+    assert 0 <= metrics["reward_score"] <= 1 and metrics["scorer_failed"] == 0
+    after = loop.policies.trained.state()
+    assert any(not torch.equal(after[name], value) for name, value in before.items())
+
+
+def test_a_broken_reward_model_fails_every_verification(folder: Path, tmp_path: Path) -> None:
+    policy = load_policy(folder / "policy")
+    network = RewardNetwork(policy, Layout())
+    with torch.no_grad():
+        network.head.weight.fill_(torch.nan)
+    policy.save(tmp_path / "scorer")
+    model = LocalRewardModel("rm.model", tmp_path / "scorer", device="cpu", dtype="float32")
+    found, metrics = reward(answers(["x", "y"]), [model])
+    assert bool(found.isnan().all()) and metrics == {"scorer_failed": 2.0}
+
+
+def test_too_long_texts_are_not_scored(folder: Path) -> None:
+    model = LocalRewardModel("rm.model", folder / "scorer", device="cpu", dtype="float32")
+    long = "1 + " * 5000
+    short, none, empty = model.rate([("?", "1"), ("?", long), ("?", "")])
+    assert short is not None and none is None and empty is not None
+    assert model.rate([]) == []
+
+
+def test_models_of_the_other_kind_are_refused_in_one_line(folder: Path) -> None:
+    resources: Any = SimpleNamespace()
+    policy = LocalModel("sft.model", folder / "policy", device="cpu", dtype="float32", resources=resources)
+    with pytest.raises(InputError, match=r"^sft\.model is a language model, and a reward model is wanted"):
+        reward(answers(["x"]), [policy])
+    model = LocalRewardModel("rm.model", folder / "scorer", device="cpu", dtype="float32")
+    given = replace(context(0), further={"scorers": [model]})
+    with pytest.raises(InputError, match=r"^rm\.model is a reward model, and a language model is wanted"):
+        operator("reward", "likelihood_under")(answers(["x"]), given)
+
+
+def test_the_port_is_asked_for() -> None:
+    params = RLParams.model_validate({"method": "rloo", "rewards": ["scorer"], "steps": 1})
+    from components.rl.component import asks, heads
+
+    assert asks(params) == {"scorers": ["reward operator 'scorer'"]}
+    assert {head.value for head in heads(params)["scorers"]} == {"score", "steps"}
+    both = RLParams.model_validate({"method": "rloo", "rewards": ["scorer", "likelihood_under"], "steps": 1})
+    assert heads(both)["scorers"] == frozenset()
