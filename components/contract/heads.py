@@ -42,4 +42,4 @@ def head_of(config: Mapping[str, Any]) -> Head:
 
 def in_words(heads: frozenset[Head]) -> str:
     """Return a set of heads for a message."""
-    return WORDS.get(heads, "a model")
+    return WORDS.get(heads, "a model" if heads else "nothing (some of its operators want a reward model, others none)")

@@ -51,7 +51,9 @@ COMPONENT = Component(
     outputs={
         "model": Port(type=ArtifactType.MODEL, doc="The reward model, as a classifier of transformers", heads=SCORES),
         "metrics": Port(type=ArtifactType.METRICS, doc="Measures with intervals, and a row per logged step"),
-        "checkpoints": Port(type=ArtifactType.CHECKPOINTS, doc="Models kept along the way (save_every)", optional=True),
+        "checkpoints": Port(
+            type=ArtifactType.CHECKPOINTS, doc="Models kept along the way (save_every)", optional=True, heads=SCORES
+        ),
     },
     params=RewardModelParams,
     run="components.reward_model.run:run",
