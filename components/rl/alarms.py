@@ -136,6 +136,19 @@ RL_ALARMS = (
         explained_by=("reward_gamed",),
     ),
     Alarm(
+        name="gold_fell",
+        rule=Parting(up="reward_mean", down="reward_score"),
+        bound=0.05,
+        rows=5,
+        says="the reward rises while the verifier's score fell to {value}, from {best}",
+        helps="stop earlier: models before the fall are in the checkpoints (`on_alarm: rollback` returns to one); else "
+        "hold the policy with the regularizer kl, or train the reward model on more pairs",
+        reason="means over 20 steps of scores from 0 to 1, 256 responses each by default: ten standard errors of their "
+        "difference (overoptimisation of a reward model, Gao et al. 2023); a history has the score where reward `score` "
+        "is there, with weight 0 to watch it",
+        explained_by=("reward_gamed", "heldout_fell"),
+    ),
+    Alarm(
         name="part_alone",
         rule=Alone(prefix="reward_", without=("reward_mean", "reward_std"), beside=("pass_rate", "heldout_pass_rate")),
         bound=5.0,
@@ -145,7 +158,7 @@ RL_ALARMS = (
         "or combine it by gate or minimum so that it does not pay alone",
         reason="means over 20 steps, 5 standard deviations of the first 20: no chance; a part that is worth anything "
         "takes the pass rate along (overoptimisation, Gao et al. 2023)",
-        explained_by=("reward_gamed", "heldout_fell"),
+        explained_by=("reward_gamed", "heldout_fell", "gold_fell"),
     ),
     Alarm(
         name=PHRASE_REWARDED,

@@ -12,7 +12,9 @@ import pytest
 from components.contract.errors import InputError
 from components.evaluate.component import COMPONENT as EVALUATE
 from components.reward_model.component import COMPONENT as REWARD_MODEL
+from components.rl.alarms import RL_ALARMS
 from components.rl.component import COMPONENT as RL
+from components.runtime.alarms.watch import Watch
 from components.tasks.rows import write_rows
 from tests.stages.rl_stage import PARAMS, item, make_model
 from tests.support.stage_context import Interrupted, run_stage
@@ -82,3 +84,16 @@ def test_a_policy_that_turns_out_to_be_a_reward_model_is_one_line(inputs: dict[s
 def test_the_folder_names_the_head(inputs: dict[str, Path]) -> None:
     config = json.loads((inputs["scorers"] / "config.json").read_text())
     assert config["posttrain_reward"] == {"over": "lowest", "reward": "only", "separator": ""}
+
+
+@pytest.mark.parametrize(
+    ("gold_end", "proxy_end", "raised"), [(0.2, 2.0, ["gold_fell"]), (0.45, 2.0, []), (0.2, 0.2, []), (0.6, 2.0, [])]
+)
+def test_an_alarm_tells_when_gold_and_proxy_part(gold_end: float, proxy_end: float, raised: list[str]) -> None:
+    watch = Watch([alarm for alarm in RL_ALARMS if alarm.name == "gold_fell"])
+    for step in range(1, 121):
+        late = max(0.0, (step - 40) / 80)
+        proxy = step / 40 if step <= 40 else 1 + (proxy_end - 1) * late
+        gold = 0.2 + 0.3 * min(step, 40) / 40 + (gold_end - 0.5) * late
+        watch.take(step, {"step": step, "reward_mean": proxy, "reward_score": gold})
+    assert [alarm.name for alarm in watch.raised] == raised
