@@ -19,6 +19,8 @@ from components.reward_model.rows import Unit
 from components.tasks.row_kinds.reading import Kind
 
 NUM_BINS = 10
+MOST_PAIRED = 64
+"""Rows of one task that are compared with one another."""
 Measures = dict[str, Interval]
 
 
@@ -160,12 +162,12 @@ def _over(statistic: Statistic, tasks: np.ndarray, bootstrap: Bootstrap) -> Inte
 
 
 def _pairs(targets: Floats, tasks: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Yield (better, worse) of rows of one task."""
+    """Yield (better, worse) of rows of one task; of a task with very many, of its first ones."""
     members: Mapping[int, list[int]] = {int(task): [] for task in np.unique(tasks)}
     for at, task in enumerate(tasks):
         members[int(task)].append(at)
     for inside in members.values():
-        for first, second in combinations(inside, 2):
+        for first, second in combinations(inside[:MOST_PAIRED], 2):
             if targets[first] != targets[second]:
                 yield (first, second) if targets[first] > targets[second] else (second, first)
 

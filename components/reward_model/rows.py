@@ -61,7 +61,7 @@ def read_units(policy: Policy, folders: Sequence[Path], config: ScorerLossConfig
     rows = [row for folder in folders for row in read_judged(folder, _reader(config))]
     texts = _readings(policy, rows, config)
     return [
-        Unit(found, _targets(row, number, config), task_text(row.task), row.domain, row.weight, number)
+        Unit(found, _targets(row, config), task_text(row.task), row.domain, row.weight, number)
         for number, (row, found) in enumerate(zip(rows, texts, strict=True))
     ]
 
@@ -99,19 +99,24 @@ def _readings(policy: Policy, rows: Sequence[Judged], config: ScorerLossConfig) 
         steps = [(row.task, row.completions) for row in rows if isinstance(row, Stepwise)]
         separator = config.layout().separator
         return [(found,) for found in read_steps(policy, steps, separator)]
-    sides: list[tuple[Any, str]] = []
-    for row in rows:
-        texts = (row.chosen, row.rejected) if isinstance(row, Preference) else (getattr(row, "completion", ""),)
-        sides += [(row.task, text) for text in texts]
+    sides = [(row.task, text) for row in rows for text in _texts(row)]
     found = read_responses(policy, sides, every=config.every_token)
     size = 2 if config.rows == "preferences" else 1
     return [tuple(found[at : at + size]) for at in range(0, len(found), size)]
 
 
-def _targets(row: Judged, number: int, config: ScorerLossConfig) -> tuple[float, ...]:
+def _texts(row: Judged) -> tuple[str, ...]:
+    """Return the responses of a row, a pair's chosen one first."""
+    if isinstance(row, Preference):
+        return row.chosen, row.rejected
+    assert isinstance(row, Labelled)
+    return (row.completion,)
+
+
+def _targets(row: Judged, config: ScorerLossConfig) -> tuple[float, ...]:
     if isinstance(row, Preference):
         return (row.margin or 0.0,)
     if isinstance(row, Labelled):
         return (config.target(row.label, row.score),)
-    assert isinstance(row, Stepwise), number
+    assert isinstance(row, Stepwise)
     return row.labels

@@ -1,4 +1,4 @@
-"""RLHF from end to end: a reward model of pairs, RL on its scores, gold beside proxy; and what a wrong recipe is told."""
+"""RLHF from end to end: a reward model of pairs, RL on its scores, gold beside proxy."""
 
 from __future__ import annotations
 

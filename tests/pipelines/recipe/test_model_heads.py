@@ -111,3 +111,27 @@ def test_an_endpoint_gives_no_scores(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_operators_that_want_different_models_of_one_port_cannot_share_it(tmp_path: Path) -> None:
     found = problems(tmp_path, rl(scorers="rm.model", rewards="scorer, likelihood_under"))
     assert len(found) == 1 and "takes nothing (some of its operators want a reward model, others none)" in found[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("with: {steps: 1, scorer_loss: bradley_tery}", "unknown scorer_loss operator 'bradley_tery'; did you mean"),
+        (
+            "with: {steps: 1, scorer_loss: {name: gaussian_ensemble, head: 3}}",
+            "unknown key 'head'; did you mean 'heads'?",
+        ),
+        (
+            "with: {steps: 1}, gate: pair_acuracy > 0.5",
+            "unknown metric of 'reward_model': 'pair_acuracy'; did you mean",
+        ),
+        (
+            "with: {steps: 1, scorer_loss: stepwise}, gate: pair_accuracy > 0.5",
+            "pair_accuracy is not measured: scorer_loss stepwise reads stepwise",
+        ),
+        ("with: {steps: 1, holdout: 1}", "with.holdout: got 1, expected"),
+    ],
+)
+def test_a_wrong_reward_model_gets_one_line(words: str, message: str, tmp_path: Path) -> None:
+    found = problems(tmp_path, "{uses: reward_model, in: {model: base.model, dataset: data.dataset}, " + words + "}")
+    assert len(found) == 1 and message in found[0]
