@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from components.measure.formulas.ranking import equal_width
-from components.measure.harness.views import Chart, Line, View, ViewTable
+from components.measure.harness.views import Cell, Chart, Line, View, ViewTable
 from components.reward_model.measures import NUM_BINS, Found, Predictions
 
 WORDS = {
@@ -21,7 +21,7 @@ WORDS = {
 
 def view_of(found: Found, where: str, num_tasks: int) -> View:
     """Return the view of the measures; `where` says of which rows they are."""
-    rows = [
+    rows: list[list[Cell]] = [
         [WORDS.get(name, name.replace("_", " ")), interval]
         for name, interval in found.measures.items()
         if np.isfinite(interval.value)

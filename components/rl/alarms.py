@@ -137,13 +137,13 @@ RL_ALARMS = (
     ),
     Alarm(
         name="gold_fell",
-        rule=Parting(up="reward_mean", down="reward_score"),
+        rule=Parting(up="reward_mean", down="reward_score", window=10),
         bound=0.05,
-        rows=5,
+        rows=3,
         says="the reward rises while the verifier's score fell to {value}, from {best}",
         helps="stop earlier: models before the fall are in the checkpoints (`on_alarm: rollback` returns to one); else "
         "hold the policy with the regularizer kl, or train the reward model on more pairs",
-        reason="means over 20 steps of scores from 0 to 1, of 256 responses each by default: ten standard errors of "
+        reason="means over 10 steps of scores from 0 to 1, of 256 responses each by default: six standard errors of "
         "their difference (overoptimisation of a reward model, Gao et al. 2023); the column is there where reward "
         "`score` is, which has weight 0 if it is only watched",
         explained_by=("reward_gamed", "heldout_fell"),
