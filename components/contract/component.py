@@ -97,6 +97,9 @@ class Component:
     refuses_backends: Callable[[Any, Backends], Iterable[str]] | None = None
     """Given validated parameters, and what generates and trains on the stage's pool: what does not fit, one line
     each."""
+    refuses_models: Callable[[Any, Mapping[str, Sequence[Path | None]]], Iterable[str]] | None = None
+    """Given validated parameters and, by input port, the folder of each model, None where it is not on this machine
+    yet: what does not fit, one line each."""
     model_sizes: Callable[[Mapping[str, Any]], Any | None] | None = None
     """Given the config.json of an input model, returns the sizes that `memory` takes, or None if they are unknown."""
     asks: Callable[[Any], Mapping[str, Sequence[str]]] | None = None
@@ -133,9 +136,14 @@ class Component:
     """How a stage of it is divided among shards, if it can be."""
     shard_outputs: Mapping[str, Port] = field(default_factory=dict)
     """What a shard makes, in the place of `outputs`."""
+    outputs_of: Callable[[Any], Collection[str]] | None = None
+    """Given validated parameters: which of `outputs` a stage with these has; without it, all."""
 
     def formed(self, params: Params | None) -> Component:
-        """Return the component as it is with validated parameters: a shard has outputs of its own."""
+        """Return the component as it is with validated parameters: some have fewer outputs, a shard has its own."""
+        if self.outputs_of is not None and params is not None:
+            named = self.outputs_of(params)
+            return replace(self, outputs={port: info for port, info in self.outputs.items() if port in named})
         if self.sharding is None or params is None or not self.sharding.is_shard(params):
             return self
         return replace(self, outputs=self.shard_outputs, sharding=None)

@@ -1,0 +1,1 @@
+"""The merge stage: one model from the weights of several, without training."""

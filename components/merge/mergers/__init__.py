@@ -1,0 +1,1 @@
+"""Mergers: one operator a module."""
