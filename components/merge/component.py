@@ -17,8 +17,8 @@ from components.merge.params import MergeParams
 from components.modeling.estimates.memory_needs import process_needs
 from components.modeling.models.model_sizes import ModelSizes
 
-BLOCKS = 24 * 4 * (1 << 22)
-"""Bytes of the blocks of several models and of what is made of them (components/merge/stack.py)."""
+BLOCKS = 192 * (1 << 20)
+"""Bytes of the blocks of two models, their base, and what is made of them, which a test measures."""
 
 
 def sources(params: MergeParams) -> Iterator[Bound]:
@@ -29,7 +29,7 @@ def sources(params: MergeParams) -> Iterator[Bound]:
 def asks(params: MergeParams) -> dict[str, list[str]]:
     """Return the optional ports with the mergers that require them."""
     asked = {port for candidate in params.candidates for port in candidate.config.asked}
-    return {"base": [f"merger {params.merger.name!r}"] if "base" in asked else []}
+    return {port: [f"merger {params.merger.name!r}"] if port in asked else [] for port in ("base", "probe")}
 
 
 def outputs(params: MergeParams) -> tuple[str, ...]:
@@ -54,6 +54,8 @@ def refuses_models(params: MergeParams, folders: Mapping[str, Sequence[Path | No
 def memory(params: MergeParams, model: ModelSizes | None, resources: Resources) -> MemoryEstimate:
     """Return the memory of one process: blocks of tensors, whatever the models' sizes, and what low rank takes."""
     needs = [*process_needs(resources), Need("blocks of tensors", BLOCKS, on_host=True)]
+    if model is not None and params.merger.name == "weight_edit":
+        needs.append(Need("the model that the probe reads", 4 * model.parameters))
     if model is not None and params.merger.name == "low_rank":
         wide = 4 * model.mlp_width * model.width
         needs.append(Need("products of a matrix", 4 * wide + 5 * 8 * model.width**2, on_host=True))
@@ -67,6 +69,12 @@ COMPONENT = Component(
         "models": Port(type=ArtifactType.MODEL, doc="Models of one architecture and vocabulary, in order", many=True),
         "base": Port(
             type=ArtifactType.MODEL, doc="The model that they were trained from, for task vectors", optional=True
+        ),
+        "probe": Port(
+            type=ArtifactType.DATASET,
+            doc="Responses with a behaviour and without it, which tell weight_edit its direction",
+            many=True,
+            optional=True,
         ),
     },
     outputs={
@@ -84,6 +92,7 @@ COMPONENT = Component(
         "moved": "Distance of the merged model from the base (else from the first model), as a share of its norm",
         "cosine": "Mean cosine between the models' task vectors",
         "sign_conflicts": "Share of the weights moved by several models to which they give different signs",
+        "probe_accuracy": "Share of held-out responses whose behaviour a linear probe of the first model tells",
         "num_models": "Models that were merged",
         "num_tensors": "Tensors that were merged",
         "num_candidates": "Models of a sweep",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from components.contract.operators import Bound
 from components.measure.metrics import write_json
 from components.merge.agreement import Named, check_agreement, weights_of
 from components.merge.moves import FILE, Moves, report
-from components.merge.stack import Block, Family, Stack, stored_bytes
+from components.merge.stack import Block, Family, Probing, Stack, stored_bytes
 from components.merge.writing import Planned, ShardWriter, copy_rest, planned_files, write_index
 
 if TYPE_CHECKING:
@@ -33,10 +33,14 @@ def run(ctx: StageContext[MergeParams]) -> None:
     named = [Named(f"models[{position}]", found.path) for position, found in enumerate(models)]
     named += [Named("base", found.path) for found in bases]
     check_agreement(named, same_tokenizer=params.tokenizers == "equal")
+    connected = {port for port in ("base", "probe") if ctx.inputs(port)}
     for candidate in params.candidates:
-        check_candidate(candidate, len(models), has_base=bool(bases))
+        check_candidate(candidate, len(models), connected)
     family = Family(
-        [weights_of(found.path) for found in models], weights_of(bases[0].path) if bases else None, seed=ctx.seed
+        [weights_of(found.path) for found in models],
+        weights_of(bases[0].path) if bases else None,
+        seed=ctx.seed,
+        probing=Probing(models[0].path, tuple(found.path for found in ctx.inputs("probe")), ctx.device),
     )
     moves = Moves(_names(models), has_base=bool(bases))
     progress = _counter(ctx, family, 1 + len(params.candidates))
@@ -51,15 +55,15 @@ def run(ctx: StageContext[MergeParams]) -> None:
     _finish(ctx, moves, family, reference="the base" if bases else "the first model")
 
 
-def check_candidate(candidate: Candidate, count: int, *, has_base: bool) -> None:
-    """Raise InputError where a merger does not fit the number of models, or lacks its base."""
+def check_candidate(candidate: Candidate, count: int, connected: Collection[str]) -> None:
+    """Raise InputError where a merger does not fit the number of models, or lacks an input."""
     config, name = candidate.config, f"merger {candidate.merger.shown!r}"
     try:
         config.check_count(count)
     except InputError as error:
         raise InputError(f"{name}: {error}") from error
-    if "base" in config.asked and not has_base:
-        raise InputError(f"{name} needs input 'base'")
+    if lacking := [port for port in config.asked if port not in connected]:
+        raise InputError(f"{name} needs input {lacking[0]!r}")
 
 
 def _names(models: Sequence[Input]) -> list[str]:
@@ -137,6 +141,7 @@ def _finish(ctx: StageContext[MergeParams], moves: Moves, family: Family, *, ref
     port = "checkpoints" if ctx.params.sweep else "model"
     ctx.describe(port, kind="merged", merger=ctx.params.merger.name, num_models=len(family.models))
     total = moves.total()
+    ctx.headline(**family.facts)
     ctx.headline(num_models=len(family.models), num_tensors=sum(1 for _ in family.stacks()))
     if ctx.params.sweep:
         ctx.headline(num_candidates=len(labels))

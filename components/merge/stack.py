@@ -10,6 +10,8 @@ import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -19,7 +21,7 @@ from components.contract.errors import InputError
 from components.merge.headers import Stored
 from components.merge.quantiles import kth_largest
 
-BLOCK = 1 << 22
+BLOCK = 1 << 20
 """Most numbers of a block, unless a row has more. What `dare` draws depends on it."""
 DTYPES = {
     "F64": torch.float64,
@@ -62,6 +64,15 @@ class Block:
         return torch.rand(self.models[0].shape, generator=generator)
 
 
+@dataclass(frozen=True)
+class Probing:
+    """What a probe of the first model reads."""
+
+    model: Path
+    datasets: tuple[Path, ...]
+    device: str
+
+
 @dataclass
 class Stack:
     """One tensor of all models, in the order of input `models`."""
@@ -82,6 +93,10 @@ class Stack:
     def rows(self) -> int:
         """Return the number of rows; a number alone is a row."""
         return self.shape[0] if self.shape else 1
+
+    def fits(self, pattern: str) -> bool:
+        """Return whether its name fits a pattern."""
+        return fnmatchcase(self.name, pattern)
 
     def blocks(self) -> Iterator[Block]:
         """Yield the blocks in order, read from the files each time."""
@@ -125,9 +140,16 @@ class Family:
     """Models with the same tensors, and their base if there is one."""
 
     def __init__(
-        self, models: Sequence[Mapping[str, Stored]], base: Mapping[str, Stored] | None = None, *, seed: int = 0
+        self,
+        models: Sequence[Mapping[str, Stored]],
+        base: Mapping[str, Stored] | None = None,
+        *,
+        seed: int = 0,
+        probing: Probing | None = None,
     ) -> None:
-        self.models, self.base, self.seed = models, base, seed
+        self.models, self.base, self.seed, self.probing = models, base, seed, probing
+        self.facts: dict[str, float] = {}
+        """What mergers have found out; the stage's headline has them."""
         self._known: dict[Any, Any] = {}
 
     def stacks(self) -> Iterator[Stack]:

@@ -160,6 +160,8 @@ def _chosen(stage: Stage) -> Iterator[tuple[str, str]]:
         yield "preference_loss", params["preference_loss"]["name"]
     if stage.component.name == "reward_model":
         yield "scorer_loss", params["scorer_loss"]["name"]
+    if stage.component.name == "merge":
+        yield "merger", params["merger"]["name"]
     if stage.component.name == "synthesize":
         yield from _with_nested("generator", params["generator"])
         for spec in (*params["programs"], *params["judge_programs"]):

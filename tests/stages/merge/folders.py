@@ -71,3 +71,11 @@ def tensors(seed: int, spread: float = 1.0, **shapes: tuple[int, ...]) -> dict[s
     """Return random weights."""
     generator = torch.Generator().manual_seed(seed)
     return {name: spread * torch.randn(shape, generator=generator) for name, shape in shapes.items()}
+
+
+SHAPES: dict[str, tuple[int, ...]] = {"model.embed.weight": (3, 4), "model.layers.0.up.weight": (5, 4), "norm": (4,)}
+
+
+def folder_of(tmp: Path, name: str, seed: int, **options: Any) -> Path:
+    """Write a folder with random weights of SHAPES."""
+    return write_model(tmp / name, tensors(seed, **SHAPES), **options)

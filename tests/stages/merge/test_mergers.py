@@ -34,9 +34,6 @@ def near(found: Tensor, *numbers: float) -> bool:
     return torch.allclose(found, torch.tensor(numbers), atol=1e-6)
 
 
-# --- by hand ----------------------------------------------------------------------------------------------------------
-
-
 def test_linear_by_hand(tmp_path: Path) -> None:
     models = [vector(1.0, 2.0), vector(3.0, -2.0)]
     assert near(merged(tmp_path / "a", models, None, "linear")["w"], 2.0, 0.0)
@@ -94,9 +91,6 @@ def test_low_rank_by_hand(tmp_path: Path) -> None:
     found = merged(tmp_path, [model], base, {"name": "low_rank", "rank": 1})
     assert torch.allclose(found["w"], torch.diag(torch.tensor([3.0, 0.0])), atol=1e-6)
     assert near(found["v"], 1.0, 2.0)
-
-
-# --- brute force from the papers --------------------------------------------------------------------------------------
 
 
 def ties_by_paper(
@@ -169,8 +163,6 @@ def test_dare_draws_for_each_model_and_elects_signs(tmp_path: Path) -> None:
     elected = merged(tmp_path / "b", [one, other], base, {"name": "dare", "drop": 0.5, "elect_signs": True})["w"]
     assert set(elected.tolist()) == {0.0, 2.0, -1.0}  # where both are kept the larger one wins
 
-
-# --- properties -------------------------------------------------------------------------------------------------------
 
 EQUALS: list[tuple[Any, bool]] = [
     ({"name": "linear", "weights": [0.2, 0.5, 0.3]}, False),
