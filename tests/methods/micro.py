@@ -30,6 +30,23 @@ MICRO_OF = {
             for stage in ("hinted", "rejected")
         ),
     ),
+    "long-to-short-merge": (
+        "dev_rows=4",
+        "demo_rows=64",
+        "defaults.with.select.bootstrap_samples=100",
+        "defaults.with.select.max_new_tokens=24",
+        "defaults.with.evaluate.max_new_tokens=24",
+        "stages.mean.with.sweep.weights=[[0.5, 0.5]]",
+        "stages.arithmetic.with.sweep.scale=[0.7]",
+        "stages.ties.with.sweep.keep=[0.2]",
+        "stages.dare.with.sweep.drop=[0.2]",
+        "stages.low-rank.with.sweep.rank=[8]",
+    ),
+    "model-surgery": (
+        "dev_rows=4",
+        "defaults.with.select.bootstrap_samples=100",
+        "stages.edit.with.sweep={rows: [18], alpha: [-1.0, 1.0]}",
+    ),
     "meta-rtl": ("meta_steps=2", "tune_steps=2", "source_rows=96", "target_rows=16"),
 }
 """Further overrides of single recipes, by slug."""
