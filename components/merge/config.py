@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import ClassVar, TypeVar
 
@@ -52,7 +52,7 @@ class WeightedConfig(MergerConfig):
 
     def weights_at(self, name: str, count: int) -> list[float]:
         """Return the weight of each of `count` models for a tensor."""
-        given: Sequence[float] = first_fit(self.by_tensor, name, self.weights)
+        given = first_fit(self.by_tensor, name, self.weights)
         return list(given) or [self.like_others(count)] * count
 
     def like_others(self, count: int) -> float:
@@ -75,6 +75,6 @@ class TaskVectorConfig(WeightedConfig):
     """Factor of what is added to the base (lambda)."""
 
 
-def first_fit(patterns: dict[str, T], name: str, otherwise: T) -> T:
+def first_fit(patterns: Mapping[str, T], name: str, otherwise: T) -> T:
     """Return the value of the first pattern that fits a tensor's name."""
     return next((value for pattern, value in patterns.items() if fnmatchcase(name, pattern)), otherwise)

@@ -83,8 +83,8 @@ class Moves:
         for first, second in combinations(deltas, 2):
             pair = f"{first} and {second}"
             sums.products[pair] = sums.products.get(pair, 0.0) + _dot(deltas[first], deltas[second])
-        up = sum((delta > 0).int() for delta in deltas.values())
-        down = sum((delta < 0).int() for delta in deltas.values())
+        signs = torch.stack([delta.sign() for delta in deltas.values()])
+        up, down = (signs > 0).sum(0), (signs < 0).sum(0)
         sums.shared += int((up + down >= 2).sum())
         sums.conflicts += int(((up > 0) & (down > 0)).sum())
 

@@ -86,7 +86,8 @@ class ShardWriter:
         stored = rows.to(DTYPES[planned.dtype])
         if not bool(torch.isfinite(stored).all()):
             raise InputError(f"{planned.name}: a merged weight is infinite or no number in {planned.dtype}")
-        self.append(memoryview(stored.contiguous().flatten().view(torch.uint8).numpy()))
+        raw: Any = stored.contiguous().flatten().view(torch.uint8).numpy()
+        self.append(memoryview(raw))
 
     def append(self, raw: memoryview | bytes | bytearray) -> None:
         """Append bytes."""

@@ -25,8 +25,8 @@ class LowRankConfig(TaskVectorConfig):
 def low_rank(stack: Stack, *, config: LowRankConfig) -> Callable[[Block], Tensor]:
     """Return B + scale sum_m w_m T_m, where T_m is the best approximation of W_m - B, [R, K], of rank `rank`.
 
-    Source: Eckart and Young 1936. Merged by Liu et al. 2025, LoRE-Merging (arXiv:2502.10749), and as the exclusive part
-    of Twin-Merging (Lu et al. 2024, arXiv:2406.15479).
+    Source: Eckart and Young 1936. Twin-Merging (Lu et al. 2024, arXiv:2406.15479) adds such parts to a shared one;
+    LoRE-Merging (Liu et al. 2025, arXiv:2502.10749) estimates them without a base, which is not done here.
     """
     weights = config.weights_at(stack.name, stack.count)
     is_cut = len(stack.shape) == 2 and config.rank < min(stack.shape)
