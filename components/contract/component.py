@@ -12,7 +12,7 @@ from components.contract.alarms import Alarm, check_alarms
 from components.contract.artifacts import ArtifactType
 from components.contract.backends import Backend, Backends
 from components.contract.display import Results, Role, Section
-from components.contract.endpoints import Api
+from components.contract.endpoints import Api, endpoint_name
 from components.contract.errors import InputError
 from components.contract.heads import LANGUAGE, Head
 from components.contract.job import Resources
@@ -43,6 +43,20 @@ class Port:
     """Endpoint APIs that may replace a model; empty where the port needs the weights."""
     heads: frozenset[Head] = LANGUAGE
     """Of models: what an input takes, and what an output may be; where no head is in both, they do not fit."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """A model that a recipe takes from outside the run, as far as it is known before a run."""
+
+    uri: str
+    folder: Path | None = None
+    """Where its files are on this machine, if they are."""
+
+    @property
+    def is_endpoint(self) -> bool:
+        """Whether it is a server in the place of a model."""
+        return endpoint_name(self.uri) is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,9 +111,9 @@ class Component:
     refuses_backends: Callable[[Any, Backends], Iterable[str]] | None = None
     """Given validated parameters, and what generates and trains on the stage's pool: what does not fit, one line
     each."""
-    refuses_models: Callable[[Any, Mapping[str, Sequence[Path | None]]], Iterable[str]] | None = None
-    """Given validated parameters and, by input port, the folder of each model, None where it is not on this machine
-    yet: what does not fit, one line each."""
+    refuses_models: Callable[[Any, Mapping[str, Sequence[Given | None]]], Iterable[str]] | None = None
+    """Given validated parameters and, by input port, the models from outside the run, None for each that the run makes:
+    what does not fit, one line each."""
     model_sizes: Callable[[Mapping[str, Any]], Any | None] | None = None
     """Given the config.json of an input model, returns the sizes that `memory` takes, or None if they are unknown."""
     asks: Callable[[Any], Mapping[str, Sequence[str]]] | None = None

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from components.contract.artifacts import ArtifactType
-from components.contract.component import Component, Port
+from components.contract.component import Component, Given, Port
 from components.contract.display import Column, Form, Role, Table
 from components.contract.errors import InputError
 from components.contract.job import Resources
@@ -37,11 +36,11 @@ def outputs(params: MergeParams) -> tuple[str, ...]:
     return ("checkpoints" if params.sweep else "model", "report")
 
 
-def refuses_models(params: MergeParams, folders: Mapping[str, Sequence[Path | None]]) -> Iterator[str]:
+def refuses_models(params: MergeParams, given: Mapping[str, Sequence[Given | None]]) -> Iterator[str]:
     """Yield why models cannot be merged: their number, or the first difference of those that are here."""
-    models, bases = folders.get("models", ()), folders.get("base", ())
-    named = [Named(f"models[{position}]", folder) for position, folder in enumerate(models) if folder is not None]
-    named += [Named("base", folder) for folder in bases if folder is not None]
+    models, bases = given.get("models", ()), given.get("base", ())
+    places = [(f"models[{position}]", one) for position, one in enumerate(models)] + [("base", one) for one in bases]
+    named = [Named(place, one.folder) for place, one in places if one is not None and one.folder is not None]
     try:
         for candidate in params.candidates:
             candidate.config.check_count(len(models))

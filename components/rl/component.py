@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from components.contract.artifacts import ArtifactType
-from components.contract.component import Component, Port
+from components.contract.backends import Backends
+from components.contract.component import Component, Given, Port
 from components.contract.display import Audit, Curves, Role
 from components.contract.further import FURTHER, asked_heads, asked_ports, further_ports
 from components.contract.heads import Head
 from components.contract.operators import Bound, with_used
-from components.modeling.estimates.further_memory import further_needs
 from components.modeling.models.model_sizes import ModelSizes
 from components.modeling.models.preloads import MODEL_PRELOADS
+from components.rl import compared, sampler_needs
 from components.rl.alarms import RL_ALARMS
 from components.rl.labels import OUTCOMES, labels_read
 from components.rl.memory import rl_memory
 from components.rl.on_pool import on_pool
 from components.rl.params import RLParams
 from components.rl.presets import preset_names
-from components.rl.sampler_needs import refuses_backends
+from components.rl.teacher_memory import rl_further_needs
 from components.tasks.grades import WITHOUT_GRADES
 from components.tasks.item import UNLABELLED
 
@@ -65,6 +66,17 @@ def refuses_rows(params: RLParams, verifiers: Mapping[str, Collection[str]]) -> 
         )
 
 
+def refuses_backends(params: RLParams, backends: Backends) -> Iterator[str]:
+    """Yield a line for operators that the sampler cannot serve, and for passes that are not divided over ranks."""
+    yield from sampler_needs.refuses_backends(params, backends)
+    yield from compared.refuses_backends(params.operators(), backends)
+
+
+def refuses_models(params: RLParams, given: Mapping[str, Sequence[Given | None]]) -> Iterator[str]:
+    """Yield a line for each model from outside the run that an operator cannot compare the policy with."""
+    yield from compared.refuses_models(params.operators(), given)
+
+
 COMPONENT = Component(
     name="rl",
     summary="Reinforcement learning with verifiable rewards: sample, verify, learn, repeat",
@@ -100,7 +112,7 @@ COMPONENT = Component(
     backends=frozenset({"sampler", "trainer"}),
     model_sizes=ModelSizes.from_config,
     memory=rl_memory,
-    further_memory=further_needs,
+    further_memory=rl_further_needs,
     preloads=(*MODEL_PRELOADS, "components.rl.run"),
     metrics={
         "pass_rate": "share of right responses among verified ones, mean of the last 10 steps",
@@ -162,6 +174,7 @@ COMPONENT = Component(
     verifies=lambda params: ("heldout",) if params.labels == "ignored" else ("dataset", "heldout"),
     refuses_rows=refuses_rows,
     refuses_backends=refuses_backends,
+    refuses_models=refuses_models,
     on_pool=on_pool,
     audited_by="audit_reward",
     advice=advice,

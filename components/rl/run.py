@@ -27,6 +27,7 @@ from components.modeling.training.build import build_trainer
 from components.modeling.training.pacing import is_due
 from components.modeling.training.training_state import TrainingState, load_training_state, save_training_state
 from components.rl.batch.batch import Prompt
+from components.rl.compared import check_compared
 from components.rl.configs import CriticConfig
 from components.rl.journal.after import state_after
 from components.rl.journal.journal import Journal
@@ -67,6 +68,7 @@ def run(ctx: StageContext[RLParams]) -> None:
     pool, ledger = read_pool(ctx, policy), _ledger(ctx)
     structured = constrains(params)
     with open_sampler(policy, ctx.job.resources, structured=structured) as sampler, FurtherModels(ctx) as further:
+        check_compared(params.operators(), policy, further.by_port, ctx.job.resources)
         loop = build_loop(
             params,
             policy,

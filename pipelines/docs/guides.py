@@ -25,20 +25,18 @@ FIRST = {
     ],
     "Stages": [
         f"components/{name}/README.md"
-        for name in (
-            *(
-                "curate",
-                "synthesize",
-                "pretrain",
-                "sft",
-                "preference",
-                "reward_model",
-                "rl",
-                "replay",
-                "merge",
-                "select",
-            ),
-        )
+        for name in [
+            "curate",
+            "synthesize",
+            "pretrain",
+            "sft",
+            "preference",
+            "reward_model",
+            "rl",
+            "replay",
+            "merge",
+            "select",
+        ]
     ],
     "Engines": [f"pipelines/engines/{name}README.md" for name in ("", "airflow/", "kubeflow/")],
     "Inside": ["pipelines/README.md"],

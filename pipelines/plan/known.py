@@ -12,7 +12,7 @@ from pathlib import Path
 
 from components.contract.artifacts import ArtifactType
 from components.contract.errors import InputError
-from components.contract.job import FirstOf, UriRef, alternatives
+from components.contract.job import UriRef, alternatives
 from components.contract.operator_files.operator import FileOperator
 from components.contract.operators import OperatorSpec
 from components.contract.terminal import visible_line
@@ -86,25 +86,6 @@ def _lacking(verifier: OperatorSpec, config: FileConfig) -> str | None:
 
 
 def _models(stage: Stage) -> Iterator[Problem]:
-    bad = list(_bad_models(stage))
-    yield from bad or _misfits(stage)
-
-
-def _misfits(stage: Stage) -> Iterator[Problem]:
-    """Yield why models do not fit one another, where the stage's component can tell."""
-    refuses = stage.component.refuses_models
-    if refuses is None or any(isinstance(one, FirstOf) for found in stage.inputs.values() for one in found):
-        return
-    folders = {
-        name: [_local_folder(one) if isinstance(one, UriRef) else None for one in references]
-        for name, references in stage.inputs.items()
-    }
-    mark: Mark = next((stage.input_marks[name] for name in folders if name in stage.input_marks), stage.mark)
-    for why in refuses(stage.config, folders):
-        yield Problem(mark, f"stage {stage.name!r}: {visible_line(why)}")
-
-
-def _bad_models(stage: Stage) -> Iterator[Problem]:
     for name, references in stage.inputs.items():
         if stage.component.inputs[name].type != ArtifactType.MODEL:
             continue

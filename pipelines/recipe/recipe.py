@@ -33,6 +33,7 @@ from pipelines.recipe.layers import apply_overrides, merge_layers, override_text
 from pipelines.recipe.licenses import read_licenses
 from pipelines.recipe.moved import read_moved
 from pipelines.recipe.on_backends import check_backends
+from pipelines.recipe.on_models import check_models
 from pipelines.recipe.operator_files import OperatorFiles
 from pipelines.recipe.packages import read_packages
 from pipelines.recipe.parameters import Parameter, describe_parameters, read_parameters
@@ -195,6 +196,7 @@ class _Reader:
         refuse_cycles(drafts, self._problems)
         check_rows(drafts, self._problems)
         check_backends(drafts, self._pools, self._problems)
+        check_models(drafts, self._problems)
         fork = read_fork(self._root, drafts, self._problems)
         moved = read_moved(self._root, self._problems)
         used = [draft.words.pool for draft in drafts.values()]

@@ -72,6 +72,11 @@ class LocalModel(Writer, Scorer, Rater):
         found = dict(zip(distinct, ranks.together(shares), strict=True))
         return [found[pair] for pair in pairs]
 
+    @property
+    def policy(self) -> Policy:
+        """Return the frozen weights themselves, for who compares logits."""
+        return self._policy
+
     def close(self) -> None:
         """Close the sampler."""
         self._open.close()

@@ -191,6 +191,7 @@ def _of(params: RLParams) -> set[tuple[str, str]]:
     gold = (
         {("demonstrator", "gold")} if chosen & {("guidance", "demonstrations"), ("guidance", "reformulate")} else set()
     )
+    gold |= {("demonstrator", "recorded")} if ("rollout", "student_share") in chosen else set()
     inner = {("reward", "overlong")} if chosen & {("reward", "mixed"), ("reward", "fade")} else set()
     return chosen | gold | inner
 
@@ -208,7 +209,7 @@ def test_nothing_that_only_plans_advises_or_documents_is_code_of_a_stage() -> No
     beside = {f"components/{name}/component.py" for name in COMPONENTS}
     beside |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "components").rglob("*memory_[kn]*.py")}
     beside |= {f"components/modeling/estimates/{name}_memory.py" for name in ("sampling", "supervised")}
-    beside |= {"components/rl/memory.py", "components/rl/guidelines.py"}
+    beside |= {"components/rl/memory.py", "components/rl/teacher_memory.py", "components/rl/guidelines.py"}
     beside |= {"components/modeling/supervised/curves.py"}
     assert all((ROOT / file).is_file() for file in beside)
     assert not beside & code

@@ -77,6 +77,7 @@ NESTED = {
     ("demonstrator", "unmarked"): {"demonstrator": ("demonstrator", None)},
     ("guidance", "demonstrations"): {"demonstrator": ("demonstrator", "gold")},
     ("guidance", "reformulate"): {"expert": ("demonstrator", "gold")},
+    ("rollout", "student_share"): {"demonstrator": ("demonstrator", "recorded")},
 }
 """Slot and operator -> field -> slot of the operator in it, and the one that stands there by default."""
 MEASURES = {"metrics": "metric", "diagnostics": "diagnostic", "strategies": "strategy"}

@@ -10,6 +10,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from components.contract.component import Given
 from components.contract.errors import InputError
 from components.contract.operators import OperatorSpec
 from components.merge.component import COMPONENT, refuses_models
@@ -177,7 +178,8 @@ def test_wrong_parameters_get_one_line(params: dict[str, Any], message: str) -> 
 
 
 def test_what_is_here_is_compared_before_a_run(tmp_path: Path) -> None:
-    first, other = folder_of(tmp_path, "a", 1), folder_of(tmp_path, "b", 2, config={"hidden_size": 8})
+    folders = folder_of(tmp_path, "a", 1), folder_of(tmp_path, "b", 2, config={"hidden_size": 8})
+    first, other = (Given(str(folder), folder) for folder in folders)
     params = COMPONENT.params.model_validate({"merger": "linear"})
     assert list(refuses_models(params, {"models": [first, None]})) == []  # one is made by the run
     (why,) = refuses_models(params, {"models": [first, other]})
