@@ -46,8 +46,8 @@ def distill(scores: TokenScores, batch: Batch, context: SlotContext, *, config: 
 
     The gradient is that of the divergence at the tokens as they were drawn: none goes through the draw itself, and
     advantages have no part in it. Metric `teacher_divergence`: the loss before its denominator.
-    Source: Agarwal et al. 2024, GKD (arXiv:2306.13649), algorithm 1 and equation 4; rollout `student_share` has its
-    lambda.
+    Source: Agarwal et al. 2024, GKD (arXiv:2306.13649), algorithm 1 with the divergences of section 2; rollout
+    `student_share` has its lambda.
     """
     from components.rl.step.teaching import teachers_divergence
 
