@@ -10,6 +10,10 @@ ROOT = Path(__file__).parents[2]
 ROOMS = ("components", "pipelines", "dags", "infra", ".github")
 GUIDES = "pipelines/docs"
 HOME = "index.md"
+STAGES = (
+    *("curate", "synthesize", "pretrain", "sft", "preference", "reward_model"),
+    *("rl", "replay", "merge", "select"),
+)
 FIRST = {
     "Start": [
         "README.md",
@@ -25,18 +29,7 @@ FIRST = {
     ],
     "Stages": [
         f"components/{name}/README.md"
-        for name in [
-            "curate",
-            "synthesize",
-            "pretrain",
-            "sft",
-            "preference",
-            "reward_model",
-            "rl",
-            "replay",
-            "merge",
-            "select",
-        ]
+        for name in STAGES
     ],
     "Engines": [f"pipelines/engines/{name}README.md" for name in ("", "airflow/", "kubeflow/")],
     "Inside": ["pipelines/README.md"],
