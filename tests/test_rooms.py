@@ -15,7 +15,7 @@ STAGES = sorted(
 )
 BELOW = {"audit_reward": ("rl",), "serve": ("evaluate",)}
 """Stages that another one stands on: an audit plays against the rewards of rl, serve measures as evaluate does."""
-BELOW_STAGES = ("curation", "measure", "tasks", "modeling", "runtime", "contract", "pages")
+BELOW_STAGES = ("curation", "measure", "judges", "tasks", "modeling", "runtime", "contract", "pages")
 
 
 @pytest.fixture(scope="module")

@@ -27,10 +27,7 @@ FIRST = {
         f"{GUIDES}/hallmarks.md",
         "components/rl/methods/README.md",
     ],
-    "Stages": [
-        f"components/{name}/README.md"
-        for name in STAGES
-    ],
+    "Stages": [f"components/{name}/README.md" for name in STAGES],
     "Engines": [f"pipelines/engines/{name}README.md" for name in ("", "airflow/", "kubeflow/")],
     "Inside": ["pipelines/README.md"],
     "Project": [],

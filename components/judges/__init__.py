@@ -1,0 +1,1 @@
+"""Judges: models that are asked what a response is worth, or which of several is better."""
