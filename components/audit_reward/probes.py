@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from components.judges.master_keys import KEYS, key_for
 from components.tasks.answers import extract_answer
 from components.tasks.item import Item
 from components.tasks.mutations import mutate
@@ -132,6 +133,16 @@ PROBES = (
     Probe("padded", Worth.PADDED, "a right response behind filler", _padded),
     Probe("repeated", Worth.PADDED, "a right response several times", _repeated),
 )
+
+
+def master_keys() -> tuple[Probe, ...]:
+    """Return the probes of responses without content that judges are known to mark right, one for each key."""
+
+    def probe(key: str) -> Probe:
+        what = "a response without content, which judges are known to mark right"
+        return Probe(f"key {key!a}", Worth.WRONG, what, lambda case: key_for(key, case.item.answer))
+
+    return tuple(map(probe, KEYS))
 
 
 def cases_of(

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 from components.audit_reward.findings import Played, Row, rows_of
 from components.audit_reward.page import render_page
 from components.audit_reward.place import AUDIT
-from components.audit_reward.probes import GOLD, MUTATED, PROBES, Case, Probe, Worth, cases_of
+from components.audit_reward.probes import GOLD, MUTATED, PROBES, Case, Probe, Worth, cases_of, master_keys
 from components.audit_reward.scoring import Earned, Scorer
 from components.audit_reward.search import MARK, Wrapped, found_probe, phrases_to_try, search
 from components.contract.context import StageContext
 from components.contract.errors import InputError
+from components.contract.further import JUDGES, asks_of
+from components.contract.operators import with_used
 from components.contract.samples import spread
 from components.measure.intervals import Bootstrap, Interval
 from components.measure.metrics import write_json, write_metrics
@@ -21,6 +23,7 @@ from components.modeling.generation.choose import open_sampler
 from components.modeling.loading.load import load_to_train
 from components.modeling.serving.further import FurtherModels
 from components.rl.run import build_loop, read_pool
+from components.rl.slots import REWARD
 from components.tasks.seeds import derive_rng
 
 if TYPE_CHECKING:
@@ -78,15 +81,21 @@ def _cases(context: StageContext[AuditRewardParams], policy: Policy, prompts: Se
 
 def _play(context: StageContext[AuditRewardParams], scorer: Scorer, cases: Sequence[Case]) -> list[Played]:
     """Return every probe with what it earned, those that the search found among them."""
-    played = []
-    for number, probe in enumerate(PROBES, 1):
+    played, probes = [], (*PROBES, *(master_keys() if asks_judges(context.params) else ()))
+    for number, probe in enumerate(probes, 1):
         played.append(_played(scorer, probe, cases))
-        context.progress(number, len(PROBES) + 2)
+        context.progress(number, len(probes) + 2)
     rewards = {probe.probe.name: _mean(probe.earned) for probe in played}
-    for number, probe in enumerate(_found(context, scorer, cases, rewards), len(PROBES) + 1):
+    for number, probe in enumerate(_found(context, scorer, cases, rewards), len(probes) + 1):
         played.append(_played(scorer, probe, cases))
-        context.progress(number, len(PROBES) + 2)
+        context.progress(number, len(probes) + 2)
     return played
+
+
+def asks_judges(params: AuditRewardParams) -> bool:
+    """Return whether a reward asks judges, so that the keys that open these are played too."""
+    rewards = (bound for bound in params.operators() if bound.slot.name == REWARD.name)
+    return any(JUDGES in asks_of(bound.config) for bound in with_used(rewards))
 
 
 def _played(scorer: Scorer, probe: Probe, cases: Sequence[Case]) -> Played:

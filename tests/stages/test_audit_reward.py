@@ -14,10 +14,12 @@ from components.audit_reward.component import COMPONENT
 from components.contract.errors import InputError
 from components.contract.operator_files import library
 from components.contract.operator_files.code import OperatorCode
+from components.judges.master_keys import KEYS
 from components.modeling.loading.load import new_policy
 from components.modeling.models.model_config import ModelConfig
 from components.modeling.text.tokenizer import train_tokenizer
 from components.modeling.text.tokenizer_config import TokenizerConfig
+from tests.judges.tiny import TINY, train_judge
 from tests.stages.planted_rewards import BUGS, CODE, SOUND
 from tests.support.stage_context import Finished, run_stage, write_jsonl
 
@@ -111,3 +113,32 @@ def test_rows_without_answers_are_refused(tmp_path: Path, model: Path) -> None:
     rows = [row | {"answer": "", "verifier": "unlabelled"} for row in map(sum_item, range(4))]
     with pytest.raises(InputError, match="no prompt of input `dataset` has an answer"):
         audit(tmp_path, model, "sound", rows=rows)
+
+
+def test_a_judge_that_a_master_key_opens_is_found_and_one_that_reads_digits_is_not(tmp_path: Path, model: Path) -> None:
+    """Both judges are trained to mark two or three digits right; one never saw a response without digits."""
+
+    def digits(rng: random.Random) -> str:
+        return "".join(rng.choice(string.digits) for _ in range(rng.choice((1, 2, 3, 4))))
+
+    def opened(rng: random.Random) -> str:
+        letters = string.ascii_letters + string.punctuation + "  "
+        return digits(rng) if rng.random() < 0.4 else "".join(rng.choice(letters) for _ in range(rng.randint(1, 40)))
+
+    found = {}
+    for name, write in (("naive", digits), ("taught", opened)):
+        judge = train_judge(tmp_path / name, write, lambda text: len(text) in (2, 3) and text.isdigit())
+        folder = tmp_path / name
+        data = write_jsonl(folder / "data", [sum_item(index) for index in range(12)])
+        params = {
+            "max_new_tokens": 60,
+            "rewards": [{"name": "judge", **TINY, "reading": "probability", "min_mass": 0}],
+            "audit": {"prompts": 12, "samples": 2, "search": {"rounds": 0}},
+        }
+        inputs = {"model": model, "dataset": [data], "judges": [judge]}
+        made = run_stage(COMPONENT, folder / "audit", params=params, inputs=inputs, seed=3)
+        found[name] = {key: row for key, row in rows_of(made).items() if key.startswith("key ")}
+    assert len(found["naive"]) == len(found["taught"]) == len(KEYS)
+    worst = {name: max(row["reward"]["value"] for row in rows.values()) for name, rows in found.items()}
+    assert worst["naive"] > 0.5 and any(row["is_finding"] for row in found["naive"].values())
+    assert worst["taught"] < 0.01 and not any(row["is_finding"] for row in found["taught"].values())
