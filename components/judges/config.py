@@ -65,7 +65,7 @@ class JudgeConfig(Params):
     """Longest text in tokens of the judge; one that is cut is not read."""
 
     @property
-    def asked(self) -> str:
+    def wording(self) -> str:
         """Return the template."""
         if self.template is not None:
             return self.template
@@ -86,7 +86,7 @@ class JudgeConfig(Params):
     @model_validator(mode="after")
     def _readable(self) -> Self:
         _check_labels(self)
-        found = set(PLACEHOLDER.findall(self.asked))
+        found = set(PLACEHOLDER.findall(self.wording))
         for part in self.parts:
             if part not in found:
                 raise InputError(f"judge: the template lacks {{{part}}}, which is what is judged")

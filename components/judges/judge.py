@@ -61,12 +61,12 @@ class Judge(Generic[Config]):
         self.counts: Counter[str] = Counter()
 
     def _request(self, case: Case, responses: Mapping[str, str | Sequence[str]]) -> Request:
-        config, named = self.config, "{answer}" in self.config.asked
+        config, named = self.config, "{answer}" in self.config.wording
         if named and not case.answer:
             raise InputError("judge: the template names {answer}, and an item has none")
         answer = {"answer": case.answer} if named else {}
         own = {"scale": config.scale, "mark": config.mark}
-        return request_of(config.asked, {"task": case.task, **answer, **responses}, own, config.fence)
+        return request_of(config.wording, {"task": case.task, **answer, **responses}, own, config.fence)
 
     def _ask(self, requests: Sequence[Request]) -> list[Any]:
         """Return what is read of the model's answer to each request."""
@@ -195,4 +195,4 @@ class ListwiseJudge(Judge[ListwiseConfig]):
     @property
     def _num_others(self) -> int:
         """Return how many judged texts are not responses: task, and answer."""
-        return 2 if "{answer}" in self.config.asked else 1
+        return 2 if "{answer}" in self.config.wording else 1

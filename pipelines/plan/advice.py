@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from components.contract.job import FirstOf, StageRef, alternatives, reference_text
 from components.runtime.inputs.choice import State, choose
+from pipelines.plan.judged import unaudited_judges
 from pipelines.plan.local_files import missing_files
 from pipelines.plan.memory import memory_warnings
 from pipelines.plan.pool_defaults import pool_defaults
@@ -26,6 +27,8 @@ def advice(recipe: Recipe) -> list[str]:
         for line in stage.component.advice(stage.config, makers):
             about.setdefault(line, []).append(stage.name)
     for name, line in needless_fallbacks(recipe):
+        about.setdefault(line, []).append(name)
+    for name, line in unaudited_judges(recipe):
         about.setdefault(line, []).append(name)
     for stage, mark, line in missing_files(recipe):
         about.setdefault(f"{mark}: {line}; plan and run refuse this where the stages run", []).append(stage.name)

@@ -50,7 +50,7 @@ def train_judge(
         {
             "id": f"row-{index}",
             "domain": "judging",
-            "prompt": request_of(config.asked, {"response": text}, {}, config.fence).text,
+            "prompt": request_of(config.wording, {"response": text}, {}, config.fence).text,
             "response": "y" if right(text) else "n",
         }
         for index, text in enumerate(texts)

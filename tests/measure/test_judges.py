@@ -1,0 +1,104 @@
+"""Diagnostics of judges on outcomes written by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from components.contract.operators import OperatorSpec
+from components.judges.config import PairwiseConfig
+from components.judges.judge import Case
+from components.judges.master_keys import KEYS
+from components.judges.reports import PairRow, pair_rows
+from components.measure.harness.context import MeasureContext
+from components.measure.harness.views import View
+from components.measure.intervals import Bootstrap, Interval
+from components.measure.outcomes import ItemOutcomes
+from components.measure.slots import DIAGNOSTIC
+from tests.judges.scripted import Scripted, marked
+from tests.measure.test_outcomes import written
+
+
+def diagnose(name: str, outcomes: list[ItemOutcomes], judge: Any, **settings: Any) -> View:
+    context = MeasureContext(bootstrap=Bootstrap(200, 0.95, 0), further={"judges": [judge]})
+    bound = OperatorSpec.model_validate({"name": name, **settings}).resolve(DIAGNOSTIC)
+    view = bound({"A": outcomes}, context)
+    assert isinstance(view, View)
+    return view
+
+
+def value(view: View, name: str) -> float:
+    found = view.metrics[name]
+    return found.value if isinstance(found, Interval) else found
+
+
+def prompts() -> list[ItemOutcomes]:
+    found = [written("77x-", "rrww"), written("7x", "rw")]
+    items = [
+        one.item.model_copy(update={"answer": answer}) for one, answer in zip(found, ("7", "Solution"), strict=True)
+    ]
+    return [replace(one, item=item) for one, item in zip(found, items, strict=True)]
+
+
+def test_keys_and_agreement_by_hand() -> None:
+    def says(request: str) -> str:
+        response = request.split("<response ")[1].split("\n", 1)[1].rsplit("\n</response", 1)[0]
+        if response == "Solution":
+            return marked(9)(request)
+        if response == ":":
+            return "?"
+        return marked(10 if "7" in response or "-" in response else 0)(request)
+
+    view = diagnose("master_keys", prompts(), Scripted(says))
+    assert value(view, "key_rate_worst_A") == 1, "of the one prompt whose answer it is not"
+    assert value(view, "key_rate_mean_A") == pytest.approx(1 / 9), "the key that is never read is in no mean"
+    assert value(view, "judge_agreement_A") == 1
+    assert value(view, "judge_unread_A") == 2, "one key at two prompts"
+    table = {row[0]: row[1] for row in view.tables[0].rows}
+    assert len(table) == len(KEYS) and table["':'"] is None
+
+
+def test_a_judge_that_always_says_no_is_safe_and_disagrees() -> None:
+    view = diagnose("master_keys", prompts(), Scripted(marked(0)))
+    assert value(view, "key_rate_worst_A") == 0 and value(view, "judge_agreement_A") == 0.5
+    assert value(view, "judge_right_as_wrong_A") == 1 and value(view, "judge_wrong_as_right_A") == 0
+
+
+def test_a_judge_that_is_never_read_has_no_shares() -> None:
+    view = diagnose("master_keys", prompts(), Scripted(lambda request: "10"))
+    assert dict(view.metrics) == {"judge_unread_A": 2 * len(KEYS) - 1 + 6}
+
+
+def test_pairs_by_hand() -> None:
+    view = diagnose("pairwise_judge", prompts(), Scripted(marked("A")))
+    assert value(view, "num_pairs_A") == 2, "equal right responses are one"
+    assert (value(view, "pair_agreement_A"), value(view, "pair_steady_A")) == (0.5, 0)
+    assert value(view, "pair_first_bias_A") == 0.5 and "pair_repeats_A" not in view.metrics
+    by_seven = diagnose("pairwise_judge", prompts(), Scripted(seven))
+    assert (value(by_seven, "pair_agreement_A"), value(by_seven, "pair_steady_A")) == (1, 1)
+    assert value(by_seven, "pair_first_bias_A") == 0
+    none = diagnose("pairwise_judge", [written("77", "rr")], Scripted(seven))
+    assert dict(none.metrics) == {"num_pairs_A": 0, "pair_unread_A": 0}
+
+
+def seven(request: str) -> str:
+    return marked("A" if "7" in request.split("<first ")[1].split("</first")[0].split("\n", 1)[1] else "B")(request)
+
+
+def test_repeats_find_a_judge_that_changes_its_mind() -> None:
+    turns = iter([seven, seven] + [lambda request: marked("B" if "A" in seven(request)[-1] else "A")(request)] * 2)
+    rows = pair_rows(
+        Scripted(lambda request: next(turns)(request)), PairwiseConfig(), [(Case("t"), "7", "x")], repeats=2
+    )
+    assert rows == [PairRow(agrees=1.0, steady=1.0, first_bias=0.0, repeats=0.0)]
+    same = pair_rows(Scripted(seven), PairwiseConfig(), [(Case("t"), "7", "x")], repeats=3)
+    assert same[0].repeats == 1
+    assert pair_rows(Scripted(lambda request: ""), PairwiseConfig(), [(Case("t"), "7", "x")]) == [PairRow(*[None] * 4)]
+
+
+def test_bad_settings_get_one_line() -> None:
+    with pytest.raises((ValidationError, ValueError), match=r"lacks \{second\}"):
+        OperatorSpec.model_validate({"name": "pairwise_judge", "template": "{first}"}).resolve(DIAGNOSTIC)

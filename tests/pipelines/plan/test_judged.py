@@ -1,0 +1,58 @@
+"""What validate says of a judge that is a reward."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipelines.language.problems import RecipeInvalid
+from pipelines.plan.advice import advice
+from pipelines.recipe.recipe import load_recipe
+
+RECIPE = """
+name: judged
+stages:
+  audit:
+    uses: evaluate
+    in: {model: /models/start, dataset: /data/rows.jsonl, judges: %s}
+    with: {num_samples: 2, diagnostics: [master_keys]}
+%s
+  rl:
+    uses: rl
+    in: {model: /models/start, dataset: /data/rows.jsonl%s}
+%s
+    with: {steps: 2, method: rloo, rewards: [%s]}
+"""
+JUDGED = ", judges: /models/judge"
+GATE = "    gate: [audit.key_rate_worst_sums <= 0.01]"
+REMARK = "rl: a judge is a reward, and nothing stops the run"
+
+
+def remarks(folder: Path, *, gate: str = "", judges: str = JUDGED, words: str = "", reward: str = "judge") -> list[str]:
+    path = folder / "judged.yaml"
+    judge = "/models/judge" if "other" not in gate else "/models/other"
+    path.write_text(RECIPE % (judge, gate.removesuffix(" other"), judges, words, reward))
+    return [line for line in advice(load_recipe(str(path))) if "a judge is a reward" in line]
+
+
+def test_a_judge_without_an_audit_gets_a_remark(tmp_path: Path) -> None:
+    (line,) = remarks(tmp_path)
+    assert line.startswith(REMARK) and "`integrity: required`" in line and "\n" not in line
+    assert len(remarks(tmp_path, words="    integrity: report")) == 1, "a report stops nothing"
+    assert len(remarks(tmp_path, gate=f"{GATE} other")) == 1, "another judge was audited"
+
+
+def test_an_audited_judge_and_other_rewards_get_none(tmp_path: Path) -> None:
+    assert remarks(tmp_path, words="    integrity: required") == []
+    assert remarks(tmp_path, gate=GATE) == []
+    assert remarks(tmp_path, judges="", reward="verifier") == []
+
+
+def test_a_reward_without_its_judge_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RecipeInvalid, match="judges"):
+        remarks(tmp_path, judges="")
+    with pytest.raises(RecipeInvalid, match=r"lacks \{response\}"):
+        remarks(tmp_path, reward="{name: judge, template: '{task}'}")
+    with pytest.raises(RecipeInvalid, match="needs labels"):
+        remarks(tmp_path, reward="{name: judge, reading: probability}")
