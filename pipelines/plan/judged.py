@@ -17,10 +17,15 @@ RATE = "key_rate"
 def unaudited_judges(recipe: Recipe) -> Iterator[tuple[str, str]]:
     """Yield (stage, remark) where a reward asks judges that nothing has tried to deceive before.
 
-    An audit is `integrity: required`, or an evaluation of the same judge with diagnostic master_keys and a gate on it.
+    An audit is `integrity: required`, or an evaluation of the same judge with diagnostic master_keys and a gate on it,
+    which the stage waits for.
     """
-    tried = {ref for stage in recipe.stages if _tries_keys(stage) for ref in _judges(stage)}
-    for stage in recipe.stages:
+    stages = {stage.name: stage for stage in recipe.stages}
+    before: dict[str, set[str]] = {}
+    for stage in recipe.stages:  # in order
+        before[stage.name] = set(stage.after).union(*(before.get(name, set()) for name in stage.after))
+        earlier = [stages[name] for name in before[stage.name] if name in stages]
+        tried = {ref for one in earlier if _tries_keys(one) for ref in _judges(one)}
         component = stage.component
         if not component.audited_by or component.asks is None or JUDGES not in component.asks(stage.config):
             continue
@@ -31,7 +36,7 @@ def unaudited_judges(recipe: Recipe) -> Iterator[tuple[str, str]]:
             yield (
                 stage.name,
                 "a judge is a reward, and nothing stops the run where it marks responses without content right; write "
-                f"`integrity: required`, or gate an evaluation of the judge with diagnostic {AUDIT}",
+                f"`integrity: required`, or gate an evaluation of the judge with diagnostic {AUDIT} before it",
             )
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.language.problems import RecipeInvalid
+from pipelines.language.problems import RecipeErrors
 from pipelines.plan.advice import advice
 from pipelines.recipe.recipe import load_recipe
 
@@ -25,7 +25,7 @@ stages:
     with: {steps: 2, method: rloo, rewards: [%s]}
 """
 JUDGED = ", judges: /models/judge"
-GATE = "    gate: [audit.key_rate_worst_sums <= 0.01]"
+GATE = "    gate: [key_rate_worst_sums <= 0.01]"
 REMARK = "rl: a judge is a reward, and nothing stops the run"
 
 
@@ -40,19 +40,21 @@ def test_a_judge_without_an_audit_gets_a_remark(tmp_path: Path) -> None:
     (line,) = remarks(tmp_path)
     assert line.startswith(REMARK) and "`integrity: required`" in line and "\n" not in line
     assert len(remarks(tmp_path, words="    integrity: report")) == 1, "a report stops nothing"
-    assert len(remarks(tmp_path, gate=f"{GATE} other")) == 1, "another judge was audited"
+    assert len(remarks(tmp_path, gate=f"{GATE} other", words="    after: [audit]")) == 1, "another judge was audited"
+    assert len(remarks(tmp_path, words="    after: [audit]")) == 1, "a number without a gate stops nothing"
+    assert len(remarks(tmp_path, gate=GATE)) == 1, "it does not wait for the audit"
 
 
 def test_an_audited_judge_and_other_rewards_get_none(tmp_path: Path) -> None:
     assert remarks(tmp_path, words="    integrity: required") == []
-    assert remarks(tmp_path, gate=GATE) == []
+    assert remarks(tmp_path, gate=GATE, words="    after: [audit]") == []
     assert remarks(tmp_path, judges="", reward="verifier") == []
 
 
 def test_a_reward_without_its_judge_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RecipeInvalid, match="judges"):
+    with pytest.raises(RecipeErrors, match="judges"):
         remarks(tmp_path, judges="")
-    with pytest.raises(RecipeInvalid, match=r"lacks \{response\}"):
+    with pytest.raises(RecipeErrors, match=r"lacks \{response\}"):
         remarks(tmp_path, reward="{name: judge, template: '{task}'}")
-    with pytest.raises(RecipeInvalid, match="needs labels"):
+    with pytest.raises(RecipeErrors, match="needs labels"):
         remarks(tmp_path, reward="{name: judge, reading: probability}")
