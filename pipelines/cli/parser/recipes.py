@@ -86,8 +86,9 @@ def _move_command(commands: Any) -> None:
         commands, "move", "end a run at its next step, and go on from there on another engine", "moving:move"
     )
     forked_run(move)
-    where = {"metavar": "ENGINE", "choices": EngineNames()}
-    move.add_argument("--to", required=True, help="where it goes on: %(choices)s", **where)
+    move.add_argument(
+        "--to", metavar="ENGINE", choices=EngineNames(), required=True, help="where it goes on: %(choices)s"
+    )
     move.add_argument(
         "--wait",
         type=positive,
