@@ -76,7 +76,7 @@ def encoded(policy: Policy, examples: Sequence[Candidates]) -> list[Comparison]:
     conversations = {
         f"response {at + 1}": (*flat[at][0], Message(role="assistant", content=flat[at][1])) for at in talks
     }
-    told = encode_conversations(tokenizer, conversations, policy.ends, learn="last")  # type: ignore[arg-type]
+    told = encode_conversations(tokenizer, conversations, policy.ends, learn="last")
     found.update(zip(talks, told, strict=True))
     split = [_split(found[at]) for at in range(len(flat))]
     made, at = [], 0

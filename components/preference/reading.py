@@ -131,5 +131,5 @@ def _by_task(rows: Iterator[Labelled]) -> dict[tuple[Task, str], list[Labelled]]
 
 
 def _one(row: Judged, responses: tuple[str, ...], scores: tuple[float, ...], **step: Any) -> Candidates:
-    shared = {"task": row.task, "domain": row.domain, "weight": row.weight}
+    shared: dict[str, Any] = {"task": row.task, "domain": row.domain, "weight": row.weight}
     return Candidates(responses=responses, scores=scores, **shared, **step)

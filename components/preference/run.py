@@ -57,8 +57,8 @@ def _tail(ctx: StageContext[PreferenceParams]) -> dict[str, float]:
 
 
 def _left_out(read: Read) -> dict[str, float]:
-    counts = {"num_bad": read.num_bad, "num_unranked": read.num_unranked, "num_weightless": read.num_weightless}
-    return {name: float(count) for name, count in counts.items() if count}
+    counts = {"num_unranked": read.num_unranked, "num_weightless": read.num_weightless}
+    return {"num_bad": float(read.num_bad), **{name: float(count) for name, count in counts.items() if count}}
 
 
 def _length_bias(train: Sequence[Comparison]) -> dict[str, float]:

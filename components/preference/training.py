@@ -22,6 +22,7 @@ from components.modeling.supervised.model_shelf import ModelShelf
 from components.modeling.supervised.trainer import FitSummary, Hooks, train
 from components.modeling.training.build import build_trainer
 from components.modeling.training.trainer import Trainer
+from components.modeling.training.training_config import SupervisedConfig
 from components.modeling.training.training_state import TrainingState
 from components.preference.batch_loss import Referred, accumulate_gradients
 from components.preference.comparisons import Comparison
@@ -91,7 +92,8 @@ class _Run:
         *,
         resumed: bool,
     ) -> None:
-        self.policy, self.config, self.loss = policy, config, preferences.loss
+        self.policy, self.loss = policy, preferences.loss
+        self.config: SupervisedConfig = config
         fitting = [one for one in preferences.train if one.longest <= config.max_tokens]
         self.num_overlong = len(preferences.train) - len(fitting)
         if not fitting:

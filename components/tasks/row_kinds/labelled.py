@@ -59,6 +59,6 @@ def labelled_of(row: Mapping[str, Any]) -> Labelled:
 def unpaired(pairs: Iterable[Preference]) -> Iterator[Labelled]:
     """Yield both sides of each pair as labelled responses: the chosen one desirable, the rejected one not."""
     for pair in pairs:
-        shared = {"task": pair.task, "domain": pair.domain, "weight": pair.weight}
+        shared: dict[str, Any] = {"task": pair.task, "domain": pair.domain, "weight": pair.weight}
         yield Labelled(completion=pair.chosen, label=True, **shared)
         yield Labelled(completion=pair.rejected, label=False, **shared)

@@ -68,4 +68,4 @@ def _row(where: str, row: Mapping[str, Any]) -> SourceRow:
     task = {"prompt": pair.task} if isinstance(pair.task, str) else {"messages": pair.task}
     written = pair.row()
     kept = {name: written[name] for name in KEPT if name in written}
-    return SourceRow(where, **task, verifier=UNLABELLED, id=pair.id, domain=pair.domain or None, extras=kept)  # type: ignore[arg-type]
+    return SourceRow(where, **task, verifier=UNLABELLED, id=pair.id, domain=pair.domain or None, extras=kept)
