@@ -20,7 +20,11 @@ from components.preference.params import PreferenceParams
 from components.preference.reading import read_candidates
 from components.preference.training import Preferences, PreferenceSummary, fit_preferences
 
-WAYS = {"replicas": Backends(), "shards": Backends(trainer="fsdp")}
+WAYS = {
+    "replicas": Backends(),
+    "shards": Backends(trainer="fsdp"),
+    "zero-3": Backends(trainer="deepspeed", zero_stage=3),
+}
 LOSSES = {"dpo": "pairs", "kto": "labels", "ranking": "lists"}
 
 
