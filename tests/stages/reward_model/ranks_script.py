@@ -1,4 +1,4 @@
-"""What test_ranks.py runs on two ranks: a reward model trained by replicas and by FSDP; each saves its model.
+"""What test_ranks.py runs on two ranks: a reward model trained by replicas, by FSDP and by ZeRO 3.
 
 python ranks_script.py FOLDER RANK WORLD
 """
@@ -23,7 +23,11 @@ from components.reward_model.rows import read_units
 from components.reward_model.slots import SCORER_LOSS
 from components.reward_model.training import Fitting, accumulate, rewards_of
 
-WAYS = {"torch": Backends(), "fsdp": Backends(trainer="fsdp")}
+WAYS = {
+    "torch": Backends(),
+    "fsdp": Backends(trainer="fsdp"),
+    "zero-3": Backends(trainer="deepspeed", zero_stage=3),
+}
 STEPS = 3
 
 

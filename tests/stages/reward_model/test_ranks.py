@@ -1,4 +1,4 @@
-"""Two ranks train a reward model as one process does, with whole copies and with FSDP, and save the same folder."""
+"""Two ranks train a reward model as one process does, with whole copies, FSDP and ZeRO 3, and save the same folder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ranks = [
         subprocess.Popen(
             [sys.executable, str(script), str(folder), str(rank), "2"],
-            env=environment,
+            env={**environment, "LOCAL_RANK": str(rank)},
             stderr=(folder / f"errors-{rank}").open("w"),
         )
         for rank in range(2)
