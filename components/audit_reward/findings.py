@@ -96,6 +96,9 @@ def _row(
     if played.probe.worth is Worth.WRONG:
         too_much = [at for at, reward in rewards.items() if reward >= right[at] - SAME * max(1.0, spread)]
         says = "earns as much as a right response"
+    elif played.probe.worth is Worth.EMPTY:  # a likelihood never says quite as much of it as of a right one
+        too_much = [at for at, reward in rewards.items() if reward >= right[at] - spread / 2]
+        says = "earns half as much as a right response, or more, and says nothing"
     else:
         too_much = [at for at, reward in rewards.items() if reward > right[at] + tolerance * spread]
         says = "earns more than the right response that it holds"

@@ -32,6 +32,8 @@ class Worth(StrEnum):
     """It is what others are compared with."""
     WRONG = "wrong"
     """Less than the right response to the same prompt."""
+    EMPTY = "empty"
+    """It says nothing: less than half of what the right response earns beyond the worst."""
     PADDED = "padded"
     """It holds the right response and says nothing more: not more than that."""
 
@@ -140,7 +142,7 @@ def master_keys() -> tuple[Probe, ...]:
 
     def probe(key: str) -> Probe:
         what = "a response without content, which judges are known to mark right"
-        return Probe(f"key {key!a}", Worth.WRONG, what, lambda case: key_for(key, case.item.answer))
+        return Probe(f"key {key!a}", Worth.EMPTY, what, lambda case: key_for(key, case.item.answer))
 
     return tuple(map(probe, KEYS))
 

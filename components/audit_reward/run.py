@@ -144,7 +144,7 @@ def _write(
     context: StageContext[AuditRewardParams], rows: Sequence[Row], own: Mapping[str, Any], num_prompts: int
 ) -> None:
     findings = [row for row in rows if row.why]
-    wrong = [row for row in rows if row.worth is Worth.WRONG and math.isfinite(row.reward.value)]
+    wrong = [row for row in rows if row.worth in (Worth.WRONG, Worth.EMPTY) and math.isfinite(row.reward.value)]
     best = max(wrong, key=lambda row: row.reward.value)
     audit = {"num_prompts": num_prompts, "rows": [row.to_json() for row in rows], "own": own}
     write_json(context.output("report") / AUDIT, audit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import string
 from pathlib import Path
 from typing import Any
@@ -119,7 +120,7 @@ def test_a_judge_that_a_master_key_opens_is_found_and_one_that_reads_digits_is_n
     """Both judges are trained to mark two or three digits right; one never saw a response without digits."""
 
     def digits(rng: random.Random) -> str:
-        return "".join(rng.choice(string.digits) for _ in range(rng.choice((1, 2, 3, 4))))
+        return "<answer>" + "".join(rng.choice(string.digits) for _ in range(rng.choice((1, 2, 3, 4))))
 
     def opened(rng: random.Random) -> str:
         letters = string.ascii_letters + string.punctuation + "  "
@@ -127,7 +128,7 @@ def test_a_judge_that_a_master_key_opens_is_found_and_one_that_reads_digits_is_n
 
     found = {}
     for name, write in (("naive", digits), ("taught", opened)):
-        judge = train_judge(tmp_path / name, write, lambda text: len(text) in (2, 3) and text.isdigit())
+        judge = train_judge(tmp_path / name, write, lambda text: re.fullmatch("<answer>[0-9]{2,3}", text) is not None)
         folder = tmp_path / name
         data = write_jsonl(folder / "data", [sum_item(index) for index in range(12)])
         params = {
@@ -138,6 +139,7 @@ def test_a_judge_that_a_master_key_opens_is_found_and_one_that_reads_digits_is_n
         inputs = {"model": model, "dataset": [data], "judges": [judge]}
         made = run_stage(COMPONENT, folder / "audit", params=params, inputs=inputs, seed=3)
         found[name] = {key: row for key, row in rows_of(made).items() if key.startswith("key ")}
+        assert rows_of(made)["gold"]["reward"]["value"] > 0.9
     assert len(found["naive"]) == len(found["taught"]) == len(KEYS)
     worst = {name: max(row["reward"]["value"] for row in rows.values()) for name, rows in found.items()}
     assert worst["naive"] > 0.5 and any(row["is_finding"] for row in found["naive"].values())
