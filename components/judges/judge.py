@@ -101,6 +101,11 @@ class Judge(Generic[Config]):
 
     def _likelihoods(self, requests: Iterable[Request]) -> list[Any]:
         """Return the log-probability of every label as the answer to each request."""
+        if not getattr(self.model, "scores", True):
+            raise InputError(
+                f"judge {self.model.name}: reading probability needs log-probabilities, which an endpoint of api: chat "
+                "does not give; take api: completions, or reading mark or json"
+            )
         asked, labels = [request.text for request in requests], list(self.config.labels)
         found = iter(self.model.score([(text, label) for text in asked for label in labels]))
         rows = [[next(found) for _ in labels] for _ in asked]

@@ -46,6 +46,11 @@ class EndpointModel(Writer, Scorer, Rater):
         self._key = _key_of(name, endpoint) if current_ranks().first else None
         self._asker = Asker(name, endpoint, self._key, self._keep, pause=pause)
 
+    @property
+    def scores(self) -> bool:
+        """Return whether its API can tell log-probabilities of a text."""
+        return self._endpoint.api == "completions"
+
     def write(self, prompts: Sequence[Asked], drawing: Drawing) -> list[list[Written | None]]:
         """Request each sample separately: servers differ in how they handle several at once."""
         rows = [[self._writing(prompt, drawing, at) for at in range(drawing.num_samples)] for prompt in prompts]

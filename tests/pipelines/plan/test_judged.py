@@ -58,3 +58,10 @@ def test_a_reward_without_its_judge_is_refused(tmp_path: Path) -> None:
         remarks(tmp_path, reward="{name: judge, template: '{task}'}")
     with pytest.raises(RecipeErrors, match="needs labels"):
         remarks(tmp_path, reward="{name: judge, reading: probability}")
+    (tmp_path / "audit.yaml").write_text(
+        "name: audit\nstages:\n  audit:\n    uses: evaluate\n"
+        "    in: {model: /models/start, dataset: /data/rows.jsonl, judges: /models/judge}\n"
+        "    with: {diagnostics: [{name: master_keys, reading: probability}]}\n"
+    )
+    with pytest.raises(RecipeErrors, match="needs labels"):
+        load_recipe(str(tmp_path / "audit.yaml"))
