@@ -87,6 +87,8 @@ def _reader(config: ScorerLossConfig) -> Callable[[Mapping[str, Any]], Judged]:
                 f"a row of {kind}, and this scorer_loss reads {config.rows}; scorer_loss {losses[kind]} reads it"
             )
         found = read(row)
+        if isinstance(found, Preference) and not found.ended:
+            raise InputError("a pair with `ended: false` has no end to be scored at; scorer_loss stepwise scores steps")
         if isinstance(found, Labelled):
             config.target(found.label, found.score)  # said here, with file and line
         return found
@@ -108,7 +110,7 @@ def _readings(policy: Policy, rows: Sequence[Judged], config: ScorerLossConfig) 
 def _texts(row: Judged) -> tuple[str, ...]:
     """Return the responses of a row, a pair's chosen one first."""
     if isinstance(row, Preference):
-        return row.chosen, row.rejected
+        return row.prefix + row.chosen, row.prefix + row.rejected
     assert isinstance(row, Labelled)
     return (row.completion,)
 
