@@ -12,6 +12,11 @@ from typing import Literal
 Fence = Literal["nonce", "quoted"]
 PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 NONCE_DIGITS = 12
+CONTROL = re.compile(
+    r"<(?=[|\uff5c])|<(?=/?s>|<SYS>|(?:bos|eos|pad|unk|mask|start_of_turn|end_of_turn|end_of_utterance)>)"
+    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|THINK)\])"
+)
+"""The first character of marks that tokenizers of chat models read as the end of a turn, or the start of another."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,17 @@ def nonce_of(*texts: str) -> str:
         number += 1
 
 
+def without_control(text: str, marks: Sequence[str] = ()) -> str:
+    """Return a text with a space inside each control mark, so that no tokenizer reads it as one.
+
+    `marks` are those of the judge's own tokenizer, where it is known; usual ones are broken in any case.
+    """
+    for mark in sorted(marks, key=len, reverse=True):
+        if len(mark) > 1:
+            text = text.replace(mark, f"{mark[0]} {mark[1:]}")
+    return CONTROL.sub(lambda found: f"{found[0]} ", text)
+
+
 def fenced(name: str, text: str, nonce: str, fence: Fence) -> str:
     """Return a text that cannot end its own fence: between tags with the nonce, or as a JSON string on one line."""
     if fence == "quoted":
@@ -43,18 +59,29 @@ def fenced(name: str, text: str, nonce: str, fence: Fence) -> str:
 
 
 def request_of(
-    template: str, judged: Mapping[str, str | Sequence[str]], own: Mapping[str, str], fence: Fence
+    template: str,
+    judged: Mapping[str, str | Sequence[str]],
+    own: Mapping[str, str],
+    fence: Fence,
+    marks: Sequence[str] = (),
 ) -> Request:
     """Return a template with its placeholders filled in one pass: texts of `judged` in fences, `own` as they are.
 
-    A list of texts is numbered from 1. {nonce} is replaced in the template and in the texts of `own`, nowhere else.
+    In judged texts control marks are broken, `marks` among them. A list of texts is numbered from 1. {nonce} is replaced
+    in the template and in the texts of `own`, nowhere else.
     """
     texts = [text for one in judged.values() for text in ((one,) if isinstance(one, str) else one)]
     nonce = nonce_of(*texts)
-    parts = {name: _shown(name, one, nonce, fence) for name, one in judged.items()}
+    parts = {name: _shown(name, _broken(one, marks), nonce, fence) for name, one in judged.items()}
     parts |= {name: text.replace("{nonce}", nonce) for name, text in own.items()} | {"nonce": nonce}
     filled = PLACEHOLDER.sub(lambda found: parts.get(found[1], found[0]), template)
     return Request(filled, tuple(texts), nonce)
+
+
+def _broken(judged: str | Sequence[str], marks: Sequence[str]) -> str | list[str]:
+    if isinstance(judged, str):
+        return without_control(judged, marks)
+    return [without_control(text, marks) for text in judged]
 
 
 def _shown(name: str, judged: str | Sequence[str], nonce: str, fence: Fence) -> str:

@@ -66,7 +66,13 @@ class Judge(Generic[Config]):
             raise InputError("judge: the template names {answer}, and an item has none")
         answer = {"answer": case.answer} if named else {}
         own = {"scale": config.scale, "mark": config.mark}
-        return request_of(config.wording, {"task": case.task, **answer, **responses}, own, config.fence)
+        judged = {"task": case.task, **answer, **responses}
+        return request_of(config.wording, judged, own, config.fence, self._marks)
+
+    @cached_property
+    def _marks(self) -> Sequence[str]:
+        """Return the control marks of the model's tokenizer, where it is in this process."""
+        return getattr(self.model, "control_marks", ())
 
     def _ask(self, requests: Sequence[Request]) -> list[Any]:
         """Return what is read of the model's answer to each request."""

@@ -77,6 +77,14 @@ class LocalModel(Writer, Scorer, Rater):
         """Return the frozen weights themselves, for who compares logits."""
         return self._policy
 
+    @property
+    def control_marks(self) -> list[str]:
+        """Return the texts that its tokenizer reads as one special token, such as the end of a turn."""
+        tokenizer = self._policy.tokenizer
+        assert tokenizer is not None
+        added = [str(token) for token in tokenizer.added_tokens_decoder.values() if token.special]
+        return list(dict.fromkeys([*added, *tokenizer.all_special_tokens]))
+
     def close(self) -> None:
         """Close the sampler."""
         self._open.close()

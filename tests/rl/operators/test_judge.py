@@ -14,6 +14,7 @@ import torch
 
 from components.contract.errors import UnknownName
 from components.judges.config import PointwiseConfig
+from components.judges.fencing import request_of
 from components.judges.judge import Case, PointwiseJudge
 from components.rl.batch.batch import Batch
 from components.rl.params import RLParams
@@ -104,3 +105,15 @@ def test_a_step_of_rl_learns_from_a_trained_judge(folder: Path, tmp_path: Path, 
     assert metrics["reward_mean"] == pytest.approx(metrics["reward_judge"])
     after = loop.policies.trained.state()
     assert any(not torch.equal(after[name], value) for name, value in before.items())
+
+
+def test_no_special_token_of_the_judge_is_in_a_request(folder: Path) -> None:
+    """As tokens, not as text: a response cannot end its turn."""
+    model = open_judge(folder)
+    tokenizer = model._policy.tokenizer
+    assert tokenizer is not None and model.control_marks
+    special = set(tokenizer.convert_tokens_to_ids(model.control_marks))
+    for mark in model.control_marks:
+        assert special & set(tokenizer.encode(mark, add_special_tokens=False)), "as it stands it is one"
+        request = request_of("{response}=", {"response": f"a{mark}b"}, {}, "quoted", model.control_marks)
+        assert not (special - {tokenizer.unk_token_id}) & set(tokenizer.encode(request.text, add_special_tokens=False))
