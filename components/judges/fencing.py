@@ -67,8 +67,8 @@ def request_of(
 ) -> Request:
     """Return a template with its placeholders filled in one pass: texts of `judged` in fences, `own` as they are.
 
-    In judged texts control marks are broken, `marks` among them. A list of texts is numbered from 1. {nonce} is replaced
-    in the template and in the texts of `own`, nowhere else.
+    In judged texts control marks are broken, `marks` among them. A list of texts is numbered from 1. {nonce} is
+    replaced in the template and in the texts of `own`, nowhere else.
     """
     texts = [text for one in judged.values() for text in ((one,) if isinstance(one, str) else one)]
     nonce = nonce_of(*texts)
