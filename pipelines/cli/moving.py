@@ -24,6 +24,7 @@ from components.runtime.checkpoints.moves import (
 )
 from components.runtime.checkpoints.rollback import PART as ROLLBACK
 from components.runtime.store import StoreLocked
+from pipelines.cli.cheapest import on_cheapest_pools
 from pipelines.cli.forking import recipe_path
 from pipelines.cli.stores import store_of
 from pipelines.runs.find import find_run
@@ -49,6 +50,8 @@ def move(arguments: argparse.Namespace) -> int:
     refuse_ended(store, run_id)
     recipe = moved_recipe(store, run_id, arguments.overrides, where=arguments.recipe)
     find_engine(to).check_machine()
+    if arguments.cheapest:
+        recipe = on_cheapest_pools(recipe, store, engine=to, same_work=True)
     _, stages, _ = plan_run(recipe, store, engine=to)
     refuse_other_work(store, run_id, stages)
     find_engine(to).check_ready(recipe, store)

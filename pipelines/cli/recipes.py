@@ -13,6 +13,7 @@ from components.contract.memory import MemoryKind
 from components.contract.terminal import visible
 from components.runtime.costs.amounts import total
 from components.runtime.costs.words import amount_text
+from pipelines.cli.cheapest import on_cheapest_pools
 from pipelines.cli.output import print_json, print_table, print_text, problems_json
 from pipelines.cli.plan_table import HEAD, plan_rows
 from pipelines.cli.stores import store_of
@@ -63,8 +64,11 @@ def plan(arguments: argparse.Namespace) -> int:
     from pipelines.engines.refusals import schedule_refusals
     from pipelines.engines.start import plan_run
 
+    store = store_of(arguments)
     recipe = load_recipe(arguments.recipe, arguments.overrides, seed=arguments.seed)
-    planned, stages, engine = plan_run(recipe, store_of(arguments), engine=arguments.engine)
+    if arguments.cheapest:
+        recipe = on_cheapest_pools(recipe, store, engine=arguments.engine)
+    planned, stages, engine = plan_run(recipe, store, engine=arguments.engine)
     if arguments.json:
         print_json(plan_json(planned, stages) | ({"engine": engine.name} if engine else {}))
     else:

@@ -41,8 +41,13 @@ def run(arguments: argparse.Namespace) -> int:
         return watch(arguments)
     from pipelines.recipe.recipe import load_recipe
 
+    store = store_of(arguments)
     recipe = load_recipe(arguments.recipe, arguments.overrides, seed=arguments.seed)
-    return run_recipe(recipe, store_of(arguments), arguments)
+    if arguments.cheapest:
+        from pipelines.cli.cheapest import on_cheapest_pools
+
+        recipe = on_cheapest_pools(recipe, store, engine=arguments.engine)
+    return run_recipe(recipe, store, arguments)
 
 
 def run_recipe(recipe: Recipe, store: Store, arguments: argparse.Namespace) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from components.contract.artifacts import canonical_json
 from components.contract.errors import CorruptArtifact
 from components.contract.operator_files.names import travel_name, without_digests
-from components.runtime.ledger.records import action_key, stage_key
+from components.runtime.ledger.records import action_key, run_key, stage_key
 from components.runtime.ledger.sequence import in_order
 from pipelines.plan.startup import Startup
 
@@ -52,6 +52,16 @@ class History:
             return float(action["seconds"])
         return self._component_seconds.get(component)
 
+    def seconds_by_pool(self, stage: str, params: Mapping[str, Any]) -> dict[str, float]:
+        """Return pool -> the duration of the stage's newest run there with these parameters."""
+        found: dict[str, float] = {}
+        for run_id, stages in self._runs.items():
+            entry = self._entry(run_id, stage) if stage in stages else None
+            planned = self._planned(run_id, stage) if entry and entry["cache"] == "miss" else None
+            if entry and planned and entry["status"] == "done" and planned.get("params") == params:
+                found.setdefault(str(planned.get("pool")), float(entry["seconds"]))
+        return found
+
     def startup(self, engine: str) -> Startup:
         """Return what stages take on an engine beside their work."""
         return Startup(self._store, self._runs, engine)
@@ -79,6 +89,12 @@ class History:
                     component = entry["component"]
                     longest[component] = max(float(entry["seconds"]), longest.get(component, 0.0))
         return longest
+
+    def _planned(self, run_id: str, stage: str) -> dict[str, Any] | None:
+        with suppress(CorruptArtifact):
+            run = self._store.get(run_key(run_id)) or {}
+            return next((planned for planned in run.get("stages", ()) if planned["name"] == stage), None)
+        return None
 
     def _entry(self, run_id: str, stage: str) -> dict[str, Any] | None:
         try:

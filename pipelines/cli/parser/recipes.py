@@ -22,6 +22,7 @@ def add_recipe_commands(commands: Any) -> None:
         action="store_true",
         help="wait for the times and data of the recipe's schedule, or changes of its inputs, and run at each",
     )
+    _cheapest(run)
     _fork_command(commands)
     _move_command(commands)
     _rebuild_commands(commands)
@@ -30,6 +31,7 @@ def add_recipe_commands(commands: Any) -> None:
     store(plan)
     json_output(plan)
     engine(plan, None, "also check that this engine can run it: %(choices)s")
+    _cheapest(plan)
     compiled = command(commands, "compile", "write a recipe as a pipeline of Kubeflow", "compile:compile_file")
     recipe(compiled)
     store(compiled)
@@ -65,6 +67,13 @@ def _how(parser: Any) -> None:
     parser.add_argument("--jobs", type=positive, metavar="N", help="cores for jobs side by side (default: all)")
 
 
+def _cheapest(parser: Any) -> None:
+    """Add the choice of pools by their price."""
+    parser.add_argument(
+        "--cheapest", action="store_true", help="take the pool on which each stage costs least for the same progress"
+    )
+
+
 def _fork_command(commands: Any) -> None:
     fork = command(
         commands, "fork", "go on from a kept checkpoint of a run, with other parameters from there on", "forking:fork"
@@ -98,6 +107,7 @@ def _move_command(commands: Any) -> None:
     )
     move.add_argument("--recipe", metavar="RECIPE", help="the run's recipe, if it is not where it was")
     overrides(move)
+    _cheapest(move)
     store(move)
     json_output(move)
     move.add_argument("--containers", action="store_true", help="run each job in a container of infra/images")

@@ -203,7 +203,7 @@ def test_the_surface_is_frozen() -> None:
     }
     recipe = ["--help", "--json", "--seed", "--set"]
     assert surface == {
-        "run": sorted([*recipe, "--containers", "--engine", "--jobs", "--new", "--store", "--watch"]),
+        "run": sorted([*recipe, "--cheapest", "--containers", "--engine", "--jobs", "--new", "--store", "--watch"]),
         "fork": sorted(
             [
                 *("--at", "--containers", "--engine", "--help", "--jobs", "--json", "--name", "--new", "--recipe"),
@@ -211,7 +211,7 @@ def test_the_surface_is_frozen() -> None:
             ]
         ),
         "move": sorted(
-            ["--containers", "--help", "--jobs", "--json", "--recipe", "--set", "--store", "--to", "--wait"],
+            ["--cheapest", "--containers", "--help", "--jobs", "--json", "--recipe", "--set", "--store", "--to", "--wait"],
         ),
         "rebuild": sorted(
             [
@@ -220,7 +220,7 @@ def test_the_surface_is_frozen() -> None:
             ]
         ),
         "statement": ["--help", "--json", "--key", "--store"],
-        "plan": sorted([*recipe, "--engine", "--store"]),
+        "plan": sorted([*recipe, "--cheapest", "--engine", "--store"]),
         "compile": ["--engine", "--help", "--output", "--seed", "--set", "--store", "-o"],
         "audit-reward": sorted([*recipe, "--jobs", "--new", "--stage", "--store"]),
         "schedule": sorted([*recipe, "--delete", "--engine", "--off", "--store"]),

@@ -7,10 +7,7 @@ from pathlib import Path
 import pytest
 
 from components.contract.job import Budget
-from components.runtime.store import open_store
 from pipelines.language.problems import RecipeErrors
-from pipelines.plan.budgets import cheaper_pools
-from pipelines.plan.forecast import forecast
 from pipelines.plan.plan import build_plan
 from pipelines.recipe.pools import VARIABLE
 from tests.pipelines.writing import load, messages
@@ -63,11 +60,3 @@ def test_a_pool_without_a_price_is_refused(tmp_path: Path) -> None:
     (tmp_path / "pools.yaml").write_text("cpu: {summary: one core, cpus: 1, memory_gib: 4}\n")
     with pytest.raises(RecipeErrors, match="pool 'cpu' has no price_per_hour in the pools file: nothing bounds it"):
         load(tmp_path, RECIPE, "budget=40 EUR")
-
-
-def test_cheaper_pools_are_those_that_do_the_same_work(tmp_path: Path) -> None:
-    recipe = load(tmp_path, RECIPE, "budget=40 EUR")
-    store = open_store(str(tmp_path / "store"))
-    (stage,) = forecast(build_plan(recipe, store.uri, "r"), store)
-    assert cheaper_pools(recipe, stage, Budget(amount=1, currency="EUR")) == [("spare", pytest.approx(1 / 3))]
-    assert cheaper_pools(recipe, stage, Budget(amount=1, currency="USD")) == [("dollars", pytest.approx(1 / 3))]
