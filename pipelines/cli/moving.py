@@ -25,9 +25,9 @@ from components.runtime.checkpoints.moves import (
 from components.runtime.checkpoints.rollback import PART as ROLLBACK
 from components.runtime.store import StoreLocked
 from pipelines.cli.cheapest import on_cheapest_pools
-from pipelines.cli.forking import recipe_path
 from pipelines.cli.stores import store_of
 from pipelines.runs.find import find_run
+from pipelines.runs.recipe_of import recipe_path
 
 if TYPE_CHECKING:
     from components.runtime.store import Store

@@ -75,10 +75,10 @@ def rebuild(arguments: argparse.Namespace) -> int:
 
 def _rebuilt_recipe(store: Store, before: RunRecord, arguments: argparse.Namespace) -> tuple[Recipe, Reach]:
     """Return the recipe without the sources, and which stages that reaches; raise InputError where it cannot be."""
-    from pipelines.cli.forking import recipe_path
     from pipelines.language.problems import RecipeErrors
     from pipelines.provenance.reach import Reach, need_own_inputs, need_same_work, overrides_without
     from pipelines.recipe.recipe import load_recipe
+    from pipelines.runs.recipe_of import recipe_path
 
     if before.status != "succeeded":
         raise InputError(f"run {before.run_id} is {before.status}; a rebuild compares with a run that succeeded")

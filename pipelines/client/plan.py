@@ -86,8 +86,14 @@ def validate(recipe: str | Path, *, set: Mapping[str, Any] | None = None, seed: 
 
 def read_recipe(recipe: str | Path, changes: Mapping[str, Any] | None, seed: int | None) -> Recipe:
     """Return a recipe by name or path, with `changes` applied as by --set."""
-    from pipelines.recipe.layers import override_text
     from pipelines.recipe.recipe import load_recipe
+
+    return load_recipe(str(recipe), override_texts(changes), seed=seed)
+
+
+def override_texts(changes: Mapping[str, Any] | None) -> list[str]:
+    """Return changes of a recipe as --set takes them; raise InputError for a value that it cannot take."""
+    from pipelines.recipe.layers import override_text
 
     overrides = []
     for key, value in (changes or {}).items():
@@ -95,4 +101,4 @@ def read_recipe(recipe: str | Path, changes: Mapping[str, Any] | None, seed: int
             overrides.append(override_text(key, value))
         except (TypeError, ValueError) as error:
             raise InputError(f"set {key!r}: {error}; expected a number, a text, a list or a mapping") from None
-    return load_recipe(str(recipe), overrides, seed=seed)
+    return overrides

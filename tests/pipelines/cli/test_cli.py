@@ -211,7 +211,18 @@ def test_the_surface_is_frozen() -> None:
             ]
         ),
         "move": sorted(
-            ["--cheapest", "--containers", "--help", "--jobs", "--json", "--recipe", "--set", "--store", "--to", "--wait"],
+            [
+                "--cheapest",
+                "--containers",
+                "--help",
+                "--jobs",
+                "--json",
+                "--recipe",
+                "--set",
+                "--store",
+                "--to",
+                "--wait",
+            ],
         ),
         "rebuild": sorted(
             [

@@ -3,6 +3,7 @@
     import posttrain
 
     run = posttrain.run("quickstart", set={"rl_steps": 20})     # the same call goes on after an interrupt
+    posttrain.fork(run, "rl@40", set={"stages.rl.with.group_size": 16})    # from a checkpoint that it kept
     run.metrics(); run.history("rl"); run.samples("rl"); run.lineage("rl.model"); run.model("rl.model")
     posttrain.Run("latest")                                      # shown as its report
 
@@ -25,7 +26,7 @@ from pipelines.client.plan import Plan, plan, validate
 from pipelines.client.report import Report
 from pipelines.client.run import Run, runs
 from pipelines.client.samples import Samples
-from pipelines.client.start import run
+from pipelines.client.start import fork, run
 from pipelines.language.problems import RecipeErrors
 
 __all__ = [
@@ -44,6 +45,7 @@ __all__ = [
     "Samples",
     "StoreUnavailable",
     "UnknownName",
+    "fork",
     "plan",
     "run",
     "runs",
