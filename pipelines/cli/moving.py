@@ -7,7 +7,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,14 +39,26 @@ DIGEST_LENGTH = 12
 
 def move(arguments: argparse.Namespace) -> int:
     """End a run at its next step and go on elsewhere; the exit code is the outcome there."""
-    from pipelines.cli.runs import run_recipe
     from pipelines.cli.stopping import terminate_like_interrupt
+
+    terminate_like_interrupt()
+    store = store_of(arguments)
+    run_id = find_run(store, arguments.run)
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(store.lock(f"move-{run_id}", wait_seconds=1.0))
+        except StoreLocked as error:
+            raise InputError(f"move: run {run_id} is being moved already: {error}") from error
+        return _move(arguments, store, run_id)
+
+
+def _move(arguments: argparse.Namespace, store: Store, run_id: str) -> int:
+    """Move a run, as the holder of the lock of its moves."""
+    from pipelines.cli.runs import run_recipe
     from pipelines.engines.registry import find_engine
     from pipelines.engines.start import plan_run
 
-    terminate_like_interrupt()
-    store, to = store_of(arguments), arguments.to
-    run_id = find_run(store, arguments.run)
+    to = arguments.to
     refuse_ended(store, run_id)
     recipe = moved_recipe(store, run_id, arguments.overrides, where=arguments.recipe)
     find_engine(to).check_machine()

@@ -77,7 +77,7 @@ def _of_stage(recipe: Recipe, stage: StageForecast, history: History, same_work:
         if name == own_name or rate.price_per_hour is None or rate.currency != own.currency:
             continue
         alike = _alike(stage.pool, pool)
-        if not alike and not {name, own_name} <= measured.keys():
+        if not alike and not (name in measured and measured.get(own_name)):
             continue
         speed = 1.0 if alike else measured[name] / measured[own_name]
         share = rate.price_per_hour / own.price_per_hour * speed
@@ -87,5 +87,6 @@ def _of_stage(recipe: Recipe, stage: StageForecast, history: History, same_work:
 
 
 def _alike(one: Pool, other: Pool) -> bool:
-    same = ("nodes", "gpus", "gpu_type", "gpu_memory_gib", "cpus", "threads")
-    return all(getattr(one, name) == getattr(other, name) for name in same) and one.backends() == other.backends()
+    same = ("nodes", "gpus", "gpu_type", "gpu_memory_gib", "cpus", "threads", "fabric")
+    alike = all(getattr(one, name) == getattr(other, name) for name in same) and one.backends() == other.backends()
+    return alike and (other.memory_gib or 0) >= (one.memory_gib or 0)

@@ -12,6 +12,9 @@ from pipelines.plan.uploads import sent_inputs, sent_paths
 from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.stage import Stage
 
+NOT_OF_THE_WORK = {"run_id", "store", "code", "written", "budget"}
+"""Of a job: with another budget a run goes on, and what it has spent counts."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -30,7 +33,7 @@ class Plan:
 
         The operators' files are in it by the digests in their names.
         """
-        plain = [job.model_dump(mode="json", exclude={"run_id", "store", "code", "written"}) for job in self.jobs]
+        plain = [job.model_dump(mode="json", exclude=NOT_OF_THE_WORK) for job in self.jobs]
         return hashlib.sha256(canonical_json(plain)).hexdigest()
 
     def stage(self, name: str) -> Stage:

@@ -80,7 +80,7 @@ def unfinished_run(store: Store, plan_digest: str) -> str | None:
     if newest is None:
         return None
     run_id: str = newest["run_id"]
-    if asked(store, run_id):  # it goes on elsewhere
+    if (asked(store, run_id) or {}).get("as"):  # it goes on elsewhere
         return None
     end = read_or_heal(store, end_key(run_id))
     if end is None or end["status"] in ("stopped", "waiting"):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from components.contract.errors import PosttrainError
 from components.contract.terminal import visible, visible_line
 from components.runtime.checkpoints.moves import asked as asked_to_move
-from components.runtime.costs.spending import spent
 from components.runtime.ledger.records import Cause, approval_key, asked_key, failure_key, run_key
 from pipelines.report.collect import collect
 from pipelines.report.evaluations import Estimate, ResultTable, result_tables
@@ -102,12 +101,6 @@ def next_steps(store: Store, result: RunResult, *, same: str = "the same command
         if (move := asked_to_move(store, result.run_id)) is not None:
             return [f"posttrain show {move['as']}{store_option(store)}"] if move.get("as") else []
         entry = store.get(run_key(result.run_id)) or {}
-        if (budget := entry.get("budget")) and spent(store, result.run_id, budget["currency"]) >= budget["amount"]:
-            cheaper = f"posttrain move {result.run_id} --to {entry['engine']}{store_option(store)}"
-            return [
-                "run the recipe with a higher budget: --set budget=...; finished work is kept",
-                f"on a cheaper pool: {cheaper} --set budget=... --set stages.STAGE.pool=NAME",
-            ]
         asked = [stage["name"] for stage in entry.get("stages", ()) if stage.get("needs_approval")]
         decisions = {name: store.get(approval_key(result.run_id, name)) for name in asked}
         waiting = [name for name in asked if store.get(asked_key(result.run_id, name)) and not decisions[name]]
@@ -117,6 +110,11 @@ def next_steps(store: Store, result: RunResult, *, same: str = "the same command
     if any(decision and not decision["approved"] for decision in decisions.values()):
         return [f"{entry['command']}{store_option(store)} --new"]
     causes = {name: failure.get("cause") for name, failure in failures.items()}
+    if Cause.SPENT in causes.values():
+        moved = (
+            f"posttrain move {result.run_id} --to {entry['engine']} --cheapest --set budget=...{store_option(store)}"
+        )
+        return [f"{same} with a higher budget, --set budget=..., goes on from there", f"on cheaper pools: {moved}"]
     if edits := {name: failure["edit"] for name, failure in failures.items() if failure.get("edit")}:
         return [
             f"edit {place}; then {same} runs {name} from its start, and reuses the stages that do not use this file"

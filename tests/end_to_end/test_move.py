@@ -49,6 +49,9 @@ def test_what_cannot_move_is_told(copied: Finished) -> None:
     _, err = process.communicate(timeout=LIMIT_SECONDS)
     assert process.returncode == 2
     assert err == f"posttrain: move: run {shown['run_id']} has succeeded: nothing of it is left to do\n"
+    with open_store(project.store).lock(f"move-{shown['run_id']}", wait_seconds=1):
+        process = project.start("move", shown["run_id"], "--to", "local")
+        assert f"run {shown['run_id']} is being moved already" in process.communicate(timeout=LIMIT_SECONDS)[1]
     process = project.start("move", "nothing", "--to", "local")
     _, err = process.communicate(timeout=LIMIT_SECONDS)
     assert process.returncode == 2 and "nothing" in err and "Traceback" not in err

@@ -11,11 +11,12 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from components.contract.errors import InputError, Moved
+from components.contract.errors import InputError, Moved, PosttrainError
 from components.runtime.ledger.records import run_key, stage_key, utc
 
 if TYPE_CHECKING:
@@ -54,6 +55,13 @@ def withdraw(store: Store, run_id: str) -> None:
     store.blobs.delete([move_key(run_id)])
 
 
+def take_back(store: Store, run_id: str) -> None:
+    """Withdraw a move that has not begun a run elsewhere, such as of a mover that was killed: the run goes on here."""
+    record = asked(store, run_id)
+    if record is not None and not record.get("as"):
+        withdraw(store, run_id)
+
+
 def asked(store: Store, run_id: str) -> dict[str, Any] | None:
     """Return the record of a run that was asked to move, or has moved; None for others."""
     return store.recover(move_key(run_id))
@@ -78,11 +86,14 @@ class Border:
         now = time.monotonic()
         if self.move is None and now - self._looked >= self._pause:
             self._looked = now
-            self.move = asked(self._store, self._run_id)
+            with suppress(PosttrainError):  # a store that is away: the next look may find it
+                self.move = asked(self._store, self._run_id)
         return self.move is not None
 
     def leave(self, stage: str, step: int) -> None:
-        """End a stage whose checkpoint of `step` is committed, if its run moves: raise Moved."""
+        """End a stage whose checkpoint of `step` is committed, if its run still moves: raise Moved."""
+        if self.move is not None:  # it may have been taken back while the checkpoint was written
+            self.move = asked(self._store, self._run_id)
         if self.move is not None:
             raise Moved(f"stage {stage!r} ended at step {step}: {words(self.move)}")
 
@@ -135,8 +146,11 @@ def state_for(store: Store, job: Job) -> State | None:
         return None
     record = asked(store, job.moved)
     if record is None:
-        known = "" if store.recover(run_key(job.moved)) else f", nor such a run: is {store.uri} the store of both?"
-        raise InputError(f"stage {job.stage!r}: no move of run {job.moved} is known{known}")
+        if store.recover(run_key(job.moved)):  # taken back since: a stage finds its checkpoint without it
+            return None
+        raise InputError(
+            f"stage {job.stage!r}: there is no run {job.moved} to go on for; is {store.uri} its store, too?"
+        )
     return next((State(**state) for state in record["states"] if state["stage"] == job.stage), None)
 
 

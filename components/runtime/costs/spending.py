@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from components.contract.errors import BudgetSpent
+from components.contract.errors import BudgetSpent, PosttrainError
 from components.runtime.costs.amounts import Rate
 from components.runtime.costs.attempts import attempts_of
 from components.runtime.ledger.records import run_key
@@ -57,7 +58,8 @@ class Spending:
         now = time.monotonic()
         if not self._over and now - self._looked >= LOOK_SECONDS:
             self._looked = now
-            self._over = _over(self._store, self._job.run_id, budget)
+            with suppress(PosttrainError):  # a store that is away: the next look may find it
+                self._over = _over(self._store, self._job.run_id, budget)
         return bool(self._over)
 
     def end(self, at: str) -> None:

@@ -11,6 +11,7 @@ from components.contract.artifacts import ArtifactType
 from components.contract.component import Component
 from components.contract.context import Input
 from components.contract.errors import (
+    BudgetSpent,
     CorruptArtifact,
     GateFailed,
     InputError,
@@ -192,6 +193,8 @@ class Closing:
         """Return the cause of the failure, which decides whether a retry may help."""
         if isinstance(error, OperatorFailed) and error.edit:
             return Cause.CODE
+        if isinstance(error, BudgetSpent):
+            return Cause.SPENT
         if isinstance(error, InputError | GateFailed):
             return Cause.REFUSED
         about_a_path = isinstance(error, FileNotFoundError | FileExistsError | IsADirectoryError | NotADirectoryError)

@@ -21,6 +21,8 @@ class Cause(StrEnum):
 
     REFUSED = "refused"
     """Bad input, or a failed gate."""
+    SPENT = "spent"
+    """The run has spent its budget."""
     REPEATED = "repeated"
     """It raised the same error again, from the same inputs, parameters and code."""
     CODE = "code"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import queue
+import re
 import secrets
 import select
 import signal
@@ -34,6 +34,7 @@ GRACE_SECONDS = 1.5
 """The server ends a run at its limit; this much later we end the server."""
 END_SECONDS = 5.0
 MAX_DETAIL = 4096
+CHILD = re.compile(rb'"child-pid": ([0-9]+)')
 
 
 class NoStart(Exception):
@@ -141,9 +142,10 @@ class ForkServer:
         if self._launch.info_reader < 0:
             return
         if select.select([self._launch.info_reader], [], [], seconds)[0]:
-            said = os.read(self._launch.info_reader, 4096)
-            with contextlib.suppress(ValueError, KeyError, OSError):
-                self._inside = os.pidfd_open(json.loads(said)["child-pid"])
+            said = os.read(self._launch.info_reader, 4096)  # written in several pieces, this in the first
+            if found := CHILD.search(said):
+                with contextlib.suppress(OSError):
+                    self._inside = os.pidfd_open(int(found[1]))
 
     def complaint(self) -> str:
         """Return the last line on stderr of a server that has ended."""

@@ -62,4 +62,4 @@ class DrivenStage:
 
 def refuses(failure: dict[str, Any] | None) -> bool:
     """Return whether a recorded failure is one that a retry does not change."""
-    return failure is not None and failure.get("cause") in (FailureCause.REFUSED, FailureCause.CODE)
+    return failure is not None and failure.get("cause") in (FailureCause.REFUSED, FailureCause.SPENT, FailureCause.CODE)

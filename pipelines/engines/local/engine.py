@@ -12,6 +12,7 @@ from components.contract.errors import PosttrainError
 from components.contract.job import Job
 from components.contract.operators import Bound, operators_of, with_used
 from components.contract.registry import components
+from components.runtime.checkpoints.moves import take_back
 from components.runtime.closure.locate import OURS
 from components.runtime.gates.process import GATE_LIBRARY, GATES_PREPARED
 from components.runtime.job.gating import needs_data_gates
@@ -83,6 +84,7 @@ def run_plan(plan: Plan, *, view: RunView, options: RunOptions, containers: Cont
         preload(heavy_modules(plan), environment, own_modules(plan.recipe.stages))
     cores = os.cpu_count() or 1
     with exclusive(store, plan.run_id):
+        take_back(store, plan.run_id)
         writer = RunWriter(store, plan.run_id)
         writer.begin(run_entry(plan, engine="local", trigger=options.trigger))
         deliverer = Deliverer(store, plan.run_id)

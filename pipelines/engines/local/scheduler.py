@@ -14,7 +14,6 @@ from typing import Any
 
 from components.contract.errors import GateFailed, InputError, PosttrainError
 from components.contract.job import Job
-from components.runtime.checkpoints.moves import asked
 from components.runtime.closure.walk import Closures
 from components.runtime.costs.attempts import note_end
 from components.runtime.job.giving_up import give_up
@@ -180,7 +179,7 @@ class Scheduler:
             result = future.result()
             if result.code == 0 or self._goes_on(job, result.error or "failed"):
                 self.ending.done.add(job.stage)
-            elif result.code == REFUSED and self._moves(job):
+            elif result.left:
                 self.ending.stopped = True
                 self.ending.blocked.add(job.stage)
             else:
@@ -226,12 +225,6 @@ class Scheduler:
         """Close a job that failed for good if the run goes on without it; return whether it does."""
         with suppress(PosttrainError):  # a store that takes no record
             return not self.stop.is_set() and give_up(job, self.store, self.view.event, error)
-        return False
-
-    def _moves(self, job: Job) -> bool:
-        """Return whether the run goes on elsewhere, so that its stages have not failed but ended."""
-        with suppress(PosttrainError):
-            return asked(self.store, job.run_id) is not None
         return False
 
     def _record_death(self, job: Job, error: str) -> None:

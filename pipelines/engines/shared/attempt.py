@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,8 @@ class Ended:
     retryable: bool = False
     silent: bool = False
     """Whether the process ended without recording its failure: killed, or timed out."""
+    left: bool = False
+    """Whether it ended since its run goes on elsewhere: that is no failure, even if the move was taken back since."""
 
 
 class Limit:
@@ -59,7 +61,7 @@ class Events:
         """`limit` counts from when the launcher is ready."""
         self._on_event, self._limit = on_event, limit
         self.failure: str | None = None
-        self.finished = False
+        self.finished = self.left = False
 
     def take(self, event: dict[str, Any]) -> None:
         """Handle one event."""
@@ -69,11 +71,13 @@ class Events:
             return
         self.failure = event["error"] if event["event"] in ("failed", "left") else self.failure
         self.finished = self.finished or event["event"] == "finished"
+        self.left = event["event"] == "left"
         self._on_event(event)
 
     def ended(self, code: int, *, last_line: str = "", log: str = "") -> Ended:
         """Return how the launcher's process ended."""
-        return ended(code, finished=self.finished, failure=self.failure, last_line=last_line, log=log)
+        end = ended(code, finished=self.finished, failure=self.failure, last_line=last_line, log=log)
+        return replace(end, left=self.left and end.code != 0)
 
 
 def ended(code: int, *, finished: bool, failure: str | None, last_line: str = "", log: str = "") -> Ended:

@@ -33,6 +33,8 @@ def test_every_job_knows_the_budget(tmp_path: Path, written: str, amount: float)
     recipe = load(tmp_path, RECIPE, f"budget={written}")
     assert recipe.budget == Budget(amount=amount, currency="EUR")
     assert [job.budget for job in build_plan(recipe, "s", "r").jobs] == [recipe.budget]
+    dearer = build_plan(load(tmp_path, RECIPE, "budget=99 EUR"), "s", "r")
+    assert dearer.digest == build_plan(recipe, "s", "r").digest, "the same run goes on, and what it has spent counts"
     plain = build_plan(load(tmp_path, RECIPE), "s", "r").jobs[0]
     assert plain.budget is None and not {"budget", "moved"} & plain.model_dump(mode="json").keys()
 

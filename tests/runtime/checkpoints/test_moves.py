@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from components.contract.errors import InputError
+from components.contract.errors import InputError, Moved, StoreUnavailable
 from components.contract.job import Job
 from components.runtime.checkpoints.moves import (
     Border,
@@ -25,8 +25,10 @@ from components.runtime.checkpoints.moves import (
     hand_over,
     note_arrival,
     state_for,
+    take_back,
     withdraw,
 )
+from components.runtime.job.giving_up import give_up
 from components.runtime.job.process import REFUSED
 from components.runtime.ledger.fingerprint import Fingerprint
 from components.runtime.ledger.records import failure_key, load_job, stage_key
@@ -154,7 +156,64 @@ def test_an_unknown_move_is_refused(store: Store) -> None:
     process = start(store, "second")
     told, _ = process.communicate(timeout=LIMIT_SECONDS)
     assert process.returncode == REFUSED
-    assert "no move of run gone is known, nor such a run: is" in told
+    assert "there is no run gone to go on for" in told
+
+
+def test_a_move_that_was_taken_back_since_stops_nobody(store: Store, tmp_path: Path) -> None:
+    process = begin(store, "first")
+    ask(store, "first", "local")
+    process.communicate(timeout=LIMIT_SECONDS)
+    state = left(store, "first", tmp_path / "scratch")
+    withdraw(store, "first")
+    prepare(store, "second", moved="first")
+    told, _ = start(store, "second").communicate(timeout=LIMIT_SECONDS)
+    assert f'"resumed_from": {state.step}' in told
+    assert (store.get(stage_key("second", "count")) or {})["status"] == "done"
+
+
+def test_a_border_is_looked_at_again_before_a_stage_leaves(store: Store) -> None:
+    ask(store, "first", "local")
+    border = Border(store, "first")
+    border._pause = 0.0
+    assert border.reached()
+    withdraw(store, "first")
+    border.leave("count", 3)
+    ask(store, "first", "local")
+    assert border.reached()
+    with pytest.raises(Moved, match="stage 'count' ended at step 3"):
+        border.leave("count", 3)
+
+
+def test_a_store_that_is_away_does_not_end_a_stage(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(*_: object) -> None:
+        raise StoreUnavailable("away")
+
+    border = Border(store, "first")
+    border._pause = 0.0
+    monkeypatch.setattr(store, "recover", away)
+    assert not border.reached()
+
+
+def test_a_stage_that_left_is_not_given_up_even_if_its_move_was_taken_back(store: Store) -> None:
+    prepare(store, "first", on_failure="skip")
+    ask(store, "first", "local")
+    process = start(store, "first")
+    process.communicate(timeout=LIMIT_SECONDS)
+    withdraw(store, "first")
+    job = load_job(store, "first", "count")
+    assert job is not None and process.returncode == REFUSED
+    assert not give_up(job, store, lambda event: None, "refused")
+    assert store.get(stage_key("first", "count")) is None
+
+
+def test_a_mover_that_was_killed_takes_nothing_away(store: Store) -> None:
+    ask(store, "first", "local")
+    take_back(store, "first")
+    assert asked(store, "first") is None
+    ask(store, "first", "local")
+    note_arrival(store, "first", "second")
+    take_back(store, "first")
+    assert (asked(store, "first") or {})["as"] == "second", "it goes on elsewhere"
 
 
 def test_a_stage_at_work_is_waited_for(store: Store, tmp_path: Path) -> None:
@@ -174,6 +233,7 @@ def test_without_a_move_nothing_is_said(store: Store) -> None:
     assert job is not None and job.moved is None and "moved" not in job.model_dump(mode="json")
     assert state_for(store, job) is None and asked(store, "first") is None
     border = Border(store, "first")
+    border._pause = 0.0
     assert not border.reached()
     border.leave("count", 3)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import select
 import signal
 import subprocess
 import sys
@@ -11,6 +12,9 @@ import time
 from pathlib import Path
 
 import pytest
+
+from components.runtime.sandbox.fork_server import ForkServer
+from components.runtime.sandbox.launch import launch
 
 TREE = Path(__file__).resolve().parents[3]
 GONE_SECONDS = 60.0
@@ -78,3 +82,16 @@ def marked(mark: Path) -> list[str]:
         if str(mark).encode() in command:
             found.append(f"{entry.parent.name}: {command[:80]!r}")
     return found
+
+
+def test_the_first_process_inside_is_known_and_ends_with_stop(backend):
+    if not backend.startswith("bubblewrap"):
+        pytest.skip("the other backend's server is our own child")
+    for _ in range(6):  # bubblewrap tells of it in several pieces, which arrive as they like
+        server = ForkServer(launch(backend, (), ()))
+        server.load([])
+        assert server._inside is not None
+        watched = os.dup(server._inside)
+        server.stop()
+        assert select.select([watched], [], [], 0)[0], "a descriptor of a process is ready once it has ended"
+        os.close(watched)
