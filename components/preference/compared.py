@@ -23,7 +23,7 @@ class Compared:
     lengths: Tensor
     """[S] tokens of each response, its end included."""
     scores: Tensor
-    """[S] how good each is, against others of its example; of labels, 1 if desirable, else 0."""
+    """[S] how good each is, against others of its example, as a rank from 0; of labels, 1 if desirable, else 0."""
     example: Tensor
     """[S] which example each belongs to."""
     margins: Tensor

@@ -26,7 +26,7 @@ class Comparison:
     responses: tuple[Tokens, ...]
     """Each with its end."""
     scores: tuple[float, ...]
-    """How good each response is; the chosen one, or the best, comes first."""
+    """How good each response is, as a rank from 0; the chosen one, or the best, comes first."""
     margin: float = 0.0
     domain: str = ""
     weight: float = 1.0

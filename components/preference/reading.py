@@ -29,6 +29,7 @@ class Candidates:
     task: Task
     responses: tuple[str, ...]
     scores: tuple[float, ...]
+    """1 and 0 of a pair; of a label, 1 if desirable, else 0; of a list the ranks, from 0 for the worst."""
     margin: float = 0.0
     domain: str = ""
     weight: float = 1.0
@@ -115,11 +116,14 @@ def _candidates(rows: Sequence[Judged], compares: Compares) -> Iterator[Candidat
         yield _one(pair, (pair.chosen, pair.rejected), (1.0, 0.0), **step)
     for listed in _by_task(row for row in rows if isinstance(row, Labelled)).values():
         best_first = sorted(listed, key=lambda row: -(row.score or 0.0))
-        yield _one(
-            listed[0],
-            tuple(row.completion for row in best_first),
-            tuple(row.score or 0.0 for row in best_first),
-        )
+        yield _one(listed[0], tuple(row.completion for row in best_first), _ranks(best_first))
+
+
+def _ranks(best_first: Sequence[Labelled]) -> tuple[float, ...]:
+    """Return the ranks of scores, from 0 for the lowest: two that differ in double precision alone stay apart."""
+    scores = [row.score or 0.0 for row in best_first]
+    rank = {score: float(number) for number, score in enumerate(sorted(set(scores)))}
+    return tuple(rank[score] for score in scores)
 
 
 def _by_task(rows: Iterator[Labelled]) -> dict[tuple[Task, str], list[Labelled]]:

@@ -51,9 +51,10 @@ def _comparisons(ctx: StageContext[PreferenceParams], policy: Policy, port: str)
 
 
 def _tail(ctx: StageContext[PreferenceParams]) -> dict[str, float]:
-    """Return means over the last rows of the history: a single batch is noisy."""
-    rows = ctx.history()[-TAIL_STEPS:]
-    return {name: sum(row[name] for row in rows) / len(rows) for name in TAIL_COLUMNS}
+    """Return means over the last rows of the history, which has finite values alone: a single batch is noisy."""
+    history = ctx.history()
+    columns = {name: [row[name] for row in history if name in row][-TAIL_STEPS:] for name in TAIL_COLUMNS}
+    return {name: sum(values) / len(values) for name, values in columns.items() if values}
 
 
 def _left_out(read: Read) -> dict[str, float]:
