@@ -87,20 +87,35 @@ def encoded(policy: Policy, examples: Sequence[Candidates]) -> list[Comparison]:
     return made
 
 
-def with_others(comparisons: Sequence[Comparison]) -> list[Comparison]:
+def fitting(comparisons: Sequence[Comparison], max_tokens: int) -> list[Comparison]:
+    """Return those whose prompt and longest response have at most `max_tokens` tokens.
+
+    Raises InputError where there are some and none fits.
+    """
+    found = [one for one in comparisons if one.longest <= max_tokens]
+    if comparisons and not found:
+        raise InputError(
+            f"none of {len(comparisons)} examples has a prompt and response of at most {max_tokens} tokens (max_tokens)"
+        )
+    return found
+
+
+def with_others(comparisons: Sequence[Comparison], max_tokens: int) -> list[Comparison]:
     """Return comparisons that each hold the response of the nearest row before with another prompt, in a circle.
 
-    The order of the rows alone decides it, so that what a reference says of them is computed once. Raises InputError
-    where all prompts are equal.
+    What of it exceeds `max_tokens` behind the prompt is cut off, as TRL cuts it. The order of the rows alone decides
+    it, so that what a reference says of them is computed once. Raises InputError where all prompts are equal.
     """
     if len({one.prompt for one in comparisons}) < 2:
         raise InputError("the divergence is estimated from responses to other prompts, and all rows ask the same")
+    before = comparisons[-1]
+    other = next(one for one in reversed(comparisons) if one.prompt != comparisons[0].prompt)
     found = []
-    for at, one in enumerate(comparisons):
-        before = at - 1
-        while comparisons[before].prompt == one.prompt:
-            before -= 1
-        found.append(replace(one, other=comparisons[before].responses[0]))
+    for one in comparisons:
+        if before.prompt != one.prompt:
+            other = before
+        found.append(replace(one, other=other.responses[0][: max_tokens - len(one.prompt)]))
+        before = one
     return found
 
 

@@ -81,6 +81,8 @@ COMPONENT = Component(
         "num_unranked": "Lists left out because no two of their responses differ in score; only where there are any",
         "num_weightless": "Examples left out because their weight is 0; only where there are any",
         "num_overlong": "Examples left out because they exceed max_tokens",
+        "num_overlong_validation": "Held-out examples that were not measured because they exceed max_tokens; only "
+        "where there are any",
     },
     undone={"num_bad": "bad rows left out"},
     role=Role.TRAINING,

@@ -106,15 +106,15 @@ def _row(row: Mapping[str, Any], name: str, config: PreferenceLossConfig) -> Pre
 
 def _candidates(rows: Sequence[Judged], compares: Compares) -> Iterator[Candidates]:
     pairs = [row for row in rows if isinstance(row, Preference)]
+    labelled = [row for row in rows if isinstance(row, Labelled)]
     if compares == "labels":
-        for row in rows:
-            for one in [row] if isinstance(row, Labelled) else unpaired([row]):  # type: ignore[list-item]
-                yield _one(one, (one.completion,), (float(bool(one.label)),))
+        for one in (*labelled, *unpaired(pairs)):
+            yield _one(one, (one.completion,), (float(bool(one.label)),))
         return
     for pair in pairs:
         step = {"margin": pair.margin or 0.0, "prefix": pair.prefix, "ended": pair.ended}
         yield _one(pair, (pair.chosen, pair.rejected), (1.0, 0.0), **step)
-    for listed in _by_task(row for row in rows if isinstance(row, Labelled)).values():
+    for listed in _by_task(labelled).values():
         best_first = sorted(listed, key=lambda row: -(row.score or 0.0))
         yield _one(listed[0], tuple(row.completion for row in best_first), _ranks(best_first))
 
@@ -126,7 +126,7 @@ def _ranks(best_first: Sequence[Labelled]) -> tuple[float, ...]:
     return tuple(rank[score] for score in scores)
 
 
-def _by_task(rows: Iterator[Labelled]) -> dict[tuple[Task, str], list[Labelled]]:
+def _by_task(rows: Sequence[Labelled]) -> dict[tuple[Task, str], list[Labelled]]:
     """Return the distinct responses to each task of each domain, in order; of equal ones the first counts."""
     found: dict[tuple[Task, str], dict[str, Labelled]] = {}
     for row in rows:

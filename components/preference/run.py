@@ -13,7 +13,7 @@ from components.measure.metrics import add_metrics
 from components.modeling.loading.load import load_to_train
 from components.modeling.models.policy import Policy
 from components.modeling.supervised.training_stage import TAIL_STEPS, train_and_save
-from components.preference.comparisons import Comparison, encoded, with_others
+from components.preference.comparisons import Comparison, encoded, fitting, with_others
 from components.preference.reading import Read, read_candidates
 from components.preference.reference import opened_reference
 from components.preference.training import Preferences, PreferenceSummary, fit_preferences
@@ -32,22 +32,25 @@ def run(ctx: StageContext[PreferenceParams]) -> None:
     """
     params = ctx.params
     policy = load_to_train(ctx, lora=params.lora, dtype=params.dtype)
-    read, train = _comparisons(ctx, policy, "dataset")
-    _, held_out = _comparisons(ctx, policy, "validation")
+    read, train, num_overlong = _comparisons(ctx, policy, "dataset")
+    _, held_out, num_overlong_validation = _comparisons(ctx, policy, "validation")
     reference = partial(opened_reference, ctx, policy.tokenizer) if ctx.inputs(REFERENCE) else None
-    preferences = Preferences(params.preference_loss.resolve(), train, held_out, reference)
+    preferences = Preferences(params.preference_loss.resolve(), train, held_out, reference, num_overlong)
     fitted = partial(fit_preferences, preferences=preferences)
     summary = train_and_save(ctx, policy, (), params, fitted=fitted)
     assert isinstance(summary, PreferenceSummary)
-    _add(ctx, {**_tail(ctx), **_left_out(read), **_length_bias(train), **summary.held_out})
+    left_out = _left_out(read, num_overlong_validation)
+    _add(ctx, {**_tail(ctx), **left_out, **_length_bias(train), **summary.held_out})
 
 
-def _comparisons(ctx: StageContext[PreferenceParams], policy: Policy, port: str) -> tuple[Read, list[Comparison]]:
+def _comparisons(ctx: StageContext[PreferenceParams], policy: Policy, port: str) -> tuple[Read, list[Comparison], int]:
+    """Return what the rows of an input hold, the comparisons of at most `max_tokens`, and how many are longer."""
     params, config = ctx.params, ctx.params.comparing
     folders = [artifact.path for artifact in ctx.inputs(port)]
     read = read_candidates(folders, params.preference_loss.name, config, params.bad_rows)
-    found = encoded(policy, read.examples)
-    return read, with_others(found) if config.divergence and found else found
+    found = fitting(encoded(policy, read.examples), params.max_tokens)
+    others = with_others(found, params.max_tokens) if config.divergence and found else found
+    return read, others, len(read.examples) - len(found)
 
 
 def _tail(ctx: StageContext[PreferenceParams]) -> dict[str, float]:
@@ -57,8 +60,12 @@ def _tail(ctx: StageContext[PreferenceParams]) -> dict[str, float]:
     return {name: sum(values) / len(values) for name, values in columns.items() if values}
 
 
-def _left_out(read: Read) -> dict[str, float]:
-    counts = {"num_unranked": read.num_unranked, "num_weightless": read.num_weightless}
+def _left_out(read: Read, num_overlong_validation: int) -> dict[str, float]:
+    counts = {
+        "num_unranked": read.num_unranked,
+        "num_weightless": read.num_weightless,
+        "num_overlong_validation": num_overlong_validation,
+    }
     return {"num_bad": float(read.num_bad), **{name: float(count) for name, count in counts.items() if count}}
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from torch import Tensor
 
 from components.contract.backends import Backends
-from components.contract.errors import InputError
 from components.contract.operators import Bound
 from components.measure.intervals import Interval
 from components.modeling.models.policy import Policy
@@ -47,6 +46,8 @@ class Preferences:
     held_out: Sequence[Comparison]
     reference: Opened | None
     """Loads the reference; None takes the policy as it is before its first update."""
+    num_overlong: int = 0
+    """Examples that were too long to train on."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def fit_preferences(
 ) -> FitSummary:
     """Train `policy` in place and return its totals; arguments are those of `fit`, in whose place it stands.
 
-    `preferences` stand for examples and objective. Raises InputError when no example fits max_tokens.
+    `preferences` stand for examples and objective; all of them are used, however long.
     """
     run = _Run(policy, config, preferences, seed, backends, resumed=resume is not None)
     return train(run, hooks, resume=resume, part=part, shelf=shelf, write_extra=write_extra)
@@ -94,17 +95,11 @@ class _Run:
     ) -> None:
         self.policy, self.loss = policy, preferences.loss
         self.config: SupervisedConfig = config
-        fitting = [one for one in preferences.train if one.longest <= config.max_tokens]
-        self.num_overlong = len(preferences.train) - len(fitting)
-        if not fitting:
-            raise InputError(
-                f"none of {len(preferences.train)} examples has a prompt and response of at most {config.max_tokens} "
-                "tokens (max_tokens)"
-            )
-        self.examples = fitting
+        self.num_overlong = preferences.num_overlong
+        self.examples = preferences.train
         self.held_out = preferences.held_out
-        self.everything = [*fitting, *self.held_out]
-        domains = [one.domain for one in fitting]
+        self.everything = [*self.examples, *self.held_out]
+        domains = [one.domain for one in self.examples]
         self.sampler = BatchSampler(domains, config.batch_size, seed=seed, mixture=config.mixture)
         self.total_steps = self._total_steps()
         self.trainer: Trainer = build_trainer(policy, config.optimizer, total_steps=self.total_steps, backends=backends)

@@ -57,8 +57,13 @@ def labelled_of(row: Mapping[str, Any]) -> Labelled:
 
 
 def unpaired(pairs: Iterable[Preference]) -> Iterator[Labelled]:
-    """Yield both sides of each pair as labelled responses: the chosen one desirable, the rejected one not."""
-    for pair in pairs:
-        shared: dict[str, Any] = {"task": pair.task, "domain": pair.domain, "weight": pair.weight}
-        yield Labelled(completion=pair.chosen, label=True, **shared)
-        yield Labelled(completion=pair.rejected, label=False, **shared)
+    """Yield the chosen responses of all pairs as desirable, and then the rejected ones as not, in TRL's order.
+
+    Side by side, the row before another prompt's would always be a rejected one, and whoever takes responses from
+    there (KTO's estimate of the divergence) would see no other.
+    """
+    known = list(pairs)
+    for label in (True, False):
+        for pair in known:
+            shared: dict[str, Any] = {"task": pair.task, "domain": pair.domain, "weight": pair.weight}
+            yield Labelled(completion=pair.chosen if label else pair.rejected, label=label, **shared)

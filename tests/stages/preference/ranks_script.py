@@ -63,7 +63,7 @@ def trained(folder: Path, loss: str, backends: Backends, *, sharded: bool) -> di
     )
     policy = load_policy(folder / "model", sharded=sharded)
     found = encoded(policy, read_candidates([folder / LOSSES[loss]], loss, params.comparing, "refuse").examples)
-    found = with_others(found) if params.comparing.divergence else found
+    found = with_others(found, params.max_tokens) if params.comparing.divergence else found
     hooks = Rows()
     given = Preferences(params.preference_loss.resolve(), found, found[:5], None)
     summary = fit_preferences(policy, (), params, hooks, preferences=given, seed=0, backends=backends)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from components.contract.errors import InputError
+from components.preference.comparisons import Comparison, fitting, with_others
 from components.preference.component import COMPONENT
 from components.preference.params import PreferenceParams
 from components.preference.reading import Read, read_candidates
@@ -53,3 +59,55 @@ def test_a_column_that_was_not_finite_at_times_is_a_mean_of_the_other_rows() -> 
             return [{"loss": 1.0, "accuracy": 0.0}, {"loss": 1.0}, {"loss": 1.0, "accuracy": 1.0}]
 
     assert _tail(Ctx()) == {"accuracy": 0.5}  # type: ignore[arg-type]
+
+
+def single(prompt: int, response: int, length: int = 1) -> Comparison:
+    return Comparison(prompt=(prompt,), responses=((response,) * length,), scores=(1.0,))
+
+
+@given(prompts=st.lists(st.integers(0, 2), min_size=2).filter(lambda prompts: len(set(prompts)) > 1))
+def test_the_other_response_is_the_nearest_before_of_another_prompt(prompts: list[int]) -> None:
+    rows = [single(prompt, 10 + at) for at, prompt in enumerate(prompts)]
+    for at, one in enumerate(with_others(rows, 8)):
+        before = next(rows[at - back] for back in range(1, len(rows)) if rows[at - back].prompt != one.prompt)
+        assert one == replace(rows[at], other=before.responses[0])
+
+
+def test_many_rows_of_one_prompt_are_paired_in_one_pass() -> None:
+    started = time.process_time()
+    found = with_others([single(0, 2), *(single(1, 3) for _ in range(20_000))], 8)
+    assert {one.other for one in found[1:]} == {(2,)} and time.process_time() - started < 5
+
+
+def test_a_divergence_of_pairs_is_estimated_from_both_sides(tmp_path: Path) -> None:
+    rows = [{"prompt": f"{at}?", "chosen": f"good {at}", "rejected": f"bad {at}"} for at in range(4)]
+    found = read(tmp_path, rows, "kto").examples
+    places = {one.task: at for at, one in enumerate(found)}
+    made = with_others([single(places[one.task], at) for at, one in enumerate(found)], 8)
+    others = [found[one.other[0]].responses[0].split()[0] for one in made if one.other]
+    assert sorted(others) == ["bad"] * 4 + ["good"] * 4
+
+
+def test_a_long_response_of_another_row_is_cut_and_drops_none() -> None:
+    rows = [Comparison(prompt=(0,) * 5, responses=((1, 1),), scores=(1.0,)), single(2, 3, length=7), single(4, 5, 8)]
+    found = fitting(rows, 8)
+    assert found == rows[:2], "each is as long as its own response makes it"
+    first, second = with_others(found, 8)
+    assert first.other == (3,) * 3 and second.other == (1, 1)
+
+
+def test_long_held_out_examples_are_not_measured_and_counted(model: Path, tmp_path: Path) -> None:
+    short, long = "<answer>1", "<answer>" + "1" * 40
+    rows = [{"prompt": "?", "chosen": chosen, "rejected": "<answer>2"} for chosen in (short, long, short)]
+    given = {"model": model, "dataset": pairs_folder(tmp_path / "data", rows)}
+    held_out = given | {"validation": given["dataset"]}
+    found = run_stage(COMPONENT, tmp_path / "run", params={"max_tokens": 16, **STEP}, inputs=held_out)
+    assert found.metrics["num_overlong"] == found.metrics["num_overlong_validation"] == 1
+    assert found.metrics["num_examples"] == 2
+    of_two = given | {"validation": pairs_folder(tmp_path / "two", [rows[0], rows[2]])}
+    two = run_stage(COMPONENT, tmp_path / "two-run", params={"max_tokens": 16, **STEP}, inputs=of_two)
+    assert two.metrics["validation_loss"] == found.metrics["validation_loss"]
+    assert "num_overlong_validation" not in two.metrics
+    only = given | {"validation": pairs_folder(tmp_path / "only", [rows[1]])}
+    with pytest.raises(InputError, match="none of 1 examples has a prompt and response of at most 16 tokens"):
+        run_stage(COMPONENT, tmp_path / "only-run", params={"max_tokens": 16, **STEP}, inputs=only)

@@ -103,7 +103,7 @@ def referred(
     """Return rows as the stage compares them, and the loss."""
     params = PreferenceParams(preference_loss=OperatorSpec.model_validate(dict(loss)))
     found = encoded(policy, read_candidates([pairs_folder(folder, rows)], "x", params.comparing, "refuse").examples)
-    found = with_others(found) if params.comparing.divergence else found
+    found = with_others(found, params.max_tokens) if params.comparing.divergence else found
     reference = load_policy(models["reference"])
     return [Referred(one, scored(reference, one)) for one in found], params.preference_loss.resolve()
 

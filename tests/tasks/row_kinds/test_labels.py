@@ -25,13 +25,20 @@ def test_labels_and_scores_are_read_and_written() -> None:
     assert labelled_of({**asked, "score": 2}) == Labelled(task="Sky?", completion="Blue.", score=2.0)
 
 
-def test_a_pair_is_two_labelled_rows_as_trl_unpairs_it() -> None:
-    pair = Preference(task="Sky?", chosen="Blue.", rejected="Green.", domain="d", weight=2.0, margin=1.0)
-    found = list(unpaired([pair]))
-    assert [(row.completion, row.label, row.weight, row.domain) for row in found] == [
-        ("Blue.", True, 2.0, "d"),
-        ("Green.", False, 2.0, "d"),
+def test_pairs_are_twice_as_many_labelled_rows_as_trl_unpairs_them() -> None:
+    trl = pytest.importorskip("trl.data_utils")
+    pairs = [
+        Preference(task=f"{at}?", chosen=f"good {at}", rejected=f"bad {at}", domain="d", weight=2.0, margin=1.0)
+        for at in range(3)
     ]
+    found = list(unpaired(iter(pairs)))
+    columns = {name: [pair.row()[name] for pair in pairs] for name in ("prompt", "chosen", "rejected")}
+    assert {
+        "prompt": [row.task for row in found],
+        "completion": [row.completion for row in found],
+        "label": [row.label for row in found],
+    } == trl._unpair_row(columns)
+    assert {(row.weight, row.domain) for row in found} == {(2.0, "d")}
 
 
 def test_steps_are_read_and_written() -> None:
