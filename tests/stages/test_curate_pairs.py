@@ -66,6 +66,27 @@ def test_contradictions_copies_and_equal_sides_go_by_name(tmp_path: Path) -> Non
     assert found.metrics["dropped_contradicted"] == 2
 
 
+def test_steps_contradict_one_another_behind_one_prefix_alone(tmp_path: Path) -> None:
+    rows = [
+        pair("a", "x", "y", prefix="1."),
+        pair("a", "y", "x", prefix="2."),
+        pair("a", "x", "y"),
+        pair("b", "x", "y", prefix="1."),
+        pair("b", "y", "x", prefix="1. "),
+    ]
+    found = curated(tmp_path, rows)
+    kept = [(row["prompt"], row.get("prefix"), row["chosen"]) for row in read_rows(found.outputs["dataset"])]
+    assert kept == [("a", "1.", "x"), ("a", "2.", "y"), ("a", None, "x")]
+    assert found.metrics["dropped_contradicted"] == 2
+
+
+def test_a_copy_of_a_pair_that_was_dropped_is_no_copy(tmp_path: Path) -> None:
+    rows = [pair("a", "x", "y", margin=0.5), pair("a", "x", "y", margin=2), pair("a", "x", "y", margin=3)]
+    found = curated(tmp_path, rows, min_margin=1)
+    assert [row["margin"] for row in read_rows(found.outputs["dataset"])] == [2.0]
+    assert found.metrics["dropped_small_margin"] == found.metrics["dropped_repeated_pair"] == 1
+
+
 def test_pairs_need_a_margin_where_one_is_asked_for(tmp_path: Path) -> None:
     rows = [pair("a", "x", "y", margin=0.5), pair("b", "x", "y", margin=2), pair("c", "x", "y")]
     found = curated(tmp_path, rows, min_margin=1)

@@ -13,11 +13,11 @@ from components.curate.selection.config import SelectorConfig
 from components.curate.selection.context import SelectionContext
 from components.curation.candidate import Candidate
 from components.curation.operators.dedup import normalised
-from components.tasks.row_kinds.preferences import CHOSEN, MARGIN, REJECTED
+from components.tasks.row_kinds.preferences import CHOSEN, MARGIN, PREFIX, REJECTED
 
 EQUAL_SIDES, REPEATED_PAIR, CONTRADICTED, SMALL_MARGIN = "equal_sides", "repeated_pair", "contradicted", "small_margin"
-Pair = tuple[str, str, str]
-"""Prompt, chosen and rejected response."""
+Pair = tuple[str, str, str, str]
+"""Prompt, what both sides say first, chosen and rejected response."""
 
 
 class ConsistentPairsConfig(SelectorConfig):
@@ -30,33 +30,36 @@ class ConsistentPairsConfig(SelectorConfig):
 def consistent_pairs(
     rows: Sequence[Candidate], context: SelectionContext, *, config: ConsistentPairsConfig
 ) -> Selection:
-    """Drop pairs with equal sides, copies of earlier ones, and all pairs of which some prefer the other side.
+    """Drop pairs with equal sides, copies of kept ones, and all pairs of which some prefer the other side.
 
-    Texts are compared with runs of white space as one space. Raises InputError for a row that is no pair.
+    Steps are compared with those behind the same `prefix`; of all texts, runs of white space count as one space.
+    Raises InputError for a row that is no pair.
     """
     pairs = [_pair(row) for row in rows]
     there = set(pairs)
     seen: set[Pair] = set()
     reasons: list[str | None] = []
     for row, pair in zip(rows, pairs, strict=True):
-        prompt, chosen, rejected = pair
+        *asked, chosen, rejected = pair
         if chosen == rejected:
             reasons.append(EQUAL_SIDES)
-        elif (prompt, rejected, chosen) in there:
+        elif (*asked, rejected, chosen) in there:
             reasons.append(CONTRADICTED)
         elif pair in seen:
             reasons.append(REPEATED_PAIR)
+        elif _is_small(row.extras.get(MARGIN), config.min_margin):
+            reasons.append(SMALL_MARGIN)
         else:
-            reasons.append(SMALL_MARGIN if _is_small(row.extras.get(MARGIN), config.min_margin) else None)
-        seen.add(pair)
+            reasons.append(None)
+            seen.add(pair)
     return Selection(tuple(reasons))
 
 
 def _pair(row: Candidate) -> Pair:
-    sides = [row.extras.get(name) for name in (CHOSEN, REJECTED)]
-    if not all(isinstance(side, str) for side in sides):
+    texts = [row.extras.get(PREFIX) or "", *(row.extras.get(name) for name in (CHOSEN, REJECTED))]
+    if not all(isinstance(text, str) for text in texts):
         raise InputError(f"row {row.id} is no pair of texts: take source `preferences`, or rows that hold them")
-    return (normalised(row.content), *(normalised(str(side)) for side in sides))  # type: ignore[return-value]
+    return (normalised(row.content), *(normalised(str(text)) for text in texts))  # type: ignore[return-value]
 
 
 def _is_small(margin: Any, least: float | None) -> bool:
