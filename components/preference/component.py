@@ -77,7 +77,8 @@ COMPONENT = Component(
         "num_examples": "Examples that were drawn from",
         "padding_avoided": "Share of the tokens of rectangular batches that sharing prompts and packing saved",
         "num_targets": "Tokens of responses trained on, repeats included",
-        "num_bad": "Rows left out because of missing columns, equal sides or unknown labels (bad_rows: drop)",
+        "num_bad": "Rows left out because of missing columns, equal sides, unknown labels, or a second score of one "
+        "response (bad_rows: drop)",
         "num_unranked": "Lists left out because no two of their responses differ in score; only where there are any",
         "num_weightless": "Examples left out because their weight is 0; only where there are any",
         "num_overlong": "Examples left out because they exceed max_tokens",

@@ -9,6 +9,7 @@ from components.measure.intervals import Bootstrap, Interval
 from components.measure.metrics import metric_key
 from components.modeling.models.policy import Policy
 from components.preference.batch_loss import ACCURACY, MARGIN, Referred, evaluate_batch
+from components.preference.reading import UNNAMED
 
 
 def measured(policy: Policy, held_out: Sequence[Referred], loss: Bound, max_tokens: int) -> dict[str, float | Interval]:
@@ -22,5 +23,5 @@ def measured(policy: Policy, held_out: Sequence[Referred], loss: Bound, max_toke
     domains = sorted({one.comparison.domain for one in held_out})
     for domain in domains if len(domains) > 1 else ():
         own = [right for one, right in zip(held_out, told[ACCURACY], strict=True) if one.comparison.domain == domain]
-        found[metric_key("validation_accuracy", domain or "unnamed")] = Bootstrap().mean_interval(own)
+        found[metric_key("validation_accuracy", domain or UNNAMED)] = Bootstrap().mean_interval(own)
     return found

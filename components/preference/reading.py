@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from components.contract.errors import InputError
+from components.measure.metrics import check_domains
 from components.preference.loss_config import Compares, PreferenceLossConfig
 from components.tasks.row_kinds.labelled import Labelled, labelled_of, unpaired
 from components.tasks.row_kinds.preferences import Preference, preference_of
-from components.tasks.row_kinds.reading import Judged, Task, judged_rows, kind_of
+from components.tasks.row_kinds.reading import Judged, Task, judged_rows, kind_of, shown
 from components.tasks.source import BadRow
 from components.tasks.weights import NEGLIGIBLE
 
@@ -20,6 +21,9 @@ NEEDS: Mapping[Compares, str] = {
     "labels": "rows with prompt, completion and label, or pairs",
     "lists": "rows with prompt, completion and score, several to a prompt, or pairs",
 }
+
+UNNAMED = "unnamed"
+"""What metrics call the domain of rows without one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,12 +61,14 @@ def read_candidates(
 ) -> Read:
     """Return what the loss `name` compares; weights are shares of the largest.
 
-    Raises InputError, with file and line, for a bad row that is not to be dropped, and where nothing is left.
+    Raises InputError, with file and line, for a bad row that is not to be dropped, where nothing is left, and where
+    the metrics of two domains would have one name.
     """
     rows: list[Judged] = []
     num_bad = 0
+    read = _reader(name, config)
     for folder in folders:
-        for row in judged_rows(folder, lambda row: _row(row, name, config)):
+        for row in judged_rows(folder, read):
             if not isinstance(row, BadRow):
                 rows.append(row)
             elif bad_rows == "refuse":
@@ -78,11 +84,37 @@ def read_candidates(
         raise InputError(
             f"there is nothing to compare: {left}; preference_loss {name!r} takes {NEEDS[config.compares]}"
         )
+    _check_names({one.domain for one in weighing})
     shared = [
         Candidates(**{**vars(one), "weight": one.weight / largest}) if one.weight != largest or largest != 1 else one
         for one in weighing
     ]
     return Read(shared, num_bad, len(found) - len(ranked), len(ranked) - len(weighing))
+
+
+def _check_names(domains: Set[str]) -> None:
+    """Raise InputError where the metrics of two domains would have one name."""
+    if {"", UNNAMED} <= domains:
+        raise InputError(f"some rows have no domain, and {UNNAMED!r}, as metrics call it, is that of others: rename it")
+    check_domains(sorted(domains))
+
+
+def _reader(name: str, config: PreferenceLossConfig) -> Callable[[Mapping[str, Any]], Judged]:
+    """Return a reader of rows, which refuses a response that an earlier row of its list scores otherwise."""
+    scores: dict[tuple[Task, str, str], float | None] = {}
+
+    def read(row: Mapping[str, Any]) -> Judged:
+        found = _row(row, name, config)
+        if isinstance(found, Labelled) and config.compares == "lists":
+            known = scores.setdefault((found.task, found.domain, found.completion), found.score)
+            if known != found.score:
+                raise InputError(
+                    f"score {found.score} of the response {shown(found.completion)}, which an earlier row with the "
+                    f"same prompt gives {known}"
+                )
+        return found
+
+    return read
 
 
 def _row(row: Mapping[str, Any], name: str, config: PreferenceLossConfig) -> Preference | Labelled:

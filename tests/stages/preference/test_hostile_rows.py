@@ -111,3 +111,21 @@ def test_long_held_out_examples_are_not_measured_and_counted(model: Path, tmp_pa
     only = given | {"validation": pairs_folder(tmp_path / "only", [rows[1]])}
     with pytest.raises(InputError, match="none of 1 examples has a prompt and response of at most 16 tokens"):
         run_stage(COMPONENT, tmp_path / "only-run", params={"max_tokens": 16, **STEP}, inputs=only)
+
+
+@pytest.mark.parametrize("domains", [("a b", "a-b"), ("", "unnamed")])
+def test_domains_whose_metrics_would_have_one_name_are_refused(tmp_path: Path, domains: tuple[str, str]) -> None:
+    rows = [{"prompt": "?", "chosen": "!", "rejected": ".", "domain": name} for name in domains]
+    with pytest.raises(InputError, match="rename") as raised:
+        read(tmp_path / "data", rows, "dpo")
+    assert "\n" not in str(raised.value)
+    assert len(read(tmp_path / "one", rows[:1], "dpo").examples) == 1
+
+
+def test_a_response_that_is_scored_twice_has_one_score(tmp_path: Path) -> None:
+    rows = [*scored(1.0, 0.0), *scored(0.5), *scored(0.25, prompt="another one")]
+    with pytest.raises(InputError, match=r"^rows\.jsonl:3: score 0.5 of the response '<answer>1', which an"):
+        read(tmp_path / "refused", rows, "ranking")
+    dropped = read(tmp_path / "dropped", rows, "ranking", "drop")
+    assert dropped.num_bad == dropped.num_unranked == 1 and len(dropped.examples) == 1
+    assert read(tmp_path / "copies", [*scored(1.0, 0.0)] * 2, "ranking").num_bad == 0
