@@ -18,6 +18,7 @@ from components.tasks.row_kinds.reading import (
     Judged,
     Task,
     as_task,
+    checked_size,
     checked_text,
     number_of,
     response_text,
@@ -67,20 +68,26 @@ def preference_of(row: Mapping[str, Any]) -> Preference:
     task, chosen, rejected = _sides(row)
     if chosen == rejected:
         raise InputError(f"chosen and rejected are equal ({shown(chosen)}): such a pair prefers nothing")
-    margin = number_of(row, MARGIN)
-    if margin is None:
-        better, worse = (number_of(row, name) for name in SCORES)
-        margin = None if better is None or worse is None else better - worse
     return Preference(
         task=task,
         chosen=chosen,
         rejected=rejected,
-        margin=margin,
+        margin=_margin(row),
         label_source=text_or_none(row, LABEL_SOURCE),
-        prefix=text_or_none(row, PREFIX) or "",
+        prefix=text_or_none(row, PREFIX, blank=True) or "",
         ended=True if row.get(ENDED) is None else truth_of(row[ENDED], ENDED),
         **shared_fields(row),
     )
+
+
+def _margin(row: Mapping[str, Any]) -> float | None:
+    """Return column `margin`, or else the difference of both scores; None where there is neither."""
+    if (margin := number_of(row, MARGIN)) is not None:
+        return margin
+    better, worse = (number_of(row, name) for name in SCORES)
+    if better is None or worse is None:
+        return None
+    return checked_size(better - worse, f"{SCORES[0]} {better} less {SCORES[1]} {worse}")
 
 
 def _sides(row: Mapping[str, Any]) -> tuple[Task, str, str]:

@@ -29,6 +29,10 @@ COLUMNS: Mapping[Kind, frozenset[str]] = {
 }
 """Columns that tell a kind; no two kinds share one."""
 SHOWN_CHARS = 60
+MOST_NAMES = 12
+"""Columns that a message names."""
+LARGEST = (2 - 2**-23) * 2.0**127
+"""The largest number of float32, in which losses are computed."""
 R = TypeVar("R", bound="Judged")
 
 
@@ -79,9 +83,11 @@ def with_columns(row: Mapping[str, Any], kind: Kind) -> None:
     """Raise InputError, which says what the row has instead, unless it has the columns of a kind."""
     missing = sorted(name for name in COLUMNS[kind] if row.get(name) is None)
     if missing:
+        names = [short_line(name, SHOWN_CHARS) for name in sorted(row)]  # a file may call its columns anything
+        more = [f"{len(names) - MOST_NAMES} more"] if len(names) > MOST_NAMES else []
         raise InputError(
             f"no {' and no '.join(missing)}: a row of {kind} has {', '.join(sorted(COLUMNS[kind]))}; "
-            f"this one has {', '.join(sorted(row)) or 'no columns'}"
+            f"this one has {', '.join([*names[:MOST_NAMES], *more]) or 'no columns'}"
         )
 
 
@@ -132,6 +138,10 @@ def checked_text(value: Any, column: str) -> str:
         raise InputError(f"{column} is {shown(value)}, expected text")
     if not value.strip():
         raise InputError(f"{column} is blank")
+    return _whole_text(value, column)
+
+
+def _whole_text(value: str, column: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError as error:
@@ -153,13 +163,23 @@ def response_text(value: Any, column: str) -> str:
 
 
 def number_of(row: Mapping[str, Any], column: str) -> float | None:
-    """Return a column's finite number, None where there is none; raise InputError for anything else."""
+    """Return a column's number, None where there is none.
+
+    Raises InputError for anything else, and for a number that is not finite in float32.
+    """
     value = row.get(column)
     if value is None:
         return None
     if is_number(value):
-        return float(value)
+        return checked_size(float(value), f"{column} {shown(value)}")
     raise InputError(f"{column} {shown(value)} is no finite number")
+
+
+def checked_size(value: float, name: str) -> float:
+    """Return a finite number; raise InputError, which calls it `name`, if float32 has none so large."""
+    if abs(value) <= LARGEST:
+        return value
+    raise InputError(f"{name} is too large: losses are computed in float32, which ends at 3.4e38")
 
 
 def truth_of(value: Any, name: str) -> bool:
@@ -169,10 +189,12 @@ def truth_of(value: Any, name: str) -> bool:
     raise InputError(f"{name} {shown(value)} is neither true nor false (1 and 0 will do)")
 
 
-def text_or_none(row: Mapping[str, Any], column: str) -> str | None:
-    """Return a column's text, None where there is none."""
+def text_or_none(row: Mapping[str, Any], column: str, *, blank: bool = False) -> str | None:
+    """Return a column's text, None where there is none or an empty one; with `blank` it may be white space alone."""
     value = row.get(column)
-    return None if value is None else checked_text(value, column)
+    if value is None or value == "":
+        return None
+    return _whole_text(value, column) if blank and isinstance(value, str) else checked_text(value, column)
 
 
 def is_number(value: Any) -> bool:

@@ -55,6 +55,16 @@ def test_the_context_is_the_prompt_and_the_steps_before(policy: Policy, tmp_path
     assert found.margin == 0.75
 
 
+@pytest.mark.parametrize("asked", ["What is the sum: 1 + 2 =", [{"role": "user", "content": "1 + 2 ="}]])
+def test_white_space_alone_is_a_context(policy: Policy, tmp_path: Path, asked: Any) -> None:
+    found = comparison(policy, tmp_path / "step", {**STEP, "prompt": asked, "prefix": " "})
+    plain = {**STEP, "prompt": asked, "prefix": "", "chosen": " 2=3", "rejected": " 2=4"}
+    whole = comparison(policy, tmp_path / "whole", plain)
+    for step, response in zip(found.responses, whole.responses, strict=True):
+        assert (*found.prompt, *step) == (*whole.prompt, *response)
+    assert len(found.prompt) == len(whole.prompt) + 1
+
+
 def test_a_last_step_ends_its_response(policy: Policy, tmp_path: Path) -> None:
     found = comparison(policy, tmp_path, {**STEP, "ended": True})
     assert all(response[-1] == policy.eos_ids[0] for response in found.responses)

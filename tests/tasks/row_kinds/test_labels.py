@@ -21,6 +21,7 @@ def test_labels_and_scores_are_read_and_written() -> None:
     whole = Labelled(task="Sky?", completion="Blue.", label=False, score=-1.5, rationale="Grey today.", weight=0.5)
     assert labelled_of(whole.row()) == whole
     assert labelled_of({**LABELLED, "label": 0}).label is False
+    assert labelled_of({**LABELLED, "rationale": ""}).rationale is None
     asked = {"prompt": [{"role": "user", "content": "Sky?"}], "completion": [{"role": "assistant", "content": "Blue."}]}
     assert labelled_of({**asked, "score": 2}) == Labelled(task="Sky?", completion="Blue.", score=2.0)
 
@@ -62,6 +63,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({**LABELLED, "label": 2}, "label 2 is neither true nor false"),
     ({**LABELLED, "score": "high"}, "score 'high' is no finite number"),
     ({**LABELLED, "score": True}, "score True is no finite number"),
+    ({**LABELLED, "score": 1e39}, r"score 1e\+39 is too large: losses are computed in float32"),
     ({**LABELLED, "completion": " "}, "completion is blank"),
     ({**LABELLED, "prompt": ""}, "no prompt and no messages"),
     ({**LABELLED, "rationale": ["x"]}, "rationale is .*, expected text"),

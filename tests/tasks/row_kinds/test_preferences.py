@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from components.contract.errors import InputError
 from components.contract.messages import Message
 from components.tasks.row_kinds.preferences import Preference, preference_of
-from components.tasks.row_kinds.reading import judged_rows, kind_of, read_judged
+from components.tasks.row_kinds.reading import LARGEST, judged_rows, kind_of, read_judged
 from components.tasks.rows import write_rows
 from components.tasks.source import BadRow
 
@@ -76,7 +76,7 @@ def test_a_prompt_inside_of_texts_is_found_as_trl_finds_it(chosen: str) -> None:
 @given(
     prompt=text,
     sides=st.tuples(text, text).filter(lambda both: both[0] != both[1]),
-    margin=st.none() | st.floats(allow_nan=False, allow_infinity=False),
+    margin=st.none() | st.floats(-LARGEST, LARGEST),
     weight=st.floats(0, 1e6),
 )
 def test_what_is_written_is_read(prompt: str, sides: tuple[str, str], margin: float | None, weight: float) -> None:
@@ -119,6 +119,15 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({**FORMS["texts"], "weight": -1}, "weight -1 is no finite number from 0"),
     ({**FORMS["texts"], "domain": 3}, "domain 3 is no text"),
     ({**FORMS["texts"], "prefix": 3}, "prefix is 3, expected text"),
+    ({**FORMS["texts"], "prefix": "\ud800"}, "prefix: half of a surrogate pair at character 0"),
+    ({**FORMS["texts"], "label_source": " "}, "label_source is blank"),
+    ({**FORMS["texts"], "margin": 1e300}, r"margin 1e\+300 is too large: losses are computed in float32"),
+    ({**FORMS["texts"], "margin": -(10**400)}, "margin -10+... is no finite number"),
+    ({**FORMS["texts"], "score_chosen": 1.7e308, "score_rejected": 0}, r"score_chosen 1.7e\+308 is too large"),
+    (
+        {**FORMS["texts"], "score_chosen": 3e38, "score_rejected": -3e38},
+        r"score_chosen 3e\+38 less score_rejected -3e\+38 is too large",
+    ),
     ({**FORMS["texts"], "ended": "no"}, "ended 'no' is neither true nor false"),
     ({"prompt": [USER], "chosen": [{**BLUE, "tool_calls": [{}]}], "rejected": [GREEN]}, "calls tools"),
 ]
@@ -144,3 +153,18 @@ def test_marks_for_training_are_no_part_of_a_task() -> None:
     asked = [USER, {**BLUE, "learn": True}, {"role": "user", "content": "Sea?"}]
     pair = preference_of({"messages": asked, "chosen": "Blue.", "rejected": "Green."})
     assert pair.task == tuple(Message(role=one["role"], content=one["content"]) for one in asked)
+
+
+def test_empty_texts_are_none_and_a_prefix_may_be_white_space() -> None:
+    assert preference_of({**FORMS["texts"], "prefix": "", "label_source": ""}) == PAIR
+    step = preference_of({**FORMS["texts"], "prefix": "\n"})
+    assert step.prefix == "\n" and preference_of(step.row()) == step
+
+
+def test_hostile_names_of_columns_are_told_short_and_visible() -> None:
+    names = ["\x1b[31mred", "two\nlines", "x" * 3000, "half\ud800", *(f"c{at:02}" for at in range(20))]
+    with pytest.raises(InputError) as raised:
+        preference_of(dict.fromkeys(names, "?"))
+    told = str(raised.value)
+    assert told.isprintable() and len(told) < 400
+    assert told.endswith("c09, c10, 12 more"), "sorted, and twelve of them"
