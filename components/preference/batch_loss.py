@@ -45,7 +45,7 @@ class ComparedBatch:
     num_targets: int
     parts: dict[str, float] = field(default_factory=dict)
     by_domain: dict[str, float] = field(default_factory=dict)
-    """The mean loss of the examples of each domain, without the likelihood term."""
+    """The same loss of the examples of each domain alone."""
 
 
 def accumulate_gradients(trainer: Trainer, batch: Sequence[Referred], loss: Bound, *, max_tokens: int) -> ComparedBatch:
@@ -177,8 +177,8 @@ def _whole(
 ) -> ComparedBatch:
     each = _in_order(batch, parts, told)
     config = _config(loss)
-    weights = [one.comparison.weight for one in batch]
-    means = {name: _mean(each[name], weights) for name in (LOSS, ACCURACY, MARGIN)}
+    weights = _weights(batch)
+    means = {name: _mean(each[name], weights) for name in (ACCURACY, MARGIN)}
     nll = {name: _mean(each[f"{name}_{NLL}"], weights, each[f"{name}_{TOKENS}"]) for name in (PREFERRED, OTHER)}
     more = {f"{name}_{NLL}": value for name, value in nll.items() if value is not None}
     if config.reference:
@@ -188,12 +188,11 @@ def _whole(
         more |= {f"{name}_{RATIO}": value for name, value in ratios.items() if value is not None}
     if config.divergence:
         more["divergence"] = divergence
-    total = (means.pop(LOSS) or 0.0) + config.sft * (nll[PREFERRED] or 0.0)
     return ComparedBatch(
-        loss=total,
+        loss=_loss_of(range(len(batch)), weights, each, config.sft),
         num_targets=sum(one.comparison.num_targets for one in batch),
         parts={**{name: value for name, value in means.items() if value is not None}, **more},
-        by_domain=_by_domain(batch, each[LOSS]),
+        by_domain=_by_domain(batch, each, config.sft),
     )
 
 
@@ -204,8 +203,21 @@ def _mean(values: Sequence[float], weights: Sequence[float], counts: Sequence[fl
     return sum(weight * value for weight, value in zip(weights, values, strict=True)) / whole if whole else None
 
 
-def _by_domain(batch: Sequence[Referred], losses: Sequence[float]) -> dict[str, float]:
-    groups: dict[str, list[tuple[float, float]]] = {}
-    for one, value in zip(batch, losses, strict=True):
-        groups.setdefault(one.comparison.domain, []).append((one.comparison.weight, value))
-    return {name: sum(w * v for w, v in each) / sum(w for w, _ in each) for name, each in sorted(groups.items())}
+def _by_domain(batch: Sequence[Referred], each: Told, sft: float) -> dict[str, float]:
+    groups: dict[str, list[int]] = {}
+    for at, one in enumerate(batch):
+        groups.setdefault(one.comparison.domain, []).append(at)
+    weights = _weights(batch)
+    return {name: _loss_of(chosen, weights, each, sft) for name, chosen in sorted(groups.items())}
+
+
+def _weights(batch: Sequence[Referred]) -> list[float]:
+    return [one.comparison.weight for one in batch]
+
+
+def _loss_of(chosen: Sequence[int], weights: Sequence[float], each: Told, sft: float) -> float:
+    """Return the loss of some examples of a batch: their mean, and `sft` times that over preferred tokens."""
+    own = [weights[at] for at in chosen]
+    names = LOSS, f"{PREFERRED}_{NLL}", f"{PREFERRED}_{TOKENS}"
+    losses, nll, tokens = ([each[name][at] for at in chosen] for name in names)
+    return (_mean(losses, own) or 0.0) + sft * (_mean(nll, own, tokens) or 0.0)

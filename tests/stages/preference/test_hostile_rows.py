@@ -17,7 +17,7 @@ from components.preference.component import COMPONENT
 from components.preference.params import PreferenceParams
 from components.preference.reading import Read, read_candidates
 from components.preference.run import _tail
-from tests.stages.preference.data import pairs_folder
+from tests.stages.preference.data import pairs, pairs_folder
 from tests.stages.supervised_data import base_model
 from tests.support.stage_context import run_stage
 
@@ -129,3 +129,13 @@ def test_a_response_that_is_scored_twice_has_one_score(tmp_path: Path) -> None:
     dropped = read(tmp_path / "dropped", rows, "ranking", "drop")
     assert dropped.num_bad == dropped.num_unranked == 1 and len(dropped.examples) == 1
     assert read(tmp_path / "copies", [*scored(1.0, 0.0)] * 2, "ranking").num_bad == 0
+
+
+def test_the_loss_of_a_domain_is_what_its_rows_alone_would_lose(model: Path, tmp_path: Path) -> None:
+    params = {"preference_loss": {"name": "dpo", "sft": 0.5}, "steps": 1, "batch_size": 8}
+    given = {"model": model, "dataset": pairs_folder(tmp_path / "data", pairs(8))}
+    both = run_stage(COMPONENT, tmp_path / "both", params=params, inputs=given).history[0]
+    for domain in ("sums", "words"):
+        own = pairs_folder(tmp_path / f"{domain}-data", [row for row in pairs(8) if row["domain"] == domain])
+        alone = run_stage(COMPONENT, tmp_path / domain, params=params, inputs=given | {"dataset": own}).history[0]
+        assert both[f"loss_{domain}"] == pytest.approx(alone["loss"], rel=1e-5) and alone["loss"] > 1
