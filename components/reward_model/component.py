@@ -80,8 +80,9 @@ COMPONENT = Component(
         "num_examples": "Rows that were drawn from",
         "num_targets": "Scores that were fitted, repeats included",
         "padding_avoided": "Share of padding that batches would have had as rectangles",
-        "num_weightless": "Rows left out because their weight is 0; only where there are any",
+        "num_weightless": "Rows left out because they weigh nothing beside the heaviest; only where there are any",
         "num_overlong": "Rows left out because a text of theirs exceeds max_tokens",
+        "num_overlong_validation": "Held-out rows that are not measured, for the same reason",
     },
     role=Role.TRAINING,
     alarms=(

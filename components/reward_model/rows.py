@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from components.contract.errors import InputError
 from components.modeling.models.policy import Policy
 from components.modeling.scorers.network import Reading
-from components.modeling.scorers.reading import read_responses, read_steps
+from components.modeling.scorers.reading import forged, read_responses, read_steps
 from components.reward_model.config import ScorerLossConfig
 from components.tasks.row_kinds.labelled import Labelled, labelled_of
 from components.tasks.row_kinds.preferences import Preference, preference_of
 from components.tasks.row_kinds.reading import Judged, Kind, kind_of, read_judged, task_text
 from components.tasks.row_kinds.stepwise import Stepwise, stepwise_of
+from components.tasks.rows import iter_rows
+from components.tasks.weights import NEGLIGIBLE
 
 READERS: Mapping[Kind, Callable[[Mapping[str, Any]], Judged]] = {
     "preferences": preference_of,
@@ -58,12 +62,23 @@ class Unit:
 
 def read_units(policy: Policy, folders: Sequence[Path], config: ScorerLossConfig) -> list[Unit]:
     """Return the rows of all folders, encoded; raise InputError for rows of another kind, with file and line."""
-    rows = [row for folder in folders for row in read_judged(folder, _reader(config))]
+    rows = [row for folder in folders for row in read_judged(folder, partial(_honest, policy=policy, config=config))]
     texts = _readings(policy, rows, config)
+    for number, found in enumerate(texts):
+        if len(found) > 1 and found[0].tokens == found[1].tokens:
+            where = next(islice((where for folder in folders for where, _ in iter_rows(folder)), number, None))
+            raise InputError(f"{where}: chosen and rejected are the same tokens: such a pair prefers nothing")
     return [
         Unit(found, _targets(row, config), task_text(row.task), row.domain, row.weight, number)
         for number, (row, found) in enumerate(zip(rows, texts, strict=True))
     ]
+
+
+def weighing(units: Sequence[Unit]) -> list[Unit]:
+    """Return the rows that have a weight, as a share of the largest: weights of any size train alike."""
+    largest = max((unit.weight for unit in units), default=0.0)
+    shares = [(unit, unit.weight / largest if largest else 0.0) for unit in units]
+    return [replace(unit, weight=share) for unit, share in shares if share >= NEGLIGIBLE]
 
 
 def split_tasks(units: Sequence[Unit], share: float, seed: int) -> tuple[list[Unit], list[Unit]]:
@@ -75,25 +90,32 @@ def split_tasks(units: Sequence[Unit], share: float, seed: int) -> tuple[list[Un
     return [unit for unit in units if unit.task not in chosen], held
 
 
-def _reader(config: ScorerLossConfig) -> Callable[[Mapping[str, Any]], Judged]:
-    """Return the reader of the loss's kind of rows; of rows of another kind it says what reads those."""
-    read = READERS[config.rows]
+def _honest(row: Mapping[str, Any], policy: Policy, config: ScorerLossConfig) -> Judged:
+    """Return a row of the loss's kind; raise InputError where a text names a mark of the template."""
+    found = _checked(row, config)
+    mark = forged(policy, found.task, _texts(found))
+    if mark is not None:
+        raise InputError(
+            f"a text contains {mark!r}, which ends a turn or begins another: what follows it would not be read as the "
+            "response; remove the mark or the row"
+        )
+    return found
 
-    def checked(row: Mapping[str, Any]) -> Judged:
-        kind = kind_of(row)
-        if kind is not None and kind != config.rows:
-            losses = {"preferences": "bradley_terry", "labelled": "pointwise", "stepwise": "stepwise"}
-            raise InputError(
-                f"a row of {kind}, and this scorer_loss reads {config.rows}; scorer_loss {losses[kind]} reads it"
-            )
-        found = read(row)
-        if isinstance(found, Preference) and not found.ended:
-            raise InputError("a pair with `ended: false` has no end to be scored at; scorer_loss stepwise scores steps")
-        if isinstance(found, Labelled):
-            config.target(found.label, found.score)  # said here, with file and line
-        return found
 
-    return checked
+def _checked(row: Mapping[str, Any], config: ScorerLossConfig) -> Judged:
+    """Return a row of the loss's kind; of a row of another kind the error says what reads it."""
+    kind = kind_of(row)
+    if kind is not None and kind != config.rows:
+        losses = {"preferences": "bradley_terry", "labelled": "pointwise", "stepwise": "stepwise"}
+        raise InputError(
+            f"a row of {kind}, and this scorer_loss reads {config.rows}; scorer_loss {losses[kind]} reads it"
+        )
+    found = READERS[config.rows](row)
+    if isinstance(found, Preference) and not found.ended:
+        raise InputError("a pair with `ended: false` has no end to be scored at; scorer_loss stepwise scores steps")
+    if isinstance(found, Labelled):
+        config.target(found.label, found.score)  # said here, with file and line
+    return found
 
 
 def _readings(policy: Policy, rows: Sequence[Judged], config: ScorerLossConfig) -> list[tuple[Reading, ...]]:
@@ -108,11 +130,13 @@ def _readings(policy: Policy, rows: Sequence[Judged], config: ScorerLossConfig) 
 
 
 def _texts(row: Judged) -> tuple[str, ...]:
-    """Return the responses of a row, a pair's chosen one first."""
+    """Return the responses of a row, a pair's chosen one first, or its steps."""
     if isinstance(row, Preference):
         return row.prefix + row.chosen, row.prefix + row.rejected
-    assert isinstance(row, Labelled)
-    return (row.completion,)
+    if isinstance(row, Labelled):
+        return (row.completion,)
+    assert isinstance(row, Stepwise)
+    return row.completions
 
 
 def _targets(row: Judged, config: ScorerLossConfig) -> tuple[float, ...]:

@@ -12,7 +12,7 @@ from components.contract.context import StageContext
 from components.contract.errors import InputError
 from components.measure.harness.views import write_views
 from components.measure.intervals import Bootstrap, Interval
-from components.measure.metrics import add_metrics
+from components.measure.metrics import add_metrics, check_domains
 from components.modeling.loading.load import load_to_train
 from components.modeling.models.folder import read_config
 from components.modeling.scorers.folder import classifier
@@ -21,7 +21,7 @@ from components.modeling.supervised.training_stage import train_and_save
 from components.modeling.training.trainer import Trainer
 from components.reward_model.config import ScorerLossConfig
 from components.reward_model.measures import measure
-from components.reward_model.rows import Unit, read_units, split_tasks
+from components.reward_model.rows import Unit, read_units, split_tasks, weighing
 from components.reward_model.showing import view_of
 from components.reward_model.training import Fitting, fit_scorer, rewards_of
 
@@ -46,17 +46,19 @@ def run(ctx: StageContext[RewardModelParams]) -> None:
         raise InputError("the model has no tokenizer; put its tokenizer.json beside its weights")
     network = RewardNetwork(policy, layout, seed=ctx.seed)
     units, held, where = _rows(ctx, network, config)
-    weighing = [unit for unit in units if unit.weight]
-    if not weighing:
+    weighed = weighing(units)
+    if not weighed:
         raise InputError("reward_model: no row has a weight above 0: there is nothing to train on")
-    fitting = Fitting(network, weighing, loss)
+    fitting = Fitting(network, weighed, loss)
     summary = train_and_save(ctx, policy, [], params, fitted=partial(fit_scorer, fitting=fitting))
     ctx.describe("model", head=layout.head.value, scorer_loss=loss.name, outputs=layout.outputs)
-    if weightless := len(units) - len(weighing):
+    if weightless := len(units) - len(weighed):
         _tell(ctx, {"num_weightless": float(weightless)})
-    held = [unit for unit in held if unit.longest <= params.max_tokens]
+    short = [unit for unit in held if unit.longest <= params.max_tokens]
     if held:
-        _measure(ctx, summary.trainer, fitting, held, where)
+        _tell(ctx, {"num_overlong_validation": float(len(held) - len(short))})
+    if short:
+        _measure(ctx, summary.trainer, fitting, short, where)
 
 
 def _rows(
@@ -64,11 +66,14 @@ def _rows(
 ) -> tuple[list[Unit], list[Unit], str]:
     """Return rows to train on, rows to measure, and where the latter come from."""
     units = read_units(network.policy, [found.path for found in ctx.inputs("dataset")], config)
-    if given := ctx.inputs("validation"):
-        held = read_units(network.policy, [found.path for found in given], config)
-        return units, held, "of the validation input"
-    kept, held = split_tasks(units, ctx.params.holdout, ctx.seed)
-    return kept, held, "that were held out of the training"
+    given = ctx.inputs("validation")
+    if given:
+        kept, held = units, read_units(network.policy, [found.path for found in given], config)
+    else:
+        kept, held = split_tasks(units, ctx.params.holdout, ctx.seed)
+    if config.rows == "preferences":  # measured by domain
+        check_domains(unit.domain for unit in held)
+    return kept, held, "of the validation input" if given else "that were held out of the training"
 
 
 def _measure(

@@ -9,16 +9,30 @@ from components.contract.messages import Message
 from components.modeling.models.policy import Policy
 from components.modeling.scorers.network import Reading
 from components.modeling.text.prompting import encode_examples, tokenize
-from components.modeling.text.turns import encode_conversations, scripts
+from components.modeling.text.turns import encode_conversations, mark_in, scripts
 
 Asked = str | Sequence[Message]
 """A prompt, or messages that end with the user's."""
 
 
+def forged(policy: Policy, asked: Asked, texts: Sequence[str]) -> str | None:
+    """Return a mark of the template, or an end, that a response names, or any message of a conversation; else None.
+
+    Behind an end mark of its own nothing of a response would be read: a good beginning and the mark would score well,
+    whatever follows.
+    """
+    tokenizer = policy.tokenizer
+    assert tokenizer is not None
+    said = [] if isinstance(asked, str) else [message.content or "" for message in asked]
+    found = (mark_in(tokenizer, policy.ends, text) for text in (*said, *texts))
+    return next((mark for mark in found if mark is not None), None)
+
+
 def read_responses(policy: Policy, pairs: Sequence[tuple[Asked, str]], *, every: bool = False) -> list[Reading]:
     """Return each task with its response and the end mark, as a policy is trained on them, scored at the last token.
 
-    The last that is no padding, as transformers looks for it. With `every`, at all tokens of the response and its end.
+    The last that is no padding, as transformers looks for it. With `every`, at all tokens of the response up to there.
+    A text that is `forged` is cut at its mark, or an InputError.
     """
     tokenizer = policy.tokenizer
     assert tokenizer is not None
@@ -34,8 +48,9 @@ def read_responses(policy: Policy, pairs: Sequence[tuple[Asked, str]], *, every:
     found = []
     for at in range(len(pairs)):
         tokens, mask = encoded[at]
-        every_place = [place for place, own in enumerate(mask) if own]
-        found.append(Reading(tokens, every_place if every else [last_place(tokens, policy.pad_id)]))
+        last = last_place(tokens, policy.pad_id)
+        before = [place for place, own in enumerate(mask[:last]) if own and every]
+        found.append(Reading(tokens, [*before, last]))
     return found
 
 

@@ -38,15 +38,20 @@ class LocalRewardModel(Writer, Scorer, Rater):
     def rate(self, pairs: Sequence[tuple[Asked, str]]) -> list[float | None]:
         """Return the reward of each (task, response), each distinct pair once.
 
-        None for one that is longer than the model reads, and for a reward that is not finite. Where steps are scored,
-        it is the lowest of theirs, or their sum, as the model's config says.
+        None for one that is longer than the model reads, that names a mark of the model's template or an end of its
+        turns, or that the template cannot render, and for a reward that is not finite. Where steps are scored, it is
+        the lowest of theirs, or their sum, as the model's config says. Raises InputError, on all ranks alike, where no
+        text could be rendered.
         """
         from components.modeling.ranks import current_ranks
 
         keyed = [(asked if isinstance(asked, str) else tuple(asked), text) for asked, text in pairs]
         ranks, distinct = current_ranks().all, list(dict.fromkeys(keyed))
-        shares = ranks.gather(self._rate(ranks.share(distinct)))
-        found = dict(zip(distinct, ranks.together(shares), strict=True))
+        told = ranks.gather(self._rate(ranks.share(distinct)))
+        problems = [problem for _, found in told for problem in found]
+        if problems and len(problems) == len(distinct):
+            raise InputError(f"{self.name}: {problems[0]}")
+        found = dict(zip(distinct, ranks.together([values for values, _ in told]), strict=True))
         return [found[pair] for pair in keyed]
 
     def score(self, pairs: Sequence[tuple[str, str]]) -> list[Likelihood | None]:
@@ -63,14 +68,15 @@ class LocalRewardModel(Writer, Scorer, Rater):
     def _refuse(self, does: str) -> NoReturn:
         raise InputError(f"{self.name} is a reward model, and a language model is wanted: it {does}")
 
-    def _rate(self, pairs: Sequence[tuple[Asked, str]]) -> list[float | None]:
+    def _rate(self, pairs: Sequence[tuple[Asked, str]]) -> tuple[list[float | None], list[str]]:
+        """Return the rewards, and why texts could not be rendered: a rank that raised would leave others waiting."""
         import torch
 
         from components.modeling.packing.batching import micro_batches
         from components.modeling.scorers.network import packed_readings
 
-        network, readings = self._network, self._readings(pairs)
-        fitting = [at for at, one in enumerate(readings) if len(one.tokens) <= network.policy.max_positions]
+        network, (readings, problems) = self._network, self._readings(pairs)
+        fitting = [at for at, one in readings.items() if len(one.tokens) <= network.policy.max_positions]
         found: list[float | None] = [None] * len(pairs)
         with torch.no_grad():
             for chosen in micro_batches([len(readings[at].tokens) for at in fitting], MAX_TOKENS):
@@ -81,9 +87,26 @@ class LocalRewardModel(Writer, Scorer, Rater):
                 for at, values in zip(part, rewards.split(counts), strict=True):
                     reward = float(values.sum() if network.layout.over == "sum" else values.min())
                     found[at] = reward if math.isfinite(reward) else None
-        return found
+        return found, problems
 
-    def _readings(self, pairs: Sequence[tuple[Asked, str]]) -> list[Reading]:
+    def _readings(self, pairs: Sequence[tuple[Asked, str]]) -> tuple[dict[int, Reading], list[str]]:
+        """Return what can be read by its index, and why the template could not render some of the rest."""
+        from components.modeling.scorers.reading import forged
+
+        honest = [at for at, (asked, text) in enumerate(pairs) if forged(self._network.policy, asked, [text]) is None]
+        try:
+            return dict(zip(honest, self._read([pairs[at] for at in honest]), strict=True)), []
+        except InputError:
+            found: dict[int, Reading] = {}
+            problems = []
+            for at in honest:  # some templates fail on some texts alone
+                try:
+                    (found[at],) = self._read([pairs[at]])
+                except InputError as error:
+                    problems.append(str(error))
+            return found, problems
+
+    def _read(self, pairs: Sequence[tuple[Asked, str]]) -> list[Reading]:
         from components.modeling.scorers.reading import read_responses, read_steps, steps_of
 
         layout = self._network.layout

@@ -257,11 +257,20 @@ def _tokens(
 _marks: WeakKeyDictionary[PreTrainedTokenizerBase, tuple[object, frozenset[str]]] = WeakKeyDictionary()
 
 
+def mark_in(tokenizer: PreTrainedTokenizerBase, ends: TurnEnds, text: str) -> str | None:
+    """Return a mark of the template, or an end, that a text names; None if it names none.
+
+    A tokenizer reads it as the mark itself, so that the text ends early, or passes for another turn.
+    """
+    known = tokenizer.convert_ids_to_tokens(list(ends.ids))
+    marks = _template_marks(tokenizer) | {mark for mark in known if mark}  # a config may name ends beyond the tokens
+    return next((mark for mark in sorted(marks) if mark in text), None)
+
+
 def _check_contents(tokenizer: PreTrainedTokenizerBase, ends: TurnEnds, messages: Sequence[Message]) -> None:
     """Raise InputError for a message whose text would be read as a mark of the template, such as another turn."""
-    marks = _template_marks(tokenizer) | set(tokenizer.convert_ids_to_tokens(list(ends.ids)))
     for position, message in enumerate(messages):
-        named = next((mark for mark in sorted(marks) if mark in (message.content or "")), None)
+        named = mark_in(tokenizer, ends, message.content or "")
         if named is not None:
             raise InputError(
                 f"messages[{position}] ({message.role}) contains {named!r}, which the chat template writes between "

@@ -225,6 +225,43 @@ def test_weights_are_those_of_repeated_rows(tmp_path: Path) -> None:
     assert weighed.history[0]["loss"] == pytest.approx(repeated.history[0]["loss"], abs=1e-5)
 
 
+@pytest.mark.parametrize("scale", [1e39, 1e-46])
+def test_only_ratios_of_weights_count(scale: float, tmp_path: Path) -> None:
+    """Beyond what float32 holds, too."""
+    weights = [2.0, 1.0, 0.5, 1.0]
+    found = [
+        run_on(
+            tmp_path / str(factor),
+            [{**row, "weight": weight * factor} for row, weight in zip(pairs(4), weights, strict=True)],
+            holdout=0.0,
+            steps=2,
+            save_every=0,
+        )
+        for factor in (1.0, scale)
+    ]
+    assert [row["loss"] for row in found[1].history] == pytest.approx([row["loss"] for row in found[0].history])
+    assert "num_weightless" not in found[1].metrics
+
+
+def test_held_out_rows_that_are_too_long_are_counted(given: dict[str, Path], tmp_path: Path) -> None:
+    rows = pairs(10)
+    rows[0]["chosen"] = rows[1]["rejected"] = "x" * 500
+    heldout = write_jsonl(tmp_path / "some", rows)
+    params = {**PARAMS, "max_tokens": 100, "steps": 1}
+    some = run_stage(COMPONENT, tmp_path / "a", params=params, inputs={**given, "validation": heldout})
+    assert some.metrics["num_overlong_validation"] == 2 and some.metrics["num_measured"] == 8
+    none = write_jsonl(tmp_path / "none", rows[:2])
+    alone = run_stage(COMPONENT, tmp_path / "b", params=params, inputs={**given, "validation": none})
+    assert alone.metrics["num_overlong_validation"] == 2 and "num_measured" not in alone.metrics
+
+
+def test_domains_whose_metrics_would_share_a_name_are_refused(given: dict[str, Path], tmp_path: Path) -> None:
+    rows = [{**row, "domain": f"sums{'-+'[index % 2]}2"} for index, row in enumerate(pairs(6))]
+    heldout = write_jsonl(tmp_path / "heldout", rows)
+    with pytest.raises(InputError, match=r"domains 'sums-2' and 'sums\+2' would both be called 'sums_2'"):
+        run_stage(COMPONENT, tmp_path / "run", params=PARAMS, inputs={**given, "validation": heldout})
+
+
 @pytest.mark.parametrize(
     ("rows", "params", "words"),
     [
