@@ -25,7 +25,7 @@ __all__ = [
     "learning_rate",
 ]
 
-TABLES = {"head", "lm_head", "wte", "wpe"}
+TABLES = {"head", "lm_head", "score", "wte", "wpe"}
 """Last parts of parameter names, beside those that begin with "embed", of lookup tables and output heads:
 their rows are separate vectors, which Muon is not meant for (Jordan's post)."""
 

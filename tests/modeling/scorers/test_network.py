@@ -22,6 +22,8 @@ from components.modeling.scorers.layout import Layout, layout_of
 from components.modeling.scorers.load import load_network
 from components.modeling.scorers.network import Reading, RewardNetwork, packed_readings
 from components.modeling.scorers.reading import last_place, steps_of
+from components.modeling.training.optimizer import build_optimizer, is_for_muon
+from components.modeling.training.training_config import OptimizerConfig
 from tests.modeling.decoder_models import VOCAB
 from tests.modeling.decoder_models import save as save_checkpoint
 from tests.stages.supervised_data import base_model
@@ -109,6 +111,23 @@ def test_a_classifier_of_transformers_on_another_decoder_is_loaded(tmp_path: Pat
     with torch.no_grad():
         theirs = model.eval()(**padded(ROWS)).logits
     torch.testing.assert_close(outputs(network, ROWS, [[3], [1], [3]]), theirs, atol=1e-5, rtol=1e-5)
+
+
+def test_muon_leaves_the_head_to_adamw(tmp_path: Path) -> None:
+    policy = load_policy(base_model(tmp_path / "policy"))
+    network = RewardNetwork(policy, STEPS)
+    config = OptimizerConfig(name="muon", peak_learning_rate=0.01, clip_norm=None)
+    assert not is_for_muon("score.weight", network.head.weight, config)
+    inner = next(p for name, p in policy.trainable() if is_for_muon(name, p, config))
+    trained = build_optimizer(policy.module, config, total_steps=1, row_blocks=policy.row_blocks())
+    before = {parameter: parameter.detach().clone() for parameter in (network.head.weight, inner)}
+    for _, parameter in policy.trainable():
+        parameter.grad = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0))
+    signs = {parameter: parameter.grad.sign() for parameter in before}  # type: ignore[union-attr]
+    trained.step(0)
+    moved = {parameter: (was - parameter.detach()) / 0.01 for parameter, was in before.items()}
+    torch.testing.assert_close(moved[network.head.weight], signs[network.head.weight], atol=1e-3, rtol=0)
+    assert not torch.allclose(moved[inner], signs[inner], atol=0.1), "AdamW's first step is the sign, Muon's is not"
 
 
 def test_shards_keep_their_index(tmp_path: Path) -> None:
