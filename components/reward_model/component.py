@@ -21,17 +21,22 @@ OF_KINDS = {
     "squared_error": ("labelled", "stepwise"),
 }
 """Metrics that only some kinds of rows have."""
+OF_CHANCES = ("accuracy", "calibration_error", "brier")
+"""Metrics of scores that are chances."""
 
 
 def unmeasured(params: RewardModelParams, metric: str) -> str | None:
-    """Return why a metric is not measured: its kind of rows is another one than the loss reads."""
-    config = params.scorer_loss.resolve().config
-    name = "pair_accuracy" if metric.startswith("pair_accuracy") else metric
-    if not isinstance(config, ScorerLossConfig) or config.rows in OF_KINDS.get(name, (config.rows,)):
+    """Return why a metric is not measured: rows of the loss's kind do not have it, or its scores are no chances."""
+    config, name = params.scorer_loss.resolve().config, params.scorer_loss.name
+    if not isinstance(config, ScorerLossConfig):
         return None
-    return (
-        f"scorer_loss {params.scorer_loss.name} reads {config.rows}, and {metric} is of {' or '.join(OF_KINDS[name])}"
-    )
+    kind = "labelled" if config.layout().over == "sum" else config.rows  # a sum of steps has the label of its last one
+    of = ("preferences",) if metric.startswith("pair_accuracy_") else OF_KINDS.get(metric, (kind,))
+    if kind not in of:
+        return f"scorer_loss {name} measures rows as {kind}, and {metric} is of {' or '.join(of)}"
+    if metric in OF_CHANCES and not config.chances:
+        return f"scores of this scorer_loss {name} are no chances, which {metric} is about"
+    return None
 
 
 COMPONENT = Component(
@@ -68,7 +73,7 @@ COMPONENT = Component(
         "pair_accuracy_<domain>": "The same on one domain",
         "auroc": "Chance that a good response, or step, has a higher score than a bad one; held-out rows",
         "margin_mean": "Mean difference of the scores of the better and the worse response; held-out rows",
-        "calibration_error": "Expected calibration error of the chances that scores mean; held-out rows",
+        "calibration_error": "Expected calibration error of the chances that scores mean, where they do; held-out rows",
         "brier": "Mean squared distance of these chances from what is true",
         "accuracy": "Share of responses, or steps, on the right side of one half",
         "squared_error": "Mean squared distance of scores from graded labels",

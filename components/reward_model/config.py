@@ -21,8 +21,8 @@ class ScorerLossConfig(Params):
 
     @property
     def chances(self) -> bool:
-        """Return whether a reward tells how likely a response, or a step, is to be good."""
-        return False
+        """Return whether a reward tells how likely a response, or a step, is to be good; of pairs, a difference."""
+        return self.rows == "preferences"
 
     def layout(self) -> Layout:
         """Return what the model reads, and what its outputs are."""

@@ -55,8 +55,9 @@ def measure(
 ) -> Found:
     """Return the measures of rows of a kind from the rewards at their places.
 
-    `chances`: whether the reward of a labelled response or of a step tells how likely it is to be good. `summed`: the
-    rewards of steps add up to the outcome, the label of the last one, and only their sum is measured.
+    `chances`: whether the reward of a labelled response or of a step, or the difference of a pair, tells how likely it
+    is to be good. `summed`: the rewards of steps add up to the outcome, the label of the last one, and only their sum
+    is measured.
     """
     if summed:
         units = [replace(unit, targets=unit.targets[-1:]) for unit in units]
@@ -64,13 +65,15 @@ def measure(
     numbers = {task: number for number, task in enumerate(sorted({unit.task for unit in units}))}
     tasks = np.array([numbers[unit.task] for unit in units])
     if kind == "preferences":
-        return _of_pairs(units, np.array(rewards, dtype=np.float64), tasks, bootstrap)
+        return _of_pairs(units, np.array(rewards, dtype=np.float64), tasks, bootstrap, chances=chances)
     if kind == "stepwise":
         return _of_steps(units, rewards, tasks, bootstrap, chances=chances)
     return _of_labels(units, np.array([values[-1] for values in rewards]), tasks, bootstrap, chances=chances)
 
 
-def _of_pairs(units: Sequence[Unit], rewards: Floats, tasks: np.ndarray, bootstrap: Bootstrap) -> Found:
+def _of_pairs(
+    units: Sequence[Unit], rewards: Floats, tasks: np.ndarray, bootstrap: Bootstrap, *, chances: bool
+) -> Found:
     """Return the measures of pairs, whose rewards are [N, 2]."""
     margin = rewards[:, 0] - rewards[:, 1]
     won = np.where(margin == 0, 0.5, margin > 0)
@@ -84,6 +87,8 @@ def _of_pairs(units: Sequence[Unit], rewards: Floats, tasks: np.ndarray, bootstr
     for domain in domains if len(domains) > 1 else ():
         inside = np.array([unit.domain == domain for unit in units])
         found[metric_key("pair_accuracy", domain)] = _over(weighted_mean(won[inside]), tasks[inside], bootstrap)
+    if not chances:
+        return Found(found, None)
     predictions = Predictions(_sigmoid(np.abs(margin)), won, tasks)
     return Found(found | _calibration(predictions, bootstrap), predictions)
 

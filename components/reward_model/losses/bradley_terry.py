@@ -17,10 +17,16 @@ if TYPE_CHECKING:
 class BradleyTerryConfig(ScorerLossConfig):
     """Margins, and where the zero of rewards lies."""
 
-    margin: bool = True
-    """Whether a row's `margin`, where it has one, is what the difference should exceed (Touvron et al. 2023)."""
+    margin: bool = False
+    """Whether the difference should exceed a row's `margin`, or else its `score_chosen` less `score_rejected`, where it
+    has them (Touvron et al. 2023): only for margins in the units of a reward, as they are taken as they are."""
     center_rewards_coefficient: float | None = Field(default=None, gt=0)
     """Weight of (r_chosen + r_rejected)^2, which keeps the mean reward at 0 (Eisenstein et al. 2023); null for none."""
+
+    @property
+    def chances(self) -> bool:
+        """Return whether the sigmoid of a difference is a chance: not of one that had to exceed a margin."""
+        return not self.margin
 
 
 def bradley_terry(scored: Scored, *, config: BradleyTerryConfig) -> Tensor:

@@ -49,10 +49,11 @@ def log_sigmoid(value: float) -> float:
 def test_bradley_terry_by_hand() -> None:
     # r = (2, 1), (0, 3): differences 1 and -3; margins 0 and 0.5
     batch = scored([2.0, 1.0, 0.0, 3.0], [0.0, 0.5])
-    plain = bound("bradley_terry", margin=False)(batch)
+    plain = bound("bradley_terry")(batch)
     assert plain.tolist() == pytest.approx([0.3132617, 3.0485874], abs=1e-6)
-    assert bound("bradley_terry")(batch).tolist() == pytest.approx([0.3132617, -log_sigmoid(-3.5)], abs=1e-6)
-    centred = bound("bradley_terry", margin=False, center_rewards_coefficient=0.1)(batch)
+    margins = bound("bradley_terry", margin=True)(batch)
+    assert margins.tolist() == pytest.approx([0.3132617, -log_sigmoid(-3.5)], abs=1e-6)
+    centred = bound("bradley_terry", center_rewards_coefficient=0.1)(batch)
     assert centred.tolist() == pytest.approx([0.3132617 + 0.9, 3.0485874 + 0.9], abs=1e-6)
 
 
@@ -124,7 +125,7 @@ def test_bradley_terry_is_trls_formula(rewards: list[tuple[float, float, float]]
     if coefficient is not None:
         theirs = theirs + coefficient * torch.mean((chosen + rejected) ** 2)
     batch = scored(torch.stack([chosen, rejected], 1).flatten().tolist(), margin.tolist())
-    ours = bound("bradley_terry", center_rewards_coefficient=coefficient)(batch).mean()
+    ours = bound("bradley_terry", margin=True, center_rewards_coefficient=coefficient)(batch).mean()
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
 
 
@@ -134,7 +135,7 @@ def test_loss_and_gradient_are_those_of_trls_trainer_on_one_batch(tmp_path: Path
     from trl import RewardConfig, RewardTrainer
 
     given = inputs(tmp_path, [{"margin": 0.0, **row} for row in pairs(12)])
-    operator = bound("bradley_terry", center_rewards_coefficient=0.02)
+    operator = bound("bradley_terry", margin=True, center_rewards_coefficient=0.02)
     policy = load_policy(given["model"])
     network = RewardNetwork(policy, operator.config.layout(), seed=5)  # type: ignore[attr-defined]
     policy.save(tmp_path / "scorer")

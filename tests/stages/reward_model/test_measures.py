@@ -21,7 +21,8 @@ def unit(task: str, targets: tuple[float, ...], domain: str = "A") -> Unit:
 def test_measures_of_pairs_by_hand() -> None:
     # margins 2, -1, 0: one right, one wrong, one tie
     units = [unit("a", (0.0,)), unit("a", (0.0,), "B"), unit("b", (0.0,))]
-    found = measure(units, [[2.0, 0.0], [0.0, 1.0], [1.0, 1.0]], "preferences", BOOTSTRAP).measures
+    rewards = [[2.0, 0.0], [0.0, 1.0], [1.0, 1.0]]
+    found = measure(units, rewards, "preferences", BOOTSTRAP, chances=True).measures
     assert found["pair_accuracy"].value == pytest.approx(0.5) and found["margin_mean"].value == pytest.approx(1 / 3)
     assert found["pair_accuracy"].n == 2, "tasks are resampled"
     assert found["pair_accuracy_A"].value == 0.75 and found["pair_accuracy_B"].value == 0.0
@@ -32,6 +33,8 @@ def test_measures_of_pairs_by_hand() -> None:
     # bins (.4, .5], (.7, .8], (.8, .9]: one in each
     error = (abs(0.5 - 0.5) + abs(chances[1] - 0.0) + abs(chances[0] - 1.0)) / 3
     assert found["calibration_error"].value == pytest.approx(error)
+    without = measure(units, rewards, "preferences", BOOTSTRAP)
+    assert found.keys() - without.measures.keys() == {"brier", "calibration_error"} and without.predictions is None
 
 
 def test_measures_of_labels_pair_what_answers_one_task() -> None:

@@ -328,10 +328,54 @@ def test_memory_counts_both_sides_and_no_logits() -> None:
     assert memory(params, None, Resources()) is None
 
 
+LOSSES: dict[str, Any] = {
+    "bradley_terry": (pairs, {}),
+    "bradley_terry margin": (pairs, {"margin": True}),
+    "gaussian_ensemble": (pairs, {}),
+    "pointwise": (labelled, {}),
+    "pointwise squared": (labelled, {"loss": "squared_error"}),
+    "value squared": (labelled, {"loss": "squared_error"}),
+    "stepwise": (stepwise, {}),
+    "progress_sum": (stepwise, {}),
+}
+MEASURED = ("pair_accuracy", "margin_mean", "auroc", "accuracy", "calibration_error", "brier")
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_what_is_said_to_be_unmeasured_is_what_no_run_has(name: str, tmp_path: Path) -> None:
+    rows, config = LOSSES[name]
+    spec = {"scorer_loss": {"name": name.split()[0], **config}, "steps": 1, "save_every": 0}
+    measured = run_on(tmp_path, rows(), **spec).metrics.keys()
+    params = RewardModelParams.model_validate(PARAMS | spec)
+    absent = {metric for metric in (*MEASURED, "pair_accuracy_sums") if unmeasured(params, metric)}
+    assert absent == {*MEASURED, "pair_accuracy_sums"} - measured
+
+
 def test_metrics_of_other_rows_are_known_to_be_absent() -> None:
     steps = RewardModelParams.model_validate({"scorer_loss": "stepwise"})
     assert unmeasured(steps, "pair_accuracy_sums") == (
-        "scorer_loss stepwise reads stepwise, and pair_accuracy_sums is of preferences or labelled"
+        "scorer_loss stepwise measures rows as stepwise, and pair_accuracy_sums is of preferences"
     )
     assert unmeasured(steps, "auroc") is None
     assert unmeasured(RewardModelParams(), "pair_accuracy") is None
+    margins = RewardModelParams.model_validate({"scorer_loss": {"name": "bradley_terry", "margin": True}})
+    assert (
+        unmeasured(margins, "brier") == "scores of this scorer_loss bradley_terry are no chances, which brier is about"
+    )
+
+
+def test_margins_are_trained_only_where_asked_for(tmp_path: Path) -> None:
+    """Not the difference of UltraFeedback's grades, which run from 1 to 10."""
+    rows = [{**row, "margin": None, "score_chosen": 9.0, "score_rejected": 1.0} for row in pairs(8)]
+    given = {"holdout": 0.0, "steps": 1, "save_every": 0}
+    plain, graded, asked = (
+        run_on(tmp_path / str(number), of, **given, **({"scorer_loss": loss} if loss else {})).history[0]["loss"]
+        for number, (of, loss) in enumerate(
+            [
+                ([{**row, "margin": None} for row in pairs(8)], None),
+                (rows, None),
+                (rows, {"name": "bradley_terry", "margin": True}),
+            ]
+        )
+    )
+    assert plain == graded == pytest.approx(0.69, abs=0.1) and asked > 7
