@@ -43,7 +43,8 @@ def test_verdicts_are_the_mean_over_judges_and_failures_are_no_zeros() -> None:
     judges = [Scripted(length, name="a"), Scripted(marked(10), name="b")]
     found, metrics = reward(answers(["xx", "xxxx", "", "Verdict: 10"]), judges)
     assert near(found[:2], [0.6, 0.7]) and found[2:].isnan().all()
-    assert metrics == {"judge_failed": 2.0, "judge_asked": 8.0, "judge_mean": pytest.approx(0.65)}
+    counts = {"judge_failed": 2.0, "judge_verdicts": 2.0, "judge_asked": 8.0}
+    assert metrics == counts | {"judge_mean": pytest.approx(0.65)}
     assert near(reward(answers(["xx"]), judges, model="b")[0], [1.0])
     with pytest.raises(UnknownName, match=r"model at input judges.*'c'"):
         reward(answers(["xx"]), judges, model="c")
@@ -64,7 +65,22 @@ def test_verdicts_are_kept_by_content_as_json_and_no_more_than_asked_for() -> No
 
 def test_a_refusing_judge_fails_every_verification() -> None:
     found, metrics = reward(answers(["x", "y"]), [Scripted(lambda request: None)])
-    assert found.isnan().all() and metrics == {"judge_failed": 2.0, "judge_asked": 2.0}
+    assert found.isnan().all() and metrics == {"judge_failed": 2.0, "judge_verdicts": 0.0, "judge_asked": 2.0}
+
+
+def test_metrics_are_those_of_all_batches_of_a_step() -> None:
+    given = replace(context(0), further={"judges": [asked := Scripted(length)]}, memory={})
+    judge = operator("reward", "judge")
+    judge(answers([""]), given)
+    judge(answers(["xx", "xxxx", ""]), given)
+    judge(answers(["x" * 9]), given)
+    judge(answers([""]), given)
+    assert given.metrics == {
+        "judge_failed": 3.0,
+        "judge_verdicts": 3.0,
+        "judge_asked": float(len(asked.asked)),
+        "judge_mean": pytest.approx(0.5),
+    }
 
 
 def test_the_port_is_asked_for() -> None:

@@ -71,6 +71,14 @@ def test_what_has_no_finite_score_is_a_failed_verification(bad: float | None, sq
     assert found.isnan().tolist() == [False, True] and metrics == {"scorer_failed": 1.0}
 
 
+def test_failures_are_those_of_all_batches_of_a_step() -> None:
+    given = replace(context(0), further={"scorers": [Scripted("a", {"x": 1.0, "y": None})]})
+    scorer = operator("reward", "scorer")
+    for texts in (["x", "y"], ["y", "y"], ["x"]):
+        scorer(answers(texts), given)
+    assert given.metrics == {"scorer_failed": 3.0}
+
+
 def test_an_unknown_model_gets_one_line() -> None:
     with pytest.raises(UnknownName, match=r"model at input scorers.*'reward\.modle'"):
         reward(answers(["x"]), [Scripted("reward.model", {"x": 0.0})], model="reward.modle")

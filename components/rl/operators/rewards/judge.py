@@ -31,8 +31,9 @@ def judge(batch: Batch, context: SlotContext, *, config: JudgeRewardConfig) -> T
     """Return [S] in [0, 1]: what the judges of port `judges` say of task and response, the mean over these.
 
     Texts are tokenised by each judge's own tokenizer. NaN, a failed verification, where any judge's verdict cannot be
-    read. Equal responses to one task are judged once. Metrics: `judge_failed`, responses without a verdict;
-    `judge_asked`, requests that were not kept; `judge_mean`, of the verdicts.
+    read. Equal responses to one task are judged once. Metrics, of the whole step and all rewards of this kind:
+    `judge_failed`, responses without a verdict; `judge_verdicts`, those with one; `judge_asked`, requests that were not
+    kept; `judge_mean`, of the verdicts.
 
     Source: Zheng et al. 2023 (arXiv:2306.05685), section 3.1, single answer grading; with {answer} in the template a
     generative verifier as in Zhao et al. 2025 (arXiv:2507.08794).
@@ -60,7 +61,15 @@ def judge(batch: Batch, context: SlotContext, *, config: JudgeRewardConfig) -> T
         del context.memory[key]
     rewards = total / (1 if config.model else len(models))
     known = rewards[~rewards.isnan()]
-    context.metrics.update(judge_failed=float(rewards.isnan().sum()), judge_asked=float(asked))
-    if len(known):
-        context.metrics["judge_mean"] = float(known.mean())
+    _count(context.metrics, known, failed=len(rewards) - len(known), asked=asked)
     return rewards
+
+
+def _count(metrics: dict[str, float], known: Tensor, *, failed: int, asked: int) -> None:
+    """Add to the step's metrics: the reward may run for each batch that is drawn, and beside another of its kind."""
+    before = metrics.get("judge_verdicts", 0.0)
+    for name, count in (("failed", failed), ("verdicts", len(known)), ("asked", asked)):
+        metrics[f"judge_{name}"] = metrics.get(f"judge_{name}", 0.0) + count
+    if len(known):
+        total = metrics.get("judge_mean", 0.0) * before + float(known.sum())
+        metrics["judge_mean"] = total / metrics["judge_verdicts"]

@@ -32,7 +32,8 @@ def scorer(batch: Batch, context: SlotContext, *, config: ScorerConfig) -> Tenso
     """Return [S]: the score of task and response by the reward models of port `scorers`, the mean over these.
 
     Texts are tokenised by each model's own tokenizer. NaN, a failed verification, where a model cannot score a response
-    (it is too long) or its score is not finite. Metric: `scorer_failed`, responses without a score.
+    (it is too long, or names a mark of the model's template) or its score is not finite. Metric: `scorer_failed`,
+    responses without a score in the whole step, of all rewards of this kind.
 
     Source: Ouyang et al. 2022 (arXiv:2203.02155), section 3.5.
     """
@@ -55,5 +56,5 @@ def scorer(batch: Batch, context: SlotContext, *, config: ScorerConfig) -> Tenso
     for model in chosen:
         total += torch.tensor([torch.nan if one is None else one for one in model.rate(pairs)])
     scores = (total / len(chosen) + config.shift).where(total.isfinite(), torch.nan)
-    context.metrics["scorer_failed"] = float(scores.isnan().sum())
+    context.metrics["scorer_failed"] = context.metrics.get("scorer_failed", 0.0) + float(scores.isnan().sum())
     return scores.sigmoid() if config.squash == "sigmoid" else scores
