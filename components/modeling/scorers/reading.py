@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from transformers import PreTrainedTokenizerBase
+
 from components.contract.errors import InputError
 from components.contract.messages import Message
 from components.modeling.models.policy import Policy
 from components.modeling.scorers.network import Reading
 from components.modeling.text.prompting import encode_examples, tokenize
+from components.modeling.text.turn_ends import template_end
 from components.modeling.text.turns import encode_conversations, mark_in, scripts
 
 Asked = str | Sequence[Message]
@@ -28,11 +31,14 @@ def forged(policy: Policy, asked: Asked, texts: Sequence[str]) -> str | None:
     return next((mark for mark in found if mark is not None), None)
 
 
-def read_responses(policy: Policy, pairs: Sequence[tuple[Asked, str]], *, every: bool = False) -> list[Reading]:
+def read_responses(
+    policy: Policy, pairs: Sequence[tuple[Asked, str]], *, every: bool = False, whole: bool = False
+) -> list[Reading]:
     """Return each task with its response and the end mark, as a policy is trained on them, scored at the last token.
 
     The last that is no padding, as transformers looks for it. With `every`, at all tokens of the response up to there.
-    A text that is `forged` is cut at its mark, or an InputError.
+    With `whole`, with all that the chat template writes behind a response, such as a line break: classifiers from
+    elsewhere are read at its last token. A text that is `forged` is cut at its mark, or an InputError.
     """
     tokenizer = policy.tokenizer
     assert tokenizer is not None
@@ -48,10 +54,22 @@ def read_responses(policy: Policy, pairs: Sequence[tuple[Asked, str]], *, every:
     found = []
     for at in range(len(pairs)):
         tokens, mask = encoded[at]
+        tokens = _whole(tokenizer, tokens) if whole else tokens
         last = last_place(tokens, policy.pad_id)
         before = [place for place, own in enumerate(mask[:last]) if own and every]
         found.append(Reading(tokens, [*before, last]))
     return found
+
+
+def _whole(tokenizer: PreTrainedTokenizerBase, tokens: list[int]) -> list[int]:
+    """Return tokens that stop at a response's end with what the chat template writes instead of stopping there."""
+    if not tokenizer.chat_template:
+        return tokens
+    end = template_end(tokenizer)
+    (tail,) = tokenize(tokenizer, [end.tail])
+    if end.token is None:  # an end that the template does not write was added
+        return [*tokens[:-1], *tail]
+    return [*tokens, *tail[tail.index(end.token) + 1 :]]
 
 
 def read_steps(policy: Policy, rows: Sequence[tuple[Asked, Sequence[str]]], separator: str) -> list[Reading]:

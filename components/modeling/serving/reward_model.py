@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 from components.contract.errors import InputError
 from components.contract.heads import SCORES, head_of
 from components.modeling.models.folder import read_config
+from components.modeling.scorers.layout import KEY
 from components.modeling.serving.models import Asked, Drawing, Likelihood, Rater, Scorer, Writer, Written
 
 if TYPE_CHECKING:
@@ -111,9 +112,13 @@ class LocalRewardModel(Writer, Scorer, Rater):
 
         layout = self._network.layout
         if not layout.separator:
-            return read_responses(self._network.policy, pairs)
+            return read_responses(self._network.policy, pairs, whole=not self._made_here)
         rows = [(asked, steps_of(text, layout.separator)) for asked, text in pairs]
         return read_steps(self._network.policy, rows, layout.separator)
+
+    @cached_property
+    def _made_here(self) -> bool:
+        return KEY in read_config(self._folder)
 
     @cached_property
     def _network(self) -> RewardNetwork:

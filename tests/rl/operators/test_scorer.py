@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
 from components.contract.errors import InputError, UnknownName
 from components.contract.heads import Head
@@ -166,10 +168,10 @@ def test_marks_in_conversations_are_not_scored_either(chat: LocalRewardModel, ma
     assert [one is None for one in chat.rate(pairs)] == [False, True, True, True]
 
 
-def test_what_a_template_cannot_render_is_not_scored(chat: LocalRewardModel, tmp_path: Path) -> None:
+def test_what_a_template_cannot_render_is_not_scored(chat: LocalRewardModel) -> None:
     template = chat._network.policy.tokenizer.chat_template  # type: ignore[union-attr]
     refusing = "{% for m in messages %}{% if 'no' in m.content %}{{ raise_exception('No!') }}{% endif %}{% endfor %}"
-    model = LocalRewardModel("rm.model", tmp_path, device="cpu", dtype="float32")
+    model = LocalRewardModel("rm.model", chat._folder, device="cpu", dtype="float32")
     model.__dict__["_network"] = load_network(chat._folder, "rm.model", device="cpu", dtype="float32")
     model._network.policy.tokenizer.chat_template = refusing + template  # type: ignore[union-attr,operator]
     good, bad = model.rate([("x", "yes"), ("x", "no")])
@@ -200,6 +202,28 @@ def test_every_rank_takes_part_whatever_its_texts(chat: LocalRewardModel, monkey
     monkeypatch.setattr(chat, "_read", raising)
     with pytest.raises(InputError, match=r"^rm\.model: mine"):
         chat.rate([("x", "y"), ("x", "3")])
+
+
+@pytest.mark.parametrize("name", ["qwen2.5-instruct", "llama3.1", "mistral", "phi3", "gemma3"])
+def test_classifiers_from_elsewhere_are_read_where_their_template_ends(name: str, tmp_path: Path) -> None:
+    save_model(LAYOUTS[name], tmp_path / "policy")
+    policy = load_policy(tmp_path / "policy")
+    network = RewardNetwork(policy, Layout())
+    with torch.no_grad():
+        network.head.weight.mul_(30)
+    policy.save(tmp_path / "scorer")
+    config = json.loads((tmp_path / "scorer" / "config.json").read_text())
+    del config["posttrain_reward"]
+    (tmp_path / "scorer" / "config.json").write_text(json.dumps(config))
+    messages = [{"role": "user", "content": "1 + 2 ="}, {"role": "assistant", "content": "3"}]
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "scorer")
+    text = tokenizer.apply_chat_template(messages, tokenize=False)
+    tokens = tokenizer(text, add_special_tokens=False, return_tensors="pt")["input_ids"]
+    model = AutoModelForSequenceClassification.from_pretrained(tmp_path / "scorer", dtype=torch.float32).eval()
+    with torch.no_grad():
+        theirs = float(model(input_ids=tokens).logits)
+    rater = LocalRewardModel("rm.model", tmp_path / "scorer", device="cpu", dtype="float32")
+    assert rater.rate([("1 + 2 =", "3")])[0] == pytest.approx(theirs, abs=1e-4)
 
 
 def raising(pairs: Any) -> Any:
