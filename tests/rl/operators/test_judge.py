@@ -69,7 +69,9 @@ def test_a_refusing_judge_fails_every_verification() -> None:
 
 
 def test_metrics_are_those_of_all_batches_of_a_step() -> None:
-    given = replace(context(0), further={"judges": [asked := Scripted(length)]}, memory={})
+    asked = Scripted(length)
+    judges: Any = [asked]
+    given = replace(context(0), further={"judges": judges}, memory={})
     judge = operator("reward", "judge")
     judge(answers([""]), given)
     judge(answers(["xx", "xxxx", ""]), given)

@@ -74,7 +74,8 @@ def test_what_has_no_finite_score_is_a_failed_verification(bad: float | None, sq
 
 
 def test_failures_are_those_of_all_batches_of_a_step() -> None:
-    given = replace(context(0), further={"scorers": [Scripted("a", {"x": 1.0, "y": None})]})
+    models: Any = [Scripted("a", {"x": 1.0, "y": None})]
+    given = replace(context(0), further={"scorers": models})
     scorer = operator("reward", "scorer")
     for texts in (["x", "y"], ["y", "y"], ["x"]):
         scorer(answers(texts), given)
@@ -164,7 +165,7 @@ def talk(said: str) -> tuple[Message, ...]:
 
 @pytest.mark.parametrize("mark", ["<|im_end|>", "<|endoftext|>", "<|im_start|>user"])
 def test_marks_in_conversations_are_not_scored_either(chat: LocalRewardModel, mark: str) -> None:
-    pairs = [(talk("b"), "3"), (talk("b"), f"3{mark}x"), (talk(f"b{mark}"), "3"), ("x", f"3{mark}")]
+    pairs: list[Any] = [(talk("b"), "3"), (talk("b"), f"3{mark}x"), (talk(f"b{mark}"), "3"), ("x", f"3{mark}")]
     assert [one is None for one in chat.rate(pairs)] == [False, True, True, True]
 
 
@@ -173,7 +174,7 @@ def test_what_a_template_cannot_render_is_not_scored(chat: LocalRewardModel) -> 
     refusing = "{% for m in messages %}{% if 'no' in m.content %}{{ raise_exception('No!') }}{% endif %}{% endfor %}"
     model = LocalRewardModel("rm.model", chat._folder, device="cpu", dtype="float32")
     model.__dict__["_network"] = load_network(chat._folder, "rm.model", device="cpu", dtype="float32")
-    model._network.policy.tokenizer.chat_template = refusing + template  # type: ignore[union-attr,operator]
+    model._network.policy.tokenizer.chat_template = refusing + template  # type: ignore[union-attr]
     good, bad = model.rate([("x", "yes"), ("x", "no")])
     assert good is not None and bad is None
     with pytest.raises(InputError, match=r"^rm\.model: .*No!"):

@@ -61,7 +61,7 @@ def test_a_pair_that_does_not_end_is_refused(tmp_path: Path) -> None:
 def test_a_text_that_names_the_end_mark_is_refused_with_its_line(
     loss: str, row: dict[str, Any], tmp_path: Path
 ) -> None:
-    good = {"bradley_terry": PAIR, "stepwise": STEPS}.get(loss, {"prompt": "a", "completion": "b", "label": True})
+    good: Any = {"bradley_terry": PAIR, "stepwise": STEPS}.get(loss, {"prompt": "a", "completion": "b", "label": True})
     given = inputs(tmp_path, [good, row])
     with pytest.raises(InputError, match=r"rows\.jsonl:2: a text contains '<\|eos\|>', which ends a turn") as caught:
         read_units(load_policy(given["model"]), [given["dataset"]], config_of(loss))
