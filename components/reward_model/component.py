@@ -33,7 +33,7 @@ def unmeasured(params: RewardModelParams, metric: str) -> str | None:
     kind = "labelled" if config.layout().over == "sum" else config.rows  # a sum of steps has the label of its last one
     of = ("preferences",) if metric.startswith("pair_accuracy_") else OF_KINDS.get(metric, (kind,))
     if kind not in of:
-        return f"scorer_loss {name} measures rows as {kind}, and {metric} is of {' or '.join(of)}"
+        return f"scorer_loss {name} reads {config.rows}, and {metric} is of {' or '.join(of)}"
     if metric in OF_CHANCES and not config.chances:
         return f"scores of this scorer_loss {name} are no chances, which {metric} is about"
     return None

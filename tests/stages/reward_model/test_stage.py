@@ -354,7 +354,7 @@ def test_what_is_said_to_be_unmeasured_is_what_no_run_has(name: str, tmp_path: P
 def test_metrics_of_other_rows_are_known_to_be_absent() -> None:
     steps = RewardModelParams.model_validate({"scorer_loss": "stepwise"})
     assert unmeasured(steps, "pair_accuracy_sums") == (
-        "scorer_loss stepwise measures rows as stepwise, and pair_accuracy_sums is of preferences"
+        "scorer_loss stepwise reads stepwise, and pair_accuracy_sums is of preferences"
     )
     assert unmeasured(steps, "auroc") is None
     assert unmeasured(RewardModelParams(), "pair_accuracy") is None
