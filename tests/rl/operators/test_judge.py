@@ -58,9 +58,24 @@ def test_verdicts_are_kept_by_content_as_json_and_no_more_than_asked_for() -> No
     assert near(reward(answers(["xx", "x"]), judges, again)[0], [0.2, 0.1]) and len(judges[0].asked) == 2
     assert near(reward(answers(["xx"]), judges, again, weight=3.0)[0], [0.2]) and len(judges[0].asked) == 2
     reward(answers(["a", "b"]), judges, again, keep=1)
-    assert len(again) == 1
+    assert len(again["kept"]) == 1
     reward(answers(["b"]), judges, again)
     assert len(judges[0].asked) == 4, "the latest is kept"
+
+
+@pytest.mark.parametrize("keep", [0, 1, 3, 7])
+def test_a_checkpoint_between_steps_changes_nothing_that_is_asked(keep: int) -> None:
+    """Verdicts go out in the order in which they came, which the sorted keys of a checkpoint do not have."""
+    rng, asked = random.Random(keep), []
+    steps = [["x" * rng.randint(1, 9) for _ in range(4)] for _ in range(12)]
+    for resumed in (False, True):
+        judges, memory = [Scripted(length)], {}
+        for texts in steps:
+            reward(answers(texts), judges, memory, keep=keep)
+            memory = json.loads(json.dumps(memory, sort_keys=True)) if resumed else memory
+        asked.append(judges[0].asked)
+        assert len(memory["kept"]) == keep
+    assert asked[0] == asked[1]
 
 
 def test_a_refusing_judge_fails_every_verification() -> None:

@@ -53,12 +53,13 @@ def judge(batch: Batch, context: SlotContext, *, config: JudgeRewardConfig) -> T
         for item, earlier, text in zip(items, turns, batch.texts, strict=True)
     ]
     asked, total = 0, torch.zeros(batch.num_responses)
+    kept = dict(context.memory.get("kept", ()))
     for model in [models[config.model]] if config.model else models.values():
-        one = PointwiseJudge(model, config, context.memory, seed=context.seed)
+        one = PointwiseJudge(model, config, kept, seed=context.seed)
         total += torch.tensor([torch.nan if said.value is None else said.value for said in one.judge(pairs)])
         asked += one.counts["asked"]
-    for key in list(context.memory)[: max(0, len(context.memory) - config.keep)]:
-        del context.memory[key]
+    # a list, since checkpoints sort the keys of what they save
+    context.memory["kept"] = [[key, said] for key, said in kept.items()][max(0, len(kept) - config.keep) :]
     rewards = total / (1 if config.model else len(models))
     known = rewards[~rewards.isnan()]
     _count(context.metrics, known, failed=len(rewards) - len(known), asked=asked)
