@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -10,6 +11,7 @@ from components.contract.errors import InputError
 from components.contract.params import Params
 from components.judges.fencing import PLACEHOLDER, Fence
 from components.judges.judgement import Aggregate, Orders
+from components.judges.reading import bare
 
 Reading = Literal["mark", "json", "probability"]
 ENDINGS: dict[str, str] = {
@@ -101,15 +103,20 @@ class JudgeConfig(Params):
 
 def _check_labels(config: JudgeConfig) -> None:
     """Raise InputError for a scale that says nothing, or labels that cannot be told apart."""
-    names = [label.strip().casefold() for label in config.labels]
+    read = bare if config.reading != "probability" else lambda label: label.strip().casefold()
+    names = [read(label) for label in config.labels]
     if not config.labels:
         if config.reading == "probability":
             raise InputError("judge: reading probability needs labels, such as {yes: 1, no: 0}")
         if config.low >= config.high:
             raise InputError(f"judge: low {config.low:g} is not below high {config.high:g}")
+        if math.isinf(config.high - config.low):
+            raise InputError(f"judge: low {config.low:g} and high {config.high:g} are too far apart")
         return
     if len(set(names)) < 2 or len(set(names)) < len(names) or "" in names:
-        raise InputError("judge: labels are two or more different words")
+        raise InputError(
+            "judge: labels are two or more different words; dots, stars and backticks around one are not read"
+        )
     if bad := next((label for label, value in config.labels.items() if not 0 <= value <= 1), None):
         raise InputError(f"judge: label {bad!r} is worth {config.labels[bad]:g}, and values lie from 0 to 1")
     if config.reading == "probability":
