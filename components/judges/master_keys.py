@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,9 +40,9 @@ class KeyRow:
 
 
 def key_for(key: str, answer: str) -> str | None:
-    """Return the key; None where it happens to hold the right answer."""
+    """Return the key; None where it happens to hold the right answer, as whole words."""
     told = answer.strip().casefold()
-    return None if told and told in key.casefold() else key
+    return None if told and re.search(rf"(?<!\w){re.escape(told)}(?!\w)", key.casefold()) else key
 
 
 def play_keys(judge: PointwiseJudge, cases: Sequence[Case], *, right_above: float) -> list[KeyRow]:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from components.contract.operators import OperatorSpec
 from components.judges.config import PairwiseConfig
 from components.judges.judge import Case
-from components.judges.master_keys import KEYS
+from components.judges.master_keys import KEYS, key_for
 from components.judges.reports import PairRow, pair_rows
 from components.measure.harness.context import MeasureContext
 from components.measure.harness.views import View
@@ -59,6 +59,25 @@ def test_keys_and_agreement_by_hand() -> None:
     assert value(view, "judge_unread_A") == 2, "one key at two prompts"
     table = {row[0]: row[1] for row in view.tables[0].rows}
     assert len(table) == len(KEYS) and table["':'"] is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "left_out"),
+    [
+        ("A", []),
+        ("on", []),
+        ("tho", []),
+        ("", []),
+        ("step", ["Let's solve this problem step by step."]),
+        (" SOLUTION ", ["Solution"]),
+        ("thought process", ["Thought process:"]),
+        (".", ["."]),
+        (":", [":"]),
+        ("\u89e3", ["\u89e3"]),
+    ],
+)
+def test_a_key_is_left_out_where_it_holds_the_answer_as_whole_words(answer: str, left_out: list[str]) -> None:
+    assert [key for key in KEYS if key_for(key, answer) is None] == left_out
 
 
 def test_a_judge_that_always_says_no_is_safe_and_disagrees() -> None:
