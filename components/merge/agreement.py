@@ -131,7 +131,7 @@ def _tokens(model: Named) -> dict[str, Any]:
 
 def _compare(where: str, first: Mapping[str, Any], other: Mapping[str, Any]) -> None:
     """Raise InputError for the first key with another value."""
-    for key in sorted(first.keys() | other.keys()):
+    for key in sorted(first.keys() | other.keys(), key=str):  # a hostile vocabulary has numbers among its tokens
         if first.get(key) != other.get(key):
             raise InputError(f"{where}: {_shown(key)} is {_value(first, key)} and {_value(other, key)}")
 

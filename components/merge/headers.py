@@ -76,11 +76,12 @@ def _files(folder: Path) -> list[str]:
     if index.is_file():
         try:
             names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise InputError(f"{index} is no index of weights: {error!r}") from error
     for name in names:
-        if not isinstance(name, str) or "/" in name or not (folder / name).is_file():
-            raise InputError(f"{folder} has no {name}; weights must be safetensors (pickled weights are refused)")
+        if not isinstance(name, str) or "/" in name or not name.isprintable() or not (folder / name).is_file():
+            shown = name if isinstance(name, str) and name.isprintable() else ascii(name)
+            raise InputError(f"{folder} has no {shown}; weights must be safetensors (pickled weights are refused)")
     return names
 
 
@@ -101,14 +102,18 @@ def _header(path: Path) -> dict[str, Stored]:
 
 
 def _stored(path: Path, name: str, entry: Any, start: int, total: int) -> Stored:
+    if not name.isprintable():  # such as half a character, which no file can hold
+        raise InputError(f"{path}: a tensor is called {name!a}, which is no name")
     try:
         dtype, shape = entry["dtype"], tuple(entry["shape"])
         begin, end = entry["data_offsets"]
+        known = isinstance(dtype, str) and dtype in {**FLOATS, **OTHERS}
         numbers = all(type(one) is int and one >= 0 for one in (*shape, begin, end))
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{path}: the header's entry of {name} cannot be read: {error!r}") from error
-    if dtype not in FLOATS and dtype not in OTHERS:
-        raise InputError(f"{path}: {name} is {dtype}, which is not merged; weights in 16, 32 or 64 bits are")
+    if not known:
+        shown = dtype if isinstance(dtype, str) and dtype.isprintable() else ascii(dtype)
+        raise InputError(f"{path}: {name} is {shown}, which is not merged; weights in 16, 32 or 64 bits are")
     stored = Stored(path, dtype, shape, start + begin) if numbers else None
     if stored is None or end - begin != stored.size or start + end > total:
         raise InputError(f"{path}: {name} does not lie where the header says")

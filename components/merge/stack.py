@@ -130,6 +130,8 @@ class Stack:
         return cast(float, self.family.once(key, lambda: _kept_from(list(self.family.stacks()), model, share)))
 
     def _bounds(self) -> Iterator[tuple[int, int]]:
+        if 0 in self.shape:  # without numbers there are no blocks, however many rows a header claims
+            return
         width = max(1, math.prod(self.shape[1:]))
         step = max(1, BLOCK // width)
         for first in range(0, self.rows, step):

@@ -80,7 +80,8 @@ def _difference(own: Path | None, other: Path | None) -> str | None:
     ids, others = _vocabulary(own / TOKENIZER), _vocabulary(other / TOKENIZER)
     if ids is None or others is None or ids == others:
         return None
-    token = min(token for token in ids.keys() | others.keys() if ids.get(token) != others.get(token))
+    differing = (token for token in ids.keys() | others.keys() if ids.get(token) != others.get(token))
+    token = min(differing, key=str)  # a hostile vocabulary has numbers among its tokens
     return f"token {token!r} is {_id(ids, token)} in the model and {_id(others, token)} in the other"
 
 
@@ -95,6 +96,6 @@ def _vocabulary(path: Path) -> dict[str, int] | None:
         found = content["model"]["vocab"]
         ids = dict(found) if isinstance(found, dict) else {piece[0]: at for at, piece in enumerate(found)}
         ids |= {added["content"]: added["id"] for added in content.get("added_tokens") or ()}
-    except (OSError, ValueError, KeyError, TypeError, IndexError):
+    except (OSError, ValueError, KeyError, TypeError, IndexError, RecursionError):
         return None
     return ids

@@ -79,7 +79,7 @@ def _prepared(stack: Stack, config: WeightEditConfig) -> tuple[dict[str, Tensor]
     from components.merge.probe import behaviour_direction
 
     family = stack.family
-    matrices = [one for one in family.stacks() if one.fits(config.tensors)]
+    matrices = [one for one in family.stacks() if one.fits(config.tensors) and 0 not in one.shape]
     if not matrices:
         raise InputError(f"merger 'weight_edit': no tensor is called {config.tensors}")
     widths = {one.shape[-1] for one in matrices if len(one.shape) == 2}

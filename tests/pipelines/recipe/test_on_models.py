@@ -72,7 +72,15 @@ def test_another_tokenizer_is_one_line_that_names_the_first_difference(tmp_path:
     assert load(tmp_path, RECIPE % ("", own, tmp_path / "swapped", "guidance: teachers")), "texts go between models"
 
 
-@pytest.mark.parametrize("content", ["{", "[]", "{}", '{"model": {"vocab": 3}}', '{"model": {"vocab": [[]]}}'])
+def test_numbers_among_the_tokens_are_told_and_no_traceback(tmp_path: Path) -> None:
+    own = folder(tmp_path / "own", [[1, 0], ["a", 0]])
+    (line,) = found(tmp_path, own, folder(tmp_path / "other", [[2, 0], ["b", 0]]))
+    assert "token 1 is id 0 in the model and absent in the other" in line
+
+
+@pytest.mark.parametrize(
+    "content", ["{", "[]", "{}", '{"model": {"vocab": 3}}', '{"model": {"vocab": [[]]}}', "[" * 10_000]
+)
 def test_what_nobody_can_read_is_left_to_the_run(tmp_path: Path, content: str) -> None:
     own = folder(tmp_path / "own", {"a": 0})
     other = folder(tmp_path / "other", {"a": 0})

@@ -109,8 +109,18 @@ def _break(folder: Path, how: str) -> None:
         path.rename(folder / "pytorch_model.bin")
     else:
         header["norm"].update(
-            {"overlong": {"shape": [1 << 40]}, "negative": {"data_offsets": [-8, 8]}, "odd": {"dtype": "F8_E4M3"}}[how]
+            {
+                "overlong": {"shape": [1 << 40]},
+                "negative": {"data_offsets": [-8, 8]},
+                "odd": {"dtype": "F8_E4M3"},
+                "listed": {"dtype": ["F32"]},
+                "two lines": {"dtype": "F\n32"},
+                "half": {},
+                "called": {},
+            }[how]
         )
+        names = {"half": "\ud800", "called": "a\nb"}
+        header = {names.get(how, name) if name == "norm" else name: entry for name, entry in header.items()}
         text = json.dumps(header).encode()
         path.write_bytes(len(text).to_bytes(8, "little") + text + raw[8 + length :])
 
@@ -125,11 +135,16 @@ def _break(folder: Path, how: str) -> None:
         ("overlong", "norm does not lie where the header says"),
         ("negative", "norm does not lie where the header says"),
         ("odd", "norm is F8_E4M3, which is not merged"),
+        ("listed", r"norm is \['F32'\], which is not merged"),
+        ("two lines", r"norm is 'F\\n32', which is not merged"),
+        ("half", r"a tensor is called '\\ud800', which is no name"),
+        ("called", r"a tensor is called 'a\\nb', which is no name"),
     ],
 )
 def test_broken_and_hostile_files_get_one_line(tmp_path: Path, how: str, message: str) -> None:
     models = [folder_of(tmp_path, "a", 1), folder_of(tmp_path, "b", 2)]
-    _break(models[1], how)
+    for model in models if how in ("half", "called") else models[1:]:
+        _break(model, how)
     with pytest.raises(InputError, match=message) as caught:
         merge(tmp_path / "merge", models, merger="linear")
     assert "\n" not in str(caught.value)
