@@ -24,8 +24,13 @@ from components.merge.stack import DTYPES
 ORDER = ("I64", "F64", "F32", "I32", "BF16", "F16", "I16", "I8", "U8", "BOOL")
 """How safetensors orders tensors of different types in a file; within a type by name."""
 NAMES = {"float32": "F32", "bfloat16": "BF16", "float16": "F16"}
-NOT_COPIED = (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".pkl", ".py")
-"""Weights, and code."""
+WEIGHTS = (
+    *(".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".pkl", ".npz", ".h5", ".msgpack", ".ot", ".tflite", ".mlmodel"),
+    *(".gguf", ".ggml", ".onnx", ".onnx_data", ".nemo", ".llamafile"),
+)
+"""Of the first model, in any format: whoever loads one of these loads what was not merged."""
+NOT_COPIED = (*WEIGHTS, *(f"{suffix}.index.json" for suffix in WEIGHTS), ".py", "adapter_config.json")
+"""Ends of names: weights and their indexes, code, and what names an adapter."""
 CARD = "README.md"
 """The card of the model that the first one is: not the merged one's."""
 DTYPE_KEYS = ("dtype", "torch_dtype")
@@ -48,7 +53,7 @@ class Planned:
 def copy_rest(source: Path, folder: Path, dtype: str | None) -> None:
     """Copy what a model folder has beside weights; config.json names the weights' type, if that is another."""
     for path in sorted(source.rglob("*")):
-        if path.is_file() and path.suffix not in NOT_COPIED and path.name not in (INDEX, CARD):
+        if path.is_file() and not path.name.lower().endswith(NOT_COPIED) and path.name != CARD:
             place = folder / path.relative_to(source)
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, place)

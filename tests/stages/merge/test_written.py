@@ -75,6 +75,42 @@ def test_shards_are_those_of_the_first_model_with_an_index(tmp_path: Path) -> No
     assert not (alone / "model.safetensors.index.json").exists()
 
 
+def test_a_merged_folder_holds_no_weights_of_the_first_model_and_names_no_adapter(tmp_path: Path) -> None:
+    models = [folder_of(tmp_path, name, seed) for name, seed in (("a", 1), ("b", 2))]
+    left_out = (
+        "model-Q4_K_M.gguf",
+        "tf_model.h5",
+        "tf_model.h5.index.json",
+        "flax_model.msgpack",
+        "onnx/model.onnx",
+        "onnx/model.onnx_data",
+        "pytorch_model-00001-of-00002.bin",
+        "pytorch_model.bin.index.json",
+        "model.safetensors.index.json.bin",
+        "original/consolidated.00.pth",
+        "MODEL.GGUF",
+        "rust_model.ot",
+        "adapter_config.json",
+        "adapter_model.safetensors",
+        "modeling_mine.py",
+        "README.md",
+    )
+    kept = (
+        "generation_config.json",
+        "chat_template.jinja",
+        "tokenizer.model",
+        "vocab.json",
+        "merges.txt",
+        "sub/a.json",
+    )
+    for name in (*left_out, *kept):
+        (models[0] / name).parent.mkdir(exist_ok=True)
+        (models[0] / name).write_text("{}")
+    found = merge(tmp_path / "merge", models, merger="linear").outputs["model"]
+    files = {str(path.relative_to(found)) for path in found.rglob("*") if path.is_file()}
+    assert files == {*kept, "config.json", "tokenizer.json", "model.safetensors"}
+
+
 def test_a_precision_that_was_asked_for_is_in_the_config(tmp_path: Path) -> None:
     models = [folder_of(tmp_path, name, seed, config={"torch_dtype": "float32"}) for name, seed in (("a", 1), ("b", 2))]
     found = merge(tmp_path / "merge", models, merger="linear", dtype="bfloat16").outputs["model"]
