@@ -56,8 +56,8 @@ def memory(params: MergeParams, model: ModelSizes | None, resources: Resources) 
     if model is not None and params.merger.name == "weight_edit":
         needs.append(Need("the model that the probe reads", 4 * model.parameters))
     if model is not None and params.merger.name == "low_rank":
-        wide = 4 * model.mlp_width * model.width
-        needs.append(Need("products of a matrix", 4 * wide + 5 * 8 * model.width**2, on_host=True))
+        wide = model.width * max(model.mlp_width, model.heads * model.head_width)  # whole in float32 and in float64
+        needs.append(Need("products of a matrix", 12 * wide + 5 * 8 * model.width**2, on_host=True))
     return MemoryEstimate(tuple(needs), 1, model)
 
 

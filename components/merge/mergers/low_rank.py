@@ -53,10 +53,16 @@ def _truncated(stack: Stack, model: int, rank: int) -> Callable[[Block, Tensor],
     if rows >= columns:
         products = torch.zeros(columns, columns, dtype=torch.float64)
         for delta in stack.deltas(model):
-            products += delta.double().T @ delta.double()
+            products += _product(delta.T)
         right = torch.linalg.eigh(products).eigenvectors[:, -rank:].float()
         return lambda block, delta: (delta @ right) @ right.T
     whole = torch.cat(list(stack.deltas(model)))
-    left = torch.linalg.eigh(whole.double() @ whole.double().T).eigenvectors[:, -rank:].float()
+    left = torch.linalg.eigh(_product(whole)).eigenvectors[:, -rank:].float()
     inside = left.T @ whole
     return lambda block, delta: left[block.first : block.first + len(delta)] @ inside
+
+
+def _product(rows: Tensor) -> Tensor:
+    """Return A A' in float64, of which A, [R, K], is held once."""
+    wide = rows.double()
+    return wide @ wide.T
