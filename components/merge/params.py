@@ -71,6 +71,10 @@ class MergeParams(Params):
     @model_validator(mode="after")
     def _sound(self) -> MergeParams:
         self.merger.resolve()
+        if "name" in self.sweep:
+            raise InputError(
+                "sweep: 'name' is the merger itself, not a parameter of it; another merger is another stage"
+            )
         if empty := [name for name, values in self.sweep.items() if not values]:
             raise InputError(f"sweep.{empty[0]}: no values")
         count = math.prod(map(len, self.sweep.values()))

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from components.merge.stack import Block, Stack
 
 
+ZERO = 1e-9
+"""Weights whose sum is a smaller share of their magnitudes sum to 0, but for rounding."""
+
+
 class LinearConfig(WeightedConfig):
     """How much each model counts."""
 
@@ -24,7 +28,7 @@ class LinearConfig(WeightedConfig):
     @model_validator(mode="after")
     def _sums(self) -> LinearConfig:
         for given in (self.weights, *self.by_tensor.values()):
-            if self.normalise and given and not sum(given):
+            if self.normalise and abs(sum(given)) <= ZERO * sum(map(abs, given)) and given:
                 raise ValueError("weights sum to 0, and cannot be divided by that; set normalise: false")
         return self
 

@@ -25,7 +25,7 @@ class SlerpConfig(MergerConfig):
     """0: the first model; 1: the second."""
     by_tensor: dict[str, float] = Field(default_factory=dict)
     """Pattern of tensor names -> t there; the first that fits counts."""
-    parallel: float = Field(default=0.9995, gt=0, le=1)
+    parallel: float = Field(default=0.9995, gt=0, lt=1)
     """Cosine, either sign, above which the straight line is taken: the arc is not defined there."""
 
 

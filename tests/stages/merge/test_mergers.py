@@ -51,6 +51,8 @@ def test_slerp_by_hand(tmp_path: Path) -> None:
     assert near(merged(tmp_path / "b", models, None, third)["w"], math.cos(math.pi / 6), 0.5)
     assert near(merged(tmp_path / "c", [vector(1.0, 1.0), vector(3.0, 3.0)], None, "slerp")["w"], 2.0, 2.0)
     assert near(merged(tmp_path / "d", [vector(0.0, 0.0), vector(2.0, 4.0)], None, "slerp")["w"], 1.0, 2.0)
+    closest = {"name": "slerp", "parallel": math.nextafter(1.0, 0.0)}
+    assert near(merged(tmp_path / "e", [vector(1.0, 0.0)] * 2, None, closest)["w"], 1.0, 0.0)
 
 
 def test_task_arithmetic_by_hand(tmp_path: Path) -> None:

@@ -178,6 +178,10 @@ def test_a_merger_that_does_not_fit_is_told(tmp_path: Path, merger: Any, count: 
     [
         ({"merger": "linnear"}, "did you mean 'linear'"),
         ({"merger": {"name": "linear", "weights": [1, -1]}}, "weights sum to 0"),
+        ({"merger": {"name": "linear", "weights": [0.1, 0.2, -0.3]}}, "weights sum to 0"),
+        ({"merger": {"name": "linear", "by_tensor": {"*": [0.0, 0.0]}}}, "weights sum to 0"),
+        ({"merger": {"name": "slerp", "parallel": 1}}, "parallel: Input should be less than 1"),
+        ({"merger": "linear", "sweep": {"name": ["linear", "slerp"]}}, "sweep: 'name' is the merger itself"),
         ({"merger": {"name": "dare", "drop": 1.0}}, "drop"),
         ({"merger": {"name": "ties", "keep": 0}}, "keep"),
         ({"merger": "slerp", "sweep": {"t": [0.5, 2.0]}}, "t: Input should be less than or equal to 1"),
