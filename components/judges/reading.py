@@ -44,7 +44,8 @@ def said_behind(mark: str, text: str, request: Request) -> str:
     marked = [line for line in lines if line.startswith(mark)]
     own = [line for line in marked if not _is_quoted(line, request)]
     said = {line.removeprefix(mark).strip(DECORATION) for line in own}
-    said -= {one for one in said if _plain(one) in _marked(mark, request)}
+    told = _marked(mark, request)
+    said = {one for one in said if _plain(one) not in told}
     if not said:
         raise Unread("only a quoted mark" if marked else "no mark")
     if len(said) > 1:
