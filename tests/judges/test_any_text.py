@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,6 +20,11 @@ from tests.judges.test_reading import TASK, judged
 
 PLAIN = "Judge {response} of {task}."
 RANKED = ListwiseConfig(template="Rank {responses}.", reading="json")
+
+
+def saying(text: str) -> Callable[[str], str]:
+    """Return what says this to every request."""
+    return lambda request: text
 
 
 @pytest.mark.parametrize("label", ["good.", "*good*", "`good`", " good ", "good"])
@@ -49,8 +55,8 @@ def test_a_scale_that_cannot_be_read_is_refused(config: dict[str, Any], line: st
 def test_a_number_beyond_all_floats_has_failed(digits: int) -> None:
     for said in (f"1{'0' * (digits - 1)}", f"-{'9' * (digits - 1)}", f'"{"9" * digits}"', f"[{'9' * digits}, 1]"):
         text = f'{{"verdict": {said}}}'
-        assert judged(lambda request, text=text: text, template=PLAIN, reading="json").failed
-        listwise = ListwiseJudge(Scripted(lambda request, text=text: text), RANKED)
+        assert judged(saying(text), template=PLAIN, reading="json").failed
+        listwise = ListwiseJudge(Scripted(saying(text)), RANKED)
         assert all(one.failed for one in listwise.judge(TASK, ["a", "b"]))
 
 
@@ -72,7 +78,7 @@ def test_no_text_of_a_judge_ends_the_run(text: str, response: str, scale: dict[s
     plain = {"template": PLAIN, **scale}
     for config in ({"mark": "", **scale}, {"mark": "Score:", **plain}, {"reading": "json", **plain}):
         for said in (text, f"Score: {text}", f"Verdict: {text}"):
-            found = judged(lambda request, said=said: said, response, **config).value
+            found = judged(saying(said), response, **config).value
             assert found is None or 0 <= found <= 1
     assert len(ListwiseJudge(Scripted(lambda request: text), RANKED).judge(TASK, ["a", response])) == 2
 
