@@ -12,9 +12,10 @@ from pipelines.recipe.grammar import DEFAULT_KEYS, GROUP_KEYS, RECIPE_KEYS, STAG
 
 FOLDER = Path(__file__).parent
 RECIPES = sorted(FOLDER.glob("*.yaml"))
-NOT_OF_ENGINES = {"hallmark", "system", "integrity", "without"}
+NOT_OF_ENGINES = {"hallmark", "system", "integrity", "without", "budget"}
 """Words that no engine sees: which method a recipe is, what it claims, which is checked after its runs, an audit, which
-is a plain stage with a gate before an engine sees it, and sources that are left out, which are in no job."""
+is a plain stage with a gate before an engine sees it, and sources that are left out, which are in no job. And a budget,
+which needs pools with prices."""
 
 
 def unused_words() -> set[str]:
