@@ -11,7 +11,7 @@ from components.runtime.store import open_store
 from tests.support.command_line import LIMIT_SECONDS, MICRO, Project, digests
 
 Finished = tuple[Project, dict[str, Any]]
-LONGER = ("--set", "rl_steps=24", "--set", "stages.rl.with.rollout=group_ahead")
+LONGER = ("--set", "rl_steps=48", "--set", "stages.rl.with.rollout=group_ahead")
 
 
 def test_a_stage_in_the_middle_of_its_steps_moves(copied: Finished) -> None:
@@ -35,7 +35,7 @@ def test_a_stage_in_the_middle_of_its_steps_moves(copied: Finished) -> None:
     assert f"run     {run}: stopped" in out and "move    to engine local" in out
     record = asked(store, run)
     assert record is not None and record["as"] == moved["run_id"]
-    assert [state["stage"] for state in record["states"]] == ["rl"] and 0 < record["states"][0]["step"] < 24
+    assert [state["stage"] for state in record["states"]] == ["rl"] and 0 < record["states"][0]["step"] < 48
     assert moved["status"] == "succeeded" and moved["moved"] == run
     assert digests(moved) == digests(straight)
     assert f"move from run {run}: rl@{record['states'][0]['step']}" in project.call("show", moved["run_id"])
