@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from components.tasks.row_kinds.labelled import Labelled, labelled_of, unpaired
 from components.tasks.row_kinds.preferences import Preference, preference_of
 from components.tasks.row_kinds.reading import Judged, Task, judged_rows, kind_of, shown
 from components.tasks.source import BadRow
-from components.tasks.weights import NEGLIGIBLE
+from components.tasks.weights import shares_of_largest
 
 NEEDS: Mapping[Compares, str] = {
     "pairs": "rows with prompt, chosen and rejected",
@@ -77,19 +77,15 @@ def read_candidates(
                 num_bad += 1
     found = list(_candidates(rows, config.compares))
     ranked = [one for one in found if config.compares != "lists" or len(set(one.scores)) > 1]
-    largest = max((one.weight for one in ranked), default=0.0)
-    weighing = [one for one in ranked if largest and one.weight / largest >= NEGLIGIBLE]
+    shares = shares_of_largest([one.weight for one in ranked])
+    weighing = [replace(one, weight=share) for one, share in zip(ranked, shares, strict=True) if share]
     if folders and not weighing:
         left = f"{num_bad} bad rows, {len(found) - len(ranked)} lists that rank nothing, {len(ranked)} of weight 0"
         raise InputError(
             f"there is nothing to compare: {left}; preference_loss {name!r} takes {NEEDS[config.compares]}"
         )
     _check_names({one.domain for one in weighing})
-    shared = [
-        Candidates(**{**vars(one), "weight": one.weight / largest}) if one.weight != largest or largest != 1 else one
-        for one in weighing
-    ]
-    return Read(shared, num_bad, len(found) - len(ranked), len(ranked) - len(weighing))
+    return Read(weighing, num_bad, len(found) - len(ranked), len(ranked) - len(weighing))
 
 
 def _check_names(domains: Set[str]) -> None:

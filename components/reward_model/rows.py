@@ -20,7 +20,7 @@ from components.tasks.row_kinds.preferences import Preference, preference_of
 from components.tasks.row_kinds.reading import Judged, Kind, kind_of, read_judged, task_text
 from components.tasks.row_kinds.stepwise import Stepwise, stepwise_of
 from components.tasks.rows import iter_rows
-from components.tasks.weights import NEGLIGIBLE
+from components.tasks.weights import shares_of_largest
 
 READERS: Mapping[Kind, Callable[[Mapping[str, Any]], Judged]] = {
     "preferences": preference_of,
@@ -76,9 +76,8 @@ def read_units(policy: Policy, folders: Sequence[Path], config: ScorerLossConfig
 
 def weighing(units: Sequence[Unit]) -> list[Unit]:
     """Return the rows that have a weight, as a share of the largest: weights of any size train alike."""
-    largest = max((unit.weight for unit in units), default=0.0)
-    shares = [(unit, unit.weight / largest if largest else 0.0) for unit in units]
-    return [replace(unit, weight=share) for unit, share in shares if share >= NEGLIGIBLE]
+    shares = shares_of_largest([unit.weight for unit in units])
+    return [replace(unit, weight=share) for unit, share in zip(units, shares, strict=True) if share]
 
 
 def split_tasks(units: Sequence[Unit], share: float, seed: int) -> tuple[list[Unit], list[Unit]]:

@@ -22,10 +22,15 @@ def row_weights(rows: Sequence[Mapping[str, Any]]) -> list[float]:
     that all weigh 0.
     """
     weights = [_weight(row, number) for number, row in enumerate(rows, start=1)]
-    largest = max(weights, default=1.0)
-    if not largest:
+    if weights and not max(weights):
         raise InputError(f"all {len(rows)} rows have weight 0; nothing is left to train on")
-    shares = [weight / largest for weight in weights]
+    return shares_of_largest(weights)
+
+
+def shares_of_largest(weights: Sequence[float]) -> list[float]:
+    """Return weights from 0 as shares of the largest, 0 where they are negligible beside it, or all are 0."""
+    largest = max(weights, default=0.0)
+    shares = [weight / largest if largest else 0.0 for weight in weights]
     return [share if share >= NEGLIGIBLE else 0.0 for share in shares]
 
 

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from components.contract.errors import InputError, did_you_mean, schema_problems
 from components.contract.forking import Held
+from components.runtime.checkpoints.begun import newest_fingerprints
 from components.runtime.checkpoints.kept import Kept, copy_kept, files_of, find_kept, kept_steps
 from components.runtime.ledger.fingerprint import Fingerprint
 from components.runtime.ledger.records import run_key, stage_key
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 PART = "fork"
 """Of a fork's fingerprint."""
-STARTED = "/started.json"
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,8 @@ def fingerprint_in(store: Store, run: str, stage: str) -> str:
     entry = store.recover(stage_key(run, stage))
     if entry and entry["fingerprint"]:
         return str(entry["fingerprint"])
-    began = [key for key in store.keys(f"spool/{run}/stages/{stage}/") if key.endswith(STARTED)]
-    events = [event for key in began if (event := store.recover(key)) and event["fingerprint"]]
-    if events:
-        return str(max(events, key=lambda event: str(event["time"]))["fingerprint"])
+    if begun := newest_fingerprints(store, run, stage):
+        return begun[stage]
     known = store.recover(run_key(run))
     if known is None:
         near = did_you_mean(run, [name for name in store.names("ledger/") if not name.endswith(".json")][-20:])

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import InputError, Moved, PosttrainError
+from components.runtime.checkpoints.begun import beginnings, newest_fingerprints
 from components.runtime.ledger.records import run_key, stage_key, utc
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from components.runtime.store.quarantine import Tell
 
 LOOK_SECONDS, LOOK_IN_BUCKETS_SECONDS = 0.5, 5.0
-STARTED = "/started.json"
 
 
 @dataclass(frozen=True)
@@ -106,13 +106,8 @@ def refuse_moved(store: Store, run_id: str, stage: str) -> None:
 
 def fingerprints_begun(store: Store, run_id: str) -> dict[str, str]:
     """Return stage -> fingerprint of the stages of a run that began and have not ended well."""
-    found: dict[str, tuple[str, str]] = {}
-    for key in store.keys(f"spool/{run_id}/stages/"):
-        event = store.recover(key) if key.endswith(STARTED) else None
-        if event and event["fingerprint"]:
-            stage = key.split("/")[3]
-            found[stage] = max(found.get(stage, ("", "")), (str(event["time"]), str(event["fingerprint"])))
-    return {stage: mark for stage, (_, mark) in sorted(found.items()) if not store.recover(stage_key(run_id, stage))}
+    begun = newest_fingerprints(store, run_id)
+    return {stage: mark for stage, mark in begun.items() if not store.recover(stage_key(run_id, stage))}
 
 
 def hand_over(store: Store, run_id: str, scratch: Path, tell: Tell, *, wait_seconds: float) -> list[State]:
@@ -158,7 +153,7 @@ def check_work(store: Store, job: Job, state: State, mark: Fingerprint) -> None:
     """Raise InputError if a stage has other work to do here than where it began: its state is of no use then."""
     if state.fingerprint == mark.digest:
         return
-    began = _parts(store, f"spool/{job.moved}/stages/{job.stage}/", state.fingerprint)
+    began = _parts(store, str(job.moved), state)
     other = [name for name, part in began.items() if part != mark.parts.get(name)]
     what = f" ({', '.join(other)})" if other else ""
     raise InputError(
@@ -167,10 +162,10 @@ def check_work(store: Store, job: Job, state: State, mark: Fingerprint) -> None:
     )
 
 
-def _parts(store: Store, prefix: str, fingerprint: str) -> dict[str, Any]:
+def _parts(store: Store, run_id: str, state: State) -> dict[str, Any]:
     """Return what the work that began a stage elsewhere consisted of; empty if that is no longer known."""
-    events = (store.recover(key) for key in store.keys(prefix) if key.endswith(STARTED))
-    event = next((event for event in events if event and event["fingerprint"] == fingerprint), None)
+    events = beginnings(store, run_id, state.stage)
+    event = next((event for event in events if event["fingerprint"] == state.fingerprint), None)
     if event is None:
         return {}
     plain = {name: event[name] for name in ("component", "params", "seed")}

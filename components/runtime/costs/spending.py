@@ -25,12 +25,13 @@ def spent(store: Store, run_id: str, currency: str) -> float:
 
     Attempts in progress count up to their last sign of life, at most half a minute ago.
     """
-    return sum(
-        attempt.amount(Rate.of_record(planned.get("rate"))).prices.get(currency, 0.0)
-        for run, entry in _runs(store, run_id)
-        for planned in entry.get("stages", ())
-        for attempt in attempts_of(store, run, planned["name"])[0].get(planned["name"], ())
-    )
+    total = 0.0
+    for run, entry in _runs(store, run_id):
+        attempts = attempts_of(store, run)[0]
+        for planned in entry.get("stages", ()):
+            rate = Rate.of_record(planned.get("rate"))
+            total += sum(one.amount(rate).prices.get(currency, 0.0) for one in attempts.get(planned["name"], ()))
+    return total
 
 
 def _runs(store: Store, run_id: str) -> Iterator[tuple[str, dict[str, Any]]]:

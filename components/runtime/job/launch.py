@@ -36,7 +36,7 @@ from components.contract.registry import components
 from components.contract.uploaded import use as use_uploads
 from components.runtime.checkpoints.forks import Forked, begin_fork, check_fit, kept_for, mark_of
 from components.runtime.checkpoints.kept import Keeper
-from components.runtime.checkpoints.moves import arrived, check_work, refuse_moved, state_for
+from components.runtime.checkpoints.moves import State, arrived, check_work, refuse_moved, state_for
 from components.runtime.checkpoints.rollback import PART as ROLLBACK
 from components.runtime.checkpoints.rollback import mark_of as mark_with_rollback
 from components.runtime.checkpoints.rollback import return_to_before
@@ -102,6 +102,8 @@ class Launch:
         self.upstream = Upstream(job, self.component, self.store, skipped=settled.skipped)
         self.closures = closures or Closures()
         self.measured: dict[str, float] = {}
+        self.handed_over: State | None = None
+        """The state that the stage goes on with, of a run that moved here."""
 
     def reuse(self, *, here: bool = True) -> dict[str, Any] | None:
         """Settle the job without running anything if it is done, skipped or cached; return its ledger entry.
@@ -204,9 +206,10 @@ class Launch:
         return mark_of(self.store, self.job.fork, self.job.stage, mark) if self.job.fork else mark
 
     def _execute(self, mark: Fingerprint, digests: Resolved) -> dict[str, Any]:
+        self.handed_over = state_for(self.store, self.job)
+        if self.handed_over is not None:  # before its inputs are fetched
+            check_work(self.store, self.job, self.handed_over, mark)
         inputs = self.upstream.fetch(digests, self._warn)
-        if moved := state_for(self.store, self.job):
-            check_work(self.store, self.job, moved, mark)
         pass_input_licenses(self.job, inputs, self.store)  # before anything is spent on them
         keep_code(self.store, self.job.code)  # rows that the stage writes may name it
         self.spool.stage_started(self.job, mark, inputs)
@@ -282,9 +285,8 @@ class Launch:
                 "the checkpoint that the fork goes on from was damaged; run again: it is copied anew"
             )
         self.measured = stage.headlines
-        moved = state_for(self.store, self.job)
         here = (stage.resumed_from, stage.resumed_digest)
-        told = arrived(self.job, moved, *here, self._warn) if moved else {}
+        told = arrived(self.job, self.handed_over, *here, self._warn) if self.handed_over else {}
         self.progress.send("started", fingerprint=mark.digest, resumed_from=stage.resumed_from, **told)
         fresh = stage.resumed_from is None and "trainer" in self.component.backends
         if fresh and (said := other_size(self.store, mark)):

@@ -3,40 +3,20 @@
 from __future__ import annotations
 
 import subprocess
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from components.runtime.checkpoints.moves import ask, asked, fingerprints_begun, hand_over
-from components.runtime.store import Store, open_store
+from components.runtime.checkpoints.moves import ask, asked, hand_over
+from components.runtime.store import open_store
 from pipelines.engines.shared.launcher import stage_python
 from tests.pipelines.engines.airflow.test_forks import RECIPES, posttrain
 from tests.support.command_line import caches, digests
 from tests.support.dag_runs import ROOT, dag_environment, run_dags
+from tests.support.moving import LIMIT_SECONDS, counting, until
 
 STEPS = "stages.count.with.steps=300"
-LIMIT_SECONDS = 300.0
-
-
-def until(holds: Callable[[], Any]) -> Any:
-    since = time.monotonic()
-    while not (found := holds()):
-        assert time.monotonic() < since + LIMIT_SECONDS
-        time.sleep(0.02)
-    return found
-
-
-def counting(store: Store, before: set[str]) -> str | None:
-    """Return the run begun since `before` whose count has made a checkpoint."""
-    for run in set(store.names("ledger/")) - before:
-        mark = fingerprints_begun(store, run).get("count")
-        if mark and store.partials(mark).exist():
-            return run
-    return None
 
 
 def test_local_airflow_local(tmp_path: Path) -> None:

@@ -6,42 +6,22 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from components.runtime.checkpoints.moves import ask, asked, fingerprints_begun, hand_over
+from components.runtime.checkpoints.moves import ask, asked, hand_over
 from components.runtime.ledger.ledger import load_run
 from components.runtime.ledger.shown import show_json
-from components.runtime.store import Store, open_store
+from components.runtime.store import open_store
 from tests.pipelines.engines.kubeflow.examples import project_environment
 from tests.pipelines.engines.kubeflow.test_forks import COUNTING, command
 from tests.support.command_line import caches, digests
+from tests.support.moving import LIMIT_SECONDS, counting, until
 from tests.support.pipeline_runner import PipelineRun, load_pipeline
 
 STEPS = "stages.count.with.steps=300"
-LIMIT_SECONDS = 300.0
-
-
-def until(holds: Callable[[], Any]) -> Any:
-    since = time.monotonic()
-    while not (found := holds()):
-        assert time.monotonic() < since + LIMIT_SECONDS
-        time.sleep(0.02)
-    return found
-
-
-def counting(store: Store, before: set[str]) -> str | None:
-    """Return the run begun since `before` whose count has made a checkpoint."""
-    for run in set(store.names("ledger/")) - before:
-        mark = fingerprints_begun(store, run).get("count")
-        if mark and store.partials(mark).exist():
-            return run
-    return None
 
 
 def test_local_kubeflow_local(tmp_path: Path) -> None:
