@@ -22,7 +22,6 @@ from components.runtime.checkpoints.moves import (
     withdraw,
     words,
 )
-from components.runtime.checkpoints.rollback import PART as ROLLBACK
 from components.runtime.store import StoreLocked
 from pipelines.cli.cheapest import on_cheapest_pools
 from pipelines.cli.stores import store_of
@@ -132,9 +131,7 @@ def refuse_other_work(store: Store, run_id: str, stages: Sequence[StageForecast]
     begun = fingerprints_begun(store, run_id)
     for stage in stages:
         name, known = stage.job.stage, stage.fingerprint
-        if known is None or stage.job.on_alarm == ROLLBACK:  # plans leave out the mark of a rollback
-            continue
-        if name in begun and begun[name] != known:
+        if known is not None and name in begun and begun[name] != known:
             raise InputError(
                 f"move: stage {name!r} of run {run_id} would be other work now ({stage.reason}): its state cannot be "
                 "gone on from; let it end where it is, or run the recipe anew"

@@ -43,7 +43,8 @@ def test_a_policy_that_runs_away_returns_to_the_checkpoint_before_and_the_run_go
         "stages.rl.keep_partial=every 2",
         *(f"stages.{name}.when=false" for name in ("eval-rl", "replay", "select", "evaluate")),
     )
-    shown = project.run(*(word for setting in settings for word in ("--set", setting)))
+    changed = [word for setting in settings for word in ("--set", setting)]
+    shown = project.run(*changed)
     (rl,) = (stage for stage in shown["stages"] if stage["name"] == "rl")
     (alarm,) = rl["alarms"]
     step = int(alarm["text"].rpartition("; returned to step ")[2])
@@ -55,3 +56,5 @@ def test_a_policy_that_runs_away_returns_to_the_checkpoint_before_and_the_run_go
     assert len({(folder / "model.safetensors").read_bytes() for folder in weights}) == 1
     assert len((made["metrics"] / "history.jsonl").read_text().splitlines()) == step
     assert sorted(path.name for path in made["checkpoints"].iterdir())[-1] == f"step-{step:06d}"
+    planned = {stage["name"]: stage["outlook"] for stage in project.json("plan", str(MICRO), *changed)["stages"]}
+    assert planned["rl"] == "cached"

@@ -14,23 +14,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import GateFailed
+from components.runtime.alarms.bounds import bounds_of
 from components.runtime.checkpoints.checkpoints import STATE
 from components.runtime.checkpoints.kept import copy_kept, find_kept, kept_steps
 from components.runtime.ledger.fingerprint import Fingerprint
 
 if TYPE_CHECKING:
+    from components.contract.component import Component
     from components.contract.job import Job
     from components.runtime.store import Store
     from components.runtime.store.quarantine import Tell
 
 PART = "rollback"
-"""Of the fingerprint of a job that may be rolled back; of the state of the checkpoint that one returned to, and of its
+"""What `on_alarm` says of such a job; a part of its fingerprint; of the state of the checkpoint that one returned to, and of its
 action: {"step", "alarm"}, the alarm as its record."""
 
 
-def mark_of(job: Job, bounds: dict[str, float | None], own: Fingerprint) -> Fingerprint:
-    """Return the fingerprint of a job that may be rolled back: its outputs depend on alarms and kept checkpoints."""
-    return Fingerprint.of({**own.parts, PART: {"every": job.keep_partial, "alarms": bounds}})
+def mark_of(job: Job, component: Component, own: Fingerprint) -> Fingerprint:
+    """Return the fingerprint of a job: outputs of one that may be rolled back depend on alarms and kept checkpoints."""
+    if job.on_alarm != PART:
+        return own
+    return Fingerprint.of({**own.parts, PART: {"every": job.keep_partial, "alarms": bounds_of(component, job.alarms)}})
 
 
 def return_to_before(

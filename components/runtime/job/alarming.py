@@ -16,6 +16,7 @@ from components.contract.component import Component
 from components.contract.errors import CorruptArtifact, NotFiniteError, PosttrainError, StoppedByAlarm
 from components.contract.job import Job
 from components.contract.params import Params
+from components.runtime.alarms.bounds import bounds_of
 from components.runtime.alarms.watch import Raised, Watch
 from components.runtime.alarms.words import alarm_line, helps_by_name
 from components.runtime.job.progress import Progress
@@ -48,17 +49,13 @@ class JobAlarms:
         self._job, self._component, self._fingerprint = job, component, fingerprint
         self._store, self._spool, self._progress = store, spool, progress
         self._helps = helps_by_name(component.alarms, params, job.written)
+        self.bounds = bounds_of(component, job.alarms)
         self._watch = self._fresh()
         self._kept: dict[str, Any] = {}
         self._returned: Raised | None = None
         """The alarm that returned the stage to a checkpoint."""
         self.reasons: dict[str, str] = {}
         """Alarm -> what its text ends with: the first case in the stage's words."""
-
-    @property
-    def bounds(self) -> dict[str, float | None]:
-        """Return the bound of every declared alarm, None for one that is off."""
-        return {alarm.name: self._job.alarms.get(alarm.name, alarm.bound) for alarm in self._component.alarms}
 
     def take(self, step: int, row: Mapping[str, float], lost: Collection[str]) -> None:
         """Take a row as it is logged; raise StoppedByAlarm where the recipe says so."""

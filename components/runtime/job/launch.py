@@ -201,8 +201,7 @@ class Launch:
             verifiers=self.upstream.verifiers(digests, ports),
             closures=self.closures,
         )
-        if self.job.on_alarm == ROLLBACK:
-            mark = mark_with_rollback(self.job, self._alarms(mark.digest).bounds, mark)
+        mark = mark_with_rollback(self.job, self.component, mark)
         return mark_of(self.store, self.job.fork, self.job.stage, mark) if self.job.fork else mark
 
     def _execute(self, mark: Fingerprint, digests: Resolved) -> dict[str, Any]:
