@@ -12,7 +12,7 @@ def add_run_commands(commands: Any) -> None:
     """Add the commands."""
     listed = command(commands, "list", "list recipes and runs", "runs:list_all")
     listed.add_argument("what", nargs="?", choices=("recipes", "runs"), help="only these")
-    show = command(commands, "show", "show a run: its stages, its results and where they are", "runs:show")
+    show = command(commands, "show", "show a run: its stages, its results and where they are", "showing:show")
     run(show)
     compare = command(
         commands, "compare", "compare runs, or the arms of a matrix, on the same prompts", "compare:compare"
