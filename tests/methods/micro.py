@@ -47,6 +47,14 @@ MICRO_OF = {
         "defaults.with.select.bootstrap_samples=100",
         "stages.edit.with.sweep={rows: [18], alpha: [-1.0, 1.0]}",
     ),
+    "metis-specs": (
+        "zero_steps=2",
+        "dpo_steps=2",
+        "cold_steps=2",
+        "pair_rows=16",
+        *(f"stages.{stage}.with.programs=[chain_sum_trace]" for stage in ("pairs", "chosen")),  # the base writes none
+    ),
+    "mt-r1-zero": ("reward_steps=2", "pair_prompts=16"),
     "meta-rtl": ("meta_steps=2", "tune_steps=2", "source_rows=96", "target_rows=16"),
 }
 """Further overrides of single recipes, by slug."""
