@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from components.contract.errors import InputError
 from components.contract.heads import LANGUAGE, SCORES
 from components.contract.operators import OperatorSpec
 from components.evaluate.component import heads
@@ -16,7 +17,7 @@ from components.measure.harness.context import MeasureContext
 from components.measure.intervals import Bootstrap
 from components.measure.outcomes import ItemOutcomes
 from components.measure.slots import METRIC, STRATEGY
-from components.modeling.serving.models import Rater
+from components.modeling.serving.models import Opinions, Rater
 from tests.measure.test_outcomes import written
 
 BOOTSTRAP = Bootstrap(300, 0.95, 0)
@@ -66,3 +67,21 @@ def test_scorers_of_an_evaluation_are_language_models_unless_an_operator_asks_fo
     assert heads(EvaluateParams.model_validate(chosen))["scorers"] == SCORES
     mixed = {"num_samples": 4, "strategies": ["best_of_n_reward", {"name": "best_of_n", "by": "scorer"}]}
     assert heads(EvaluateParams.model_validate(mixed))["scorers"] == frozenset()
+
+
+class Ensemble(Rater):
+    name = "ensemble.model"
+
+    def opinions(self, pairs: Sequence[tuple[Any, str]]) -> list[Opinions | None]:
+        table = {"a": Opinions((1.0, 3.0), (0.0, 0.0)), "b": Opinions((2.0, 2.0), (0.0, 0.0))}
+        return [table.get(text) for _, text in pairs]
+
+
+def test_the_disagreement_of_an_ensemble_by_hand() -> None:
+    operator = OperatorSpec(name="disagreement").resolve(METRIC)
+    given = MeasureContext(bootstrap=BOOTSTRAP, further={"scorers": [Ensemble()]})
+    outcomes = [sampled("rw"), sampled(), replace(sampled("r"), responses=("z",))]
+    # heads 1 and 3: standard deviation 1; heads 2 and 2: 0; the third text has no score
+    assert operator(outcomes, given) == {"disagreement": [0.5, 0.5, None]}
+    with pytest.raises(InputError, match=r"^rm\.model has no heads with means and spreads"):
+        operator([sampled("r")], context(a=1.0))

@@ -16,7 +16,10 @@ KEY = "posttrain_reward"
 """Key of config.json, which transformers keeps and does not read."""
 Reward = Literal["only", "mean_of_gaussians", "probability"]
 """only: the one output. mean_of_gaussians: the mean of the first half of the outputs, which are means; the rest are log
-standard deviations. probability: of the second of two classes."""
+standard deviations, bounded by LOG_STD. probability: of the second of two classes."""
+LOG_STD = 3.0
+"""Bound of a head's log standard deviation, which lies between .05 and 20. Free, it grows without end on pairs that a
+head gets wrong, where no spread is the best one, and overflows."""
 
 Over = Literal["lowest", "sum"]
 """lowest: a response is as good as its worst step (Lightman et al. 2023, arXiv:2305.20050, appendix F). sum: of all."""
@@ -41,6 +44,14 @@ class Layout:
         if self.reward == "probability":
             return outputs.softmax(-1)[..., 1]
         return outputs[..., 0]
+
+    def gaussians_of(self, outputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the means and the log standard deviations [..., K / 2] of the heads from outputs [..., K].
+
+        The latter are LOG_STD tanh(output / LOG_STD): near 0 the output itself, with a gradient everywhere.
+        """
+        half = self.outputs // 2
+        return outputs[..., :half], LOG_STD * (outputs[..., half:] / LOG_STD).tanh()
 
     def entries(self) -> dict[str, Any]:
         """Return what config.json holds of it, beside the model's own entries."""

@@ -53,6 +53,15 @@ class Likelihood:
         return self.logprob / self.num_tokens if self.num_tokens else 0.0
 
 
+@dataclass(frozen=True)
+class Opinions:
+    """What the heads of an ensemble say of a text: a Gaussian each."""
+
+    means: tuple[float, ...]
+    log_stds: tuple[float, ...]
+    """Logarithms of the standard deviations: the smaller, the surer a head is."""
+
+
 class Writer(ABC):
     """Writes texts."""
 
@@ -89,4 +98,11 @@ class Rater:
         raise InputError(
             f"{self.name} is a language model, and a reward model is wanted: it gives a text no score; take one that "
             "stage reward_model made"
+        )
+
+    def opinions(self, pairs: Sequence[tuple[Asked, str]]) -> list[Opinions | None]:
+        """Return what each head of an ensemble says of each (task, response); None for one that cannot be rated."""
+        raise InputError(
+            f"{self.name} has no heads with means and spreads, and an ensemble is wanted: train a reward model with "
+            "scorer_loss gaussian_ensemble"
         )

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from components.contract.errors import InputError
 from components.contract.heads import SCORES, head_of
 from components.modeling.models.folder import read_config
 from components.modeling.scorers.layout import KEY
-from components.modeling.serving.models import Asked, Drawing, Likelihood, Rater, Scorer, Writer, Written
+from components.modeling.serving.models import Asked, Drawing, Likelihood, Opinions, Rater, Scorer, Writer, Written
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from components.modeling.scorers.network import Reading, RewardNetwork
 
 MAX_TOKENS = 16384
 """Most tokens of one forward pass."""
+T = TypeVar("T")
 
 
 def is_reward_model(folder: Path) -> bool:
@@ -44,11 +47,34 @@ class LocalRewardModel(Writer, Scorer, Rater):
         the lowest of theirs, or their sum, as the model's config says. Raises InputError, on all ranks alike, where no
         text could be rendered.
         """
+
+        def reward(outputs: Tensor) -> Tensor:
+            return self._network.layout.reward_of(outputs)
+
+        return self._asked(pairs, reward, self._reward)
+
+    def opinions(self, pairs: Sequence[tuple[Asked, str]]) -> list[Opinions | None]:
+        """Return what the heads of an ensemble say of each (task, response); None where `rate` gives None."""
+        import torch
+
+        layout = self._network.layout
+        if layout.reward != "mean_of_gaussians":
+            return super().opinions(pairs)
+
+        def gaussians(outputs: Tensor) -> Tensor:
+            return torch.stack(layout.gaussians_of(outputs), -2)
+
+        return self._asked(pairs, gaussians, _opinions)
+
+    def _asked(
+        self, pairs: Sequence[tuple[Asked, str]], read: Callable[[Tensor], Tensor], one: Callable[[Tensor], T | None]
+    ) -> list[T | None]:
+        """Return what `one` says of the values that `read` makes of the outputs at a text's places [places, ...]."""
         from components.modeling.ranks import current_ranks
 
         keyed = [(asked if isinstance(asked, str) else tuple(asked), text) for asked, text in pairs]
         ranks, distinct = current_ranks().all, list(dict.fromkeys(keyed))
-        told = ranks.gather(self._rate(ranks.share(distinct)))
+        told = ranks.gather(self._rate(ranks.share(distinct), read, one))
         problems = [problem for _, found in told for problem in found]
         if problems and len(problems) == len(distinct):
             raise InputError(f"{self.name}: {problems[0]}")
@@ -69,8 +95,15 @@ class LocalRewardModel(Writer, Scorer, Rater):
     def _refuse(self, does: str) -> NoReturn:
         raise InputError(f"{self.name} is a reward model, and a language model is wanted: it {does}")
 
-    def _rate(self, pairs: Sequence[tuple[Asked, str]]) -> tuple[list[float | None], list[str]]:
-        """Return the rewards, and why texts could not be rendered: a rank that raised would leave others waiting."""
+    def _reward(self, values: Tensor) -> float | None:
+        """Return a text's reward from those at its places."""
+        reward = float(values.sum() if self._network.layout.over == "sum" else values.min())
+        return reward if math.isfinite(reward) else None
+
+    def _rate(
+        self, pairs: Sequence[tuple[Asked, str]], read: Callable[[Tensor], Tensor], one: Callable[[Tensor], T | None]
+    ) -> tuple[list[T | None], list[str]]:
+        """Return what is said, and why texts could not be rendered: a rank that raised would leave others waiting."""
         import torch
 
         from components.modeling.packing.batching import micro_batches
@@ -78,16 +111,15 @@ class LocalRewardModel(Writer, Scorer, Rater):
 
         network, (readings, problems) = self._network, self._readings(pairs)
         fitting = [at for at, one in readings.items() if len(one.tokens) <= network.policy.max_positions]
-        found: list[float | None] = [None] * len(pairs)
+        found: list[T | None] = [None] * len(pairs)
         with torch.no_grad():
             for chosen in micro_batches([len(readings[at].tokens) for at in fitting], MAX_TOKENS):
                 part = [fitting[index] for index in chosen]
                 packed = packed_readings([[readings[at]] for at in part], network.policy.device)
-                rewards = network.layout.reward_of(network.outputs(packed)).double().cpu()
+                told = read(network.outputs(packed)).double().cpu()
                 counts = [len(readings[at].places) for at in part]
-                for at, values in zip(part, rewards.split(counts), strict=True):
-                    reward = float(values.sum() if network.layout.over == "sum" else values.min())
-                    found[at] = reward if math.isfinite(reward) else None
+                for at, values in zip(part, told.split(counts), strict=True):
+                    found[at] = one(values)
         return found, problems
 
     def _readings(self, pairs: Sequence[tuple[Asked, str]]) -> tuple[dict[int, Reading], list[str]]:
@@ -125,3 +157,9 @@ class LocalRewardModel(Writer, Scorer, Rater):
         from components.modeling.scorers.load import load_network
 
         return load_network(self._folder, self.name, device=self._device, dtype=self._dtype)
+
+
+def _opinions(values: Tensor) -> Opinions | None:
+    """Return the heads' Gaussians at a text's end, [1, 2, heads]; None where one is not finite."""
+    means, log_stds = values[-1].tolist()
+    return Opinions(tuple(means), tuple(log_stds)) if bool(values.isfinite().all()) else None

@@ -34,16 +34,17 @@ def gaussian_ensemble(scored: Scored, *, config: GaussianEnsembleConfig) -> Tens
     """Return [U]: the mean over heads of -log of the chance that the chosen reward is preferred.
 
     r_chosen - r_rejected is Gaussian with mean d and variance v, the sum of both variances; the chance E[sigmoid] is
-    taken as sigmoid(d / sqrt(1 + pi v / 8)) (MacKay 1992). A head's pairs are drawn by seed, pair and head.
+    taken as sigmoid(d / sqrt(1 + pi v / 8)) (MacKay 1992). A head's pairs are drawn by seed, pair and head. Spreads are
+    bounded (LOG_STD of components/modeling/scorers/layout.py).
 
     Source: Yan et al. 2024, Reward-Robust RLHF in LLMs (arXiv:2409.15360): heads with means and spreads, trained on
-    pairs. Reconstructed: the loss in closed form, and subsets of pairs.
+    pairs. Reconstructed: the loss in closed form, subsets of pairs, and the bound of spreads.
     """
     import torch
 
-    chosen, rejected = (side.view(-1, 2, config.heads) for side in scored.sides)
-    difference = chosen[:, 0] - rejected[:, 0]
-    variance = (2 * chosen[:, 1]).exp() + (2 * rejected[:, 1]).exp()
+    (chosen, of_chosen), (rejected, of_rejected) = (config.layout().gaussians_of(side) for side in scored.sides)
+    difference = chosen - rejected
+    variance = (2 * of_chosen).exp() + (2 * of_rejected).exp()
     losses = -torch.nn.functional.logsigmoid(difference / (1 + math.pi / 8 * variance).sqrt())
     seen = torch.tensor([_seen(scored.seed, number, config) for number in scored.numbers]).to(losses)
     return (losses * seen).sum(-1) / (config.heads * config.share)

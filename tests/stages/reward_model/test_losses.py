@@ -91,6 +91,20 @@ def test_gaussian_ensemble_by_hand() -> None:
     assert bound("gaussian_ensemble", heads=2, share=1.0)(batch).tolist() == pytest.approx([expected], abs=1e-6)
 
 
+def test_the_spread_of_a_head_is_bounded() -> None:
+    # log standard deviation 3 tanh(3 / 3) = 2.2847826, variance of the difference 2 exp(4.5695652)
+    batch = scored([[1.0, 1.0, 3.0, 3.0], [0.0, 0.0, 3.0, 3.0]], [0.0])
+    variance = 2 * math.exp(2 * 3 * math.tanh(1.0))
+    expected = -log_sigmoid(1 / math.sqrt(1 + math.pi / 8 * variance))
+    assert bound("gaussian_ensemble", heads=2, share=1.0)(batch).tolist() == pytest.approx([expected], abs=1e-6)
+    for size in (50.0, 1e4, 1e30):  # without a bound exp(2 * 50) overflows
+        rows = torch.tensor([[1.0, 2.0, size, -size], [2.0, 1.0, size, -size]], requires_grad=True)
+        loss = bound("gaussian_ensemble", heads=2, share=1.0)(Scored(rows, torch.tensor([0, 0]), torch.zeros(1), [0]))
+        loss.sum().backward()
+        assert bool(loss.isfinite().all()) and rows.grad is not None and bool(rows.grad.isfinite().all())
+        assert bool((rows.grad[:, :2] != 0).all()), "means go on learning where spreads are at their bound"
+
+
 def test_gaussian_ensemble_is_near_the_mean_preference_of_drawn_rewards() -> None:
     means, spreads = (1.5, 0.25), (0.8, 0.6)
     rng = np.random.default_rng(0)
