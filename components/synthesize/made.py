@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from components.synthesize.config import Kind
 from components.tasks.item import Item
 from components.tasks.source import BadRow, SourceRow
 
 Row = dict[str, Any]
+BLANK = "blank"
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,14 @@ def from_log(rows: Sequence[Row]) -> list[Made | Dropped]:
     ]
 
 
-def source_rows(rows: Sequence[Made | Dropped], where: str, *, text: bool) -> Iterator[SourceRow | BadRow]:
-    """Yield what the chain of checks takes; `text` says that prompts are plain texts."""
+def source_rows(rows: Sequence[Made | Dropped], where: str, *, kind: Kind) -> Iterator[SourceRow | BadRow]:
+    """Yield what the chain of checks takes; a labelled response without text is dropped, as no stage reads one."""
     for row in rows:
         if isinstance(row, Dropped):
             yield BadRow(where, row.reason, row.reason)
-        elif text:
+        elif kind == "labelled" and not (row.response or "").strip():
+            yield BadRow(where, BLANK, BLANK)
+        elif kind == "corpus":
             yield SourceRow(where, text=row.item.prompt, id=row.item.id, domain=row.item.domain, extras=row.extras)
         else:
             yield SourceRow.of(row.item, where, response=row.response, extras=row.extras)

@@ -46,9 +46,9 @@ class Maker:
 
     def rows(self) -> Iterator[SourceRow | BadRow]:
         """Yield all rows and dropped texts; a chunk is made when its first row is asked for."""
-        text = self._context.params.making.kind == "corpus"
+        kind = self._context.params.making.kind
         for number, (turn, items) in enumerate(self._chunks()):
-            yield from source_rows(self._made(number, turn, items), f"chunk {number + 1}", text=text)
+            yield from source_rows(self._made(number, turn, items), f"chunk {number + 1}", kind=kind)
             self._context.progress(number + 1, self.total)
 
     def _chunks(self) -> Iterator[tuple[int, Sequence[Item]]]:
