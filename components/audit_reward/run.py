@@ -14,7 +14,7 @@ from components.audit_reward.scoring import Earned, Scorer
 from components.audit_reward.search import MARK, Wrapped, found_probe, phrases_to_try, search
 from components.contract.context import StageContext
 from components.contract.errors import InputError
-from components.contract.further import JUDGES, asks_of
+from components.contract.further import FURTHER, JUDGES, PARTNERS, asks_of
 from components.contract.operators import with_used
 from components.contract.samples import spread
 from components.measure.intervals import Bootstrap, Interval
@@ -39,7 +39,8 @@ def run(context: StageContext[AuditRewardParams]) -> None:
     policy.keep_special_tokens(params.keep_special_tokens)
     start = (context.inputs("reference") or context.inputs("model"))[0].path
     pool = read_pool(context, policy)
-    with open_sampler(policy, context.job.resources) as sampler, FurtherModels(context) as further:
+    models = FurtherModels(context, *FURTHER, PARTNERS)
+    with open_sampler(policy, context.job.resources) as sampler, models as further:
         loop = build_loop(
             params, policy, pool, start=start, seed=context.seed, sampler=sampler, further=further.by_port
         )

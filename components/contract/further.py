@@ -12,6 +12,8 @@ from components.contract.operators import Bound
 from components.contract.params import Params
 
 TEACHERS, SCORERS, JUDGES = "teachers", "scorers", "judges"
+PARTNERS = "partners"
+"""Of a stage in which several roles write: the models that play the others."""
 REFERENCE = "reference"
 """Of a stage that measures: the model that training started from."""
 FURTHER = (TEACHERS, SCORERS, JUDGES)
@@ -25,6 +27,7 @@ _PORTS = {
         _SCORE,
     ),
     JUDGES: ("Models, or endpoints, that judge texts", _WRITE),
+    PARTNERS: ("Models, or endpoints, that write the texts of other roles, such as an actor's for a critic", _WRITE),
     REFERENCE: ("The model that training started from, or an endpoint: says how likely it finds a text", _SCORE),
 }
 
@@ -52,8 +55,11 @@ def asked_ports(operators: Iterable[Bound]) -> dict[str, list[str]]:
 
 
 def asks_of(config: Params) -> tuple[str, ...]:
-    """Return the ports with further models that an operator with this config queries: its class variable `asks`."""
-    return tuple(type(config).asks)
+    """Return the ports with further models that an operator with this config queries.
+
+    Its class variable `asks`; its property `asked` where that depends on its settings.
+    """
+    return tuple(getattr(config, "asked", type(config).asks))
 
 
 def asked_heads(operators: Iterable[Bound]) -> dict[str, frozenset[Head]]:

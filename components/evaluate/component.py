@@ -8,7 +8,7 @@ from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Port
 from components.contract.display import Column, Form, Profiles, Results, Role, Views
 from components.contract.errors import InputError
-from components.contract.further import JUDGES, REFERENCE, SCORERS, further_ports
+from components.contract.further import JUDGES, PARTNERS, REFERENCE, SCORERS, further_ports
 from components.contract.heads import LANGUAGE, Head
 from components.evaluate.params import EvaluateParams
 from components.measure.alarms import verifier_raises
@@ -58,7 +58,7 @@ COMPONENT = Component(
         "baseline": Port(
             type=ArtifactType.METRICS, doc="An evaluation of another model on the same prompts", optional=True
         ),
-        **further_ports(SCORERS, REFERENCE, JUDGES),
+        **further_ports(SCORERS, REFERENCE, JUDGES, PARTNERS),
     },
     outputs={
         "metrics": Port(

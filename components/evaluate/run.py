@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from components.contract.context import StageContext
 from components.contract.errors import InputError
-from components.contract.further import JUDGES, REFERENCE, SCORERS
+from components.contract.further import JUDGES, PARTNERS, REFERENCE, SCORERS
 from components.evaluate.compare import compare_with_baseline
 from components.evaluate.exact import score_right_responses
 from components.evaluate.exact_report import report_domain, write_probabilities
@@ -51,7 +51,7 @@ def run(ctx: StageContext[EvaluateParams]) -> None:
     if params.exact:
         _run_exactly(ctx, policy, prompts, bootstrap)
         return
-    with FurtherModels(ctx, SCORERS, REFERENCE, JUDGES) as further:
+    with FurtherModels(ctx, SCORERS, REFERENCE, JUDGES, PARTNERS) as further:
         with open_sampler(policy, ctx.job.resources) as sampler:
             outcomes = _sample(ctx, sampler, prompts)
             require_verdicts(outcomes)

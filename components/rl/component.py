@@ -8,7 +8,7 @@ from components.contract.artifacts import ArtifactType
 from components.contract.backends import Backends
 from components.contract.component import Component, Given, Port
 from components.contract.display import Audit, Curves, Role
-from components.contract.further import FURTHER, asked_heads, asked_ports, further_ports
+from components.contract.further import FURTHER, PARTNERS, asked_heads, asked_ports, further_ports
 from components.contract.heads import Head
 from components.contract.operators import Bound, with_used
 from components.modeling.models.model_sizes import ModelSizes
@@ -97,7 +97,7 @@ COMPONENT = Component(
             doc="Metrics of an rl or evaluate stage whose pass-rate ledger is carried over",
             optional=True,
         ),
-        **further_ports(*FURTHER),
+        **further_ports(*FURTHER, PARTNERS),
     },
     outputs={
         "model": Port(type=ArtifactType.MODEL, doc="The policy after the last step"),

@@ -13,6 +13,7 @@ from components.contract.artifacts import HISTORY_FILE, SAMPLES_FILE, write_json
 from components.contract.backends import Backends
 from components.contract.context import Finish, Input, StageContext
 from components.contract.errors import InputError, NotFiniteError, StoppedByAlarm
+from components.contract.further import FURTHER, PARTNERS
 from components.contract.terminal import short_line
 from components.measure.alarms import JUDGED, RAISED, VERIFIER_RAISES
 from components.modeling.generation.choose import open_sampler
@@ -67,7 +68,8 @@ def run(ctx: StageContext[RLParams]) -> None:
     start = (ctx.inputs("reference") or ctx.inputs("model"))[0].path
     pool, ledger = read_pool(ctx, policy), _ledger(ctx)
     structured = constrains(params)
-    with open_sampler(policy, ctx.job.resources, structured=structured) as sampler, FurtherModels(ctx) as further:
+    models = FurtherModels(ctx, *FURTHER, PARTNERS)
+    with open_sampler(policy, ctx.job.resources, structured=structured) as sampler, models as further:
         check_compared(params.operators(), policy, further.by_port, ctx.job.resources)
         loop = build_loop(
             params,

@@ -43,6 +43,8 @@ class Prompt:
     tokens: tuple[int, ...]
     gaps: tuple[tuple[int, ...], ...] = ()
     """Token ids between the policy's turns: from the end of each turn except the last to the start of the next."""
+    of: str = ""
+    """Id of the prompt of the pool that an operator made this one from; empty if it is one of the pool, or new."""
 
 
 @dataclass(frozen=True)

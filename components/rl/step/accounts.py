@@ -128,4 +128,4 @@ class Accounts:
 
 
 def _ids(prompts: Iterable[Prompt]) -> Counter[str]:
-    return Counter(prompt.item.id for prompt in prompts)
+    return Counter(prompt.of or prompt.item.id for prompt in prompts)

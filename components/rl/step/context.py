@@ -37,8 +37,8 @@ class SlotContext:
     pool: Sequence[Prompt]
     """All prompts of the stage; a sampler receives only the prompts of its phase."""
     further: Mapping[str, Sequence[FurtherModel]] = field(default_factory=dict)
-    """Port (teachers, scorers, judges) -> the models connected to it; an operator's config names the port it queries in
-    its class variable `asks`."""
+    """Port (teachers, scorers, judges, partners) -> the models connected to it; an operator's config names the port
+    that it queries in its class variable `asks`."""
     metrics: dict[str, float] = field(default_factory=dict)
     """Metrics that operators report for the step, by name; they join the step's own metrics in the history."""
     minibatch: Batch | None = None

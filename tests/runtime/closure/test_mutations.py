@@ -42,6 +42,7 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "trusted": {"part": "overlong"},
     "mixed": {"by": {"A": "overlong"}},
     "fade": {"reward": "overlong"},
+    "roles": {"turns": [{"role": "answer"}]},
 }
 CLOSURES = Closures()
 
@@ -101,6 +102,7 @@ def test_every_operator_of_rl_joins_where_it_is_chosen_and_nowhere_else() -> Non
             needed = critic | ({"regularizers": []} if (slot, name) == ("reference", "none") else {})
             needed |= {"annotate": [annotated[name]]} if name in annotated else {}
             needed |= {"rollout": "self_play_variants"} if name == "variant_band" else {}
+            needed |= {"rollout": {"name": "roles", **REQUIRED["roles"]}} if name == "revision" else {}
             needed |= {"rewards": ["verifier", "overlong"]} if slot == "combine" else {}
             params = RLParams.model_validate({**needed, field: [spec] if declared.many else spec})
             code = fingerprint(components().get("rl"), params, {}, 0, closures=CLOSURES).parts["code"]
@@ -192,6 +194,7 @@ def _of(params: RLParams) -> set[tuple[str, str]]:
         {("demonstrator", "gold")} if chosen & {("guidance", "demonstrations"), ("guidance", "reformulate")} else set()
     )
     gold |= {("demonstrator", "recorded")} if ("rollout", "student_share") in chosen else set()
+    gold |= {("verifier", "exact")} if ("rollout", "roles") in chosen else set()
     inner = {("reward", "overlong")} if chosen & {("reward", "mixed"), ("reward", "fade")} else set()
     return chosen | gold | inner
 

@@ -78,6 +78,7 @@ NESTED = {
     ("guidance", "demonstrations"): {"demonstrator": ("demonstrator", "gold")},
     ("guidance", "reformulate"): {"expert": ("demonstrator", "gold")},
     ("rollout", "student_share"): {"demonstrator": ("demonstrator", "recorded")},
+    ("rollout", "roles"): {"verdict": ("verifier", "exact")},
 }
 """Slot and operator -> field -> slot of the operator in it, and the one that stands there by default."""
 MEASURES = {"metrics": "metric", "diagnostics": "diagnostic", "strategies": "strategy"}

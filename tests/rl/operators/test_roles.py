@@ -1,0 +1,260 @@
+"""Rollout roles and reward revision: scripted turns by hand, against walking the tree, and with real models."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from components.contract.errors import InputError, UnknownName
+from components.contract.operators import OperatorMisfit, OperatorRefused
+from components.rl.batch.batch import Batch, Prompt
+from components.rl.component import asks
+from components.rl.params import RLParams
+from components.tasks.item import Item
+from tests.judges.scripted import Scripted as Partner
+from tests.rl.build import batch_of, context, near, operator
+from tests.rl.operators.test_self_play_variants import Scripted
+from tests.rl.tiny_loop import loop_of, write_model
+
+ACTOR = {"role": "actor", "by": "partner", "temperature": 0.7}
+CRITIC = {"role": "critic", "question": "check {prompt} {actor}", "judges": "actor", "words": ["good", "bad"]}
+REVISER = {"role": "reviser", "by": "partner", "question": "mend {prompt} {actor} {critic}", "temperature": 0}
+TURNS = [ACTOR, CRITIC, REVISER]
+
+
+class Policy(Scripted):
+    """Scripted draws; greedy ones that are not learned from, too."""
+
+    num_probes = 0
+
+    def draw(self, prompts: Sequence[Prompt], num_samples: int, **given: Any) -> Batch:
+        self.given = given
+        return super().draw(prompts, num_samples)
+
+
+def play(
+    turns: Sequence[Mapping[str, Any]],
+    answers: dict[str, str],
+    *,
+    policy: dict[str, list[str]],
+    partner: dict[str, Any] | None = None,
+    **config: Any,
+) -> tuple[Batch, Policy, Partner, Any]:
+    collector, other = Policy(policy), Partner((partner or {}).get, name="sft.model")
+    told = context(group_size=2, further={"partners": [other]})
+    prompts = [Prompt(item_of(text, answer), (5, 6)) for text, answer in answers.items()]
+    return operator("rollout", "roles", turns=turns, **config)(prompts, collector, told), collector, other, told
+
+
+def item_of(text: str, answer: str) -> Item:
+    return Item(id=text, domain="sums", prompt=text, answer=answer, verifier="exact", data={"k": 1})
+
+
+PARTNER = {
+    "1+1": "2",
+    "1+2": "4",
+    "mend 1+1 2 good": "2",
+    "mend 1+1 2 bad": "9",
+    "mend 1+2 4 bad": "3",
+    "mend 1+2 4 {prompt}": "broken",
+}
+POLICY = {"check 1+1 2": ["good", "bad"], "check 1+2 4": ["bad", "{prompt}"]}
+
+
+class TestByHand:
+    def test_a_critic_between_two_turns_of_a_frozen_actor(self) -> None:
+        batch, policy, partner, told = play(TURNS, {"1+1": "2", "1+2": "3"}, policy=POLICY, partner=PARTNER)
+        assert policy.asked == [("check 1+1 2", 2), ("check 1+2 4", 2)]
+        assert partner.asked == ["1+1", "1+2", *(text for text in PARTNER if text.startswith("mend"))]
+        assert batch.texts == ("good", "bad", "bad", "{prompt}") and batch.group.tolist() == [0, 0, 1, 1]
+        items = [prompt.item for prompt in batch.prompts]
+        assert [(item.domain, item.answer, item.data) for item in items] == [
+            ("critic", "good", {}),
+            ("critic", "bad", {}),
+        ]
+        assert [prompt.of for prompt in batch.prompts] == ["1+1", "1+2"]
+        assert batch.extras["before_s"].tolist() == [1, 1, 0, 0]
+        after = batch.extras["after_s"]
+        assert after[:3].tolist() == [1, 0, 1] and after[3].isnan()  # the last answer could not be verified
+        assert told.metrics == {
+            "partner_texts": 6.0,
+            "actor_right": 0.5,
+            "critic_right": 0.5,
+            "reviser_right": pytest.approx(2 / 3),
+            "reviser_mended": 1.0,
+            "reviser_spoiled": 0.5,
+        }
+
+    def test_greedy_texts_to_equal_questions_are_drawn_once(self) -> None:
+        table = {"check 1+1 2": ["bad", "bad"]}
+        batch, _, partner, _ = play(TURNS, {"1+1": "2"}, policy=table, partner=PARTNER)
+        assert partner.asked == ["1+1", "mend 1+1 2 bad"] and batch.extras["after_s"].tolist() == [0, 0]
+
+    def test_what_was_refused_or_cannot_be_verified_is_asked_nothing_further(self) -> None:
+        batch, policy, _, told = play(TURNS, {"1+1": "2", "1+2": "3"}, policy=POLICY, partner={"1+2": "broken"})
+        assert policy.asked == [] and batch.num_responses == 0 and set(batch.extras) == {"before_s", "after_s"}
+        assert told.metrics == {"partner_texts": 1.0}
+
+    def test_one_model_in_all_roles_learns_in_those_that_it_should(self) -> None:
+        turns = [
+            {"role": "actor"},
+            CRITIC | {"learned": False, "temperature": 0},
+            {"role": "reviser", "question": "mend {prompt} {actor} {critic}", "samples": 1},
+        ]
+        table = {
+            "1+1": ["2", "3"],
+            "check 1+1 2": ["bad"],
+            "check 1+1 3": ["bad"],
+            "mend 1+1 2 bad": ["3"],
+            "mend 1+1 3 bad": ["2"],
+        }
+        batch, policy, _, told = play(turns, {"1+1": "2"}, policy=table)
+        assert batch.texts == ("2", "3", "3", "2") and policy.num_probes == 2
+        assert [prompt.item.domain for prompt in batch.prompts] == ["sums", "reviser", "reviser"]
+        assert batch.prompts[1].item.data == {"k": 1} and batch.prompts[0].of == ""
+        assert batch.extras["before_s"].tolist() == [0, 0, 1, 0]
+        assert batch.extras["after_s"].tolist() == [0, 1, 0, 1]
+        assert told.metrics["reviser_mended"] == told.metrics["reviser_spoiled"] == 1.0
+
+    def test_partners_are_told_apart_by_name(self) -> None:
+        with pytest.raises(UnknownName, match=r"model at input partners.*'other.model'"):
+            play([ACTOR | {"model": "other.model"}, CRITIC], {"1+1": "2"}, policy=POLICY)
+        two = context(further={"partners": [Partner(name="a"), Partner(name="b")]})
+        with pytest.raises(InputError, match="one of 2 partners; name one: a, b"):
+            operator("rollout", "roles", turns=TURNS)([Prompt(item_of("x", "y"), (5,))], Policy({}), two)
+
+    def test_conversations_are_refused(self) -> None:
+        prompt = Prompt(item_of("x", "y"), (5,), gaps=((1,),))
+        with pytest.raises(InputError, match="one text a turn"):
+            operator("rollout", "roles", turns=TURNS)([prompt], Policy({}), context())
+
+
+REFUSED = [
+    ([ACTOR], "nothing to learn from"),
+    ([{"role": "actor"}, CRITIC, CRITIC], "'critic' is there twice"),
+    ([{"role": "actor"}, {"role": "critic"}], "only the first turn"),
+    ([{"role": "actor"}, CRITIC | {"question": "check {reviser}"}], r"nothing fills \{reviser\}"),
+    ([CRITIC], r"nothing fills \{actor\}"),
+    (
+        [{"role": "actor"}, CRITIC | {"judges": "reviser"}],
+        "judges 'reviser', which is no.* there is actor",
+    ),
+    ([{"role": "actor"}, CRITIC, CRITIC | {"role": "second", "judges": "critic"}], "judges 'critic'"),
+    ([{"role": "actor"}, CRITIC | {"words": ["Good", "good "]}], "two different texts"),
+    ([{"role": "actor", "temperature": 0}], "learned: false"),
+    ([{"role": "actor", "model": "sft.model"}], "by: partner"),
+    ([{"role": "prompt"}], "no role has that name"),
+    ([], "at least 1"),
+]
+
+
+@pytest.mark.parametrize(("turns", "why"), REFUSED)
+def test_turns_that_cannot_be_played_are_refused(turns: list[dict[str, Any]], why: str) -> None:
+    with pytest.raises(OperatorRefused, match=why):
+        operator("rollout", "roles", turns=turns)
+
+
+def test_partners_are_required_only_where_a_turn_is_theirs() -> None:
+    alone = {"name": "roles", "turns": [{"role": "actor"}, CRITIC]}
+    assert asks(RLParams.model_validate({"rollout": alone})) == {}
+    shared = {"name": "roles", "turns": TURNS}
+    assert asks(RLParams.model_validate({"rollout": shared})) == {"partners": ["rollout operator 'roles'"]}
+
+
+@given(
+    st.lists(st.integers(0, 3), min_size=1, max_size=4),
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.randoms(use_true_random=False),
+)
+def test_marks_agree_with_walking_the_tree(tasks: list[int], actors: int, revisers: int, rng: Any) -> None:
+    """Texts say their own path, so that what follows each is found by its beginning."""
+    kinds = {"R": 1.0, "W": 0.0, "F": math.nan}
+    drawn: list[str] = []
+
+    def write(asked: str) -> list[str]:
+        found = [f"{asked}/{number}{rng.choice('RWF')}" for number in range(actors if "/" not in asked else revisers)]
+        drawn.extend(found)
+        return found
+
+    class Collector(Policy):
+        def draw(self, prompts: Sequence[Prompt], num_samples: int, **given: Any) -> Batch:
+            self.table = {
+                prompt.item.prompt: [f"{prompt.item.prompt}/{row}R" for row in range(num_samples)] for prompt in prompts
+            }
+            return super().draw(prompts, num_samples)
+
+        def outcome(self, item: Any, text: str) -> int:
+            return {"R": 1, "W": 0, "F": 2}[text[-1]]
+
+    turns = [
+        ACTOR | {"samples": actors},
+        CRITIC | {"question": "{actor}"},
+        REVISER | {"question": "{critic}", "samples": revisers, "temperature": 1},
+    ]
+    told = context(group_size=2, further={"partners": [Partner(write)]})
+    prompts = [Prompt(item_of(f"{at}-{task}", "x"), (5,)) for at, task in enumerate(tasks)]
+    batch = operator("rollout", "roles", turns=turns)(prompts, Collector({}), told)
+    for text, before, after in zip(
+        batch.texts, batch.extras["before_s"].tolist(), batch.extras["after_s"].tolist(), strict=True
+    ):
+        assert before == kinds[text.rsplit("/", 1)[0][-1]]
+        known = [kinds[one[-1]] for one in drawn if one.startswith(f"{text}/") and one[-1] != "F"]
+        assert after == pytest.approx(sum(known) / len(known)) if known else math.isnan(after)
+    judged = [one for one in drawn if one.count("/") == 1 and one[-1] != "F"]
+    assert batch.num_responses == 2 * len(judged)
+
+
+class TestReward:
+    def test_values_by_hand(self) -> None:
+        batch = batch_of([[1.0, 1.0, 0.0, 0.0, 1.0]]).with_extras(
+            before_s=torch.tensor([1.0, 1.0, 0.0, 0.0, 0.0]), after_s=torch.tensor([1.0, 0.0, 1.0, 0.0, 0.5])
+        )
+        for of, expected in {
+            "after": [1, 0, 1, 0, 0.5],
+            "change": [0, -1, 1, 0, 0.5],
+            "kept_or_mended": [0.2, 0, 1, 0, 0.5],
+        }.items():
+            assert near(operator("reward", "revision", of=of)(batch, context()), expected)
+        found = operator("reward", "revision", right=1.2, wrong=0.2)(batch, context())
+        assert near(found, [1.2, 0.2, 1.2, 0.2, 0.7])  # r_refine + 0.2 of the paper
+
+    def test_an_answer_that_could_not_be_verified_gives_none(self) -> None:
+        nothing = torch.tensor([math.nan, 1.0])
+        batch = batch_of([[1.0, 1.0]]).with_extras(before_s=torch.zeros(2), after_s=nothing)
+        assert operator("reward", "revision")(batch, context()).isnan().tolist() == [True, False]
+
+    def test_it_needs_the_rollout(self) -> None:
+        with pytest.raises((ValidationError, OperatorMisfit), match="'roles'"):
+            RLParams.model_validate({"method": "grpo", "rewards": ["revision"]})
+        with pytest.raises(InputError, match="no rollout `roles`"):
+            operator("reward", "revision")(batch_of([[1.0]]), context())
+
+
+LEARNED = [
+    {"role": "actor", "learned": False},
+    {"role": "critic", "question": "check {actor}", "judges": "actor", "words": ["a", "b"]},
+    {"role": "reviser", "question": "mend {critic}"},
+]
+
+
+def test_steps_of_a_real_policy_learn_account_and_repeat(tmp_path: Path) -> None:
+    folder = write_model(tmp_path)
+    changed = {"regularizers": [], "reference": "none", "steps": 2}
+    rows = []
+    for _ in range(2):
+        turns = {"name": "roles", "turns": LEARNED}
+        loop = loop_of(folder, method="rloo", rollout=turns, rewards=[{"name": "revision"}], **changed)
+        rows.append([loop.step(), loop.step()])
+    assert all(row["num_updates"] >= 1 and row["lost_prompts"] == 0 for row in rows[0])
+    assert not any("dropped_by_roles" in row for row in rows[0]), "a question about a prompt stands for the prompt"
+    assert {visit.domain for visit in loop.state.ledger.visits(since_step=0)} == {"critic", "reviser"}
+    assert rows[0] == rows[1]
