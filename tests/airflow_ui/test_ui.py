@@ -5,82 +5,23 @@ POSTTRAIN_SCREENSHOTS names a folder that the pictures go to.
 
 from __future__ import annotations
 
-import os
 import re
-import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
 from components.rl.presets import preset_names
 from pipelines.engines.airflow.catalog import shown_recipes
 from pipelines.engines.airflow.client import Account
-from pipelines.engines.airflow.deployment import Deployment
 from pipelines.engines.airflow.docs import display_name
 from pipelines.recipe.recipe import load_recipe
-from tests.airflow_ui.browser import CHROMIUM, FLAGS
+from tests.airflow_ui.browser import GLIDE_MILLISECONDS, ended, show_graph
 from tests.support.live_airflow import Live
 
 RL_STEPS = 30
 """The one parameter that the person changes."""
-RUN_SECONDS = 1800.0
-POLL_SECONDS = 5.0
-PAGE_MILLISECONDS = 60_000
-API_MILLISECONDS = 180_000
-"""Stages use every core, and the API server waits for one, too."""
-GLIDE_MILLISECONDS = 2000
-"""What a graph or a dialog takes to come to its place."""
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder for the store and all that lies beside it."""
-    return tmp_path_factory.mktemp("ui")
-
-
-@pytest.fixture(scope="module")
-def live(folder: Path) -> Iterator[Live]:
-    """An Airflow that has never run anything."""
-    airflow = Live(folder, {**os.environ, "POSTTRAIN_STORE": str(folder / "store")})
-    airflow.start()
-    yield airflow
-    assert airflow.stop() == 0
-
-
-@pytest.fixture(scope="module")
-def airflow(live: Live) -> Account:
-    """Where it answers, and for whom."""
-    return Account.read(Deployment(live.folder / "airflow"), {})
-
-
-@pytest.fixture(scope="module")
-def screenshots(folder: Path) -> Path:
-    """The folder for pictures."""
-    path = Path(os.environ.get("POSTTRAIN_SCREENSHOTS") or folder / "screenshots").absolute()
-    path.mkdir(parents=True, exist_ok=True)
-    print(f"screenshots: {path}")
-    return path
-
-
-@pytest.fixture(scope="module")
-def page(airflow: Account) -> Iterator[Page]:
-    """A browser's page, logged in."""
-    assert CHROMIUM, "this test needs Debian's browser: apt-get install chromium"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        page = browser.new_page(viewport={"width": 1600, "height": 1000})
-        page.set_default_timeout(PAGE_MILLISECONDS)
-        expect.set_options(timeout=PAGE_MILLISECONDS)
-        page.goto(airflow.url)
-        page.locator("input[name=username]").fill(airflow.user)
-        page.locator("input[name=password]").fill(airflow.password)
-        page.get_by_role("button", name="Sign in").click()
-        page.get_by_role("link", name="Dags").first.wait_for()
-        yield page
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -109,21 +50,7 @@ def run_url(page: Page, airflow: Account, screenshots: Path) -> str:
 @pytest.fixture(scope="module")
 def states(page: Page, run_url: str) -> dict[str, str]:
     """State of every task of the run, once it has ended."""
-    address, _, run = run_url.partition("/dags/quickstart/runs/")
-    api = f"{address}/api/v2/dags/quickstart/dagRuns/{run}"
-    deadline = time.monotonic() + RUN_SECONDS
-    while (state := _get(page, api)["state"]) in ("queued", "running"):
-        assert time.monotonic() < deadline, f"still {state} after {RUN_SECONDS:.0f} s"
-        page.wait_for_timeout(1000 * POLL_SECONDS)
-    tasks = _get(page, f"{api}/taskInstances")["task_instances"]
-    return {"": state, **{task["task_id"]: task["state"] for task in tasks}}
-
-
-def _get(page: Page, url: str) -> Any:
-    """Ask the API as the logged-in person."""
-    answer = page.request.get(url, timeout=API_MILLISECONDS)
-    assert answer.ok, f"{url}: {answer.status} {answer.text()}"
-    return answer.json()
+    return ended(page, run_url)
 
 
 def test_the_list_has_recipes_with_their_summaries_and_kinds(page: Page, airflow: Account, screenshots: Path) -> None:
@@ -160,11 +87,7 @@ def test_the_run_succeeds(states: dict[str, str]) -> None:
 
 
 def test_the_graph_shows_every_stage(page: Page, run_url: str, states: dict[str, str], screenshots: Path) -> None:
-    page.set_viewport_size({"width": 2000, "height": 760})
-    page.goto(run_url)
-    page.get_by_role("button", name="Show Graph").click()
-    page.get_by_role("button", name="Collapse Details Panel").click()
-    page.get_by_role("button", name="Fit View").click()
+    show_graph(page, run_url)
     graph = page.locator(".react-flow__nodes")
     for stage in load_recipe("quickstart").stages:
         expect(graph.get_by_text(stage.name, exact=True).first).to_be_visible()
