@@ -55,6 +55,8 @@ MICRO_OF = {
         *(f"stages.{stage}.with.programs=[chain_sum_trace]" for stage in ("pairs", "chosen")),  # the base writes none
     ),
     "mt-r1-zero": ("reward_steps=2", "pair_prompts=16"),
+    "master-rm": ("judge_rows=16", "judge_steps=4"),
+    "general-reasoner": ("judge_rows=16", "judge_steps=4"),
     "meta-rtl": ("meta_steps=2", "tune_steps=2", "source_rows=96", "target_rows=16"),
 }
 """Further overrides of single recipes, by slug."""
