@@ -54,7 +54,7 @@ def _lines(params: RLParams, slots: SlotSpecs, makers: Mapping[str, Sequence[Rol
 def _beside_the_verdict(slots: SlotSpecs) -> list[str]:
     """Return the parts that are added to a verdict: neither those that are only watched, nor those that gate."""
     bounds = [spec.resolve(REWARD) for spec in slots.rewards]
-    gates = set(slots.combine.settings.get("by", ())) if slots.combine.name == "gate" else set()
+    gates = set(slots.combine.settings.get("by", ())) if slots.combine.name in ("gate", "constrained") else set()
     added = {name for name, bound in zip(part_names(bounds), bounds, strict=True) if weight_of(bound)} - gates
     # without a verdict a graded reward is what is to be learned
     return [plain_name(name) for name in part_names(bounds) if name in added - {VERDICT}] if VERDICT in added else []

@@ -38,6 +38,7 @@ BORROWED: dict[str, tuple[str, ...]] = {
 REQUIRED: dict[str, dict[str, Any]] = {
     "anneal": {"final_temperature": 0.5},
     "gate": {"by": ["overlong"]},
+    "constrained": {"by": {"overlong": 0.0}},
     "veto": {"by": ["overlong"]},
     "trusted": {"part": "overlong"},
     "mixed": {"by": {"A": "overlong"}},
@@ -173,7 +174,7 @@ def test_every_source_and_demonstrator_joins_where_it_is_chosen_and_nowhere_else
         ("source", "shuffle_steps"): "recorded",
         ("source", "problem_writing"): "recorded",
     }
-    experts |= {("demonstrator", name): "gold" for name in ("choice", "confident", "careless", "unmarked")}
+    experts |= {("demonstrator", name): "gold" for name in ("choice", "confident", "careless", "unmarked", "opened")}
     chosen |= {("demonstrator", experts[slot, name])} if (slot, name) in experts else set()
     chosen |= {("mixture", "declared")}
     chosen |= {("verifier", "exact")} if name in ("hf", "s3", "jsonl", "parquet") else set()
@@ -196,6 +197,7 @@ def _of(params: RLParams) -> set[tuple[str, str]]:
     gold |= {("demonstrator", "recorded")} if ("rollout", "student_share") in chosen else set()
     gold |= {("verifier", "exact")} if ("rollout", "roles") in chosen else set()
     inner = {("reward", "overlong")} if chosen & {("reward", "mixed"), ("reward", "fade")} else set()
+    inner |= {("verifier", "exact")} if ("reward", "rule_then_judge") in chosen else set()
     return chosen | gold | inner
 
 

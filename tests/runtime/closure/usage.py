@@ -55,6 +55,7 @@ MAKES = {
     "concepts": "exact",
     "subgoal_programs": "tape",
     "problem_writing": "exact",
+    "forms": "numeric",
 }
 """Source -> the verifier of its rows."""
 EXERCISE = {"source": ("source", None), "expert": ("demonstrator", "recorded")}
@@ -75,6 +76,8 @@ NESTED = {
     ("selector", "influence"): {"": ("demonstrator", "gold")},
     ("demonstrator", "careless"): {"demonstrator": ("demonstrator", "gold")},
     ("demonstrator", "unmarked"): {"demonstrator": ("demonstrator", None)},
+    ("demonstrator", "opened"): {"demonstrator": ("demonstrator", "gold")},
+    ("reward", "rule_then_judge"): {"rule": ("verifier", "exact")},
     ("guidance", "demonstrations"): {"demonstrator": ("demonstrator", "gold")},
     ("guidance", "reformulate"): {"expert": ("demonstrator", "gold")},
     ("rollout", "student_share"): {"demonstrator": ("demonstrator", "recorded")},
