@@ -121,3 +121,29 @@ def test_repeats_find_a_judge_that_changes_its_mind() -> None:
 def test_bad_settings_get_one_line() -> None:
     with pytest.raises((ValidationError, ValueError), match=r"lacks \{second\}"):
         OperatorSpec.model_validate({"name": "pairwise_judge", "template": "{first}"}).resolve(DIAGNOSTIC)
+
+
+def test_agreement_by_form_by_hand() -> None:
+    """Of the prompt 5/8: a judge that knows equal texts alone agrees on reduced answers and on wrong ones."""
+    found = written("1234567", "rrrwrrw")
+    texts = ("<answer>5/8", "<answer>10/16", "<answer>0.625", "<answer>0.5", "62.5%", "<answer>62.5%", "<answer>hm")
+    item = found.item.model_copy(update={"answer": "5/8"})
+    outcome = replace(found, item=item, responses=texts)
+    asked = Scripted(lambda request: "" if '"hm"' in request else "y" if request == '"5/8" "5/8"=' else "n")
+    settings = {"template": "{answer} {response}=", "fence": "quoted", "mark": "", "labels": {"y": 1, "n": 0}}
+    view = diagnose("judge_by_form", [outcome], asked, **settings)
+    numbers = {name: value(view, name) for name in view.metrics}
+    assert numbers == {
+        "agreement_reduced_A": 1.0,
+        "agreement_expanded_A": 0.0,
+        "agreement_decimal_A": 0.5,
+        "agreement_percent_A": 0.0,
+        "share_reduced_A": pytest.approx(1 / 6),
+        "share_expanded_A": pytest.approx(1 / 6),
+        "share_decimal_A": pytest.approx(2 / 6),
+        "share_percent_A": pytest.approx(1 / 6),
+        "share_other_A": pytest.approx(1 / 6),
+        "form_unread_A": 1.0,
+    }
+    assert not any("62.5%<" in request for request in asked.asked) and len(asked.asked) == 6, "no mark, no answer"
+    assert [row[0] for row in view.tables[0].rows][-1] == "A, other" and view.tables[0].rows[-1][3] is None

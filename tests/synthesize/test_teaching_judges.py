@@ -63,6 +63,13 @@ def test_balance_and_cap() -> None:
     assert drops(judged(max_per_prompt=1)) == {"repeated": 1, "unfinished": 1, "over_cap": 1}
 
 
+def test_the_judge_reads_the_answer_alone_if_asked_to() -> None:
+    texts = ("so <answer>4", "<answer>4</answer>", "<think>x<answer>", "<answer>5", "5", "")
+    made = make("judgements", scripted(lambda asked, n: texts[n]), num_samples=6, final_answer=True)
+    assert [(row.item.prompt, row.response) for row in rows(made)] == [('"4" "4"=', "so y"), ('"5" "4"=', "so n")]
+    assert drops(made) == {"repeated": 2, "unparsed": 2}
+
+
 @pytest.mark.parametrize("name", ["judgements", "openers"])
 def test_rows_are_what_the_judge_will_be_asked(name: str) -> None:
     """The request is that of the judge itself, which shares none of the generator's code."""

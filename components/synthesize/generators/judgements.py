@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from components.judges.lessons import Lessons
 from components.synthesize.asking import ask
@@ -12,6 +13,7 @@ from components.synthesize.parsing import UNPARSED, unusable
 from components.synthesize.sifting import OVER_CAP, REPEATED, Judged, judged
 from components.synthesize.teaching import TeachingConfig, case_of, taught
 from components.synthesize.writers import Text, Writers
+from components.tasks.answers import extract_answer
 from components.tasks.item import Item
 
 UNBALANCED, WRONG_VERDICT = "unbalanced", "wrong_verdict"
@@ -22,6 +24,9 @@ class JudgementsConfig(TeachingConfig):
 
     balance: bool = False
     """Whether a prompt keeps as many right responses as wrong ones; the surplus is dropped."""
+    final_answer: bool = False
+    """Whether the judge will read the final answer alone, as reward `judged_answer` shows it; responses without one are
+    dropped, and equal answers are one response."""
     worded: bool = False
     """Whether the judges (input `judges`, `judge_programs`) write the judgement, a thought before the verdict if they
     like; one whose verdict is not the verifier's is dropped. Otherwise a row is the verdict alone."""
@@ -37,9 +42,11 @@ def judgements(
 ) -> Iterator[Made | Dropped]:
     """Yield what a judge should say of each item's distinct responses, whose worth is the score of the item's verifier.
 
-    Ma et al. 2025 (General-Reasoner, arXiv:2505.14652), section 3.2: a small model is trained on judgements of
-    candidate answers. A program that words them reads `data`: the `request`, "judge", the
-    `response`, and `endings`, the texts that are read as the verdicts `right` and `wrong`.
+    A program that words them reads `data`: the `request`, "judge", the `response`, and `endings`, the texts that are
+    read as the verdicts `right` and `wrong`.
+
+    Source: Ma et al. 2025 (General-Reasoner, arXiv:2505.14652): a small verifier model is trained on judgements of
+    candidate answers.
     """
     lessons = Lessons(config.judge)
     asked: list[tuple[Item, Judged]] = []
@@ -63,15 +70,18 @@ def _chosen(found: Sequence[Judged], config: JudgementsConfig) -> tuple[list[Jud
     for one in found:
         if one.verdict is None or one.verdict.failed:
             dropped.append(one.dropped or "")
-        elif by_label[one.verdict.right].setdefault(one.text, one) is not one:
+            continue
+        shown = replace(one, text=extract_answer(one.text)) if config.final_answer else one
+        if not shown.text:
+            dropped.append(UNPARSED)
+        elif by_label[one.verdict.right].setdefault(shown.text, shown) is not shown:
             dropped.append(REPEATED)
     fewest = min(map(len, by_label.values())) if config.balance else None
     chosen: list[Judged] = []
     for texts in by_label.values():
         kept = list(texts.values())[:fewest]
-        dropped += [UNBALANCED] * (len(texts) - len(kept)) + [OVER_CAP] * len(
-            kept[config.max_per_prompt or len(kept) :]
-        )
+        over = kept[config.max_per_prompt :] if config.max_per_prompt else []
+        dropped += [UNBALANCED] * (len(texts) - len(kept)) + [OVER_CAP] * len(over)
         chosen += kept[: config.max_per_prompt]
     return chosen, dropped
 
