@@ -9,6 +9,7 @@ from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Port
 from components.contract.display import Role
 from components.contract.further import FURTHER, JUDGES, SCORERS, TEACHERS, further_ports
+from components.contract.heads import Head
 from components.contract.job import Resources
 from components.contract.memory import MemoryEstimate
 from components.contract.operators import Bound
@@ -45,6 +46,11 @@ def asks(params: SynthesizeParams) -> dict[str, list[str]]:
     if params.difficulty:
         found["policy"] = ["difficulty"]
     return found
+
+
+def heads(params: SynthesizeParams) -> dict[str, frozenset[Head]]:
+    """Return what scorers must give: log-probabilities of texts, or rewards, as the generator asks them."""
+    return {SCORERS: type(params.making).asks_heads}
 
 
 def memory(params: SynthesizeParams, model: ModelSizes | None, resources: Resources) -> MemoryEstimate | None:
@@ -88,6 +94,7 @@ COMPONENT = Component(
     memory=memory,
     further_memory=further_needs,
     asks=asks,
+    heads=heads,
     preloads=MODEL_PRELOADS,
     metrics={
         "num_rows": "Rows of the dataset",

@@ -21,7 +21,16 @@ MICRO_SIZE = (
     "defaults.with.evaluate.bootstrap_samples=100",
 )
 """Overrides of the testbed's sizes."""
+CARELESS_NOTES = "[{name: notes, drop: 0.4, swap: 0.5}]"  # the start writes no note
 MICRO_OF = {
+    "rlhf-workflow": (
+        "pair_prompts=24",
+        "rounds=2",
+        *(f"stages.{stage}.with.programs={CARELESS_NOTES}" for stage in ("judged", "heldout-pairs")),
+        f"stages.rounds.stages.pairs.with.programs={CARELESS_NOTES}",
+    ),
+    "mpo-mixed-preference": (f"stages.pairs.with.programs={CARELESS_NOTES}",),
+    "codeultrafeedback": ("tune_steps=2", "dpo_steps=2", "stages.dpo.with.batch_size=4"),
     "ssb": (
         "made_rows=6",
         "epochs=1",
