@@ -8,6 +8,8 @@ from pathlib import Path
 from components.contract.artifacts import ArtifactType
 from components.contract.component import Component, Port
 from components.contract.display import Role
+from components.contract.further import SCORERS
+from components.contract.heads import SCORES
 from components.contract.job import Resources
 from components.contract.memory import MemoryEstimate
 from components.contract.operators import Bound, OperatorSpec
@@ -16,6 +18,7 @@ from components.curate.params import CurateParams, readable
 from components.curate.selection.config import MixtureConfig, SelectorConfig
 from components.curation.display import rows_before_and_after
 from components.curation.pages.place import CARD
+from components.modeling.estimates.further_memory import further_needs
 from components.modeling.estimates.sampling_memory import sampling_memory
 from components.modeling.models.model_sizes import ModelSizes
 from components.pages.pages import DOCUMENT
@@ -93,6 +96,14 @@ COMPONENT = Component(
             optional=True,
             many=True,
         ),
+        SCORERS: Port(
+            type=ArtifactType.MODEL,
+            doc="Reward models that selectors ask",
+            optional=True,
+            many=True,
+            further=True,
+            heads=SCORES,
+        ),
         "mixture": Port(
             type=ArtifactType.METRICS, doc="Metrics of a tabulate stage that fitted a mixture", optional=True
         ),
@@ -121,6 +132,7 @@ COMPONENT = Component(
     model_sizes=ModelSizes.from_config,
     asks=asks,
     memory=memory,
+    further_memory=further_needs,
     row_verifiers=row_verifiers,
     preloads=("reasoning_gym",),
     metrics={

@@ -21,8 +21,8 @@ SOURCES = "sources"
 """Parameter of a stage that lists its sources."""
 WITHOUT = "without"
 PREFIX = "source:"
-PASSES_ON = "artifact"
-"""The operator that reads what another stage made: it is no source from outside."""
+PASSES_ON = ("artifact", "artifact_pairs")
+"""The operators that read what another stage made: they are no sources from outside."""
 READS_DATA = ("set", "dataset", "path")
 READS = (*READS_DATA, "task")
 """Settings of which the first that is there says what an operator reads."""
@@ -128,7 +128,7 @@ def _named(position: int, share: Any) -> NamedSource | None:
     inner = share.get("source", share) if isinstance(share, Mapping) else share
     domain = share.get("domain") if isinstance(share, Mapping) else None
     chain = list(_operators(inner))
-    if not chain or all(_name(one) == PASSES_ON for one in chain):
+    if not chain or all(_name(one) in PASSES_ON for one in chain):
         return None
     places = [place for one in chain if (place := _reads(one))]
     place = places[-1] if places else _name(chain[0])

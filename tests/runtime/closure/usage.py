@@ -237,5 +237,6 @@ def _verifiers_of_rows(stage: Stage, given: frozenset[str]) -> frozenset[str]:
     if stage.component.name == "curate":
         if stage.config.kind == "corpus":  # type: ignore[attr-defined]
             return frozenset()
-        return frozenset(_own_verifiers(stage)) | (given if ("source", "artifact") in _chosen(stage) else frozenset())
+        passed_on = {("source", "artifact"), ("source", "artifact_pairs")} & set(_chosen(stage))
+        return frozenset(_own_verifiers(stage)) | (given if passed_on else frozenset())
     return given
