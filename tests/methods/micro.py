@@ -22,6 +22,13 @@ MICRO_SIZE = (
 )
 """Overrides of the testbed's sizes."""
 CARELESS_NOTES = "[{name: notes, drop: 0.4, swap: 0.5}]"  # the start writes no note
+NOTES = (
+    "pair_prompts=16",
+    "reward_steps=2",
+    "defaults.with.reward_model.batch_size=4",
+    *(f"stages.{stage}.with.programs=[{{name: notes, drop: 0.4}}]" for stage in ("pairs", "heldout-pairs")),
+)
+"""Those of recipes on testbed-notes; the start writes no better and worse notes yet, so a program does."""
 MICRO_OF = {
     "rlhf-workflow": (
         "pair_prompts=24",
@@ -66,6 +73,14 @@ MICRO_OF = {
     "mt-r1-zero": ("reward_steps=2", "pair_prompts=16"),
     "master-rm": ("judge_rows=16", "judge_steps=4"),
     "general-reasoner": ("judge_rows=16", "judge_steps=4"),
+    "reward-robust-rlhf": NOTES,
+    "pf-ppo": (*NOTES, "eval_samples=3"),
+    "p3o": NOTES,
+    "sophiavl-trust-grpo": (
+        "judge_prompts=16",
+        "judge_steps=2",
+        "stages.judge.with.batch_size=4",
+    ),
     "meta-rtl": ("meta_steps=2", "tune_steps=2", "source_rows=96", "target_rows=16"),
 }
 """Further overrides of single recipes, by slug."""
