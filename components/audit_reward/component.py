@@ -25,7 +25,7 @@ def sources(params: AuditRewardParams) -> Iterator[Bound | str | Path]:
 COMPONENT = Component(
     name="audit_reward",
     summary="Audit of a reward before RL: what empty, wrong, padded and injected responses earn, and paid phrases",
-    inputs={name: port for name, port in RL.inputs.items() if name not in ("heldout", "ledger")},
+    inputs={name: port for name, port in RL.inputs.items() if name not in ("heldout", "ledger", "optimizer")},
     outputs={
         "metrics": Port(type=ArtifactType.METRICS, doc="Findings, and what right and the best wrong responses earn"),
         "report": Port(type=ArtifactType.REPORT, doc="Who earned what, as a page and as audit.json"),

@@ -33,6 +33,8 @@ class ArtifactType(StrEnum):
     ROLLOUTS = "Rollouts"
     METRICS = "Metrics"
     REPORT = "Report"
+    OPTIMIZER = "Optimizer"
+    """Averages of an optimiser, for a stage that goes on with the same model."""
     PARTS = "Parts"
     """What one shard of a stage made, for the stage that joins the shards."""
     CODE = "Code"

@@ -70,6 +70,15 @@ def refuses_backends(params: RLParams, backends: Backends) -> Iterator[str]:
     """Yield a line for operators that the sampler cannot serve, and for passes that are not divided over ranks."""
     yield from sampler_needs.refuses_backends(params, backends)
     yield from compared.refuses_backends(params.operators(), backends)
+    if params.keep_optimizer and (
+        backends.trainer == "fsdp" or (backends.trainer == "deepspeed" and backends.zero_stage)
+    ):
+        yield "keep_optimizer: this trainer divides the averages over ranks; set `backend: {trainer: torch}`"
+
+
+def outputs(params: RLParams) -> Collection[str]:
+    """Return the outputs that a stage with these parameters has."""
+    return {"model", "checkpoints", "rollouts", "metrics"} | ({"optimizer"} if params.keep_optimizer else set())
 
 
 def refuses_models(params: RLParams, given: Mapping[str, Sequence[Given | None]]) -> Iterator[str]:
@@ -97,14 +106,21 @@ COMPONENT = Component(
             doc="Metrics of an rl or evaluate stage whose pass-rate ledger is carried over",
             optional=True,
         ),
+        "optimizer": Port(
+            type=ArtifactType.OPTIMIZER,
+            doc="The optimiser's averages of the stage that made the input model, to go on with",
+            optional=True,
+        ),
         **further_ports(*FURTHER, PARTNERS),
     },
     outputs={
         "model": Port(type=ArtifactType.MODEL, doc="The policy after the last step"),
         "checkpoints": Port(type=ArtifactType.CHECKPOINTS, doc="The policy every `save_every` steps", optional=True),
+        "optimizer": Port(type=ArtifactType.OPTIMIZER, doc="The optimiser's averages (keep_optimizer)", optional=True),
         "rollouts": Port(type=ArtifactType.ROLLOUTS, doc="Recorded responses with rewards and outcomes"),
         "metrics": Port(type=ArtifactType.METRICS, doc="Training curves and the pass-rate ledger"),
     },
+    outputs_of=outputs,
     params=RLParams,
     run="components.rl.run:run",
     forks="components.rl.forking:misfits",

@@ -7,6 +7,7 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from components.contract.errors import InputError
 from components.contract.operators import Bound
 from components.contract.params import Params
 from components.modeling.models.lora import LoraConfig
@@ -100,6 +101,9 @@ class RLParams(Params):
     often as they take less than 2 % of the time."""
     checkpoint_minutes: float | None = Field(default=None, gt=0)
     """Minutes between partial checkpoints, beside those of `checkpoint_every`."""
+    keep_optimizer: bool = False
+    """Whether output `optimizer` holds the optimiser's averages. A stage that trains the output model goes on with them
+    at its input `optimizer`, such as the next round of a repeat; its schedule of learning rates begins anew."""
     save_every: int = Field(default=20, ge=0)
     """Steps between models kept in the checkpoints output, the last step included; 0 for none."""
     record: RecordConfig = RecordConfig()
@@ -119,6 +123,10 @@ class RLParams(Params):
         operators = list(self.operators())
         if self.labels == "ignored":
             check_ignored(operators)
+        if self.keep_optimizer and self.lora is not None:
+            raise InputError(
+                "keep_optimizer: adapters are merged into the output model, and the next stage has new ones"
+            )
         return self
 
     @property

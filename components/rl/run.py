@@ -25,6 +25,7 @@ from components.modeling.serving.further import FurtherModel, FurtherModels
 from components.modeling.supervised.model_shelf import ModelShelf
 from components.modeling.text.turns import scripts
 from components.modeling.training.build import build_trainer
+from components.modeling.training.kept_optimizer import load_averages, save_averages
 from components.modeling.training.pacing import is_due
 from components.modeling.training.training_state import TrainingState, load_training_state, save_training_state
 from components.rl.batch.batch import Prompt
@@ -87,6 +88,8 @@ def run(ctx: StageContext[RLParams]) -> None:
         loop.heldout = heldout_probe(held, pool, params.heldout, seed=ctx.seed)
         loop.samples = samples = StepSamples(ctx.output("metrics") / SAMPLES_FILE, params.num_steps)
         loop.journal = Journal(ctx.output("rollouts"), params.num_steps, lambda: state_after(loop))
+        for kept in ctx.inputs("optimizer"):
+            load_averages(kept.path, loop.learner.trainer, params.optimizer.name)
         _resume(ctx, loop)
         try:
             _train(ctx, loop, shelf)
@@ -294,6 +297,8 @@ def _newest(rows: list[dict[str, float]], name: str) -> dict[str, float]:
 def _write_outputs(ctx: StageContext[RLParams], loop: Loop, shelf: ModelShelf | None) -> None:
     state, history = loop.state, ctx.history()
     loop.learner.trainer.save(ctx.output("model"))
+    if ctx.params.keep_optimizer:
+        save_averages(ctx.output("optimizer"), loop.learner.trainer, ctx.params.optimizer.name)
     ctx.describe("model", num_parameters=loop.learner.trainer.num_parameters)
     if shelf is not None:
         ctx.describe("checkpoints", steps=shelf.steps)

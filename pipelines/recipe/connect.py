@@ -26,8 +26,12 @@ _SELECTOR = re.compile(r"\s*([a-z0-9_-]+)\s*=\s*([^,=]+?)\s*", re.ASCII)
 BEST = "best"
 """The trial of a sweep that the run finds best: rl[trial=best].model."""
 NONE = "none"
-"""The last entry of a fallback that may yield nothing."""
+"""The last entry of a fallback that may yield nothing; alone, what a repeat carries into its first round."""
 FILE_ENDINGS = ("jsonl", "json", "parquet", "csv", "txt", "safetensors")
+
+
+def _is_none(node: Node) -> bool:
+    return bool(node.value == NONE)
 
 
 @dataclass(frozen=True)
@@ -127,6 +131,8 @@ class Connector:
         if cells and first.parent is not None:
             for written, namespace in ((group.yields, last), (group.carry, first.parent)):
                 for node in written.values():
+                    if written is group.carry and _is_none(node):
+                        continue
                     self._through(node, cells[0], namespace)
 
     def _parse(self, node: Node) -> _Wanted | None:
@@ -177,7 +183,8 @@ class Connector:
         if inside.round > 1:
             return self._through(group.yields[wanted.port], cell, group.rounds[inside.round - 2])
         assert inside.parent is not None
-        return self._through(group.carry[wanted.port], cell, inside.parent)
+        first = group.carry[wanted.port]
+        return FirstFound([], [], or_none=True) if _is_none(first) else self._through(first, cell, inside.parent)
 
     def _yielded(self, wanted: _Wanted, cell: Cell, group: Group) -> Found:
         selector = dict(wanted.selector)

@@ -117,6 +117,8 @@ class Wiring:
         if found.or_none and not (port.optional or port.many):
             self._problems.add(node.mark, f"{taker} is needed: its fallback cannot end with {NONE!r}")
             return []
+        if not found.alternatives:  # the first round of a repeat that carries nothing into it
+            return []
         first = found.alternatives[0]
         anchors: list[Source | None] = [*first] if isinstance(first, list) and port.many else [None]
         references: list[InputRef] = []

@@ -1,0 +1,90 @@
+"""A repeat that carries two models in turn, and what begins as nothing: the first round has no such input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from components.contract.job import FirstOf, StageRef
+from pipelines.language.problems import RecipeErrors
+from pipelines.recipe.recipe import load_recipe
+
+RECIPE = """
+name: alternating
+summary: x
+seed: 1
+stages:
+  a: {uses: sft, in: {model: ./model, dataset: ./rows}}
+  b: {uses: sft, in: {model: ./model, dataset: ./rows}}
+  turns:
+    repeat: 3
+    carry: {first: a.model, second: b.model, averages: none, others: none}
+    yield: {first: first.model, second: second.model, averages: first.optimizer, others: second.optimizer}
+    stages:
+      first:
+        uses: rl
+        in: {model: carry.first, dataset: ./rows, partners: carry.second, optimizer: carry.averages}
+        with:
+          keep_optimizer: true
+          rollout: {name: roles, turns: [{role: x}, {role: y, by: partner, question: "{x}"}]}
+      second:
+        uses: rl
+        in: {model: carry.second, dataset: ./rows, partners: first.model, optimizer: [carry.others, none]}
+        with:
+          keep_optimizer: true
+          rollout: {name: roles, turns: [{role: x, by: partner}, {role: y, question: "{x}"}]}
+  end: {uses: rl, in: {model: turns.second, dataset: ./rows, optimizer: turns.others}}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "rows").mkdir()
+    return tmp_path
+
+
+def load(folder: Path, text: str):  # type: ignore[no-untyped-def]
+    path = folder / "alternating.yaml"
+    path.write_text(text)
+    return {stage.name: stage for stage in load_recipe(str(path)).stages}
+
+
+def test_both_models_and_their_averages_go_from_round_to_round(folder: Path) -> None:
+    found = load(folder, RECIPE)
+
+    def made(stage: str, port: str) -> list[object]:
+        return [
+            str(ref.stage) + "." + ref.port for ref in found[stage].inputs.get(port, ()) if isinstance(ref, StageRef)
+        ]
+
+    assert [made(f"turns-{n}-first", "model") for n in (1, 2, 3)] == [
+        ["a.model"],
+        ["turns-1-first.model"],
+        ["turns-2-first.model"],
+    ]
+    assert [made(f"turns-{n}-first", "partners") for n in (1, 2)] == [["b.model"], ["turns-1-second.model"]]
+    assert [made(f"turns-{n}-second", "partners") for n in (1, 2)] == [["turns-1-first.model"], ["turns-2-first.model"]]
+    assert "optimizer" not in found["turns-1-first"].inputs and "optimizer" not in found["turns-1-second"].inputs
+    assert made("turns-2-first", "optimizer") == ["turns-1-first.optimizer"]
+    (fallback,) = found["turns-3-second"].inputs["optimizer"]
+    assert isinstance(fallback, FirstOf) and fallback.or_none
+    assert [ref.stage for ref in fallback.first_of if isinstance(ref, StageRef)] == ["turns-2-second"]
+    assert made("end", "optimizer") == ["turns-3-second.optimizer"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ("first: a.model", "first: none", "stage 'turns.first' is needed: its fallback cannot end with 'none'"),
+        ("others: second.optimizer", "others: none", "'none' alone is no reference"),
+        ("averages: first.optimizer", "averages: first.checkpoints", "takes a Optimizer"),
+        ("keep_optimizer: true", "keep_optimizer: false", "output of stage 'turns.first'"),
+    ],
+)
+def test_what_cannot_be_carried_is_one_line(folder: Path, old: str, new: str, why: str) -> None:
+    assert old in RECIPE
+    with pytest.raises(RecipeErrors) as error:
+        load(folder, RECIPE.replace(old, new, 1))
+    assert why in str(error.value), str(error.value)
