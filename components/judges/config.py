@@ -85,9 +85,13 @@ class JudgeConfig(Params):
             return " or ".join(self.labels)
         return f"a number from {self.low:g} to {self.high:g}"
 
+    def _check_scale(self) -> None:
+        """Raise InputError for a scale that says nothing, or labels that cannot be told apart."""
+        _check_labels(self)
+
     @model_validator(mode="after")
     def _readable(self) -> Self:
-        _check_labels(self)
+        self._check_scale()
         found = set(PLACEHOLDER.findall(self.wording))
         for part in self.parts:
             if part not in found:
@@ -159,8 +163,9 @@ class ListwiseConfig(JudgeConfig):
         """Return what may be answered."""
         return '"2 > 1 > 3"' if self.reading == "json" else "numbers of responses, such as 2 > 1 > 3"
 
-    @model_validator(mode="after")
-    def _ranked(self) -> Self:
+    def _check_scale(self) -> None:
+        """Raise InputError for what a ranking cannot have."""
         if self.reading == "probability" or self.labels:
             raise InputError("judge: a ranking is read by mark or json, and has no labels")
-        return self
+        if self.samples > 1:
+            raise InputError("judge: of a ranking one text is read to each rotation: leave samples out")

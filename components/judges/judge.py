@@ -187,14 +187,26 @@ class ListwiseJudge(Judge[ListwiseConfig]):
 
     def judge(self, case: Case, responses: Sequence[str]) -> list[Judgement]:
         """Return of each response the mean share of others ranked behind it, over all rotations of their order."""
-        count = len(responses)
-        turns = [[(place + shift) % count for place in range(count)] for shift in range(count)]
-        requests = [self._request(case, {"responses": [responses[place] for place in order]}) for order in turns]
-        rankings = [
-            None if found is None else [order[place] for place in found]
-            for found, order in zip(self._ask(requests), turns, strict=True)
+        return self.judge_all([(case, responses)])[0]
+
+    def judge_all(self, lists: Sequence[tuple[Case, Sequence[str]]]) -> list[list[Judgement]]:
+        """Return the same of the responses of each case; all are asked about together."""
+        turns = [_rotations(len(responses)) for _, responses in lists]
+        requests = [
+            self._request(case, {"responses": [responses[place] for place in order]})
+            for (case, responses), orders in zip(lists, turns, strict=True)
+            for order in orders
         ]
-        return self._counted(mean_ranks(rankings, count))
+        said = iter(self._ask(requests))
+        found = []
+        for orders in turns:
+            places = [next(said) for _ in orders]
+            rankings = [
+                None if one is None else [order[place] for place in one]
+                for one, order in zip(places, orders, strict=True)
+            ]
+            found.append(self._counted(mean_ranks(rankings, len(orders))))
+        return found
 
     def _read(self, said: Any, request: Request) -> Any:
         """Return the places of the responses as shown, best first; None if they cannot be read."""
@@ -207,3 +219,8 @@ class ListwiseJudge(Judge[ListwiseConfig]):
     def _num_others(self) -> int:
         """Return how many judged texts are not responses: task, and answer."""
         return 2 if "{answer}" in self.config.wording else 1
+
+
+def _rotations(count: int) -> list[list[int]]:
+    """Return `count` orders of as many places; each place is first in one of them."""
+    return [[(place + shift) % count for place in range(count)] for shift in range(count)]

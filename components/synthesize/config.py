@@ -8,14 +8,15 @@ from pydantic import Field
 
 from components.contract.params import Params
 
-Kind = Literal["prompts", "demonstrations", "labelled", "corpus"]
+Kind = Literal["prompts", "demonstrations", "labelled", "preferences", "corpus"]
 
 
 class GeneratorConfig(Params):
     """How many texts are asked for, and how they are drawn."""
 
     kind: ClassVar[Kind] = "demonstrations"
-    """What its rows are: prompts, prompts with responses, judged responses (`completion`, `label`), or plain text."""
+    """What its rows are: prompts, prompts with responses, judged responses (`completion`, `label`), pairs of them, or
+    plain text."""
     judges: ClassVar[bool] = False
     """Whether it asks judges beside the writers."""
     scorers: ClassVar[bool] = False

@@ -36,6 +36,8 @@ class ModelWriter:
 
     def __init__(self, model: Writer) -> None:
         self.name, self._model = model.name, model
+        self.control_marks: Sequence[str] = getattr(model, "control_marks", ())
+        """Of its tokenizer, where it is in this process: judged texts must not hold them."""
 
     def write(self, items: Sequence[Item], drawing: Drawing) -> list[list[Written | None]]:
         """Ask for all texts at once; raise InputError for an item with open turns before its last."""

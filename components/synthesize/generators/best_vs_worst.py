@@ -21,7 +21,7 @@ NO_CONTRAST = "no_contrast"
 class BestVsWorstConfig(GeneratorConfig):
     """Which two responses become a pair."""
 
-    kind: ClassVar[Literal["preferences"]] = "preferences"  # type: ignore[assignment]
+    kind: ClassVar[Literal["preferences"]] = "preferences"
     min_gap: float = Field(default=0.5, gt=0, le=1)
     """Smallest gap of the scores, from 0 to 1, that the verifier gives the two; a right and a wrong response differ by
     1."""
