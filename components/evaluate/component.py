@@ -29,6 +29,7 @@ def heads(params: EvaluateParams) -> dict[str, frozenset[Head]]:
     return {SCORERS: LANGUAGE, **asked_heads(params)}
 
 
+PAIRS = "pairs"
 AT_K = re.compile(r"(pass|maj)_at_(\d+)_(.+)")
 
 
@@ -57,6 +58,12 @@ COMPONENT = Component(
         "dataset": Port(type=ArtifactType.DATASET, doc="Held-out prompts; rows name their domain", many=True),
         "baseline": Port(
             type=ArtifactType.METRICS, doc="An evaluation of another model on the same prompts", optional=True
+        ),
+        PAIRS: Port(
+            type=ArtifactType.DATASET,
+            doc="Preferences: pairs of responses of which the better one is known, for a diagnostic of judges",
+            optional=True,
+            many=True,
         ),
         **further_ports(SCORERS, REFERENCE, JUDGES, PARTNERS),
     },

@@ -90,6 +90,7 @@ def _chosen(
         seed=ctx.seed,
         ks={domain: params.wanted_ks(domain) for domain in outcomes} if params.ks else {},
         baseline=baselines[0] if baselines else None,
+        pairs=[artifact.path for artifact in ctx.inputs("pairs")],
         further=further.by_port,
         max_new_tokens=params.max_new_tokens,
         temperature=params.temperature,

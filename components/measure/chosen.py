@@ -62,7 +62,9 @@ def views_of(specs: Iterable[OperatorSpec], outcomes: Outcomes, context: Measure
         view = bound(outcomes, context)
         if not isinstance(view, View):
             raise bound.failed(f"returned {type(view).__name__}, expected a View")
-        _refuse_undeclared(bound, {name for name in view.metrics if not _declared(name, bound, outcomes)})
+        _refuse_undeclared(
+            bound, {name for name in view.metrics if not _declared(name, bound, view.domains or list(outcomes))}
+        )
         views[strategy_title(bound)] = view
     return views
 
@@ -141,9 +143,9 @@ def _refuse_undeclared(bound: Bound, names: set[str]) -> None:
         raise bound.failed(f"returned {sorted(names)[0]!r}, which its config does not declare in `gives`")
 
 
-def _declared(name: str, bound: Bound, outcomes: Outcomes) -> bool:
+def _declared(name: str, bound: Bound, domains: Sequence[str]) -> bool:
     return any(
-        name == known or name == metric_key(known, domain) for known in metric_names(bound) for domain in outcomes
+        name == known or name == metric_key(known, domain) for known in metric_names(bound) for domain in domains
     )
 
 

@@ -111,3 +111,51 @@ def test_rows_that_are_no_pairs_are_refused_by_the_selector(tmp_path: Path) -> N
     with pytest.raises(InputError, match="row a is no pair of texts: take source `preferences`") as raised:
         run_stage(COMPONENT, tmp_path / "run", params=params, inputs=given)
     assert "\n" not in str(raised.value)
+
+
+def ordered(domain: str, sides: str) -> list[dict[str, Any]]:
+    """Pairs whose judge was shown the chosen side first (c), the rejected one (r), or nobody knows (-)."""
+    names = {"c": {"shown_first": "chosen"}, "r": {"shown_first": "rejected"}, "-": {}}
+    return [pair(f"{domain}{at}", "x", "y", domain=domain, **names[side]) for at, side in enumerate(sides)]
+
+
+@pytest.mark.parametrize(
+    ("sides", "max_share", "kept"),
+    [
+        ("crcc", 0.5, "a0 a1"),
+        ("ccrc-r", 0.5, "a0 a1 a2 a4 a5"),
+        ("rr-", 0.5, "a2"),  # a judge that looks at the position alone
+        ("ccccr", 0.75, "a0 a1 a2 a4"),
+        ("ccr", 0.75, "a0 a1 a2"),
+    ],
+)
+def test_positions_are_balanced(sides: str, max_share: float, kept: str, tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "pairs", [*ordered("a", sides), *ordered("b", "cr")])
+    share = {"source": {"name": "preferences", "path": str(tmp_path / "pairs" / "rows.jsonl")}}
+    params = {
+        "sources": [share],
+        "selectors": [{"name": "balanced_positions", "max_share": max_share}],
+        "verifiability": False,
+        "shuffle": False,
+        "dedup": {"exact": False},
+    }
+    found = run_stage(COMPONENT, tmp_path / "run", params=params, inputs={})
+    rows = read_rows(found.outputs["dataset"])
+    assert " ".join(row["prompt"] for row in rows) == f"{kept} b0 b1", "domains are balanced by themselves"
+    assert found.metrics.get("dropped_position_surplus", 0) == len(sides) - len(kept.split())
+    assert rows[-1]["shown_first"] == "rejected"
+
+
+def test_positions_that_nobody_knows_or_nobody_can_read_are_one_line(tmp_path: Path) -> None:
+    for name, rows, words in (
+        ("none", ordered("a", "--"), "no pair has the column `shown_first`"),
+        (
+            "left",
+            [pair("a", "x", "y", shown_first="left")],
+            r"rows\.jsonl:1: shown_first is 'left', expected",
+        ),
+    ):
+        write_jsonl(tmp_path / name, rows)
+        with pytest.raises(InputError, match=words) as raised:
+            curate(tmp_path / f"{name}-run", tmp_path / name / "rows.jsonl", selectors=["balanced_positions"])
+        assert "\n" not in str(raised.value)

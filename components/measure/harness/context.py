@@ -60,6 +60,8 @@ class MeasureContext:
     ks: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """Domain -> budgets of samples to measure, ascending."""
     baseline: Baseline | None = None
+    pairs: Sequence[Path] = ()
+    """Datasets of preferences at input `pairs`."""
     further: Mapping[str, Sequence[FurtherModel]] = field(default_factory=dict)
     """Port -> its further models."""
     max_new_tokens: int = 64

@@ -63,6 +63,8 @@ class View:
     """Entries of metrics.json, domains in their names."""
     tables: Sequence[ViewTable] = ()
     charts: Sequence[Chart] = ()
+    domains: Sequence[str] = ()
+    """Domains in the names of metrics, if they are not those of the measured prompts."""
 
     def to_json(self) -> dict[str, Any]:
         """Return what the report draws."""

@@ -15,6 +15,8 @@ from components.measure.harness.views import View, ViewTable
 from components.measure.intervals import Bootstrap, Interval
 from components.measure.metrics import metric_key
 from components.measure.outcomes import ItemOutcomes
+from components.tasks.row_kinds.preferences import Preference
+from components.tasks.row_kinds.reading import task_text
 from components.tasks.verify import Outcome
 
 KEYS_TEXT = (
@@ -24,6 +26,10 @@ KEYS_TEXT = (
 PAIRS_TEXT = (
     "A right and a wrong response to one prompt, asked in both orders. Bias: 0 for a judge that does not look at the "
     "order, 0.5 for one that always takes the first."
+)
+PREFERENCES_TEXT = (
+    "Pairs of responses of which the better one is known, asked about in both orders. Bias to length: by how much more "
+    "often the judge prefers the longer response than the pairs do."
 )
 Number = Interval | float
 Outcomes = Mapping[str, Sequence[ItemOutcomes]]
@@ -84,6 +90,57 @@ def pairs_view(
         shown.append([domain, *(numbers.get(name) for name in order)])
     head = ["domain", "agreement", "same in both orders", "bias to the first", "same when repeated", "unread", "pairs"]
     return View(PAIRS_TEXT, metrics, [ViewTable("judge of pairs", head, shown)])
+
+
+def preferences_view(
+    pairs: Mapping[str, Sequence[Preference]],
+    model: Model,
+    config: PairwiseConfig,
+    bootstrap: Bootstrap,
+    *,
+    repeats: int,
+    seed: int,
+) -> View:
+    """Return how a judge of pairs agrees with preferences, by domain; intervals are over tasks."""
+    metrics: dict[str, Number] = {}
+    shown: list[list[str | Number | None]] = []
+    for domain, found in pairs.items():
+        by_task: dict[str, list[Preference]] = {}
+        for pair in found:
+            by_task.setdefault(task_text(pair.task), []).append(pair)
+        asked = [
+            (Case(task), pair.prefix + pair.chosen, pair.prefix + pair.rejected)
+            for task, few in by_task.items()
+            for pair in few
+        ]
+        rows = iter(pair_rows(model, config, asked, repeats=repeats, seed=seed))
+        told = [[next(rows) for _ in few] for few in by_task.values()]
+        numbers = {
+            f"preference_{name.removeprefix('pair_')}": one for name, one in _pair_numbers(told, bootstrap).items()
+        }
+        numbers["num_preferences"] = numbers.pop("preference_num_pairs")
+        bias = _mean([_length_bias(*both) for both in zip(by_task.values(), told, strict=True)], bootstrap)
+        numbers |= {} if bias is None else {"preference_length_bias": bias}
+        metrics |= {metric_key(name, domain): number for name, number in numbers.items()}
+        order = ("agreement", "steady", "first_bias", "length_bias", "repeats", "unread")
+        shown.append([domain, *(numbers.get(f"preference_{name}") for name in order), numbers["num_preferences"]])
+    head = ["domain", "agreement", "same in both orders", "bias to the first", "bias to length", "same when repeated"]
+    return View(
+        PREFERENCES_TEXT,
+        metrics,
+        [ViewTable("judge and preferences", [*head, "unread", "pairs"], shown)],
+        domains=list(pairs),
+    )
+
+
+def _length_bias(pairs: Sequence[Preference], told: Sequence[PairRow]) -> float | None:
+    """Return how much more often the longer response is preferred by the judge than by the pairs of one task."""
+    found = []
+    for pair, row in zip(pairs, told, strict=True):
+        longer = len(pair.chosen) - len(pair.rejected)
+        if row.agrees is not None and longer:
+            found.append((row.agrees - 1) if longer > 0 else (1 - row.agrees))
+    return _share(found)
 
 
 def _agreement(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any
+from typing import Any, Literal
 
 from components.contract.errors import InputError
 from components.contract.messages import Message
@@ -32,6 +32,8 @@ from components.tasks.row_kinds.reading import (
 
 CHOSEN, REJECTED, MARGIN, LABEL_SOURCE = "chosen", "rejected", "margin", "label_source"
 PREFIX, ENDED = "prefix", "ended"
+SHOWN_FIRST = "shown_first"
+"""Column that says which side the judge of a pair was shown first."""
 SCORES = ("score_chosen", "score_rejected")
 """Columns of UltraFeedback and others; their difference is the margin where there is no column of it."""
 
@@ -46,6 +48,8 @@ class Preference(Judged):
     """How much better the chosen one is, as its source measures it; negative where scores contradict the pair."""
     label_source: str | None = None
     """Who judged: a scorer, a judge, people."""
+    shown_first: Literal["chosen", "rejected"] | None = None
+    """Which side its judge was shown first, where the rows tell."""
     prefix: str = ""
     """What the response says before both sides, which are then its next step: context, not compared."""
     ended: bool = True
@@ -54,7 +58,7 @@ class Preference(Judged):
     def row(self) -> dict[str, Any]:
         """Return the pair as a row of a Dataset."""
         step = {PREFIX: self.prefix or None, ENDED: None if self.ended else False}
-        more = {MARGIN: self.margin, LABEL_SOURCE: self.label_source, **step}
+        more = {MARGIN: self.margin, LABEL_SOURCE: self.label_source, SHOWN_FIRST: self.shown_first, **step}
         known = {name: value for name, value in more.items() if value is not None}
         return {**super().row(), CHOSEN: self.chosen, REJECTED: self.rejected, **known}
 
@@ -74,10 +78,18 @@ def preference_of(row: Mapping[str, Any]) -> Preference:
         rejected=rejected,
         margin=_margin(row),
         label_source=text_or_none(row, LABEL_SOURCE),
+        shown_first=_shown_first(row),
         prefix=text_or_none(row, PREFIX, blank=True) or "",
         ended=True if row.get(ENDED) is None else truth_of(row[ENDED], ENDED),
         **shared_fields(row),
     )
+
+
+def _shown_first(row: Mapping[str, Any]) -> Literal["chosen", "rejected"] | None:
+    """Return column `shown_first`."""
+    if (side := row.get(SHOWN_FIRST)) in (None, CHOSEN, REJECTED):
+        return side
+    raise InputError(f"{SHOWN_FIRST} is {shown(side)}, expected {CHOSEN} or {REJECTED}")
 
 
 def _margin(row: Mapping[str, Any]) -> float | None:

@@ -17,6 +17,7 @@ from components.tasks.row_kinds.preferences import (
     MARGIN,
     PREFIX,
     REJECTED,
+    SHOWN_FIRST,
     preference_of,
 )
 from components.tasks.source import SourceConfig, SourceRequest, SourceRow, SourceRows
@@ -24,7 +25,7 @@ from components.tasks.table_files import JSONL_SUFFIXES, PARQUET_SUFFIXES, find_
 from components.tasks.tables import BadRows, files_digest, map_rows
 from components.tasks.weights import WEIGHT
 
-KEPT = (CHOSEN, REJECTED, MARGIN, LABEL_SOURCE, PREFIX, ENDED, WEIGHT)
+KEPT = (CHOSEN, REJECTED, MARGIN, LABEL_SOURCE, SHOWN_FIRST, PREFIX, ENDED, WEIGHT)
 """What of a pair stays with its row."""
 
 
