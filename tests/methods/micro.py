@@ -38,7 +38,13 @@ MICRO_OF = {
     ),
     "mpo-mixed-preference": (f"stages.pairs.with.programs={CARELESS_NOTES}",),
     "codeultrafeedback": ("tune_steps=2", "dpo_steps=2", "stages.dpo.with.batch_size=4"),
-    "critique-rl": ("lesson_rows=160", "critic_steps=2", "first_steps=2", "attempt_rows=8", "stages.first.with.max_new_tokens=16"),
+    "critique-rl": (
+        "lesson_rows=160",
+        "critic_steps=2",
+        "first_steps=2",
+        "attempt_rows=8",
+        "stages.first.with.max_new_tokens=16",
+    ),
     "ssb": (
         "made_rows=6",
         "epochs=1",

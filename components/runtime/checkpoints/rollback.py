@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from components.runtime.store.quarantine import Tell
 
 PART = "rollback"
-"""What `on_alarm` says of such a job; a part of its fingerprint; of the state of the checkpoint that one returned to, and of its
-action: {"step", "alarm"}, the alarm as its record."""
+"""What `on_alarm` says of such a job; a part of its fingerprint; of the state of the checkpoint that one returned to,
+and of its action: {"step", "alarm"}, the alarm as its record."""
 
 
 def mark_of(job: Job, component: Component, own: Fingerprint) -> Fingerprint:
