@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class MisledScorerConfig(ScorerConfig):
     """About which share of the prompts it is misled, and how finely it grades."""
 
-    squash: Literal["sigmoid"] = "sigmoid"  # type: ignore[assignment]
+    squash: Literal["sigmoid"] = "sigmoid"
     """Grades lie between 0 and 1, so that they can be turned round."""
     share: float = Field(default=0.5, ge=0, le=1)
     """Share of the prompts whose grades are turned round; 0: a sound judge."""
