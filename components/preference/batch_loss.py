@@ -83,7 +83,7 @@ def evaluate_batch(policy: Policy, batch: Sequence[Referred], loss: Bound, *, ma
 
 def divergence_of(policy: Policy, batch: Sequence[Referred], max_tokens: int) -> float:
     """Return the mean log-ratio of the batch's prompts with responses of other rows, at least 0."""
-    groups = [(one.comparison.prompt, (one.comparison.other,)) for one in batch if one.comparison.other]
+    groups = [(one.comparison.prompt, (one.comparison.other,), ()) for one in batch if one.comparison.other]
     reference = torch.tensor([one.logprobs[-1] for one in batch if one.comparison.other])
     return max(0.0, float((frozen_logprobs(policy, groups, max_tokens=max_tokens) - reference).mean()))
 
@@ -103,7 +103,7 @@ def _part_loss(
     policy: Policy, part: Sequence[Referred], loss: Bound, divergence: float, weight: float, tokens: float
 ) -> tuple[Tensor, Told]:
     """Return the share that some examples have in the batch's loss, and what is told of each."""
-    groups = [(one.comparison.prompt, one.comparison.responses) for one in part]
+    groups = [(one.comparison.prompt, one.comparison.responses, one.comparison.masks) for one in part]
     logprobs = response_logprobs(policy, groups, keep_last=policy.asks_for_balance)
     compared = _compared(part, logprobs, divergence)
     found: Loss = loss(compared)
@@ -127,7 +127,7 @@ def _compared(part: Sequence[Referred], logprobs: Tensor, divergence: float) -> 
     return Compared(
         logprobs=logprobs,
         reference=logprobs.new_tensor(reference),
-        lengths=logprobs.new_tensor([float(len(tokens)) for one in comparisons for tokens in one.responses]),
+        lengths=logprobs.new_tensor([float(count) for one in comparisons for count in one.compared]),
         scores=logprobs.new_tensor([score for one in comparisons for score in one.scores]),
         example=torch.repeat_interleave(torch.tensor(counts)).to(logprobs.device),
         margins=logprobs.new_tensor([one.margin for one in comparisons]),

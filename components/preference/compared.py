@@ -21,7 +21,7 @@ class Compared:
     reference: Tensor
     """[S] the same under the reference; zeros for a loss that does not read it."""
     lengths: Tensor
-    """[S] tokens of each response, its end included."""
+    """[S] compared tokens of each response, its end included."""
     scores: Tensor
     """[S] how good each is, against others of its example, as a rank from 0; of labels, 1 if desirable, else 0."""
     example: Tensor

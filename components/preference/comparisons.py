@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, takewhile
+from typing import TYPE_CHECKING
 
 from components.contract.errors import InputError
 from components.contract.messages import Message
@@ -12,10 +13,15 @@ from components.modeling.models.policy import Policy
 from components.modeling.text.prompting import Encoded, encode_examples
 from components.modeling.text.turns import encode_conversations
 from components.preference.reading import Candidates
+from components.tasks.blocks import Grammar, blocks
 from components.tasks.row_kinds.reading import task_text
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 SHOWN_CHARS = 60
 Tokens = tuple[int, ...]
+Mask = tuple[bool, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +36,8 @@ class Comparison:
     margin: float = 0.0
     domain: str = ""
     weight: float = 1.0
+    masks: tuple[Mask, ...] = ()
+    """Of each response the tokens that are compared, where some are context; empty: all are."""
     other: Tokens | None = None
     """A response of another row, for an estimate of the divergence from the reference."""
 
@@ -41,17 +49,22 @@ class Comparison:
     @property
     def num_tokens(self) -> int:
         """Return the tokens that a pass computes: the prompt once."""
-        return len(self.prompt) + self.num_targets
+        return len(self.prompt) + sum(map(len, self.responses))
+
+    @property
+    def compared(self) -> tuple[int, ...]:
+        """Return how many tokens of each response are compared."""
+        return tuple(map(sum, self.masks) if self.masks else map(len, self.responses))
 
     @property
     def num_targets(self) -> int:
-        """Return the tokens of all responses."""
-        return sum(map(len, self.responses))
+        """Return the tokens of all responses that are compared."""
+        return sum(self.compared)
 
     @property
     def num_preferred(self) -> int:
-        """Return the tokens of the preferred response; 0 for a single one that is not desirable."""
-        return len(self.responses[0]) if self.is_preferred else 0
+        """Return the compared tokens of the preferred response; 0 for a single one that is not desirable."""
+        return self.compared[0] if self.is_preferred else 0
 
     @property
     def is_preferred(self) -> bool:
@@ -59,8 +72,10 @@ class Comparison:
         return len(self.responses) > 1 or self.scores[0] > 0
 
 
-def encoded(policy: Policy, examples: Sequence[Candidates]) -> list[Comparison]:
+def encoded(policy: Policy, examples: Sequence[Candidates], context_tags: Sequence[str] = ()) -> list[Comparison]:
     """Return the comparisons of examples, in order; a prompt and its responses are laid out as in SFT.
+
+    Blocks of `context_tags` in a response are not compared.
 
     Raises InputError for a model without a tokenizer, and as `encode_examples` and `encode_conversations` do.
     """
@@ -82,7 +97,8 @@ def encoded(policy: Policy, examples: Sequence[Candidates]) -> list[Comparison]:
     made, at = [], 0
     for example in examples:
         count = len(_texts(example))
-        made.append(_comparison(example, split[at : at + count]))
+        masks = [_mask(tokenizer, tokens, context_tags) for _, tokens in split[at : at + count]] if context_tags else ()
+        made.append(_comparison(example, split[at : at + count], masks))
         at += count
     return made
 
@@ -133,23 +149,37 @@ def _split(found: Encoded) -> tuple[Tokens, Tokens]:
     return tuple(found.tokens[:start]), tuple(found.tokens[start:])
 
 
-def _comparison(example: Candidates, parts: Sequence[tuple[Tokens, Tokens]]) -> Comparison:
+def _mask(tokenizer: PreTrainedTokenizerBase, tokens: Tokens, tags: Sequence[str]) -> Mask:
+    """Return which tokens of a response hold no character of a block of any of the tags."""
+    pieces = [str(tokenizer.decode([token])) for token in tokens]
+    context = [False] * len(tokens)
+    for block in blocks("".join(pieces), Grammar(tags=tuple(tags)), pieces):
+        assert block.tokens is not None, "pieces were given"
+        start, stop = block.tokens
+        context[start:stop] = [True] * (stop - start)
+    return tuple(not one for one in context)
+
+
+def _comparison(example: Candidates, parts: Sequence[tuple[Tokens, Tokens]], masks: Sequence[Mask]) -> Comparison:
     prompt = parts[0][0]
     if not prompt:
         raise InputError("a prompt is empty once it is tokenised; give it at least a beginning-of-text token")
+    shown = task_text(example.task)[:SHOWN_CHARS]
     if any(start != prompt for start, _ in parts):
-        shown = task_text(example.task)[:SHOWN_CHARS]
         raise InputError(f"the template lays the prompt {shown!r} out otherwise before one response than another")
     count = len(example.responses)
     responses = [response if example.ended else response[:-1] for _, response in parts[:count]]
     context = _context(responses, len(parts[-1][1]) - 1) if example.prefix else ()
     rest = tuple(response[len(context) :] for response in responses)
     if not all(rest):
-        shown = task_text(example.task)[:SHOWN_CHARS]
         raise InputError(f"a step of the pair that answers {shown!r} has no token of its own")
+    kept = tuple(mask[len(context) :][: len(own)] for mask, own in zip(masks, rest, strict=False))
+    if not all(map(any, kept)):
+        raise InputError(f"a response to {shown!r} is context alone, and leaves nothing to compare (context_tags)")
     return Comparison(
         prompt=prompt + context,
         responses=rest,
+        masks=kept,
         scores=example.scores,
         margin=example.margin,
         domain=example.domain,

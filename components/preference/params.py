@@ -11,6 +11,7 @@ from components.modeling.models.lora import LoraConfig
 from components.modeling.training.training_config import OptimizerConfig, SupervisedConfig
 from components.preference.loss_config import PreferenceLossConfig
 from components.preference.slots import PREFERENCE_LOSS
+from components.tasks.blocks import TagName
 
 
 class PreferenceOptimizerConfig(OptimizerConfig):
@@ -36,6 +37,9 @@ class PreferenceParams(SupervisedConfig):
     """Longest prompt with its longest response in tokens; longer examples are left out and counted."""
     bad_rows: Literal["refuse", "drop"] = "refuse"
     """Whether a row with missing columns, equal sides or a wrong label ends the stage, or is left out and counted."""
+    context_tags: tuple[TagName, ...] = ()
+    """Tags whose blocks in a response are context, such as <tool> ... </tool> for what a tool said: they are read, and
+    neither compared nor learnt, their tags included."""
     lora: LoraConfig | None = None
     """Train low-rank adapters instead of all weights; the output model has them merged."""
     dtype: Literal["float32", "bfloat16"] = "float32"
@@ -47,6 +51,15 @@ class PreferenceParams(SupervisedConfig):
         config = self.preference_loss.resolve().config
         assert isinstance(config, PreferenceLossConfig), "the slot checks it"
         return config
+
+    @model_validator(mode="after")
+    def _tags_are_taken(self) -> Self:
+        if self.context_tags and self.comparing.divergence:
+            raise ValueError(
+                f"context_tags: preference_loss {self.preference_loss.name!r} estimates a divergence from whole "
+                "responses to other prompts, and leaves nothing out of them"
+            )
+        return self
 
     @model_validator(mode="after")
     def _loss_is_whole(self) -> Self:

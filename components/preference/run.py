@@ -48,7 +48,7 @@ def _comparisons(ctx: StageContext[PreferenceParams], policy: Policy, port: str)
     params, config = ctx.params, ctx.params.comparing
     folders = [artifact.path for artifact in ctx.inputs(port)]
     read = read_candidates(folders, params.preference_loss.name, config, params.bad_rows)
-    found = fitting(encoded(policy, read.examples), params.max_tokens)
+    found = fitting(encoded(policy, read.examples, params.context_tags), params.max_tokens)
     others = with_others(found, params.max_tokens) if config.divergence and found else found
     return read, others, len(read.examples) - len(found)
 
@@ -71,7 +71,7 @@ def _left_out(read: Read, num_overlong_validation: int) -> dict[str, float]:
 
 def _length_bias(train: Sequence[Comparison]) -> dict[str, float]:
     """Return how often the chosen response of a pair is the longer one: far from 1/2, length may be what is learnt."""
-    lengths = [tuple(map(len, one.responses)) for one in train if len(one.responses) == 2]
+    lengths = [one.compared for one in train if len(one.responses) == 2]
     longer = [(chosen > rejected) + (chosen == rejected) / 2 for chosen, rejected in lengths]
     return {"chosen_longer": sum(longer) / len(longer)} if longer else {}
 

@@ -138,7 +138,7 @@ def test_items_of_a_chunk_are_asked_about_together_once_for_each_rotation() -> N
     calls: list[int] = []
 
     class Counting(Scripted):
-        def write(self, items, drawing):  # type: ignore[no-untyped-def]
+        def write(self, items, drawing):
             calls.append(len(items))
             return super().write(items, drawing)
 
