@@ -47,5 +47,5 @@ def judge_by_form(
     """
     from components.measure.views.judge_forms import forms_view
 
-    options = {"right_above": config.right_above, "seed": context.seed}
-    return forms_view(outcomes, context.further[JUDGES][0], config, context.bootstrap, **options)
+    judge, above = context.further[JUDGES][0], config.right_above
+    return forms_view(outcomes, judge, config, context.bootstrap, right_above=above, seed=context.seed)
