@@ -1,0 +1,140 @@
+"""Pairs, or responses to learn, by what judges say that responses of several writers are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from pydantic import model_validator
+
+from components.contract.errors import InputError
+from components.synthesize.asking import ask
+from components.synthesize.config import GeneratorConfig, Kind
+from components.synthesize.context import GeneratorContext
+from components.synthesize.made import Dropped, Made
+from components.synthesize.parsing import unusable
+from components.synthesize.sifting import OVER_CAP, REPEATED
+from components.synthesize.templates import check_template
+from components.synthesize.writers import Text, Writers
+from components.tasks.answers import extract_answer
+from components.tasks.item import Item
+from components.tasks.row_kinds.preferences import CHOSEN, LABEL_SOURCE, MARGIN, REJECTED
+
+NO_CONTRAST, UNRATED, POOR = "no_contrast", "unrated", "poor"
+
+
+class RatedPairsConfig(GeneratorConfig):
+    """What is asked of the judges, and what becomes of their ratings."""
+
+    judges: ClassVar[bool] = True
+    labelled: ClassVar[bool] = False
+    rows: Literal["pairs", "best"] = "pairs"
+    """pairs: the best response and a worse one. best: the best one, to be learnt."""
+    rejected: Literal["random", "lowest"] = "random"
+    """Which of the worse responses stands in a pair."""
+    min_rating: float | None = None
+    """Least rating of the best response; null takes any."""
+    low: int = 1
+    """Lowest rating that a judge may give."""
+    high: int = 5
+    """Highest rating."""
+    question: str = (
+        "{prompt}\nA response: {response}\nHow good is it, from 1 to 5? Say why, then <answer> and the number alone."
+    )
+    """Asked of each judge about each response; {prompt} and {response} are replaced."""
+
+    @property
+    def kind(self) -> Kind:  # type: ignore[override]
+        """Return preferences, or demonstrations for the best responses."""
+        return "preferences" if self.rows == "pairs" else "demonstrations"  # type: ignore[return-value]
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> RatedPairsConfig:
+        check_template("question", self.question, needs=("prompt", "response"))
+        if self.low >= self.high:
+            raise InputError(f"low {self.low} is not below high {self.high}: ratings would tell nothing")
+        return self
+
+
+@dataclass(frozen=True)
+class Rated:
+    """A response with the mean of its ratings."""
+
+    text: Text
+    rating: float
+
+
+def rated_pairs(
+    items: Sequence[Item], writers: Writers, context: GeneratorContext, *, config: RatedPairsConfig
+) -> Iterator[Made | Dropped]:
+    """Yield for each item the best of its writers' responses against a worse one, by the mean rating of the judges.
+
+    Ratings are whole numbers from `low` to `high`, the final answer of what a judge writes: a response that holds a
+    mark is only quoted. Responses that no judge rates are left out, and so are items whose responses are all rated
+    alike. Column `margin` is the gap of the ratings. A pair counts as one text in the card.
+
+    Source: Weyssow et al. 2024, CodeUltraFeedback (arXiv:2403.09032), section 3: four responses of different models,
+    rated 1 to 5 under a rubric for the item's preference; the best against one of lower rating, ties dropped.
+    """
+    written = writers.write(items, context.drawing(config, "draw"))
+    kept = [list(_distinct(texts)) for texts in written]
+    for texts, own in zip(written, kept, strict=True):
+        reasons = [reason for one in texts if (reason := unusable(one))]
+        yield from map(Dropped, reasons + [REPEATED] * (len(texts) - len(reasons) - len(own)))
+    asked = [
+        _request(item, number, one, config)
+        for item, own in zip(items, kept, strict=True)
+        for number, one in enumerate(own)
+    ]
+    answers = iter(writers.write(asked, context.drawing(config, "rate", num_samples=1), judges=True))
+    judge = writers.judges[0].name
+    for item, own in zip(items, kept, strict=True):
+        rated = [Rated(one, rating) for one in own if (rating := _rating(next(answers), config)) is not None]
+        yield from [Dropped(UNRATED)] * (len(own) - len(rated))
+        yield from _of_item(item, rated, judge, context, config)
+
+
+def _request(item: Item, number: int, one: Text, config: RatedPairsConfig) -> Item:
+    """Return what judges are asked of one response; its own id gives a program's errors their own random numbers."""
+    request = ask(item, "rate", config.question, shown={"response": one.text})
+    return request.model_copy(update={"id": f"{item.id}-{number}"})
+
+
+def _distinct(texts: Sequence[Text | None]) -> Iterator[Text]:
+    """Yield each usable text, the first of equal ones."""
+    seen: set[str] = set()
+    for one in texts:
+        if one is not None and not unusable(one) and one.text not in seen:
+            seen.add(one.text)
+            yield one
+
+
+def _rating(answers: Sequence[Text | None], config: RatedPairsConfig) -> float | None:
+    """Return the mean of what the judges' answers say; None where none can be read."""
+    said = [extract_answer(one.text).strip() for one in answers if one is not None and not unusable(one)]
+    found = [int(text) for text in said if text.isascii() and text.isdigit() and len(text) <= 4]
+    found = [number for number in found if config.low <= number <= config.high]
+    return sum(found) / len(found) if found else None
+
+
+def _of_item(
+    item: Item, rated: Sequence[Rated], judge: str, context: GeneratorContext, config: RatedPairsConfig
+) -> Iterator[Made | Dropped]:
+    if not rated:
+        return
+    best = max(rated, key=lambda one: one.rating)
+    worse = [one for one in rated if one.rating < best.rating]
+    if config.min_rating is not None and best.rating < config.min_rating:
+        yield from [Dropped(POOR)] * len(rated)
+    elif config.rows == "best":
+        yield from [Dropped(OVER_CAP)] * (len(rated) - 1)
+        yield Made(item, best.text.text, {"quality": best.text.writer, "rating": best.rating})
+    elif not worse:
+        yield from [Dropped(NO_CONTRAST)] * len(rated)
+    else:
+        yield from [Dropped(OVER_CAP)] * (len(rated) - 2)
+        lowest = min(worse, key=lambda one: one.rating)
+        other = context.rng("rejected", item.id).choice(worse) if config.rejected == "random" else lowest
+        pair = {CHOSEN: best.text.text, REJECTED: other.text.text, MARGIN: best.rating - other.rating}
+        yield Made(item, None, {"quality": best.text.writer, **pair, LABEL_SOURCE: judge})
