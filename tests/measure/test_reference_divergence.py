@@ -35,7 +35,7 @@ TOKENIZER = train_tokenizer([string.printable], {}, TokenizerConfig(phrases=Fals
 def made(seed: int, tokenizer: Any = TOKENIZER) -> Policy:
     policy = new_policy(ModelConfig(width=16, layers=1, heads=2, mlp_width=24), tokenizer=tokenizer, seed=seed)
     with torch.no_grad():
-        policy.module.embedding.mul_(10)
+        policy.module.get_parameter("embedding").mul_(10)
     return policy
 
 

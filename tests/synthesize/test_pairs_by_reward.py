@@ -25,7 +25,7 @@ from components.synthesize.slots import GENERATOR
 from tests.synthesize.scripted import CONTEXT, item, scripted
 
 SUM = item("a", "2 + 2 =", "4")
-RATED = {"x": 1.0, "yy": -2.0, "zzz": 3.0, "long": 3.5, "same": 1.0}
+RATED: dict[str, float | None] = {"x": 1.0, "yy": -2.0, "zzz": 3.0, "long": 3.5, "same": 1.0}
 
 
 class Table(Rater):
@@ -67,7 +67,8 @@ def test_best_and_worst_by_reward_and_every_other_text_is_counted() -> None:
 
 
 def test_rewards_of_several_models_are_their_mean_and_one_that_cannot_leaves_a_text_out() -> None:
-    tables = {"x": 1.0, "yy": 0.0, "zzz": 9.0}, {"x": -4.0, "yy": 0.0, "zzz": None}
+    first: dict[str, float | None] = {"x": 1.0, "yy": 0.0, "zzz": 9.0}
+    tables = first, {"x": -4.0, "yy": 0.0, "zzz": None}
     assert pair(made(["x", "yy", "zzz"], *tables)) == ("yy", "x", 1.5)
 
 

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from components.contract.errors import InputError
 from components.contract.heads import SCORES, Head
-from components.modeling.serving.models import Rater
+from components.modeling.serving.models import Asked, Rater
 from components.synthesize.config import GeneratorConfig
 from components.synthesize.context import GeneratorContext
 from components.synthesize.made import Dropped, Made
@@ -72,14 +72,14 @@ def _reasons(texts: Sequence[Text | None], num_kept: int) -> list[str]:
     return reasons + [REPEATED] * (len(texts) - len(reasons) - num_kept)
 
 
-def _rewards(writers: Writers, pairs: Sequence[tuple[object, str]]) -> list[float | None]:
+def _rewards(writers: Writers, pairs: Sequence[tuple[Asked, str]]) -> list[float | None]:
     """Return the mean reward of each pair over all scorers; None where one of them cannot score it."""
     told = []
     for scorer in writers.scorers:
         if not isinstance(scorer, Rater):
             raise InputError(f"generator best_vs_worst_reward: {scorer.name} is an endpoint, which gives no rewards")
-        told.append(scorer.rate(pairs))  # type: ignore[arg-type]
-    return [None if None in here else sum(here) / len(here) for here in zip(*told, strict=True)]  # type: ignore[arg-type]
+        told.append(scorer.rate(pairs))
+    return [None if None in here else sum(here) / len(here) for here in zip(*told, strict=True)]
 
 
 def _of_item(

@@ -14,6 +14,7 @@ from components.curate.selection.choice import Selection
 from components.curate.selection.config import SelectorConfig
 from components.curate.selection.context import SelectionContext
 from components.curation.candidate import Candidate
+from components.modeling.serving.models import Asked
 from components.tasks.row_kinds.preferences import CHOSEN, REJECTED
 
 SMALL_GAP, LARGE_GAP, UNSCORED = "small_gap", "large_gap", "unscored"
@@ -72,12 +73,12 @@ def _gaps(rows: Sequence[Candidate], context: SelectionContext) -> list[float | 
     pairs = [pair for row in rows for pair in _sides(row)]
     with FurtherModels(context.stage, SCORERS) as further:
         told = [model.rate(pairs) for model in further.of(SCORERS)]
-    means = [None if None in here else sum(here) / len(here) for here in zip(*told, strict=True)]  # type: ignore[arg-type]
+    means = [None if None in here else sum(here) / len(here) for here in zip(*told, strict=True)]
     sides = zip(means[0::2], means[1::2], strict=True)
     return [None if better is None or worse is None else abs(better - worse) for better, worse in sides]
 
 
-def _sides(row: Candidate) -> list[tuple[object, str]]:
+def _sides(row: Candidate) -> list[tuple[Asked, str]]:
     chosen, rejected = (row.extras.get(name) for name in (CHOSEN, REJECTED))
     if row.item is None or not isinstance(chosen, str) or not isinstance(rejected, str):
         raise InputError(f"row {row.id} is no pair of texts: take source `preferences`, or rows that hold them")
