@@ -38,7 +38,8 @@ def prompt(rewards: list[float | None], truth: list[float]) -> ItemOutcomes:
 
 
 def diagnosed(outcomes: list[ItemOutcomes], **config: Any) -> View:
-    given = MeasureContext(bootstrap=Bootstrap(100, 0.95, 0), further={"scorers": [Scripted()]})
+    model: Any = Scripted()
+    given = MeasureContext(bootstrap=Bootstrap(100, 0.95, 0), further={"scorers": [model]})
     view = OperatorSpec.model_validate({"name": "filtration", **config}).resolve(DIAGNOSTIC)({"notes": outcomes}, given)
     assert isinstance(view, View)
     return view

@@ -79,7 +79,8 @@ class Ensemble(Rater):
 
 def test_the_disagreement_of_an_ensemble_by_hand() -> None:
     operator = OperatorSpec(name="disagreement").resolve(METRIC)
-    given = MeasureContext(bootstrap=BOOTSTRAP, further={"scorers": [Ensemble()]})
+    model: Any = Ensemble()
+    given = MeasureContext(bootstrap=BOOTSTRAP, further={"scorers": [model]})
     outcomes = [sampled("rw"), sampled(), replace(sampled("r"), responses=("z",))]
     # heads 1 and 3: standard deviation 1; heads 2 and 2: 0; the third text has no score
     assert operator(outcomes, given) == {"disagreement": [0.5, 0.5, None]}

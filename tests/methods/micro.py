@@ -83,11 +83,7 @@ MICRO_OF = {
     "reward-robust-rlhf": NOTES,
     "pf-ppo": (*NOTES, "eval_samples=3"),
     "p3o": NOTES,
-    "sophiavl-trust-grpo": (
-        "judge_prompts=16",
-        "judge_steps=2",
-        "stages.judge.with.batch_size=4",
-    ),
+    "sophiavl-trust-grpo": NOTES,
     "meta-rtl": ("meta_steps=2", "tune_steps=2", "source_rows=96", "target_rows=16"),
 }
 """Further overrides of single recipes, by slug."""

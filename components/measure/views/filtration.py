@@ -66,7 +66,9 @@ def ranked_of(
     outcomes: Sequence[ItemOutcomes], rated: Sequence[Sequence[float | None]], *, power: float, rest: float
 ) -> Ranked:
     """Return the judged and rated responses with the weights of every strategy; prompts with fewer than 3 have none."""
-    rewards, truth, owner = [], [], []
+    rewards: list[float] = []
+    truth: list[float] = []
+    owner: list[int] = []
     kept: dict[str, list[float]] = {}
     for outcome, values in zip(outcomes, rated, strict=True):
         rows = [row for row in outcome.verified() if values[row] is not None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,15 +23,16 @@ from tests.rl.build import batch_of, context, near, operator
 class Scripted(Rater):
     name = "judge.model"
 
-    def __init__(self, table: dict[str, float | None]) -> None:
+    def __init__(self, table: Mapping[str, float | None]) -> None:
         self.table = table
 
     def rate(self, pairs: Sequence[tuple[Any, str]]) -> list[float | None]:
         return [self.table[text] for _, text in pairs]
 
 
-def graded(batch: Batch, table: dict[str, float | None], **config: Any) -> tuple[torch.Tensor, dict[str, float]]:
-    given = replace(context(config.pop("step", 0), seed=config.pop("seed", 0)), further={"scorers": [Scripted(table)]})
+def graded(batch: Batch, table: Mapping[str, float | None], **config: Any) -> tuple[torch.Tensor, dict[str, float]]:
+    judge: Any = Scripted(table)
+    given = replace(context(config.pop("step", 0), seed=config.pop("seed", 0)), further={"scorers": [judge]})
     return operator("reward", "misled_scorer", **config)(batch, given), given.metrics
 
 

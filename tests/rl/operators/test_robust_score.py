@@ -88,7 +88,8 @@ def test_any_mixture_is_that_of_a_loop_and_never_above_the_nominal(told: list[An
 
 
 def test_what_has_no_score_is_a_failed_verification_and_counts_over_a_step() -> None:
-    given = replace(context(0), further={"scorers": [Scripted("a", {"x": SURE, "y": None})]})
+    model: Any = Scripted("a", {"x": SURE, "y": None})
+    given = replace(context(0), further={"scorers": [model]})
     scorer = operator("reward", "robust_score")
     assert scorer(answers(["x", "y"]), given).isnan().tolist() == [False, True]
     assert given.metrics["robust_penalty"] == pytest.approx(2.0), "means are over what was scored"
