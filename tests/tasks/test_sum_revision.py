@@ -77,3 +77,29 @@ def test_an_item_without_a_critique_or_a_sum_is_refused() -> None:
     )
     with pytest.raises(InputError, match="no chain_sum"):
         write("sum_revision", bare)
+
+
+@pytest.mark.parametrize(
+    ("response", "critique"),
+    [
+        ("<answer>8", "<think>4+7=11 11-3=8 8-8=0<answer>right"),
+        ("<think>4+7=12<answer>9", "<think>4+7=11 11-3=8 8-9=-1<answer>wrong"),
+        ("<answer>-3", "<think>4+7=11 11-3=8 8--3=11<answer>wrong"),
+        ("<answer>eight", "<think>4+7=11 11-3=8<answer>wrong"),
+        ("<answer>8.5", "<think>4+7=11 11-3=8<answer>wrong"),
+        ("<answer>1e999", "<think>4+7=11 11-3=8<answer>wrong"),
+    ],
+)
+def test_a_check_by_hand_and_a_revision_by_it(response: str, critique: str) -> None:
+    assert write("sum_check", sum_item(response=response)) == critique
+    revised = write("sum_revision", sum_item(response=response, critique=critique))
+    assert revised == (response if critique.endswith("right") else "<think>4+7=11 11-3=8<answer>8")
+
+
+def test_a_careless_check_errs_and_its_verdict_follows() -> None:
+    found = [write("sum_check", sum_item(response="<answer>8"), seed, step_error_rate=0.2) for seed in range(300)]
+    wrong = sum(text.endswith("wrong") for text in found) / 300
+    assert 0.3 < wrong < 0.55  # 1 - 0.8^3 = 0.49, less slips that cancel
+    assert all(text.endswith("right") == text.rpartition("<answer>")[0].endswith("=0") for text in found)
+    with pytest.raises(InputError, match="no chain_sum with a response"):
+        write("sum_check", sum_item())

@@ -82,6 +82,7 @@ NESTED = {
     ("guidance", "reformulate"): {"expert": ("demonstrator", "gold")},
     ("rollout", "student_share"): {"demonstrator": ("demonstrator", "recorded")},
     ("rollout", "roles"): {"verdict": ("verifier", "exact")},
+    ("generator", "critique_pairs"): {"reviser": ("demonstrator", None)},
 }
 """Slot and operator -> field -> slot of the operator in it, and the one that stands there by default."""
 MEASURES = {"metrics": "metric", "diagnostics": "diagnostic", "strategies": "strategy"}
