@@ -45,6 +45,7 @@ MICRO_OF = {
         "attempt_rows=8",
         "stages.first.with.max_new_tokens=16",
     ),
+    "vmr": ("stages.choices.with.programs=[{name: careless, error_rate: 0.5}]",),
     "multicritique": ("lesson_rows=160", "dpo_steps=2"),
     "critique-rl": ("lesson_rows=160", "critic_steps=2", "first_steps=2", "stages.first.with.max_new_tokens=16"),
     "ssb": (

@@ -109,9 +109,9 @@ def tell(played: Sequence[Played], metrics: dict[str, float]) -> None:
 def _question(turn: RoleTurn, about: Text, collector: Collector, verdict: OperatorSpec) -> Prompt:
     """Return what a turn asks about a text."""
     item, task = about.task.item, about.task
-    if turn.question is None and turn.judges is None:
+    if turn.question is None:
         return task
-    words = filled(turn.question or f"{{{PROMPT}}}", about.texts)
+    words = filled(turn.question, about.texts)
     changes: dict[str, Any] = {"domain": turn.role, "prompt": words, "messages": (), "answer": item.answer}
     if turn.judges is not None:
         answer = turn.words[about.worth[turn.judges] != 1]
