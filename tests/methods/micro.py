@@ -87,6 +87,28 @@ MICRO_OF = {
     "pf-ppo": (*NOTES, "eval_samples=3"),
     "p3o": NOTES,
     "sophiavl-trust-grpo": NOTES,
+    "kimi-k1-5": (
+        "long_steps=2",
+        "short_steps=2",
+        "pair_rows=16",
+        *(
+            f"stages.{stage}.with.programs=[{{name: drafted_rule, letter_error_rate: 0.1}}, rule]"
+            for stage in ("shortest", "pairs")
+        ),
+        "defaults.with.rl.max_new_tokens=12",
+    ),
+    "mm-rlhf": (
+        "critic_steps=2",
+        "reward_steps=2",
+        "dpo_steps=2",
+        "pair_prompts=16",
+        "ranked_prompts=16",
+        *(
+            f"stages.{stage}.with.programs=[notes, {{name: notes, drop: 0.5, swap: 0.5}}]"
+            for stage in ("pairs", "critiqued-pairs", "heldout-pairs", "heldout-critiqued", "ranked", "ranked-ends")
+        ),
+        "stages.heldout-critiqued.with.judge_programs=[note_critique]",  # the critic writes nothing whole
+    ),
     "meta-rtl": ("meta_steps=2", "tune_steps=2", "source_rows=96", "target_rows=16"),
 }
 """Further overrides of single recipes, by slug."""
