@@ -47,7 +47,6 @@ MICRO_OF = {
     ),
     "vmr": ("stages.choices.with.programs=[{name: careless, error_rate: 0.5}]",),
     "multicritique": ("lesson_rows=160", "dpo_steps=2"),
-    "critique-rl": ("lesson_rows=160", "critic_steps=2", "first_steps=2", "stages.first.with.max_new_tokens=16"),
     "ssb": (
         "made_rows=6",
         "epochs=1",
