@@ -80,6 +80,7 @@ NESTED = {
     ("reward", "rule_then_judge"): {"rule": ("verifier", "exact")},
     ("guidance", "demonstrations"): {"demonstrator": ("demonstrator", "gold")},
     ("guidance", "reformulate"): {"expert": ("demonstrator", "gold")},
+    ("reward", "fade"): {"reward": ("reward", None)},
     ("rollout", "student_share"): {"demonstrator": ("demonstrator", "recorded")},
     ("rollout", "roles"): {"verdict": ("verifier", "exact")},
     ("generator", "critique_pairs"): {"reviser": ("demonstrator", None)},
