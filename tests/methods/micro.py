@@ -104,7 +104,16 @@ MICRO_OF = {
         "ranked_prompts=16",
         *(
             f"stages.{stage}.with.programs=[notes, {{name: notes, drop: 0.5, swap: 0.5}}]"
-            for stage in ("pairs", "critiqued-pairs", "heldout-pairs", "heldout-critiqued", "ranked", "ranked-ends")
+            for stage in (
+                "critic-lessons",
+                "heldout-critiques",
+                "pairs",
+                "critiqued-pairs",
+                "heldout-pairs",
+                "heldout-critiqued",
+                "ranked",
+                "ranked-ends",
+            )
         ),
         "stages.heldout-critiqued.with.judge_programs=[note_critique]",  # the critic writes nothing whole
     ),

@@ -1,0 +1,74 @@
+"""All pairs of a ranking: every better response against every worse one to the same prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from components.synthesize.config import GeneratorConfig
+from components.synthesize.context import GeneratorContext
+from components.synthesize.made import Dropped, Made
+from components.synthesize.sifting import OVER_CAP, REPEATED, Judged, judged
+from components.synthesize.writers import Writers
+from components.tasks.item import Item
+from components.tasks.row_kinds.preferences import CHOSEN, LABEL_SOURCE, MARGIN, REJECTED
+
+TIED = "tied"
+
+
+class AllPairsConfig(GeneratorConfig):
+    """How responses are ranked, and which pairs of the ranking become rows."""
+
+    kind: ClassVar[Literal["preferences"]] = "preferences"  # type: ignore[assignment]
+    take: Literal["all", "ends"] = "all"
+    """all: every pair of different ranks. ends: the best against the worst."""
+    noise: float = Field(default=0.0, ge=0)
+    """Standard deviation of what an annotator adds to a verifier's score, from 0 to 1: near ties are then often ranked
+    the wrong way round, and clear pairs seldom."""
+    scale: float = Field(default=1.0, gt=0)
+    """`margin` is so many times the difference of the scores: a loss that reads margins has a scale of its own."""
+    max_per_prompt: int | None = Field(default=None, ge=1)
+    """Most pairs of a prompt, drawn at random; null keeps all."""
+
+
+def all_pairs(
+    items: Sequence[Item], writers: Writers, context: GeneratorContext, *, config: AllPairsConfig
+) -> Iterator[Made | Dropped]:
+    """Yield for each item the pairs of its distinct responses with different scores, `margin` by how much they differ.
+
+    Source: MM-RLHF (arXiv:2502.10391), section 4: all pairs of a ranking, not the best and the worst alone. With
+    `noise` the scores, the ranking and the margins are the annotator's. A pair counts as one text in the card.
+    """
+    for item, found in zip(items, judged(items, writers.write(items, context.drawing(config, "draw"))), strict=True):
+        yield from _of_item(item, found, context, config)
+
+
+def _of_item(
+    item: Item, found: Sequence[Judged], context: GeneratorContext, config: AllPairsConfig
+) -> Iterator[Made | Dropped]:
+    rng = context.rng("noise", item.id)
+    scored: dict[str, tuple[float, Judged]] = {}
+    for one in found:
+        if one.verdict is None or one.verdict.failed:
+            yield Dropped(one.dropped or "")
+        elif one.text in scored or not one.text.strip():
+            yield Dropped(REPEATED)
+        else:
+            scored[one.text] = one.verdict.score + (rng.gauss(0, config.noise) if config.noise else 0.0), one
+    ranked = sorted(scored.values(), key=lambda one: -one[0])
+    pairs = [pair for pair in combinations(ranked, 2) if pair[0][0] > pair[1][0]]
+    if scored and not pairs:
+        yield Dropped(TIED)
+    if config.take == "ends":
+        chosen = [(ranked[0], ranked[-1])] if pairs else []
+    else:
+        most = len(pairs) if config.max_per_prompt is None else min(len(pairs), config.max_per_prompt)
+        kept = set(rng.sample(range(len(pairs)), most))
+        chosen = [pair for number, pair in enumerate(pairs) if number in kept]
+        yield from [Dropped(OVER_CAP)] * (len(pairs) - most)
+    for (high, better), (low, worse) in chosen:
+        pair = {CHOSEN: better.text, REJECTED: worse.text, MARGIN: config.scale * (high - low)}
+        yield Made(item, None, {"quality": better.writer, LABEL_SOURCE: item.verifier, **pair})
