@@ -75,8 +75,8 @@ def critiqued_pairs(
         if reason := reasons[0] or reasons[1]:
             yield Dropped(reason)
             continue
-        pair = {CHOSEN: better.text + texts[0], REJECTED: worse.text + texts[1], MARGIN: gap}
-        yield Made(item, None, {"quality": better.writer, LABEL_SOURCE: item.verifier, **pair})
+        row = {CHOSEN: better.text + texts[0], REJECTED: worse.text + texts[1]}
+        yield Made(item, None, {"quality": better.writer, LABEL_SOURCE: item.verifier, MARGIN: gap, **row})
 
 
 def _ends(item: Item, found: Sequence[Judged], least: float) -> tuple[Pair | None, list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,7 +22,8 @@ def ledger_of(rights: list[int | None], tries: int = 10) -> PassRates:
 
 
 def drawn(rights: list[int | None], count: int, *, times: int = 1, **config: float) -> list[int]:
-    pool, memory, ledger = [prompt(index) for index in range(len(rights))], {}, ledger_of(rights)
+    memory: dict[str, Any] = {}
+    pool, ledger = [prompt(index) for index in range(len(rights))], ledger_of(rights)
     sampler = operator("sampler", "priority", **config)
     return [index for _ in range(times) for index in sampler(pool, count, context(memory=memory, ledger=ledger))]
 
