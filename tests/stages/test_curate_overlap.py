@@ -251,3 +251,25 @@ def test_evaluation_sets_of_any_kind(tmp_path: Path) -> None:
     first = write_jsonl(tmp_path / "1", [{"prompt": "p", "answer": "1"}])
     second = write_jsonl(tmp_path / "2", [{"text": "t"}])
     assert list(evaluation_prompts([first, second])) == ["p", "t"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_copy"),
+    [
+        ({"chosen": "a", "rejected": "b"}, {"chosen": "a", "rejected": "c"}, False),
+        ({"chosen": "a", "rejected": "b"}, {"chosen": "b", "rejected": "a"}, False),
+        ({"chosen": "a ", "rejected": "b"}, {"chosen": "a", "rejected": " b"}, True),
+        ({"completion": "a", "label": True}, {"completion": "a", "label": False}, False),
+        ({"completion": "a", "score": 0.5}, {"completion": "a", "score": 0.6}, True),
+        ({"completion": "a"}, {"completion": "b"}, False),
+        ({"completions": ["a", "b"]}, {"completions": ["a", "c"]}, False),
+        ({"margin": 1.0}, {"margin": 2.0}, True),
+    ],
+)
+def test_rows_of_one_prompt_are_copies_only_with_the_same_responses(
+    one: dict[str, Any], other: dict[str, Any], is_copy: bool
+) -> None:
+    item = Item(id="1", domain="d", prompt="p", answer="", verifier="exact")
+    check = ExactDuplicates()
+    check.keep(Candidate("1", "d", 0, item=item, extras=one))
+    assert check.reject(Candidate("2", "d", 0, item=item, extras=other)) == ("duplicate" if is_copy else None)

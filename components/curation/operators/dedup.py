@@ -9,16 +9,22 @@ from typing import TYPE_CHECKING
 from components.contract.params import Params
 from components.curation.candidate import Candidate
 from components.curation.similarity.near_config import NearConfig, NearSwitch
+from components.tasks.row_kinds.labelled import COMPLETION, LABEL
+from components.tasks.row_kinds.preferences import CHOSEN, REJECTED
+from components.tasks.row_kinds.stepwise import COMPLETIONS, LABELS
 
 if TYPE_CHECKING:
     from components.curation.similarity.neighbours import Sketch
+
+RESPONSES = ((CHOSEN, REJECTED), (COMPLETION, LABEL), (COMPLETIONS, LABELS))
+"""Columns of responses, by kind of rows: a prompt may have several, and two labels of one response contradict each other."""
 
 
 class DedupConfig(Params):
     """Which duplicates are removed."""
 
     exact: bool = True
-    """Remove rows with the prompt, response and text of an earlier one; runs of white space count as one space."""
+    """Remove rows with the prompt, responses and text of an earlier one; runs of white space count as one space."""
     near: NearSwitch = None
     """Also remove near duplicates, by MinHash; off unless configured, since templated prompts are all alike."""
 
@@ -68,6 +74,7 @@ class NearDuplicates:
 
 
 def content_key(draft: Candidate) -> bytes:
-    """Return 16 bytes that tell a row's prompt, response and text, up to white space."""
-    parts = (normalised(draft.content), *map(normalised, draft.turns), normalised(draft.response or ""))
-    return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).digest()
+    """Return 16 bytes that tell a row's prompt, responses and text, up to white space."""
+    further = [draft.extras.get(name) for first, *rest in RESPONSES if first in draft.extras for name in (first, *rest)]
+    parts = (draft.content, *draft.turns, draft.response or "", *map(str, further))
+    return hashlib.blake2b("\0".join(map(normalised, parts)).encode(), digest_size=16).digest()
