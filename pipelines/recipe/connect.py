@@ -6,9 +6,8 @@ agree with its own on shared axes; `rl[method=dapo].model` selects cells explici
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from components.contract.errors import InputError
@@ -20,9 +19,8 @@ from pipelines.recipe.carried import checked_uri
 from pipelines.recipe.found import FirstFound, Found, Source, cell_label, several
 from pipelines.recipe.matrix import slug
 from pipelines.recipe.unroll import Cell, Group, Namespace, Template
+from pipelines.recipe.wanted import Wanted, parse
 
-_REFERENCE = re.compile(r"(?P<stage>[^\s.\[\]]+)(?:\[(?P<cell>[^\[\]]*)\])?(?:\.(?P<port>[^\s.\[\]]+))?", re.ASCII)
-_SELECTOR = re.compile(r"\s*([a-z0-9_-]+)\s*=\s*([^,=]+?)\s*", re.ASCII)
 BEST = "best"
 """The trial of a sweep that the run finds best: rl[trial=best].model."""
 NONE = "none"
@@ -32,18 +30,6 @@ FILE_ENDINGS = ("jsonl", "json", "parquet", "csv", "txt", "safetensors")
 
 def _is_none(node: Node) -> bool:
     return bool(node.value == NONE)
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """A reference being followed through repeats."""
-
-    node: Node
-    """Node to report errors at."""
-    text: str
-    stage: str
-    port: str
-    selector: Mapping[str, str]
 
 
 class Connector:
@@ -79,8 +65,10 @@ class Connector:
                 return checked_uri(node.value, self._folders, node.file)
             except InputError as error:
                 return self._note(node.mark, str(error))
-        wanted = self._parse(node)
-        return self._find(wanted, cell, namespace or cell.template.namespace) if wanted else None
+        wanted = parse(node)
+        if isinstance(wanted, str):
+            return self._note(node.mark, wanted)
+        return self._find(wanted, cell, namespace or cell.template.namespace)
 
     def _first_of(self, node: Node, cell: Cell, namespace: Namespace | None) -> FirstFound | None:
         """Return what a list of alternatives resolves to; an alternative that is itself a fallback is inlined."""
@@ -109,8 +97,9 @@ class Connector:
 
     def follow_stages(self, node: Node, cell: Cell) -> list[Cell]:
         """Return the stages that `node`, the name of a stage or repeat, means to `cell`; none if invalid."""
-        wanted = self._parse(node)
-        if wanted is None:
+        wanted = parse(node)
+        if isinstance(wanted, str):
+            self._note(node.mark, wanted)
             return []
         if wanted.port:
             self._note(node.mark, f"{shown(node.value)}: expected the name of a stage, without a port")
@@ -135,21 +124,7 @@ class Connector:
                         continue
                     self._through(node, cells[0], namespace)
 
-    def _parse(self, node: Node) -> _Wanted | None:
-        found = _REFERENCE.fullmatch(node.value)
-        if found is None:
-            return self._note(
-                node.mark, f"{shown(node.value)} is neither stage.port nor a URI (a path starts with ./ or /)"
-            )
-        selector = {}
-        for part in (found["cell"] or "").split(",") if found["cell"] is not None else ():
-            pair = _SELECTOR.fullmatch(part)
-            if pair is None:
-                return self._note(node.mark, f"{shown(node.value)}: expected [axis=value, ...] after the stage's name")
-            selector[pair[1]] = pair[2]
-        return _Wanted(node, node.value, found["stage"], found["port"] or "", selector)
-
-    def _find(self, wanted: _Wanted, cell: Cell, namespace: Namespace) -> Found:
+    def _find(self, wanted: Wanted, cell: Cell, namespace: Namespace) -> Found:
         if wanted.stage == "carry":
             return self._carried(wanted, cell, namespace)
         try:
@@ -171,7 +146,7 @@ class Connector:
             return self._best(wanted, cell, target)
         return self._cells(wanted, cell, target)
 
-    def _carried(self, wanted: _Wanted, cell: Cell, namespace: Namespace) -> Found:
+    def _carried(self, wanted: Wanted, cell: Cell, namespace: Namespace) -> Found:
         inside: Namespace | None = namespace
         while inside is not None and inside.group is None:
             inside = inside.parent
@@ -186,7 +161,7 @@ class Connector:
         first = group.carry[wanted.port]
         return FirstFound([], [], or_none=True) if _is_none(first) else self._through(first, cell, inside.parent)
 
-    def _yielded(self, wanted: _Wanted, cell: Cell, group: Group) -> Found:
+    def _yielded(self, wanted: Wanted, cell: Cell, group: Group) -> Found:
         selector = dict(wanted.selector)
         text = selector.pop("round", str(len(group.rounds)))
         if not (text.isdecimal() and 1 <= int(text) <= len(group.rounds)):
@@ -207,7 +182,7 @@ class Connector:
             self._handed[key] = self.follow(self._resolver.resolve(node, cell.scope), cell, namespace)
         return self._handed[key]
 
-    def _best(self, wanted: _Wanted, cell: Cell, template: Template) -> FirstFound | None:
+    def _best(self, wanted: Wanted, cell: Cell, template: Template) -> FirstFound | None:
         """Return the same output of every trial: the run picks the best one's."""
         trials = dict.fromkeys(
             other.labels[self.trial_axis] for other in template.cells if self.trial_axis in other.labels
@@ -223,7 +198,7 @@ class Connector:
             found.append(sources)
         return FirstFound(found, [wanted.node] * len(found), picked=True)
 
-    def _cells(self, wanted: _Wanted, cell: Cell, template: Template) -> list[Source] | None:
+    def _cells(self, wanted: Wanted, cell: Cell, template: Template) -> list[Source] | None:
         axes = dict.fromkeys(axis for other in template.cells for axis in other.labels if axis)
         for axis in wanted.selector:
             if axis not in axes:

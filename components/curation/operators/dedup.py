@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from components.curation.similarity.neighbours import Sketch
 
 RESPONSES = ((CHOSEN, REJECTED), (COMPLETION, LABEL), (COMPLETIONS, LABELS))
-"""Columns of responses, by kind of rows: a prompt may have several, and two labels of one response contradict each other."""
+"""Columns of responses, by kind of rows: a prompt may have several, and one response labels that contradict."""
 
 
 class DedupConfig(Params):
