@@ -56,9 +56,9 @@ def _judged(one: Text | None, verdict: Verdict | None) -> Judged:
 
 def most(found: Sequence[Judged], cap: int | None, *, shortest: bool = False) -> tuple[list[Judged], list[str]]:
     """Return at most `cap` distinct texts, and why each of the others is dropped; ties keep the order drawn."""
-    distinct = list({one.text: one for one in reversed(found)}.values())[::-1]
+    others = list({one.text: one for one in reversed(found)}.values())[::-1]
     if shortest:
-        distinct.sort(key=lambda one: len(one.text))
-    chosen = distinct[:cap]
-    reasons = [REPEATED] * (len(found) - len(distinct)) + [OVER_CAP] * (len(distinct) - len(chosen))
+        others.sort(key=lambda one: len(one.text))
+    chosen = others[:cap]
+    reasons = [REPEATED] * (len(found) - len(others)) + [OVER_CAP] * (len(others) - len(chosen))
     return chosen, reasons

@@ -42,7 +42,6 @@ MICRO_OF = {
         "lesson_rows=160",
         "critic_steps=2",
         "first_steps=2",
-        "attempt_rows=8",
         "stages.first.with.max_new_tokens=16",
     ),
     "vmr": ("stages.choices.with.programs=[{name: careless, error_rate: 0.5}]",),

@@ -75,7 +75,9 @@ class Killable:
         )
         process.start()
         process.join(MOST_SECONDS)
-        assert process.exitcode is not None, "the job does not end"
+        if process.exitcode is None:
+            process.kill()
+            raise AssertionError(f"the job does not end within {MOST_SECONDS:g} s")
         opened = open_store(str(store))
         entry = opened.get(stage_key(RUN, STAGE)) or {}
         return Ended(

@@ -32,7 +32,11 @@ def test_by_hand() -> None:
     assert sides(found) == {(WHOLE, HALF, 0.5), (WHOLE, NONE, 1.0), (HALF, NONE, 0.5)}
     assert [row for row in found if isinstance(row, Dropped)] == [Dropped("refused"), Dropped("repeated")]
     assert sides(made([HALF, WHOLE, NONE], take="ends", scale=4)) == {(WHOLE, NONE, 4.0)}
-    assert made([WHOLE, "<answer>b7 and k2"]) == [Dropped("tied")]
+    assert made([WHOLE, "<answer>b7 and k2"]) == [Dropped("tied")] * 2
+    assert made([WHOLE]) == [Dropped("no_contrast")]
+    assert made([HALF, WHOLE, NONE], take="ends").count(Dropped("over_cap")) == 2
+    with pytest.raises(ValidationError, match="take ends makes one pair"):
+        AllPairsConfig(take="ends", max_per_prompt=3)
     capped = made([HALF, WHOLE, NONE], max_per_prompt=2)
     assert len(sides(capped)) == 2 and capped.count(Dropped("over_cap")) == 1
 

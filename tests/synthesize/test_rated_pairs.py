@@ -134,3 +134,29 @@ def test_the_metric_measures_what_the_domain_prefers() -> None:
         operator([outcome], context())
     short = OperatorSpec.model_validate({"name": "code_style", "preference": "short"}).resolve(METRIC)
     assert short([outcome], context()) == {"code_style": [0.5]}
+
+
+def test_judges_read_no_control_marks_of_what_they_judge() -> None:
+    seen = []
+
+    def judge(asked: Item, number: int) -> str:
+        seen.append(asked.prompt)
+        return "<answer>3"
+
+    generator = OperatorSpec.model_validate({"name": "rated_pairs", "num_samples": 2})
+    writers = scripted(lambda asked, number: ("a <|eos|>", "b </s>")[number], judge)
+    list(generator.resolve(GENERATOR)([ASKED], writers, CONTEXT))
+    assert len(seen) == 2 and not any(mark in text for text in seen for mark in ("<|eos|>", "</s>"))
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"low": -1}, "greater than or equal to 0"),
+        ({"high": 10}, "ratings go from 1 to 10"),
+        ({"min_rating": 9}, "above high 5"),
+    ],
+)
+def test_a_scale_that_cannot_be_met_is_refused(config: dict[str, Any], words: str) -> None:
+    with pytest.raises((InputError, ValidationError), match=words):
+        made(["a"], {}, **config)

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from components.contract.errors import InputError
 from components.synthesize.config import GeneratorConfig
 from components.synthesize.context import GeneratorContext
 from components.synthesize.made import Dropped, Made
@@ -16,7 +17,7 @@ from components.synthesize.writers import Writers
 from components.tasks.item import Item
 from components.tasks.row_kinds.preferences import CHOSEN, LABEL_SOURCE, MARGIN, REJECTED
 
-TIED = "tied"
+TIED, ALONE = "tied", "no_contrast"
 
 
 class AllPairsConfig(GeneratorConfig):
@@ -32,6 +33,12 @@ class AllPairsConfig(GeneratorConfig):
     """`margin` is so many times the difference of the scores: a loss that reads margins has a scale of its own."""
     max_per_prompt: int | None = Field(default=None, ge=1)
     """Most pairs of a prompt, drawn at random; null keeps all."""
+
+    @model_validator(mode="after")
+    def _cap_has_pairs(self) -> AllPairsConfig:
+        if self.take == "ends" and self.max_per_prompt is not None:
+            raise InputError("take ends makes one pair of a prompt: leave max_per_prompt out")
+        return self
 
 
 def all_pairs(
@@ -60,15 +67,17 @@ def _of_item(
             scored[one.text] = one.verdict.score + (rng.gauss(0, config.noise) if config.noise else 0.0), one
     ranked = sorted(scored.values(), key=lambda one: -one[0])
     pairs = [pair for pair in combinations(ranked, 2) if pair[0][0] > pair[1][0]]
-    if scored and not pairs:
-        yield Dropped(TIED)
+    if not pairs:
+        yield from [Dropped(TIED if len(scored) > 1 else ALONE)] * len(scored)
     if config.take == "ends":
         chosen = [(ranked[0], ranked[-1])] if pairs else []
+        yield from [Dropped(OVER_CAP)] * (len(pairs) - len(chosen))
     else:
         most = len(pairs) if config.max_per_prompt is None else min(len(pairs), config.max_per_prompt)
         kept = set(rng.sample(range(len(pairs)), most))
         chosen = [pair for number, pair in enumerate(pairs) if number in kept]
         yield from [Dropped(OVER_CAP)] * (len(pairs) - most)
+    labelled_by = f"{item.verifier} with noise {config.noise:g}" if config.noise else item.verifier
     for (high, better), (low, worse) in chosen:
         pair = {CHOSEN: better.text, REJECTED: worse.text, MARGIN: config.scale * (high - low)}
-        yield Made(item, None, {"quality": better.writer, LABEL_SOURCE: item.verifier, **pair})
+        yield Made(item, None, {"quality": better.writer, LABEL_SOURCE: labelled_by, **pair})

@@ -12,9 +12,9 @@ from components.contract.heads import SCORES, Head
 from components.modeling.serving.models import Asked, Rater
 from components.synthesize.config import GeneratorConfig
 from components.synthesize.context import GeneratorContext
+from components.synthesize.distinct import distinct
 from components.synthesize.made import Dropped, Made
-from components.synthesize.parsing import unusable
-from components.synthesize.sifting import OVER_CAP, REPEATED
+from components.synthesize.sifting import OVER_CAP
 from components.synthesize.writers import Text, Writers
 from components.tasks.item import Item
 from components.tasks.row_kinds.preferences import CHOSEN, LABEL_SOURCE, MARGIN, REJECTED
@@ -30,8 +30,8 @@ class BestVsWorstRewardConfig(GeneratorConfig):
     asks_heads: ClassVar[frozenset[Head]] = SCORES
     labelled: ClassVar[bool] = False
     min_gap: float = Field(default=0.0, ge=0)
-    """Smallest gap of the rewards of the two; at 0 equal rewards alone give no pair. Rewards of pairs have no scale of
-    their own: 1 is odds of e to 1."""
+    """Smallest gap of the rewards of the two, less the price for length; at 0 equal rewards alone give no pair. Rewards
+    of pairs have no scale of their own: 1 is odds of e to 1."""
     length_penalty: float = Field(default=0.0, ge=0)
     """Taken off the reward for each character of a response."""
 
@@ -41,35 +41,22 @@ def best_vs_worst_reward(
 ) -> Iterator[Made | Dropped]:
     """Yield for each item a row of its best and its worst response, by the mean reward of the models at `scorers`.
 
-    Answers are not read. Column `margin` is the gap of the rewards; of equal responses the first drawn counts. A
-    response that no model could score is left out; a pair counts as one text in the card.
+    Answers are not read. Column `margin` is the gap of the rewards less that price; of equal responses the first drawn
+    counts. A response that no model could score is left out; a pair counts as one text in the card.
 
     Source: Dong et al. 2024, RLHF Workflow (arXiv:2405.07863), section 4: best against worst of n samples, with the
     reward less a price for length.
     """
     written = writers.write(items, context.drawing(config, "draw"))
-    kept = [list(_distinct(texts)) for texts in written]
-    for texts, own in zip(written, kept, strict=True):
-        yield from map(Dropped, _reasons(texts, len(own)))
+    kept = []
+    for texts in written:
+        own, reasons = distinct(texts)
+        yield from map(Dropped, reasons)
+        kept.append(own)
     pairs = [(item.task, one.text) for item, own in zip(items, kept, strict=True) for one in own]
     rewards = iter(_rewards(writers, pairs))
     for item, own in zip(items, kept, strict=True):
         yield from _of_item(item, [(next(rewards), one) for one in own], writers.scorers[0].name, config)
-
-
-def _distinct(texts: Sequence[Text | None]) -> Iterator[Text]:
-    """Yield each usable text, the first of equal ones."""
-    seen: set[str] = set()
-    for one in texts:
-        if one is not None and not unusable(one) and one.text not in seen:
-            seen.add(one.text)
-            yield one
-
-
-def _reasons(texts: Sequence[Text | None], num_kept: int) -> list[str]:
-    """Return why each text that is not among the kept ones is dropped."""
-    reasons = [reason for one in texts if (reason := unusable(one))]
-    return reasons + [REPEATED] * (len(texts) - len(reasons) - num_kept)
 
 
 def _rewards(writers: Writers, pairs: Sequence[tuple[Asked, str]]) -> list[float | None]:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from components.judges.fencing import without_control
 from components.synthesize.asking import ask
 from components.synthesize.config import GeneratorConfig, Kind
 from components.synthesize.context import GeneratorContext
@@ -15,7 +16,7 @@ from components.synthesize.made import Dropped, Made
 from components.synthesize.parsing import unusable
 from components.synthesize.sifting import OVER_CAP, REPEATED, Judged, judged
 from components.synthesize.templates import check_template
-from components.synthesize.writers import Writers
+from components.synthesize.writers import Writers, control_marks
 from components.tasks.item import Item
 from components.tasks.row_kinds.preferences import CHOSEN, LABEL_SOURCE, MARGIN, REJECTED
 
@@ -105,7 +106,11 @@ def _critiques(
     """Return what is appended to each side, and why it cannot be: a critique is refused, cut, or empty."""
     if config.critique == "none":
         return [("", None)] * len(sides)
-    asked = [ask(item, "criticise", config.question, shown={"response": text}) for item, text in sides]
+    marks = control_marks(writers.judges)
+    asked = [
+        ask(item, "criticise", config.question, shown={"response": without_control(text, marks)})
+        for item, text in sides
+    ]
     drawing = replace(context.drawing(config, "criticise", num_samples=1), temperature=config.critique_temperature)
     written = writers.write(asked, drawing, judges=True)
     found = []

@@ -42,7 +42,7 @@ class FormatPairsConfig(GeneratorConfig):
 def format_pairs(
     items: Sequence[Item], writers: Writers, context: GeneratorContext, *, config: FormatPairsConfig
 ) -> Iterator[Made | Dropped]:
-    """Yield right and well-formed responses, each with a broken form of itself: the answer is the same on both sides.
+    """Yield right and well-formed responses, each with a broken form of itself, in the same words.
 
     Source: Metis-SPECS (Chen et al. 2025), self-distilled pairs: form is rejected, content is not. A form is drawn
     among those of `forms` that break this response. Both kinds of `rows` draw alike.

@@ -6,17 +6,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from components.contract.errors import InputError
+from components.judges.fencing import without_control
 from components.synthesize.asking import ask
 from components.synthesize.config import GeneratorConfig, Kind
 from components.synthesize.context import GeneratorContext
+from components.synthesize.distinct import distinct
 from components.synthesize.made import Dropped, Made
 from components.synthesize.parsing import unusable
-from components.synthesize.sifting import OVER_CAP, REPEATED
+from components.synthesize.sifting import OVER_CAP
 from components.synthesize.templates import check_template
-from components.synthesize.writers import Text, Writers
+from components.synthesize.writers import Text, Writers, control_marks
 from components.tasks.answers import extract_answer
 from components.tasks.item import Item
 from components.tasks.row_kinds.preferences import CHOSEN, LABEL_SOURCE, MARGIN, REJECTED
@@ -35,10 +37,10 @@ class RatedPairsConfig(GeneratorConfig):
     """Which of the worse responses stands in a pair."""
     min_rating: float | None = None
     """Least rating of the best response; null takes any."""
-    low: int = 1
+    low: int = Field(default=1, ge=0)
     """Lowest rating that a judge may give."""
-    high: int = 5
-    """Highest rating."""
+    high: int = Field(default=5, le=9999)
+    """Highest rating; `question` says so, too."""
     question: str = (
         "{prompt}\nA response: {response}\nHow good is it, from 1 to 5? Say why, then <answer> and the number alone."
     )
@@ -54,6 +56,12 @@ class RatedPairsConfig(GeneratorConfig):
         check_template("question", self.question, needs=("prompt", "response"))
         if self.low >= self.high:
             raise InputError(f"low {self.low} is not below high {self.high}: ratings would tell nothing")
+        if self.min_rating is not None and self.min_rating > self.high:
+            raise InputError(f"min_rating {self.min_rating:g} is above high {self.high}: no response would be kept")
+        if (self.low, self.high) != (1, 5) and "question" not in self.model_fields_set:
+            raise InputError(
+                f"question asks for 1 to 5, and ratings go from {self.low} to {self.high}: give a question"
+            )
         return self
 
 
@@ -71,19 +79,21 @@ def rated_pairs(
     """Yield for each item the best of its writers' responses against a worse one, by the mean rating of the judges.
 
     Ratings are whole numbers from `low` to `high`, the final answer of what a judge writes: a response that holds a
-    mark is only quoted. Responses that no judge rates are left out, and so are items whose responses are all rated
-    alike. Column `margin` is the gap of the ratings. A pair counts as one text in the card.
+    mark is only quoted, and control marks in it are broken. Responses that no judge rates are left out, and of pairs so
+    are items whose responses are all rated alike. Column `margin` is the gap of the ratings. A pair counts as one text.
 
     Source: Weyssow et al. 2024, CodeUltraFeedback (arXiv:2403.09032), section 3: four responses of different models,
     rated 1 to 5 under a rubric for the item's preference; the best against one of lower rating, ties dropped.
     """
     written = writers.write(items, context.drawing(config, "draw"))
-    kept = [list(_distinct(texts)) for texts in written]
-    for texts, own in zip(written, kept, strict=True):
-        reasons = [reason for one in texts if (reason := unusable(one))]
-        yield from map(Dropped, reasons + [REPEATED] * (len(texts) - len(reasons) - len(own)))
+    kept = []
+    for texts in written:
+        own, reasons = distinct(texts)
+        yield from map(Dropped, reasons)
+        kept.append(own)
+    marks = control_marks(writers.judges)
     asked = [
-        _request(item, number, one, config)
+        _request(item, number, without_control(one.text, marks), config)
         for item, own in zip(items, kept, strict=True)
         for number, one in enumerate(own)
     ]
@@ -95,19 +105,10 @@ def rated_pairs(
         yield from _of_item(item, rated, judge, context, config)
 
 
-def _request(item: Item, number: int, one: Text, config: RatedPairsConfig) -> Item:
+def _request(item: Item, number: int, response: str, config: RatedPairsConfig) -> Item:
     """Return what judges are asked of one response; its own id gives a program's errors their own random numbers."""
-    request = ask(item, "rate", config.question, shown={"response": one.text})
+    request = ask(item, "rate", config.question, shown={"response": response})
     return request.model_copy(update={"id": f"{item.id}-{number}"})
-
-
-def _distinct(texts: Sequence[Text | None]) -> Iterator[Text]:
-    """Yield each usable text, the first of equal ones."""
-    seen: set[str] = set()
-    for one in texts:
-        if one is not None and not unusable(one) and one.text not in seen:
-            seen.add(one.text)
-            yield one
 
 
 def _rating(answers: Sequence[Text | None], config: RatedPairsConfig) -> float | None:

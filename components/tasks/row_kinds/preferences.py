@@ -29,11 +29,14 @@ from components.tasks.row_kinds.reading import (
     truth_of,
     with_columns,
 )
+from components.tasks.weights import WEIGHT
 
 CHOSEN, REJECTED, MARGIN, LABEL_SOURCE = "chosen", "rejected", "margin", "label_source"
 PREFIX, ENDED = "prefix", "ended"
 SHOWN_FIRST = "shown_first"
 """Column that says which side the judge of a pair was shown first."""
+KEPT = (CHOSEN, REJECTED, MARGIN, LABEL_SOURCE, SHOWN_FIRST, PREFIX, ENDED, WEIGHT)
+"""What of a pair stays with its row where it is read as a prompt."""
 SCORES = ("score_chosen", "score_rejected")
 """Columns of UltraFeedback and others; their difference is the margin where there is no column of it."""
 

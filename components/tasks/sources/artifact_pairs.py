@@ -10,21 +10,9 @@ from pydantic import Field
 
 from components.contract.errors import InputError
 from components.tasks.item import UNLABELLED, item_from_row
-from components.tasks.row_kinds.preferences import (
-    CHOSEN,
-    ENDED,
-    LABEL_SOURCE,
-    MARGIN,
-    PREFIX,
-    REJECTED,
-    preference_of,
-)
+from components.tasks.row_kinds.preferences import KEPT, preference_of
 from components.tasks.rows import iter_rows
 from components.tasks.source import SourceConfig, SourceRequest, SourceRow, SourceRows
-from components.tasks.weights import WEIGHT
-
-KEPT = (CHOSEN, REJECTED, MARGIN, LABEL_SOURCE, PREFIX, ENDED, WEIGHT)
-"""What of a pair stays with its row."""
 
 
 class ArtifactPairsConfig(SourceConfig):

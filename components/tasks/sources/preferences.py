@@ -10,23 +10,10 @@ from pydantic import Field
 
 from components.contract.errors import InputError
 from components.tasks.item import UNLABELLED
-from components.tasks.row_kinds.preferences import (
-    CHOSEN,
-    ENDED,
-    LABEL_SOURCE,
-    MARGIN,
-    PREFIX,
-    REJECTED,
-    SHOWN_FIRST,
-    preference_of,
-)
+from components.tasks.row_kinds.preferences import KEPT, preference_of
 from components.tasks.source import SourceConfig, SourceRequest, SourceRow, SourceRows
 from components.tasks.table_files import JSONL_SUFFIXES, PARQUET_SUFFIXES, find_files, read_table
 from components.tasks.tables import BadRows, files_digest, map_rows
-from components.tasks.weights import WEIGHT
-
-KEPT = (CHOSEN, REJECTED, MARGIN, LABEL_SOURCE, SHOWN_FIRST, PREFIX, ENDED, WEIGHT)
-"""What of a pair stays with its row."""
 
 
 class PreferencesConfig(SourceConfig):

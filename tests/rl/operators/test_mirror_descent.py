@@ -27,6 +27,10 @@ def test_by_hand() -> None:
     assert near(found, [(-0.5 + 0.6) / 2, (-0.5 + 0.6) / 2, (0.5 - 2.0) / 2], 1e-5)
 
 
+def test_the_mean_is_over_responses_of_any_length() -> None:
+    assert operator("objective", "mirror_descent").config.denominator == "responses"
+
+
 @given(lengths=lengths_of_groups, tau=st.sampled_from([0.0, 0.05, 1.0]), seed=st.integers(0, 9))
 @settings(max_examples=40)
 def test_equals_a_loop_over_the_formula(lengths: list[list[int]], tau: float, seed: int) -> None:

@@ -30,6 +30,11 @@ def test_rows_of_one_trajectory_pay_together() -> None:
     assert penalties([True, False, True, True], trace=[0, 0, 1, 1]) == [-1.0, -1.0, 0.0, 0.0]
 
 
+def test_a_step_in_which_nothing_could_be_verified_has_none() -> None:
+    none = batch_of([[0.0]], [[2]]).select(torch.tensor([], dtype=torch.long))
+    assert operator("reward", "missing_end")(none, context(0)).shape == (0,)
+
+
 @given(
     rows=st.lists(st.tuples(st.booleans(), st.floats(-5, 5, width=32)), min_size=1, max_size=8),
     penalty=st.floats(0.125, 4, width=32),

@@ -139,6 +139,9 @@ def test_ratios_that_would_overflow_leave_finite_numbers(variant: str, size: flo
     scores = TokenScores((batch.old_logprobs + torch.tensor([size, -size, size, -size])).requires_grad_(), None)
     found = operator("objective", "p3o", variant=variant)(scores, batch, context())
     assert bool(found.loss.isfinite().all()) and bool(gradient(scores, found.loss).isfinite().all())
+    back = TokenScores((batch.old_logprobs + torch.tensor([-size, size, size, -size])).requires_grad_(), None)
+    pulled = gradient(back, operator("objective", "p3o", variant=variant)(back, batch, context()).loss)
+    assert bool(pulled[1] > 0), "a worse response that moved up is pulled back, however far it moved"
 
 
 def test_a_response_alone_has_no_gradient() -> None:

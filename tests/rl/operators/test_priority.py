@@ -52,6 +52,11 @@ def test_unseen_prompts_and_a_floor() -> None:
     assert now.metrics == {"priority_mean": 0.75}
 
 
+def test_small_weights_are_drawn_alike() -> None:
+    counts = Counter(drawn([10] * 40, 8, times=500, floor=1e-4))
+    assert max(abs(counts[index] / 4000 - 1 / 40) for index in range(40)) < 0.01
+
+
 def test_where_all_are_solved_all_are_drawn_alike() -> None:
     assert sorted(drawn([10, 10, 10], 3)) == [0, 1, 2]
 

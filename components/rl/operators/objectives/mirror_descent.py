@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import Field
 
 from components.rl.batch.token_loss import TokenLoss
-from components.rl.configs import ObjectiveConfig
+from components.rl.configs import Denominator, ObjectiveConfig
 from components.rl.step.context import SlotContext
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ class MirrorDescentConfig(ObjectiveConfig):
     silent_at_zero: ClassVar[bool] = False
     tau: float = Field(default=0.1, ge=0)
     """Price of a response's squared log-ratio; the paper names no value."""
+    denominator: Denominator = "responses"
+    """responses: the mean over responses, as in the paper."""
 
 
 def mirror_descent(
@@ -30,8 +32,7 @@ def mirror_descent(
 
     pi_old is the policy that the step began with, so the second term acts from a step's second update on: give
     `minibatches` or `epochs`. A is the mean of the response's advantages; with advantage group_mean this is the paper's
-    r less the mean of its group. With denominator responses the loss is the mean over responses. Metric:
-    `mirror_distance`, the squared log-ratio.
+    r less the mean of its group. Metric: `mirror_distance`, the squared log-ratio.
 
     Source: Kimi k1.5 (arXiv:2501.12599), section 2.3.2, eq. 3.
     """

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from components.rl.batch.batch import Batch
 
 MOST = 20.0
-"""Largest log-ratio of a response: exp of a larger one overflows, and has no gradient that is of use."""
+"""Largest log-ratio of a response whose ratio is taken: exp of a larger one overflows."""
 
 
 class P3OConfig(ObjectiveConfig):
@@ -49,7 +49,7 @@ def p3o(scores: TokenScores, batch: Batch, context: SlotContext, *, config: P3OC
 
     from components.rl.batch.surrogate import clipped_loss
 
-    moved_t = batch.of_traces(batch.response_sum(scores.logprobs - batch.old_logprobs)).clamp(-MOST, MOST)
+    moved_t = batch.of_traces(batch.response_sum(scores.logprobs - batch.old_logprobs))
     reward_t = batch.of_traces(batch.response_mean(batch.advantages.double()))
     group_t = batch.of_traces(batch.group)
     pair_of = group_t.unsqueeze(0) == group_t.unsqueeze(1)
@@ -57,7 +57,8 @@ def p3o(scores: TokenScores, batch: Batch, context: SlotContext, *, config: P3OC
     gap_p = ((reward_t[first] - reward_t[second]) / 2).to(moved_t.dtype)
     odds_p = moved_t[first] - moved_t[second]
     if config.variant == "separate":
-        loss_p, silenced_p = clipped_loss(moved_t.exp()[first], gap_p, 1 - config.clip, 1 + config.clip)
+        bounded_t = moved_t + (moved_t.clamp(-MOST, MOST) - moved_t).detach()  # what moved furthest keeps its gradient
+        loss_p, silenced_p = clipped_loss(bounded_t.exp()[first], gap_p, 1 - config.clip, 1 + config.clip)
     else:
         loss_p, silenced_p = clipped_loss(odds_p, gap_p, -config.clip, config.clip)
         loss_p = loss_p / 2  # the pair is met twice

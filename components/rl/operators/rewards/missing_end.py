@@ -30,8 +30,4 @@ def missing_end(batch: Batch, context: SlotContext, *, config: MissingEndConfig)
 
     Source: TRL 1.16, OnlineDPOTrainer (rewards[~contain_eos_token] -= missing_eos_penalty).
     """
-    import torch
-
-    cut = (~batch.finished).float()
-    by_trace = torch.zeros(int(batch.trace.max()) + 1).index_add(0, batch.trace, cut)  # rows of one share a reward
-    return -config.penalty * (by_trace[batch.trace] > 0).float()
+    return -config.penalty * batch.to_rows(batch.any_of_traces(~batch.finished)).float()

@@ -31,8 +31,8 @@ def priority(pool: Sequence[Prompt], count: int, context: SlotContext, *, config
     weight all have the same. Rates are those of the ledger, an earlier stage's included. Metric: `priority_mean`, the
     mean weight of the drawn prompts.
 
-    Source: Kimi k1.5 (arXiv:2501.12599), section 2.3.4, prioritised sampling. Keys u^(1/w): Efraimidis and Spirakis
-    2006.
+    Source: Kimi k1.5 (arXiv:2501.12599), section 2.3.4, prioritised sampling. Keys: Efraimidis and Spirakis 2006, by
+    -log u / w in the place of u^(1/w), which is 0 for small weights.
     """
     draws: int = context.memory.setdefault("draws", 0)
     context.memory["draws"] = draws + 1
@@ -42,8 +42,8 @@ def priority(pool: Sequence[Prompt], count: int, context: SlotContext, *, config
     generator = random.Random(f"{context.seed}/priority/{draws}")
     picked: list[int] = []
     while len(picked) < count:
-        keys = {index: generator.random() ** (1 / weight) for index, weight in enumerate(weights) if weight}
-        picked += sorted(keys, key=lambda index: -keys[index])[: count - len(picked)]
+        keys = {index: generator.expovariate(weight) for index, weight in enumerate(weights) if weight}
+        picked += sorted(keys, key=lambda index: keys[index])[: count - len(picked)]
     context.metrics["priority_mean"] = sum(weights[index] for index in picked) / count
     return picked
 
