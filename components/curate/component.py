@@ -19,6 +19,7 @@ from components.curate.selection.config import MixtureConfig, SelectorConfig
 from components.curation.display import rows_before_and_after
 from components.curation.pages.place import CARD
 from components.modeling.estimates.further_memory import further_needs
+from components.modeling.estimates.memory_needs import process_needs
 from components.modeling.estimates.sampling_memory import sampling_memory
 from components.modeling.models.model_sizes import ModelSizes
 from components.pages.pages import DOCUMENT
@@ -70,8 +71,10 @@ def asks(params: CurateParams) -> dict[str, list[str]]:
 
 
 def memory(params: CurateParams, model: ModelSizes | None, resources: Resources) -> MemoryEstimate | None:
-    """Return the memory of the policy that measures difficulty; None without difficulty."""
-    return sampling_memory(params, model, resources) if params.difficulty else None
+    """Return the memory of the policy that measures difficulty, or of asking scorers; None without both."""
+    if params.difficulty:
+        return sampling_memory(params, model, resources)
+    return MemoryEstimate(tuple(process_needs(resources)), 1) if SCORERS in asks(params) else None
 
 
 COMPONENT = Component(

@@ -39,9 +39,12 @@ class ChosenParams(MeasureParams):
                 raise InputError(
                     f"{bound.slot} {bound.shown}: needs {least} samples of every prompt, and num_samples is {drawn}"
                 )
-        given = [(name, bound) for bound in bounds for name in _names(bound)]
-        counts = Counter(name for name, _ in given)
-        for name, bound in given:
+            if bound.config.whole_distribution and (self.temperature != 1 or self.top_p < 1):
+                given = f"temperature {self.temperature:g} and top_p {self.top_p:g}"
+                raise InputError(f"{bound.slot} {bound.shown}: samples must be the model's own: {given}, 1 is wanted")
+        named = [(name, bound) for bound in bounds for name in _names(bound)]
+        counts = Counter(name for name, _ in named)
+        for name, bound in named:
             if counts[name] > 1:
                 label = ", or give one a label" if bound.slot == STRATEGY else ""
                 raise InputError(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from pydantic import ValidationError
 
 from components.contract.errors import InputError
 from components.contract.operators import OperatorSpec
@@ -50,12 +51,12 @@ class Weights(LocalModel):
         return self.given
 
 
-def context(policy: Policy, reference: Any, temperature: float = 1.0) -> MeasureContext:
+def context(policy: Policy, reference: Any) -> MeasureContext:
     return MeasureContext(
         bootstrap=Bootstrap(100, 0.95, 0),
         sampler=SimpleNamespace(policy=policy),  # type: ignore[arg-type]
         further={"reference": [reference]},
-        temperature=temperature,
+        temperature=1.0,
     )
 
 
@@ -101,7 +102,6 @@ def test_what_cannot_be_compared_gets_one_line() -> None:
     for given, message in (
         (context(policy, Weights(made(1, other))), "another tokenizer"),
         (context(policy, SimpleNamespace(name="endpoint:big")), "endpoint:big is an endpoint"),
-        (context(policy, Weights(made(1)), temperature=0.7), "temperature 0.7"),
     ):
         with pytest.raises(InputError, match=message):
             operator(OUTCOMES, given)
@@ -112,3 +112,9 @@ def test_what_cannot_be_compared_gets_one_line() -> None:
 
 def test_the_stage_asks_for_a_reference() -> None:
     assert "reference" in asks(EvaluateParams.model_validate({"metrics": ["reference_divergence"]}))
+
+
+@pytest.mark.parametrize("drawn", [{"temperature": 0.7}, {"top_p": 0.9}])
+def test_samples_that_are_not_the_models_own_are_refused_before_any_is_drawn(drawn: dict[str, float]) -> None:
+    with pytest.raises(ValidationError, match="reference_divergence: samples must be the model's own"):
+        EvaluateParams.model_validate({"metrics": ["reference_divergence"], "num_samples": 2, **drawn})

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from components.contract.errors import InputError
-from components.curate.component import COMPONENT, asks
+from components.contract.job import Resources
+from components.curate.component import COMPONENT, asks, memory
 from components.curate.operators.selectors.reward_gap import RewardGapConfig, quantile
 from components.curate.params import CurateParams
 from components.modeling.loading.load import load_policy
@@ -133,6 +134,8 @@ def test_one_cut_alone() -> None:
 def test_the_stage_asks_for_reward_models_and_refuses_others(tmp_path: Path) -> None:
     chosen = CurateParams.model_validate({"sources": [{"source": "artifact"}], "selectors": ["reward_gap"]})
     assert asks(chosen) == {"scorers": ["selector 'reward_gap'"]}
+    assert memory(chosen, None, Resources()) is not None
+    assert memory(chosen.model_copy(update={"selectors": ()}), None, Resources()) is None
     recipe = """
     name: split
     seed: 0

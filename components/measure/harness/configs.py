@@ -20,6 +20,8 @@ class MeasureConfig(Params):
     """Input ports that must be connected."""
     uses: ClassVar[tuple[str, ...]] = ()
     """Input ports with further models that are read if they are connected."""
+    whole_distribution: ClassVar[bool] = False
+    """Whether its numbers mean nothing unless samples are drawn at temperature 1 from all tokens."""
 
     @property
     def asked(self) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ class ReferenceDivergenceConfig(MetricConfig):
     """No settings of its own."""
 
     asks: ClassVar[tuple[str, ...]] = (REFERENCE,)
+    whole_distribution: ClassVar[bool] = True
     gives: ClassVar[Mapping[str, str]] = {
         "reference_divergence": "Log-ratio of a response under this model and the one at input reference, in nats, the "
         "mean over a prompt's responses: an estimate of the divergence of this model from that one",
@@ -35,14 +36,12 @@ def reference_divergence(
     """Return for each prompt the mean of log pi(y | x) - log pi_ref(y | x) over its responses y, at temperature 1.
 
     At temperature 1 that is KL(pi || pi_ref) without bias, in nats a response, its end counted; a prompt's own may be
-    below 0. Raises InputError for samples of another temperature, an endpoint, and another tokenizer. Source: Dong et
+    below 0. Raises InputError for an endpoint, and another tokenizer. Source: Dong et
     al. 2024, RLHF Workflow (arXiv:2405.07863), section 4: the target is held to pi_0 by this divergence.
     """
     from components.measure.log_ratios import log_ratios
     from components.modeling.serving.local import LocalModel
 
-    if context.temperature != 1.0:
-        raise InputError(f"reference_divergence: samples of temperature {context.temperature:g}, and 1 is wanted")
     model = context.further[REFERENCE][0]
     if not isinstance(model, LocalModel):
         raise InputError(f"reference_divergence: {model.name} is an endpoint, and weights are wanted")
