@@ -32,9 +32,9 @@ def rewards_of(bound: Bound, value: Any, batch: Batch) -> Tensor:
     return _numbers(bound, value, batch, nan=True)
 
 
-def combined_of(bound: Bound, value: Any, batch: Batch) -> Tensor:
-    """Return [S] or [N]; raise OperatorFailed for anything but a finite number for each row or token."""
-    return _numbers(bound, value, batch)
+def combined_of(bound: Bound, value: Any, batch: Batch, *, nan: bool = False) -> Tensor:
+    """Return [S] or [N]; raise OperatorFailed for anything but a finite number, or NaN, for each row or token."""
+    return _numbers(bound, value, batch, nan=nan)
 
 
 def advantages_of(bound: Bound, value: Any, batch: Batch) -> Batch | Tensor:

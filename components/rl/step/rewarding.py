@@ -31,13 +31,24 @@ def parts_of(slots: Slots, batch: Batch, context_of: Callable[[Bound], SlotConte
 def combined(parts: Sequence[RewardPart], combine: Bound, batch: Batch, context: SlotContext) -> Tensor:
     """Return the reward of every response: [S], or [N] where it is received at tokens; NaN where a part is.
 
-    Responses with a part of NaN are left out of what the combination sees.
+    Responses with a part of NaN are left out of what the combination sees, unless it declares `reads_nan`: then they
+    have the reward that it gives them, which may be NaN.
     """
     unsure = torch.stack([part.value.isnan() for part in parts]).any(0)
     if not bool(unsure.any()):
         return combined_of(combine, combine(parts, batch, context), batch)
+    if getattr(combine.config, "reads_nan", False):
+        found = combined_of(combine, combine(parts, batch, context), batch, nan=True)
+        return _whole(found, batch)
     sure = batch.to_rows(~batch.any_of_traces(unsure))
     kept = batch.select(sure)
     found = combined_of(combine, combine([part.select(batch, sure) for part in parts], kept, context), kept)
     rows = sure if len(found) == kept.num_responses else batch.to_tokens(sure)
     return placed(found, rows)
+
+
+def _whole(found: Tensor, batch: Batch) -> Tensor:
+    """Return rewards, [S] or [N], that are NaN of a whole response, and of all rows of its trace, or nowhere in it."""
+    at_tokens = len(found) == batch.num_tokens != batch.num_responses
+    unsure = batch.to_rows(batch.any_of_traces((batch.response_sum(found) if at_tokens else found).isnan()))
+    return found.masked_fill(batch.to_tokens(unsure) if at_tokens else unsure, torch.nan)

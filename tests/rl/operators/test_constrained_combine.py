@@ -15,6 +15,7 @@ from components.contract.operators import OperatorRefused
 from components.rl.batch.batch import Batch
 from components.rl.batch.reward_part import RewardPart, part_of
 from components.rl.params import RLParams
+from components.rl.step.rewarding import combined
 from tests.rl.build import batch_of, context, near, operator
 
 FOUR = batch_of([[0.0, 0.0], [0.0, 0.0]], [[1, 2], [3, 1]])
@@ -59,6 +60,31 @@ def test_rewards_of_tokens_stay_where_they_are_received() -> None:
     made = [steps, *parts(judge=[1.0, 0.0, NAN, 1.0])]
     found, _ = combine(made, by={"judge": 0.5}, otherwise=-1.0)
     assert same(found, [0.0, 0.0, -1.0, NAN, NAN, NAN, 6.0])
+
+
+class TestOfAStep:
+    """As a step calls it: what could not be judged reaches the constraints."""
+
+    def reward(self, made: list[RewardPart], batch: Batch = FOUR) -> tuple[list[float], dict[str, float]]:
+        told = replace(context(0), metrics={})
+        bound = operator("combine", "constrained", by={"judge": 0.5, "pattern": 1.0}, otherwise=-1.0)
+        return combined(made, bound, batch, told).tolist(), told.metrics
+
+    def test_a_violation_decides_whatever_else_could_not_be_judged(self) -> None:
+        made = parts(verifier=[1.0, 1.0, NAN, NAN], judge=[NAN, NAN, 1.0, 0.0], pattern=[0.0, 1.0, 1.0, 1.0])
+        found, metrics = self.reward(made)
+        assert same(found, [-1.0, NAN, NAN, -1.0])
+        assert metrics == {"satisfied_judge": 0.5, "satisfied_pattern": 0.75, "satisfied": 0.5}
+
+    def test_rewards_of_tokens_are_unknown_of_whole_responses(self) -> None:
+        steps = part_of("steps", 1.0, torch.tensor([NAN, 1.0, 2.0, NAN, 4.0, 5.0, 6.0]), FOUR)
+        made = [steps, *parts(judge=[1.0, NAN, 0.0, 1.0], pattern=[1.0] * 4)]
+        assert same(self.reward(made)[0], [NAN, NAN, NAN, 0.0, 0.0, -1.0, 6.0])
+
+    def test_other_combinations_do_not_see_them(self) -> None:
+        made = parts(verifier=[1.0, NAN, 0.0, 1.0], pattern=[1.0, 0.0, NAN, 1.0])
+        found = combined(made, operator("combine", "gate", by=["pattern"]), FOUR, context(0))
+        assert same(found.tolist(), [2.0, NAN, NAN, 2.0])
 
 
 VALUE = st.sampled_from([0.0, 0.4, 0.5, 1.0, NAN])

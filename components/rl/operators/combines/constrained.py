@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 class ConstrainedConfig(CombineConfig):
     """Which parts constrain, and what a response gets that violates one."""
 
+    reads_nan: ClassVar[bool] = True
     by: dict[str, float] = Field(min_length=1)
     """Part -> its lowest value, before its weight, at which the constraint holds; they add nothing to the reward."""
     otherwise: float = 0.0
