@@ -47,42 +47,51 @@ class Wiring:
                     node.mark, f"stage {path!r}, in: got {shown(node.plain())}, expected 'port: stage.port'"
                 )
             return
-        misspelt = set()
+        misspelt: set[str] = set()
+        absent: set[str] = set()
         for name, child in given.items():
             port = component.inputs.get(name)
             if port is None:
                 self._problems.unknown(child.where, f"input of {component.name!r}:", name, component.inputs)
                 misspelt |= {port for port in component.inputs if port not in given}
             else:
-                draft.inputs[name] = self._input(draft, name, _narrowed(port, name, draft), child)
+                draft.inputs[name], is_absent = self._input(draft, name, _narrowed(port, name, draft), child)
+                absent |= {name} if is_absent else set()
         if draft.config is not None and not misspelt:
-            check_further(self._problems, node or draft.node, given, path, component, draft.config)
+            check_further(self._problems, node or draft.node, given, path, component, draft.config, absent)
         missing = [name for name, port in component.inputs.items() if not (port.optional or name in given)]
         if missing and not misspelt:
             ports = ", ".join(f"{name!r} ({component.inputs[name].type})" for name in missing)
             place = node.where if node is not None else draft.node.where
             self._problems.add(place, f"stage {path!r}: {component.name} needs the input {ports}")
 
-    def _input(self, draft: StageDraft, name: str, port: Port, node: Node) -> list[InputRef]:
+    def _input(self, draft: StageDraft, name: str, port: Port, node: Node) -> tuple[list[InputRef], bool]:
+        """Return what an input refers to, and whether it is absent: a first round that carries none into it."""
         path = draft.cell.template.path
         taker = f"input {name!r} of stage {path!r}"
         items = node.value if isinstance(node.value, list) and port.many else [node]
         if not items or node.value == []:  # on a port that takes one, the list is a fallback
             expected = "a list of at least one reference" if port.many else "a reference, or several to fall back on"
             self._problems.add(node.mark, f"{taker}: got [], expected {expected}")
-            return []
+            return [], False
         references: list[InputRef] = []
+        num_none = 0
         for item in items:
             found = self._connector.follow(item, draft.cell)
             if isinstance(found, str):
                 references.append(self._uri(draft, name, port, item, found))
+            elif isinstance(found, FirstFound) and not found.alternatives:
+                num_none += 1
             elif isinstance(found, FirstFound):
                 references += self._fallbacks(draft, name, port, item, found)
             elif found and len(found) > 1 and not port.many:
                 self._problems.add(item.mark, several(found, taker))
             for source in found if isinstance(found, list) else ():
                 references.append(self._reference(draft, port, taker, item, source))
-        return references
+        is_absent = num_none == len(items)
+        if is_absent and not port.optional:
+            self._problems.add(node.mark, f"{taker} is needed, and the first round carries {NONE!r} into it")
+        return references, is_absent
 
     def _uri(self, draft: StageDraft, name: str, port: Port, node: Node, uri: str) -> UriRef:
         assert draft.component is not None
@@ -116,8 +125,6 @@ class Wiring:
             return [FirstOf(first_of=[*trials], picked_by=StageRef(stage=SWEEP, port="best_trial"))]
         if found.or_none and not (port.optional or port.many):
             self._problems.add(node.mark, f"{taker} is needed: its fallback cannot end with {NONE!r}")
-            return []
-        if not found.alternatives:  # the first round of a repeat that carries nothing into it
             return []
         first = found.alternatives[0]
         anchors: list[Source | None] = [*first] if isinstance(first, list) and port.many else [None]

@@ -77,7 +77,21 @@ def test_both_models_and_their_averages_go_from_round_to_round(folder: Path) -> 
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
-        ("first: a.model", "first: none", "stage 'turns.first' is needed: its fallback cannot end with 'none'"),
+        (
+            "first: a.model",
+            "first: none",
+            "input 'model' of stage 'turns.first' is needed, and the first round carries 'none' into it",
+        ),
+        (
+            "second: b.model",
+            "second: none",
+            "'partners' of stage 'turns.first': rollout operator 'roles' asks it, and the first round carries none into it",
+        ),
+        (
+            "partners: first.model",
+            "partners: [carry.averages]",
+            "input 'partners' of stage 'turns.second': rollout operator 'roles' asks it",
+        ),
         ("others: second.optimizer", "others: none", "'none' alone is no reference"),
         ("averages: first.optimizer", "averages: first.checkpoints", "takes a Optimizer"),
         ("keep_optimizer: true", "keep_optimizer: false", "output of stage 'turns.first'"),
@@ -88,3 +102,28 @@ def test_what_cannot_be_carried_is_one_line(folder: Path, old: str, new: str, wh
     with pytest.raises(RecipeErrors) as error:
         load(folder, RECIPE.replace(old, new, 1))
     assert why in str(error.value), str(error.value)
+
+
+ROWS = """
+name: alternating
+summary: x
+seed: 1
+stages:
+  a: {uses: sft, in: {model: ./model, dataset: ./rows}}
+  turns:
+    repeat: 2
+    carry: {last: a.model, rows: none}
+    yield: {last: learn.model, rows: make.dataset}
+    stages:
+      learn: {uses: sft, in: {model: carry.last, dataset: carry.rows}}
+      make: {uses: synthesize, in: {dataset: ./rows, teachers: learn.model}, with: {generator: rejection}}
+"""
+
+
+def test_rows_that_are_not_there_yet_are_needed_alone_and_not_beside_others(folder: Path) -> None:
+    with pytest.raises(RecipeErrors) as error:
+        load(folder, ROWS)
+    why = "input 'dataset' of stage 'turns.learn' is needed, and the first round carries 'none' into it"
+    assert [line for line in str(error.value).splitlines() if why in line] == [str(error.value).strip()]
+    found = load(folder, ROWS.replace("dataset: carry.rows", "dataset: [./rows, carry.rows]"))
+    assert [len(found[f"turns-{n}-learn"].inputs["dataset"]) for n in (1, 2)] == [1, 2]
