@@ -82,8 +82,11 @@ def outputs(params: RLParams) -> Collection[str]:
 
 
 def refuses_models(params: RLParams, given: Mapping[str, Sequence[Given | None]]) -> Iterator[str]:
-    """Yield a line for each model from outside the run that an operator cannot compare the policy with."""
+    """Yield a line for each model that an operator cannot use: to compare the policy with, or as a partner by place."""
     yield from compared.refuses_models(params.operators(), given)
+    if given.get(PARTNERS):
+        configs = [bound.config for bound in sources(params) if hasattr(bound.config, "misfits")]
+        yield from dict.fromkeys(why for one in configs for why in one.misfits(len(given[PARTNERS])))
 
 
 COMPONENT = Component(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from components.contract.errors import InputError
 from components.contract.params import Params
 from components.tasks.questions import check_question
+from components.tasks.two_texts import check_two
 
 PROMPT = "prompt"
 
@@ -21,8 +22,8 @@ class RoleTurn(Params):
     """Name of the role, once in a rollout: {role} is its text in later questions, and the domain of its prompts."""
     by: Literal["policy", "partner"] = "policy"
     """Who writes: the policy in training, or a frozen model at input `partners`."""
-    model: str | None = None
-    """The partner, as the recipe names it ("sft.model"); null: the only one."""
+    model: int | None = Field(default=None, ge=0)
+    """The partner, by its place at input `partners`, from 0; null: the only one."""
     question: str | None = None
     """What the role is asked; {prompt} and {role} of earlier turns are replaced. Null, of the first turn: the task."""
     judges: str | None = None
@@ -46,15 +47,15 @@ class RoleTurn(Params):
         if self.role == PROMPT:
             raise InputError("turns: {prompt} is the task, so no role has that name")
         if self.model is not None and self.by == "policy":
-            raise InputError(f"turn {self.role}: model {self.model!r} is for `by: partner`; here the policy writes")
+            raise InputError(f"turn {self.role}: `model` is for `by: partner`; here the policy writes")
         if self.learns and self.temperature is not None:
             raise InputError(
                 f"turn {self.role}: what is learned from is drawn at the step's temperature; leave `temperature` out, "
                 "or set `learned: false`"
             )
-        first, second = (word.strip().casefold() for word in self.words)
-        if not first or not second or first == second:
-            raise InputError(f"turn {self.role}: words {list(self.words)} have to be two different texts")
+        if self.temperature == 0 and (self.samples or 1) > 1:
+            raise InputError(f"turn {self.role}: at temperature 0 all {self.samples} samples are the same text")
+        check_two(f"turn {self.role}: words", self.words)
         return self
 
 
@@ -72,6 +73,18 @@ def check_turns(turns: Sequence[RoleTurn]) -> None:
         before[turn.role] = turn
     if not any(turn.learns for turn in turns):
         raise InputError("turns: none is the policy's with `learned: true`, so there is nothing to learn from")
+
+
+def misfits(turns: Sequence[RoleTurn], num_partners: int) -> Iterator[str]:
+    """Yield a line for each turn of a partner that is not at the input, or that could be several."""
+    for turn in turns:
+        if turn.by != "partner":
+            continue
+        if turn.model is None and num_partners > 1:
+            yield f"turn {turn.role} is one of {num_partners} partners'; say which: `model: 0` is the first"
+        elif (turn.model or 0) >= num_partners:
+            there = f"there are {num_partners}, counted from 0" if num_partners else "there are none"
+            yield f"turn {turn.role}: no model {turn.model or 0} at input partners; {there}"
 
 
 def _check_judged(turn: RoleTurn, before: dict[str, RoleTurn]) -> None:

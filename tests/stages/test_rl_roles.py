@@ -53,8 +53,16 @@ def test_a_killed_stage_ends_with_the_same_bytes(stop_after: int, inputs: dict[s
     assert straight.metrics["lost_prompts"] == 0
 
 
-def test_a_partner_that_is_not_connected_by_that_name_is_told(inputs: dict[str, Any], tmp_path: Path) -> None:
-    turns = [TURNS[0] | {"model": "other.model"}, *TURNS[1:]]
+def test_a_partner_that_is_not_connected_is_told(inputs: dict[str, Any], tmp_path: Path) -> None:
+    turns = [TURNS[0] | {"model": 1}, *TURNS[1:]]
     params = ROLES | {"rollout": {"name": "roles", "turns": turns}}
-    with pytest.raises(InputError, match="model at input partners"):
+    with pytest.raises(InputError, match="no model 1 at input partners"):
         run_stage(COMPONENT, tmp_path, params=params, inputs=inputs, seed=3)
+
+
+def test_long_texts_of_a_role_do_not_end_the_stage(inputs: dict[str, Any], tmp_path: Path) -> None:
+    turns = [*TURNS[:2], TURNS[2] | {"question": "{critic}" + 2048 * "x"}]
+    params = ROLES | {"rollout": {"name": "roles", "turns": turns}, "rewards": ["verifier"], "steps": 2}
+    told = run_stage(COMPONENT, tmp_path, params=params, inputs=inputs, seed=3)
+    assert [row["questions_too_long"] for row in told.history] == [16, 16]
+    assert not any("reviser_right" in row for row in told.history)

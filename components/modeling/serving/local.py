@@ -80,10 +80,10 @@ class LocalModel(Writer, Scorer, Rater):
     @property
     def control_marks(self) -> list[str]:
         """Return the texts that its tokenizer reads as one special token, such as the end of a turn."""
-        tokenizer = self._policy.tokenizer
-        assert tokenizer is not None
-        added = [str(token) for token in tokenizer.added_tokens_decoder.values() if token.special]
-        return list(dict.fromkeys([*added, *tokenizer.all_special_tokens]))
+        from components.modeling.text.control_marks import control_marks
+
+        assert self._policy.tokenizer is not None
+        return control_marks(self._policy.tokenizer)
 
     def close(self) -> None:
         """Close the sampler."""

@@ -8,23 +8,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import compress
 
 import torch
 from torch import Tensor
 
-from components.contract.errors import InputError, UnknownName
-from components.contract.further import PARTNERS
+from components.contract.errors import InputError
 from components.contract.operators import OperatorSpec
-from components.modeling.serving.further import FurtherModel
 from components.modeling.serving.models import Drawing
 from components.rl.batch.batch import FAILED, RIGHT, Batch, Prompt, new_batch
 from components.rl.batch.joining import concatenate
 from components.rl.role_config import PROMPT, RoleTurn
 from components.rl.step.collector import Collector
 from components.rl.step.context import SlotContext
-from components.tasks.item import item_id
-from components.tasks.questions import filled
+from components.rl.step.role_questions import Asker
 from components.tasks.seeds import derive_seed
 
 
@@ -50,6 +47,8 @@ class Played:
     """In the order of the rows of `batch`, if there is one."""
     batch: Batch | None
     """Of a turn that is learned from and was asked anything."""
+    num_too_long: int = 0
+    """Questions that were not asked, because an answer would not fit behind them."""
 
 
 def play(
@@ -58,21 +57,29 @@ def play(
     context: SlotContext,
     turns: Sequence[RoleTurn],
     verdict: OperatorSpec,
+    draw: int = 0,
 ) -> list[Played]:
-    """Return all turns; each asks about every text of the one before that has a question."""
+    """Return all turns; each asks about every text of the one before that has a question with room for an answer.
+
+    `draw` counts the calls of a step, from 0.
+    """
     if any(prompt.gaps for prompt in prompts):
         raise InputError("rl: rollout roles asks for one text a turn, and prompts are conversations of several turns")
     before = [Text(prompt, {PROMPT: prompt.item.prompt}, {}, at) for at, prompt in enumerate(prompts)]
     played: list[Played] = []
     for number, turn in enumerate(turns):
-        asked = [
-            (at, one, _question(turn, one, collector, verdict))
+        asker = Asker(turn, collector, context, verdict)
+        due = [
+            (at, one, asker.question(one.task, one.texts, one.worth))
             for at, one in enumerate(before)
             if turn.judges is None or not math.isnan(one.worth[turn.judges])
         ]
-        written, batch = _written(turn, number, [prompt for *_, prompt in asked], collector, context)
+        fitting = asker.fitting([prompt for *_, prompt in due])
+        asked = list(compress(due, fitting))
+        seed = derive_seed(context.seed, "roles", turn.role, number, context.step, *([draw] if draw else []))
+        written, batch = _written(turn, [prompt for *_, prompt in asked], asker, collector, context, seed)
         texts = _texts(turn, asked, written, collector)
-        played.append(Played(turn, texts, batch))
+        played.append(Played(turn, texts, batch, len(due) - len(asked)))
         before = texts
     return played
 
@@ -89,43 +96,13 @@ def learned_rows(played: Sequence[Played]) -> Batch:
     return _plain([], []).with_extras(before_s=torch.zeros(0), after_s=torch.zeros(0))
 
 
-def tell(played: Sequence[Played], metrics: dict[str, float]) -> None:
-    """Add the shares of right texts, and of answers that a later answer mends and spoils."""
-    metrics["partner_texts"] = float(sum(len(one.texts) for one in played if one.turn.by == "partner"))
-    for number, one in enumerate(played):
-        role = one.turn.role
-        earlier = _answering(played[:number])
-        found = {"right": [text.worth[role] for text in one.texts]}
-        if one.turn.judges is None and earlier:
-            pairs = [(text.worth[earlier[-1]], text.worth[role]) for text in one.texts]
-            found["mended"] = [now for then, now in pairs if then == 0]
-            found["spoiled"] = [1 - now for then, now in pairs if then == 1]
-        for name, values in found.items():
-            mean = _mean(values)
-            if not math.isnan(mean):
-                metrics[f"{role}_{name}"] = mean
-
-
-def _question(turn: RoleTurn, about: Text, collector: Collector, verdict: OperatorSpec) -> Prompt:
-    """Return what a turn asks about a text."""
-    item, task = about.task.item, about.task
-    if turn.question is None:
-        return task
-    words = filled(turn.question, about.texts)
-    changes: dict[str, Any] = {"domain": turn.role, "prompt": words, "messages": (), "answer": item.answer}
-    if turn.judges is not None:
-        answer = turn.words[about.worth[turn.judges] != 1]
-        changes |= {
-            "answer": answer,
-            "verifier": verdict.name,
-            "data": {"settings": verdict.settings} if verdict.settings else {},
-        }
-    changes["id"] = item_id(turn.role, words, changes["answer"])
-    return Prompt(item.model_copy(update=changes), tuple(collector.encode_prompt(words)), of=task.of or item.id)
-
-
 def _written(
-    turn: RoleTurn, number: int, prompts: Sequence[Prompt], collector: Collector, context: SlotContext
+    turn: RoleTurn,
+    prompts: Sequence[Prompt],
+    asker: Asker,
+    collector: Collector,
+    context: SlotContext,
+    seed: int,
 ) -> tuple[list[list[str | None]], Batch | None]:
     """Return the texts to each question, None for one that is refused; and the rows, if they are learned from."""
     count = turn.samples or (context.settings.group_size if turn.learns else 1)
@@ -147,21 +124,12 @@ def _written(
             num_samples=count,
             max_new_tokens=context.settings.max_new_tokens,
             temperature=temperature,
-            seed=derive_seed(context.seed, "roles", turn.role, number, context.step),
+            seed=seed,
         )
-        texts = _partner(turn, context).write([prompt.item.task for prompt in chosen], drawing)
+        texts = asker.partner.write([prompt.item.task for prompt in chosen], drawing)
         found = [[None if one is None else one.text for one in row] for row in texts]
     by_key = dict(zip(asked, found, strict=True))
     return [by_key[key] for key in (names if temperature == 0 else range(len(prompts)))], None
-
-
-def _partner(turn: RoleTurn, context: SlotContext) -> FurtherModel:
-    models = {model.name: model for model in context.further[PARTNERS]}
-    if turn.model is None and len(models) > 1:
-        raise InputError(f"rl: turn {turn.role} is one of {len(models)} partners; name one: {', '.join(models)}")
-    if turn.model is not None and turn.model not in models:
-        raise UnknownName(f"model at input {PARTNERS}", turn.model, models)
-    return models[turn.model] if turn.model is not None else next(iter(models.values()))
 
 
 def _texts(
@@ -203,13 +171,13 @@ def _in_groups(texts: Sequence[str], size: int) -> list[list[str | None]]:
     return [[*texts[at : at + size]] for at in range(0, len(texts), size)]
 
 
-def _answering(played: Sequence[Played]) -> list[str]:
+def answering(played: Sequence[Played]) -> list[str]:
     return [one.turn.role for one in played if one.turn.judges is None]
 
 
 def _before(played: Sequence[Played], number: int) -> Tensor:
     """Return [S]: what the last answer before each row of a turn is worth; 0 without one."""
-    earlier = _answering(played[:number])
+    earlier = answering(played[:number])
     return torch.tensor([text.worth[earlier[-1]] if earlier else 0.0 for text in played[number].texts])
 
 
@@ -225,9 +193,9 @@ def _after(played: Sequence[Played], number: int) -> Tensor:
         for at in range(later - 1, number, -1):
             row = played[at].texts[row].parent
         worths[row].append(text.worth[played[later].turn.role])
-    return torch.tensor([_mean(found) for found in worths])
+    return torch.tensor([mean_of(found) for found in worths])
 
 
-def _mean(values: Sequence[float]) -> float:
+def mean_of(values: Sequence[float]) -> float:
     known = [value for value in values if not math.isnan(value)]
     return sum(known) / len(known) if known else math.nan

@@ -85,7 +85,7 @@ def test_both_models_and_their_averages_go_from_round_to_round(folder: Path) -> 
         (
             "second: b.model",
             "second: none",
-            "'partners' of stage 'turns.first': rollout operator 'roles' asks it, and the first round carries none into it",
+            "stage 'turns.first': rollout operator 'roles' asks it, and the first round carries none into it",
         ),
         (
             "partners: first.model",
@@ -127,3 +127,22 @@ def test_rows_that_are_not_there_yet_are_needed_alone_and_not_beside_others(fold
     assert [line for line in str(error.value).splitlines() if why in line] == [str(error.value).strip()]
     found = load(folder, ROWS.replace("dataset: carry.rows", "dataset: [./rows, carry.rows]"))
     assert [len(found[f"turns-{n}-learn"].inputs["dataset"]) for n in (1, 2)] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("turn", "partners", "why"),
+    [
+        ("{role: y, by: partner, model: 1}", "carry.second", "turn y: no model 1 at input partners; there are 1"),
+        ("{role: y, by: partner}", "[carry.second, a.model]", "turn y is one of 2 partners'; say which: `model: 0`"),
+        ("{role: y, by: partner, model: 1}", "[carry.second, a.model]", None),
+    ],
+)
+def test_partners_are_counted_in_every_round(folder: Path, turn: str, partners: str, why: str | None) -> None:
+    text = RECIPE.replace('{role: y, by: partner, question: "{x}"}', f'{turn[:-1]}, question: "{{x}}"}}')
+    text = text.replace("partners: carry.second", f"partners: {partners}")
+    if why is None:
+        load(folder, text)
+        return
+    with pytest.raises(RecipeErrors) as error:
+        load(folder, text)
+    assert why in str(error.value), str(error.value)

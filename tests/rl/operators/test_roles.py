@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from components.contract.errors import InputError, UnknownName
+from components.contract.errors import InputError
 from components.contract.operators import OperatorMisfit, OperatorRefused
 from components.rl.batch.batch import Batch, Prompt
 from components.rl.component import asks
@@ -34,6 +35,7 @@ class Policy(Scripted):
     """Scripted draws; greedy ones that are not learned from, too."""
 
     num_probes = 0
+    policy = SimpleNamespace(max_positions=99, tokenizer=None)
 
     def draw(self, prompts: Sequence[Prompt], num_samples: int, **given: Any) -> Batch:
         self.given = given
@@ -86,6 +88,7 @@ class TestByHand:
         assert after[:3].tolist() == [1, 0, 1] and after[3].isnan()  # the last answer could not be verified
         assert told.metrics == {
             "partner_texts": 6.0,
+            "questions_too_long": 0.0,
             "actor_right": 0.5,
             "critic_right": 0.5,
             "reviser_right": pytest.approx(2 / 3),
@@ -101,7 +104,7 @@ class TestByHand:
     def test_what_was_refused_or_cannot_be_verified_is_asked_nothing_further(self) -> None:
         batch, policy, _, told = play(TURNS, {"1+1": "2", "1+2": "3"}, policy=POLICY, partner={"1+2": "broken"})
         assert policy.asked == [] and batch.num_responses == 0 and set(batch.extras) == {"before_s", "after_s"}
-        assert told.metrics == {"partner_texts": 1.0}
+        assert told.metrics == {"partner_texts": 1.0, "questions_too_long": 0.0}
 
     def test_one_model_in_all_roles_learns_in_those_that_it_should(self) -> None:
         turns = [
@@ -124,12 +127,57 @@ class TestByHand:
         assert batch.extras["after_s"].tolist() == [0, 1, 0, 1]
         assert told.metrics["reviser_mended"] == told.metrics["reviser_spoiled"] == 1.0
 
-    def test_partners_are_told_apart_by_name(self) -> None:
-        with pytest.raises(UnknownName, match=r"model at input partners.*'other.model'"):
-            play([ACTOR | {"model": "other.model"}, CRITIC], {"1+1": "2"}, policy=POLICY)
-        two = context(further={"partners": [Partner(name="a"), Partner(name="b")]})
-        with pytest.raises(InputError, match="one of 2 partners; name one: a, b"):
-            operator("rollout", "roles", turns=TURNS)([Prompt(item_of("x", "y"), (5,))], Policy({}), two)
+    def test_partners_are_told_apart_by_place(self) -> None:
+        with pytest.raises(InputError, match="turn actor: no model 1 at input partners; there are 1, counted from 0"):
+            play([ACTOR | {"model": 1}, CRITIC], {"1+1": "2"}, policy=POLICY)
+        first, second = Partner(lambda asked: "4", name="same"), Partner(lambda asked: "2", name="same")
+        two = context(further={"partners": [first, second]})
+        prompts = [Prompt(item_of("1+1", "2"), (5,))]
+        with pytest.raises(InputError, match="turn actor is one of 2 partners'; say which: `model: 0` is the first"):
+            operator("rollout", "roles", turns=TURNS)(prompts, Policy({}), two)
+        turns = [ACTOR | {"model": 1}, CRITIC, REVISER | {"model": 0}]
+        batch = operator("rollout", "roles", turns=turns)(prompts, Policy(POLICY), two)
+        assert second.asked == ["1+1"] and first.asked == ["mend 1+1 2 good", "mend 1+1 2 bad"]
+        assert batch.extras["after_s"].tolist() == [0, 0]
+
+    def test_control_marks_that_a_role_spells_are_broken_in_the_next_question(self) -> None:
+        answer, asked = "2<|eos|><|user|>", "check 1+1 2< |eos|>< |user|>"
+        batch, policy, _, _ = play(TURNS[:2], {"1+1": "2"}, policy={asked: ["bad", "good"]}, partner={"1+1": answer})
+        assert policy.asked == [(asked, 2)] and batch.prompts[0].item.prompt == asked
+        with_mark = {"1+1 <|eos|>": "2"}
+        _, policy, _, _ = play(
+            TURNS[:2], with_mark, policy={"check 1+1 <|eos|> 2": ["bad", "good"]}, partner={"1+1 <|eos|>": "2"}
+        )
+        assert policy.asked == [("check 1+1 <|eos|> 2", 2)], "the task is the recipe's own"
+
+    def test_a_question_without_room_for_an_answer_is_not_asked(self) -> None:
+        long = "7" * 90
+        batch, policy, _, told = play(
+            TURNS[:2], {"1+1": "2", "1+2": "3"}, policy=POLICY, partner=PARTNER | {"1+1": long}
+        )
+        assert policy.asked == [("check 1+2 4", 2)] and batch.num_responses == 2
+        assert told.metrics["questions_too_long"] == 1.0
+
+    def test_a_second_draw_of_a_step_has_other_seeds_and_joins_its_metrics(self) -> None:
+        seeds = []
+
+        class Drawn(Partner):
+            def write(self, prompts: Any, drawing: Any) -> Any:
+                seeds.append(drawing.seed)
+                return super().write(prompts, drawing)
+
+        first, memory, bound = "1+1", {}, operator("rollout", "roles", turns=TURNS[:2])
+        for step, texts in ((0, [first, "1+2"]), (1, [first])):
+            told = context(step, further={"partners": [Drawn(PARTNER.get)]}, memory=memory)
+            for text in texts:
+                bound([Prompt(item_of(text, "2"), (5,))], Policy(POLICY), told)
+            assert told.metrics == {
+                "partner_texts": float(len(texts)),
+                "questions_too_long": 0.0,
+                "actor_right": 1.0 if step else 0.5,
+                "critic_right": 0.5,
+            }
+        assert len(set(seeds)) == 3
 
     def test_conversations_are_refused(self) -> None:
         prompt = Prompt(item_of("x", "y"), (5,), gaps=((1,),))
@@ -150,7 +198,9 @@ REFUSED = [
     ([{"role": "actor"}, CRITIC, CRITIC | {"role": "second", "judges": "critic"}], "judges 'critic'"),
     ([{"role": "actor"}, CRITIC | {"words": ["Good", "good "]}], "two different texts"),
     ([{"role": "actor", "temperature": 0}], "learned: false"),
-    ([{"role": "actor", "model": "sft.model"}], "by: partner"),
+    ([{"role": "actor", "model": 0}], "by: partner"),
+    ([ACTOR | {"model": "sft.model"}, CRITIC], "model"),
+    ([ACTOR | {"temperature": 0, "samples": 4}, CRITIC], "at temperature 0 all 4 samples are the same"),
     ([{"role": "prompt"}], "no role has that name"),
     ([], "at least 1"),
 ]
