@@ -116,6 +116,15 @@ MICRO_OF = {
         ),
         "stages.heldout-critiqued.with.judge_programs=[note_critique]",  # the critic writes nothing whole
     ),
+    "cyclealign": (
+        "cycles=2",
+        "cycle_steps=1",
+        "first_rows=8",
+        "prompt_rows=8",
+        f"stages.first.with.programs={CARELESS_NOTES}",
+        f"stages.cycles.stages.ranked.with.programs={CARELESS_NOTES}",
+        "stages.cycles.stages.learn.with.batch_size=4",
+    ),
     "meta-rtl": ("meta_steps=2", "tune_steps=2", "source_rows=96", "target_rows=16"),
 }
 """Further overrides of single recipes, by slug."""
