@@ -56,6 +56,7 @@ MAKES = {
     "subgoal_programs": "tape",
     "problem_writing": "exact",
     "forms": "numeric",
+    "dialects": "exact",
 }
 """Source -> the verifier of its rows."""
 EXERCISE = {"source": ("source", None), "expert": ("demonstrator", "recorded")}
@@ -84,6 +85,7 @@ NESTED = {
     ("rollout", "student_share"): {"demonstrator": ("demonstrator", "recorded")},
     ("rollout", "roles"): {"verdict": ("verifier", "exact")},
     ("generator", "critique_pairs"): {"reviser": ("demonstrator", None)},
+    ("generator", "score_pairs"): {"verifier": ("verifier", None)},
 }
 """Slot and operator -> field -> slot of the operator in it, and the one that stands there by default."""
 MEASURES = {"metrics": "metric", "diagnostics": "diagnostic", "strategies": "strategy"}
