@@ -46,6 +46,21 @@ MICRO_OF = {
     ),
     "vmr": ("stages.choices.with.programs=[{name: careless, error_rate: 0.5}]",),
     "multicritique": ("lesson_rows=160", "dpo_steps=2"),
+    "veriprefer": (
+        "dpo_steps=2",
+        *(f"stages.{stage}.with.programs=[circuits, biased_circuits]" for stage in ("pairs", "likely")),
+    ),
+    "duoguard": (
+        "guard_steps=40",  # or it gives all words one label
+        "taught_steps=2",
+        "dpo_steps=2",
+        "lesson_rows=32",
+        "rewrite_rows=8",
+        *(  # the generator spells nothing yet
+            f"stages.rounds.stages.{stage}.with.programs=[{{name: dialect_writer, rare: 0.5}}]"
+            for stage in ("pairs", "rewrites")
+        ),
+    ),
     "ssb": (
         "made_rows=6",
         "epochs=1",

@@ -36,6 +36,7 @@ WORLDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "beams": ({"name": "beams", "wordings": 3}, {"name": "beams"}),
     "moved beams": ({"name": "beams", "supports": "moved", "max_loads": 3}, {"name": "beams", "think": False}),
     "views": ({"name": "views", "views": 5}, {"name": "views"}),
+    "dialects": ({"name": "dialects", "speech": "dialect"}, {"name": "gold"}),
     "pipelines": ({"name": "pipelines", "max_steps": 3}, {"name": "pipelines", "think": True}),
 }  # fmt: skip
 HOSTILE = [

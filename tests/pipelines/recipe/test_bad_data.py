@@ -53,6 +53,8 @@ stages:
         ("{name: beams, min_loads: 3}", "min_loads 3 is above max_loads 2"),
         ("{name: views, given: 5}", "given 5 is above fields 4"),
         ("{name: pipelines, min_length: 5}", "min_length 5 is above max_length 4"),
+        ("{name: dialects, min_length: 8}", "min_length 8 is above max_length 6"),
+        ("{name: dialects, ask: rewrite, speech: dialect}", "plain words are rewritten"),
         ("{name: published, set: gsm9k}", "unknown published set 'gsm9k'; did you mean 'gsm8k'?"),
         ("{name: published, set: spider, verifier: exact}", "spider is judged by code_tests"),
     ],
