@@ -20,7 +20,8 @@ def named_verifiers(place: Path) -> list[str] | None:
     """Return the verifiers that the rows of a Dataset or Rollouts folder, or of one file, name; None if unknown.
 
     Rows choose a verifier by `verifier`, and its config by `data.settings`, which may name verifiers that it calls;
-    in `data`, whatever has a `name` may have a `verifier`, too, as the criteria of a rubric do.
+    in `data`, whatever has a `name` may have a `verifier`, too, as the criteria of a rubric do;
+    a whole task in `data` has its own settings.
     They are unknown if rows cannot be read, or if names exceed the limits of number or length.
     """
     found: set[str] = set()
@@ -65,10 +66,12 @@ def _note(line: bytes, found: set[str], settings: set[str]) -> None:
 
 
 def _nested(value: Any) -> Iterator[Any]:
-    """Yield the verifiers of all mappings with a `name`, at any depth."""
+    """Yield the verifiers of all mappings with a `name`, and the settings of all tasks, at any depth."""
     if isinstance(value, dict):
         if "verifier" in value and "name" in value:
             yield value["verifier"]
+        if "verifier" in value and isinstance(data := value.get("data"), dict) and data.get("settings"):
+            yield data["settings"]
         for item in value.values():
             yield from _nested(item)
     elif isinstance(value, list):
