@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 
 from components.contract.errors import InputError
@@ -59,7 +60,8 @@ class Lessons(PointwiseJudge):
         config = self.config
         if config.labels:
             return min(config.labels, key=lambda label: abs(config.labels[label] - score))
-        return f"{round(config.low + score * (config.high - config.low)):d}"
+        lowest, highest = _whole(config)
+        return f"{min(max(round(config.low + score * (config.high - config.low)), lowest), highest):d}"
 
     def read(self, said: str | None, request: Request) -> float | None:
         """Return the value that is read of a judge's text; None for one without a verdict."""
@@ -89,7 +91,13 @@ def check_scale(config: PointwiseConfig) -> None:
     """Raise InputError for a scale on which right and wrong are not told apart."""
     if config.labels and len(set(config.labels.values())) < 2:
         raise InputError("judge: all labels are worth the same, so that no verdict can be taught")
-    if not config.labels and config.high - config.low < 1:
+    lowest, highest = _whole(config)
+    if not config.labels and lowest >= highest:
         raise InputError(
-            f"judge: whole numbers are taught, and there are none between {config.low:g} and {config.high:g}"
+            f"judge: whole numbers are taught, and there are no two between {config.low:g} and {config.high:g}"
         )
+
+
+def _whole(config: PointwiseConfig) -> tuple[int, int]:
+    """Return the first and the last whole number of a scale."""
+    return math.ceil(config.low), math.floor(config.high)

@@ -50,11 +50,26 @@ def test_a_judge_that_says_what_it_was_taught_is_read_so(way: dict[str, Any], re
     config, case = PointwiseConfig.model_validate(way), Case("task", "ref")
     lesson = Lessons(config).lesson(case, response, score)
     if lesson is None:
-        return
+        return  # it holds its own verdict; a plain one is taught in every way, which is tested below
     asked = Scripted(lambda request: lesson.said if request == lesson.request else "something else")
     (found,) = PointwiseJudge(asked, config).judge([(case, response)])
     nearest = round(10 * score) / 10 if not config.labels else float(score > 0.5)
     assert found.value == pytest.approx(nearest)
+
+
+@pytest.mark.parametrize(
+    "way", [*WAYS, {"low": 0.5, "high": 10.5}, {"low": -0.5, "high": 1.5}, {"low": 0.2, "high": 2.9}]
+)
+@pytest.mark.parametrize("score", [0.0, 0.3, 1.0])
+def test_a_plain_response_is_taught_in_every_way(way: dict[str, Any], score: float) -> None:
+    config = PointwiseConfig.model_validate(way)
+    check_scale(config)
+    lessons = Lessons(config)
+    lesson = lessons.lesson(Case("task", "ref"), "a plain response", score)
+    assert lesson is not None
+    assert lessons.verdict(0.0) != lessons.verdict(1.0)
+    if not config.labels:
+        assert config.low <= int(lesson.verdict) <= config.high
 
 
 def test_a_verdict_that_stands_in_the_response_is_not_taught() -> None:
@@ -70,5 +85,6 @@ def test_a_scale_that_tells_nothing_apart_is_refused(way: dict[str, Any]) -> Non
     check_scale(PointwiseConfig.model_validate(way))
     with pytest.raises(InputError, match="all labels are worth the same"):
         check_scale(PointwiseConfig.model_validate(way | {"labels": {"a": 1, "b": 1}}))
-    with pytest.raises(InputError, match=r"none between 0 and 0\.5"):
-        check_scale(PointwiseConfig.model_validate(way | {"labels": {}, "high": 0.5}))
+    for low, high in ((0, 0.5), (0.5, 1.5), (0.1, 1.9)):
+        with pytest.raises(InputError, match=f"no two between {low} and {high}"):
+            check_scale(PointwiseConfig.model_validate(way | {"labels": {}, "low": low, "high": high}))

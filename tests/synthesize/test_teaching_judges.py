@@ -67,7 +67,7 @@ def test_the_judge_reads_the_answer_alone_if_asked_to() -> None:
     texts = ("so <answer>4", "<answer>4</answer>", "<think>x<answer>", "<answer>5", "5", "")
     made = make("judgements", scripted(lambda asked, n: texts[n]), num_samples=6, final_answer=True)
     assert [(row.item.prompt, row.response) for row in rows(made)] == [('"4" "4"=', "so y"), ('"5" "4"=', "so n")]
-    assert drops(made) == {"repeated": 2, "unparsed": 2}
+    assert drops(made) == {"repeated": 1, "unparsed": 3}, "a text without a mark gives no final answer"
 
 
 @pytest.mark.parametrize("name", ["judgements", "openers"])

@@ -13,7 +13,7 @@ from components.synthesize.parsing import UNPARSED, unusable
 from components.synthesize.sifting import OVER_CAP, REPEATED, Judged, judged
 from components.synthesize.teaching import TeachingConfig, case_of, taught
 from components.synthesize.writers import Text, Writers
-from components.tasks.answers import extract_answer
+from components.tasks.given_answers import given_answer
 from components.tasks.item import Item
 
 UNBALANCED, WRONG_VERDICT = "unbalanced", "wrong_verdict"
@@ -71,7 +71,7 @@ def _chosen(found: Sequence[Judged], config: JudgementsConfig) -> tuple[list[Jud
         if one.verdict is None or one.verdict.failed:
             dropped.append(one.dropped or "")
             continue
-        shown = replace(one, text=extract_answer(one.text)) if config.final_answer else one
+        shown = replace(one, text=given_answer(one.text) or "") if config.final_answer else one
         if not shown.text:
             dropped.append(UNPARSED)
         elif by_label[one.verdict.right].setdefault(shown.text, shown) is not shown:
