@@ -147,3 +147,17 @@ def test_agreement_by_form_by_hand() -> None:
     }
     assert not any("62.5%<" in request for request in asked.asked) and len(asked.asked) == 6, "no mark, no answer"
     assert [row[0] for row in view.tables[0].rows][-1] == "A, other" and view.tables[0].rows[-1][3] is None
+
+
+def test_answers_of_one_prompt_are_one_cluster_of_the_interval() -> None:
+    """The judge agrees on all answers of one prompt and on none of the other, which has fewer."""
+    texts, outcomes = ("<answer>5/8", "<answer>1/2"), []
+    for text, letters in zip(texts, ("7" * 12, "1" * 4), strict=True):
+        found = written(letters, "r" * len(letters))
+        item = found.item.model_copy(update={"answer": text.removeprefix("<answer>")})
+        outcomes.append(replace(found, item=item, responses=(text,) * len(letters)))
+    judge = Scripted(lambda request: "y" if "5/8" in request else "n")
+    settings = {"template": "{answer} {response}=", "fence": "quoted", "mark": "", "labels": {"y": 1, "n": 0}}
+    found = diagnose("judge_by_form", outcomes, judge, **settings).metrics["agreement_reduced_A"]
+    assert isinstance(found, Interval)
+    assert (found.value, found.low, found.high) == (0.5, 0.0, 1.0)

@@ -11,13 +11,14 @@ from components.measure.harness.views import View, ViewTable
 from components.measure.intervals import Bootstrap, Interval
 from components.measure.metrics import metric_key
 from components.measure.outcomes import ItemOutcomes
+from components.measure.views.judges import mean_of, share_of
 from components.tasks.domains.worlds.fractions import FORMS, form_of
 from components.tasks.given_answers import given_answer
 from components.tasks.verify import Outcome
 
 TEXT = (
     "Of the model's verified answers, by form: the share that is right, and the share of which the judge says what the "
-    "verifier says. A judge of one form alone is found here."
+    "verifier says, a mean of prompts' means. A judge of one form alone is found here."
 )
 OTHER = "other"
 
@@ -37,10 +38,10 @@ def forms_view(
     for domain, found in outcomes.items():
         judge = PointwiseJudge(model, config, seed=seed)
         by_form = _agreement(judge, found, right_above)
-        total = sum(len(rows) for rows in by_form.values())
-        for form, rows in by_form.items():
-            known = [float(agrees) for _, agrees in rows if agrees is not None]
-            agreement = bootstrap.mean_interval(known) if known else None
+        total = sum(len(few) for prompts in by_form.values() for few in prompts)
+        for form, prompts in by_form.items():
+            rows = [row for few in prompts for row in few]
+            agreement = mean_of([share_of([agrees for _, agrees in few]) for few in prompts], bootstrap)
             share = len(rows) / total if total else math.nan
             right = math.fsum(right for right, _ in rows) / len(rows) if rows else None
             if agreement is not None:
@@ -55,16 +56,16 @@ def forms_view(
 
 def _agreement(
     judge: PointwiseJudge, outcomes: Sequence[ItemOutcomes], right_above: float
-) -> dict[str, list[tuple[bool, bool | None]]]:
-    """Return form -> whether each answer is right, and whether the judge agrees; None where it could not be read."""
-    asked: list[tuple[str, Case, str, bool]] = []
-    for outcome in outcomes:
+) -> dict[str, list[list[tuple[bool, bool | None]]]]:
+    """Return form -> by prompt whether each answer is right, and whether the judge agrees; None if it is unread."""
+    asked: list[tuple[int, str, Case, str, bool]] = []
+    for at, outcome in enumerate(outcomes):
         case = Case(outcome.item.prompt, outcome.item.answer)
         for row in outcome.verified():
             if (answer := given_answer(outcome.responses[row])) is not None:
-                asked.append((form_of(answer), case, answer, outcome.verdicts[row].outcome is Outcome.RIGHT))
-    found: dict[str, list[tuple[bool, bool | None]]] = {form: [] for form in (*FORMS, OTHER)}
-    said = judge.judge([(case, answer) for _, case, answer, _ in asked])
-    for (form, _, _, is_right), one in zip(asked, said, strict=True):
-        found[form].append((is_right, None if one.value is None else (one.value > right_above) == is_right))
+                asked.append((at, form_of(answer), case, answer, outcome.verdicts[row].outcome is Outcome.RIGHT))
+    found: dict[str, list[list[tuple[bool, bool | None]]]] = {form: [[] for _ in outcomes] for form in (*FORMS, OTHER)}
+    said = judge.judge([(case, answer) for *_, case, answer, _ in asked])
+    for (at, form, _, _, is_right), one in zip(asked, said, strict=True):
+        found[form][at].append((is_right, None if one.value is None else (one.value > right_above) == is_right))
     return found

@@ -46,7 +46,7 @@ def keys_view(
         judge = PointwiseJudge(model, config, seed=seed)
         cases = [Case(outcome.item.prompt, outcome.item.answer) for outcome in found]
         keys = play_keys(judge, cases, right_above=right_above)
-        means = {row.key: _mean(row.marked, bootstrap) for row in keys}
+        means = {row.key: mean_of(row.marked, bootstrap) for row in keys}
         known = [mean for mean in means.values() if mean is not None]
         numbers: dict[str, Number] = {}
         if known:
@@ -119,7 +119,7 @@ def preferences_view(
             f"preference_{name.removeprefix('pair_')}": one for name, one in _pair_numbers(told, bootstrap).items()
         }
         numbers["num_preferences"] = numbers.pop("preference_num_pairs")
-        bias = _mean([_length_bias(*both) for both in zip(by_task.values(), told, strict=True)], bootstrap)
+        bias = mean_of([_length_bias(*both) for both in zip(by_task.values(), told, strict=True)], bootstrap)
         numbers |= {} if bias is None else {"preference_length_bias": bias}
         metrics |= {metric_key(name, domain): number for name, number in numbers.items()}
         order = ("agreement", "steady", "first_bias", "length_bias", "repeats", "unread")
@@ -140,7 +140,7 @@ def _length_bias(pairs: Sequence[Preference], told: Sequence[PairRow]) -> float 
         longer = len(pair.chosen) - len(pair.rejected)
         if row.agrees is not None and longer:
             found.append((row.agrees - 1) if longer > 0 else (1 - row.agrees))
-    return _share(found)
+    return share_of(found)
 
 
 def _agreement(
@@ -165,7 +165,7 @@ def _agreement(
             agree[-1].append(marked == is_right)
             (right if is_right else wrong)[-1].append(marked != is_right)
     parts = {"judge_agreement": agree, "judge_wrong_as_right": wrong, "judge_right_as_wrong": right}
-    means = {name: _mean([_share(few) for few in found], bootstrap) for name, found in parts.items()}
+    means = {name: mean_of([share_of(few) for few in found], bootstrap) for name, found in parts.items()}
     return {name: mean for name, mean in means.items() if mean is not None}, unread
 
 
@@ -177,7 +177,7 @@ def _pair_numbers(by_prompt: Sequence[Sequence[PairRow]], bootstrap: Bootstrap) 
     }
     names = {"agrees": "pair_agreement", "steady": "pair_steady", "first_bias": "pair_first_bias"}
     for name, called in (names | {"repeats": "pair_repeats"}).items():
-        mean = _mean([_share([getattr(row, name) for row in few]) for few in by_prompt], bootstrap)
+        mean = mean_of([share_of([getattr(row, name) for row in few]) for few in by_prompt], bootstrap)
         if mean is not None:
             numbers[called] = mean
     return numbers
@@ -202,11 +202,11 @@ def _marked(said: Judgement, right_above: float) -> bool | None:
     return None if said.value is None else said.value > right_above
 
 
-def _share(values: Sequence[float | None]) -> float | None:
+def share_of(values: Sequence[float | None]) -> float | None:
     known = [float(value) for value in values if value is not None]
     return math.fsum(known) / len(known) if known else None
 
 
-def _mean(values: Sequence[float | None], bootstrap: Bootstrap) -> Interval | None:
+def mean_of(values: Sequence[float | None], bootstrap: Bootstrap) -> Interval | None:
     known = [float(value) for value in values if value is not None]
     return bootstrap.mean_interval(known) if known else None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from components.contract.errors import InputError
 from components.contract.further import JUDGES
@@ -25,6 +25,7 @@ class PreferenceJudgeConfig(DiagnosticConfig, PairwiseConfig):
     """How the judge is asked, the first model at input `judges`, and about how many pairs of input `pairs`."""
 
     asks: ClassVar[tuple[str, ...]] = (JUDGES,)
+    may: ClassVar[tuple[str, ...]] = ("task",)
     needs: ClassVar[tuple[str, ...]] = ("pairs",)
     gives: ClassVar[Mapping[str, str]] = {
         "preference_agreement": "Share of preferences whose chosen response the judge prefers, a tie half",
@@ -40,6 +41,15 @@ class PreferenceJudgeConfig(DiagnosticConfig, PairwiseConfig):
     """Most pairs of one domain, the first ones."""
     repeats: int = Field(default=1, ge=1, le=64)
     """How often each pair is asked about, with seeds of their own; more than once needs a temperature above 0."""
+
+    @model_validator(mode="after")
+    def _differing(self) -> Self:
+        if self.repeats > 1 and (self.temperature == 0 or self.reading == "probability"):
+            raise InputError(
+                f"diagnostic preference_judge: without a temperature all {self.repeats} repeats say the same; set one, "
+                "with a reading of texts"
+            )
+        return self
 
 
 def preference_judge(
