@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from components.contract.errors import InputError
 from components.synthesize.asking import ask
 from components.synthesize.config import GeneratorConfig
 from components.synthesize.context import GeneratorContext
 from components.synthesize.parsing import UNPARSED, unusable
+from components.synthesize.shown import as_shown
 from components.synthesize.sifting import REPEATED
 from components.synthesize.writers import Writers
 from components.tasks.critique_units import units_of
 from components.tasks.item import Item
 from components.tasks.revised import RESPONSE
+
+TOO_FEW = "too_few_critics"
 
 
 @dataclass(frozen=True)
@@ -27,12 +31,23 @@ class Criticised:
 
 
 def criticised(
-    items: Sequence[Item], writers: Writers, context: GeneratorContext, config: GeneratorConfig, question: str
+    items: Sequence[Item],
+    writers: Writers,
+    context: GeneratorContext,
+    config: GeneratorConfig,
+    question: str,
+    *,
+    min_votes: int,
 ) -> tuple[list[Criticised], list[str]]:
     """Return every distinct response with its critiques, and why texts were dropped.
 
-    Each judge writes one critique of a response, whatever that is worth.
+    Each judge writes one critique of a response, whatever that is worth. Responses of which fewer than `min_votes` can
+    be read are dropped, as no flaw of theirs could have the votes. Raises InputError for fewer judges than that.
     """
+    if len(writers.judges) < min_votes:
+        raise InputError(
+            f"synthesize: min_votes {min_votes} of {len(writers.judges)} judges; connect more, or lower it"
+        )
     dropped: list[str] = []
     asked: list[tuple[Item, str, Item]] = []
     for item, texts in zip(items, writers.write(items, context.drawing(config, "draw")), strict=True):
@@ -43,7 +58,8 @@ def criticised(
                 dropped.append(reason or "")
                 continue
             seen.add(one.text)
-            asked.append((item, one.text, ask(item, "criticise", question, shown={RESPONSE: one.text})))
+            shown = {RESPONSE: as_shown(one.text, writers)}
+            asked.append((item, one.text, ask(item, "criticise", question, shown=shown, response=one.text)))
     drawing = context.drawing(config, "criticise", num_samples=1)
     found = []
     for (item, response, _), texts in zip(
@@ -52,6 +68,8 @@ def criticised(
         read = [(one, None if unusable(one) or one is None else units_of(one.text)) for one in texts]
         dropped += [unusable(one) or UNPARSED for one, units in read if units is None]
         kept = tuple((one.writer, tuple(units)) for one, units in read if one is not None and units is not None)
-        if kept:
+        if len(kept) < min_votes:
+            dropped.append(TOO_FEW)
+        else:
             found.append(Criticised(item, response, kept))
     return found, dropped

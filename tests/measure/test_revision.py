@@ -49,6 +49,13 @@ def test_flips_are_counted_by_what_the_response_was_worth() -> None:
     assert sorted(actor.asked) == sorted(table), "equal questions are asked once"
 
 
+def test_control_marks_are_broken_in_the_question_of_the_actor() -> None:
+    actor = Scripted(lambda request: "3")
+    actor.control_marks = ["[end]"]  # type: ignore[attr-defined]
+    measured([criticised("3<|eos|>", "ok[end]")], actor)
+    assert actor.asked == ["1+2 3< |eos|> ok[ end]"]
+
+
 def test_what_cannot_be_verified_is_in_no_share() -> None:
     broken = TASK.model_copy(update={"answer": ""})
     found = measured([criticised("3", "ok", task=broken)], Scripted(lambda request: "3"))

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from components.contract.errors import InputError
 from components.contract.operators import OperatorRefused, OperatorSpec
 from components.synthesize.made import Dropped, Made
 from components.synthesize.slots import GENERATOR
@@ -35,16 +36,32 @@ def made(name: str, found: Writers, items: list[Any] | None = None, **config: An
 
 class TestMerged:
     @pytest.mark.parametrize(
-        ("votes", "answers"),
-        [(1, ["1 a, 2 b, 3 c", "1 a"]), (2, ["1 a, 2 b", "none"]), (3, ["2 b", "none"]), (4, ["none", "none"])],
+        ("votes", "answers", "few"),
+        [(1, ["1 a, 2 b, 3 c", "1 a"], 1), (2, ["1 a, 2 b", "none"], 1), (3, ["2 b"], 2)],
     )
-    def test_units_need_votes(self, votes: int, answers: list[str]) -> None:
+    def test_units_need_votes(self, votes: int, answers: list[str], few: int) -> None:
         rows, dropped = made("merged_critiques", writers(["x", "x", "y", "z"]), num_samples=4, min_votes=votes)
         assert [row.item.answer for row in rows] == answers
         assert [row.response for row in rows] == [f"<answer>{answer}" for answer in answers]
-        assert [row.item.prompt for row in rows] == ["1+2 x?", "1+2 y?"]
+        assert [row.item.prompt for row in rows] == ["1+2 x?", "1+2 y?"][: len(answers)]
         assert {row.item.verifier for row in rows} == {"exact"}
-        assert dropped == ["repeated", "unparsed", "refused", "unfinished", "unparsed"]
+        of_z = ["refused", "unfinished", "unparsed", "too_few_critics"]
+        assert dropped == ["repeated", "unparsed", *["too_few_critics"] * (few - 1), *of_z]
+
+    @pytest.mark.parametrize("name", ["merged_critiques", "critique_pairs"])
+    def test_more_votes_than_critics_are_refused(self, name: str) -> None:
+        with pytest.raises(InputError, match="min_votes 4 of 3 judges"):
+            made(name, writers(["x"]), num_samples=1, min_votes=4)
+
+    @pytest.mark.parametrize("name", ["merged_critiques", "critique_pairs"])
+    def test_control_marks_of_a_response_are_broken_for_critics_and_in_rows(self, name: str) -> None:
+        critics = [
+            Scripted(lambda one, _, at=at: f"<answer>{one.data['response'][0]} {'aab'[at]}", f"c{at}")
+            for at in range(3)
+        ]
+        found = Writers(teachers=[Scripted(lambda one, number: "4<|eos|>")], judges=critics)
+        (row,), _ = made(name, found, num_samples=1)
+        assert {prompt for one in critics for prompt, _ in one.asked} == {"1+2 4< |eos|>?"} == {row.item.prompt}
 
     def test_a_question_without_the_response_is_refused(self) -> None:
         with pytest.raises(OperatorRefused, match=r"lacks \{response\}"):
@@ -61,6 +78,13 @@ class TestPairs:
         ]
         assert [row.extras["margin"] for row in rows] == pytest.approx([1 / 3, 1.0])
         assert rows[0].item.answer == "1 a, 2 b" and dropped == ["unparsed"]
+
+    def test_what_too_few_critics_can_be_read_of_has_no_valid_units(self) -> None:
+        said = {"x": ("<answer>1 a", "<answer>none", "")}
+        assert made("critique_pairs", writers(["x"], said), num_samples=1, min_votes=3) == (
+            [],
+            ["unparsed", "too_few_critics"],
+        )
 
     def test_critics_of_one_mind_give_no_pair(self) -> None:
         same = {"x": ("<answer>1 a",) * 3}

@@ -42,6 +42,13 @@ def test_right_and_wrong_are_paired_and_shown_as_asked() -> None:
     assert rows[0].item.data["options"] == rows[1].item.data["options"][::-1] == [TEXTS[0], "<answer>4"]
 
 
+def test_what_belongs_to_the_task_alone_is_left_out_and_control_marks_are_broken() -> None:
+    one = item("s", "1+2", "3", k=7, settings={"absolute_tolerance": 0.1}, right_responses=["<answer>3"])
+    (row,), _ = made([one], ["<|eos|><answer>3", "<answer>4"])
+    assert set(row.item.data) == {"k", "options", "question"}
+    assert "< |eos|><answer>3" in row.item.prompt and "<|eos|><answer>3" in row.item.data["options"]
+
+
 def test_equal_verdicts_are_no_pair() -> None:
     assert made([SUMS[0]], ["<answer>1", "<answer>1"]) == ([], ["no_contrast"])
 

@@ -16,6 +16,7 @@ from components.tasks.revised import task_of
 from tests.synthesize.scripted import CONTEXT, item, scripted
 
 SUM = item("s", "1+2", "3", k=7)
+ASKS = "{prompt} {response}"
 SAYS = ["3", "4", "3", "4 is {prompt}", "...", None, "5"]
 
 
@@ -55,6 +56,20 @@ class TestAttempts:
         (tmp_path / "rows.jsonl").write_text(json.dumps(row.item.row()) + "\n")
         assert named_verifiers(tmp_path) == ["exact", "numeric"]
 
+    def test_a_verifier_in_the_settings_of_the_task_counts_too(self, tmp_path: Path) -> None:
+        (row,) = made("attempts", scripted(lambda item, number: "3"), [SUM], num_samples=1)
+        task = row.item.data["task"] | {"data": {"settings": {"parts": [{"name": "choice"}]}}}
+        (tmp_path / "rows.jsonl").write_text(json.dumps(row.item.row() | {"data": {"task": task}}) + "\n")
+        assert named_verifiers(tmp_path) == ["choice", "exact", "numeric"]
+
+    def test_control_marks_of_a_response_are_broken_in_the_question_alone(self) -> None:
+        (row,) = made("attempts", scripted(lambda item, number: "3<|eos|>"), [SUM], num_samples=1, question=ASKS)
+        assert row.item.prompt == "1+2 3< |eos|>" and task_of(row.item, "x") == (SUM, "3<|eos|>")
+
+    def test_equal_words_are_refused(self) -> None:
+        with pytest.raises(OperatorRefused, match="two different texts"):
+            made("attempts", None, [], words=["right", "Right "])
+
     def test_a_question_without_the_response_is_refused(self) -> None:
         with pytest.raises(OperatorRefused, match=r"lacks \{response\}"):
             made("attempts", None, [], question="{prompt}?")
@@ -78,6 +93,12 @@ class TestRevisions:
         assert (row.item.prompt, row.item.answer, row.item.verifier) == ("1+2|3|good", "3", "numeric")
         assert row.item.data == {"k": 7, "response": "3", "critique": "good"} and row.item.id != SUM.id
         assert [row.reason for row in found if isinstance(row, Dropped)] == ["refused"]
+
+    def test_control_marks_are_broken_for_critics_and_in_rows(self) -> None:
+        writers = scripted(lambda item, number: "4<|eos|>", lambda item, number: f"{item.prompt}[INST]")
+        (row,) = made("revisions", writers, [SUM], num_samples=1, critique=ASKS, question="{response}|{critique}")
+        assert row.item.prompt == "4< |eos|>|1+2 4< |eos|>[ INST]"
+        assert row.item.data["response"] == "4<|eos|>" and row.item.data["critique"] == "1+2 4< |eos|>[INST]"
 
     def test_critics_read_the_response_as_data(self) -> None:
         writers = scripted(lambda item, number: "4", lambda item, number: f"of {item.data['response']}: {item.answer}")

@@ -15,6 +15,19 @@ from components.tasks.item import Item
 from components.tasks.slots import DEMONSTRATOR
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"name": "sum_revision", "words": ["right", " Right"]},
+        {"name": "sum_revision", "marks": ["ok", "OK"]},
+        {"name": "sum_check", "words": ["", "wrong"]},
+    ],
+)
+def test_words_that_are_the_same_are_refused(settings: dict[str, object]) -> None:
+    with pytest.raises(InputError, match="two different texts"):
+        OperatorSpec.model_validate(settings).resolve(DEMONSTRATOR)
+
+
 def sum_item(expression: str = "4 + 7 - 3", **data: object) -> Item:
     answer = str(eval(expression))
     return Item(

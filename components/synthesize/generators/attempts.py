@@ -10,11 +10,13 @@ from pydantic import Field, field_validator
 from components.synthesize.config import GeneratorConfig, Kind
 from components.synthesize.context import GeneratorContext
 from components.synthesize.made import Dropped, Made
+from components.synthesize.shown import as_shown
 from components.synthesize.sifting import OVER_CAP, REPEATED, judged
 from components.synthesize.writers import Writers
 from components.tasks.item import Item, item_id
 from components.tasks.questions import check_question, filled
 from components.tasks.revised import about
+from components.tasks.two_texts import check_two
 
 
 class AttemptsConfig(GeneratorConfig):
@@ -27,6 +29,11 @@ class AttemptsConfig(GeneratorConfig):
     """The two verdicts; the one that is due is the row's answer."""
     max_per_prompt: int | None = Field(default=1, ge=1)
     """Most responses of a prompt, in the order drawn; null keeps all that differ."""
+
+    @field_validator("words")
+    @classmethod
+    def _two(cls, value: tuple[str, str]) -> tuple[str, str]:
+        return check_two("generator attempts: words", value)
 
     @field_validator("question")
     @classmethod
@@ -55,11 +62,12 @@ def attempts(
                 yield Dropped(OVER_CAP)
             else:
                 kept.add(one.text)
-                yield Made(_row(item, one.text, config.words[not one.verdict.right], config.question))
+                shown = {"prompt": item.prompt, "response": as_shown(one.text, writers)}
+                prompt = filled(config.question, shown)
+                yield Made(_row(item, one.text, prompt, config.words[not one.verdict.right]))
 
 
-def _row(item: Item, response: str, verdict: str, question: str) -> Item:
-    prompt = filled(question, {"prompt": item.prompt, "response": response})
+def _row(item: Item, response: str, prompt: str, verdict: str) -> Item:
     return Item(
         id=item_id(item.domain, prompt, verdict),
         domain=item.domain,

@@ -13,6 +13,7 @@ from components.synthesize.context import GeneratorContext
 from components.synthesize.critics import Criticised, criticised
 from components.synthesize.generators.merged_critiques import NAMES, QUESTION
 from components.synthesize.made import Dropped, Made
+from components.synthesize.shown import as_shown
 from components.synthesize.writers import Writers
 from components.tasks.critique_units import agreement, critique_of, voted, written
 from components.tasks.item import Item, item_id
@@ -59,7 +60,7 @@ def critique_pairs(
     Lan et al. 2024 (MultiCritique, arXiv:2410.15287): critiques ranked by valid units, pairs filtered by revisions made
     from them. Reconstructed: the score, and that one pair is made. The margin is the difference of F1.
     """
-    found, dropped = criticised(items, writers, context, config, config.question)
+    found, dropped = criticised(items, writers, context, config, config.question, min_votes=config.min_votes)
     yield from map(Dropped, dropped)
     for one in found:
         valid = voted([units for _, units in one.critiques], config.min_votes)
@@ -70,7 +71,8 @@ def critique_pairs(
         elif config.reviser is not None and not _gains(one, best[1], worst[1], config.reviser, context):
             yield Dropped(NO_GAIN)
         else:
-            yield _pair(one, best, worst, config)
+            shown = {"prompt": one.item.prompt, "response": as_shown(one.response, writers)}
+            yield _pair(one.item, filled(config.question, shown), best, worst)
 
 
 def _gains(
@@ -86,14 +88,11 @@ def _gains(
     return better.right and not other.right and not other.failed
 
 
-def _pair(
-    one: Criticised, best: tuple[float, Sequence[str]], worst: tuple[float, Sequence[str]], config: CritiquePairsConfig
-) -> Made:
-    prompt = filled(config.question, {"prompt": one.item.prompt, "response": one.response})
+def _pair(of: Item, prompt: str, best: tuple[float, Sequence[str]], worst: tuple[float, Sequence[str]]) -> Made:
     answer = written(best[1])
     item = Item(
-        id=item_id(one.item.domain, prompt, answer),
-        domain=one.item.domain,
+        id=item_id(of.domain, prompt, answer),
+        domain=of.domain,
         prompt=prompt,
         answer=answer,
         verifier="exact",

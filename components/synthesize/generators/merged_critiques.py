@@ -12,6 +12,7 @@ from components.synthesize.config import GeneratorConfig
 from components.synthesize.context import GeneratorContext
 from components.synthesize.critics import criticised
 from components.synthesize.made import Dropped, Made
+from components.synthesize.shown import as_shown
 from components.synthesize.writers import Writers
 from components.tasks.critique_units import critique_of, voted, written
 from components.tasks.item import Item
@@ -46,9 +47,9 @@ def merged_critiques(
     Lan et al. 2024 (MultiCritique, arXiv:2410.15287): units of several critics, judged and merged into one critique.
     Ours: the meta-judgement is a vote. A row's answer is what the merged critique names, its verifier `exact`.
     """
-    found, dropped = criticised(items, writers, context, config, config.question)
+    found, dropped = criticised(items, writers, context, config, config.question, min_votes=config.min_votes)
     yield from map(Dropped, dropped)
     for one in found:
         units = voted([units for _, units in one.critiques], config.min_votes)
-        prompt = filled(config.question, {"prompt": one.item.prompt, "response": one.response})
+        prompt = filled(config.question, {"prompt": one.item.prompt, "response": as_shown(one.response, writers)})
         yield Made(judgement(one.item, prompt, written(units)), critique_of(units), {"of": one.item.id})

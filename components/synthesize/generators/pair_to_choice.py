@@ -11,14 +11,17 @@ from pydantic import Field, field_validator
 from components.synthesize.config import GeneratorConfig, Kind
 from components.synthesize.context import GeneratorContext
 from components.synthesize.made import Dropped, Made
+from components.synthesize.shown import as_shown
 from components.synthesize.sifting import OVER_CAP, judged
 from components.synthesize.writers import Writers
 from components.tasks.answers import extract_answer
-from components.tasks.item import Item, item_id
+from components.tasks.item import RIGHT_RESPONSES, Item, item_id
 from components.tasks.options import LETTERS, OPTIONS
 from components.tasks.questions import check_question, filled
 
 NO_CONTRAST = "no_contrast"
+OF_TASK = ("settings", RIGHT_RESPONSES)
+"""Keys of an item's data that are about its own verifier and answer, which a row does not have."""
 
 
 class PairToChoiceConfig(GeneratorConfig):
@@ -67,22 +70,26 @@ def pair_to_choice(
             yield Dropped(NO_CONTRAST)
         yield from [Dropped(OVER_CAP)] * len(pairs[config.max_per_prompt :] if config.max_per_prompt else ())
         for number, (better, worse) in enumerate(pairs[: config.max_per_prompt]):
-            yield from _rows(item, better, worse, context.rng("order", item.id, number), config)
+            yield from _rows(item, better, worse, context.rng("order", item.id, number), config, writers)
 
 
-def _rows(item: Item, better: str, worse: str, rng: random.Random, config: PairToChoiceConfig) -> Iterator[Made]:
+def _rows(
+    item: Item, better: str, worse: str, rng: random.Random, config: PairToChoiceConfig, writers: Writers
+) -> Iterator[Made]:
+    kept = {key: value for key, value in item.data.items() if key not in OF_TASK}
     places = (0, 1) if config.orders == "both" else (rng.randrange(2),)
     for place in places:
         options = [worse, worse]
         options[place] = better
         letter = LETTERS[place if config.labels == "gold" else rng.randrange(2)]
-        prompt = filled(config.question, {"prompt": item.prompt, "a": options[0], "b": options[1]})
+        first, second = (as_shown(option, writers) for option in options)
+        prompt = filled(config.question, {"prompt": item.prompt, "a": first, "b": second})
         changes = {
             "id": item_id(item.domain, prompt, letter),
             "prompt": prompt,
             "messages": (),
             "answer": letter,
             "verifier": "choice",
-            "data": {**item.data, OPTIONS: options, "question": item.prompt},
+            "data": {**kept, OPTIONS: options, "question": item.prompt},
         }
         yield Made(item.model_copy(update=changes), None, {"of": item.id})

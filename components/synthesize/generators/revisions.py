@@ -12,6 +12,7 @@ from components.synthesize.config import GeneratorConfig, Kind
 from components.synthesize.context import GeneratorContext
 from components.synthesize.made import Dropped, Made
 from components.synthesize.parsing import unusable
+from components.synthesize.shown import as_shown
 from components.synthesize.sifting import judged
 from components.synthesize.writers import Writers
 from components.tasks.item import Item, item_id
@@ -59,7 +60,8 @@ def revisions(
             if one.verdict is None:
                 yield Dropped(one.dropped or "")
             else:
-                request = ask(item, "criticise", config.critique, shown={RESPONSE: one.text})
+                shown = {RESPONSE: as_shown(one.text, writers)}
+                request = ask(item, "criticise", config.critique, shown=shown, response=one.text)
                 pairs.setdefault((item.id, one.text), (item, request))
     drawing = context.drawing(config, "criticise", num_samples=config.num_critiques)
     written = writers.write([request for _, request in pairs.values()], drawing, judges=True)
@@ -68,11 +70,12 @@ def revisions(
             if (reason := unusable(text)) or text is None:
                 yield Dropped(reason or "")
             else:
-                yield Made(_row(item, response, text.text, config.question), None, {"quality": text.writer})
+                told = {RESPONSE: as_shown(response, writers), CRITIQUE: as_shown(text.text, writers)}
+                prompt = filled(config.question, {"prompt": item.prompt, **told})
+                yield Made(_row(item, prompt, response, text.text), None, {"quality": text.writer})
 
 
-def _row(item: Item, response: str, critique: str, question: str) -> Item:
-    prompt = filled(question, {"prompt": item.prompt, RESPONSE: response, CRITIQUE: critique})
+def _row(item: Item, prompt: str, response: str, critique: str) -> Item:
     data = {**item.data, RESPONSE: response, CRITIQUE: critique}
     changes = {"id": item_id(item.domain, prompt, item.answer), "prompt": prompt, "messages": (), "data": data}
     return item.model_copy(update=changes)

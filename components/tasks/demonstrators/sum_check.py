@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from components.contract.errors import InputError
 from components.contract.params import Params
@@ -13,6 +13,7 @@ from components.tasks.demonstrators.chain_sum_trace import THINK_OPEN
 from components.tasks.domains.sum_flaws import terms_of
 from components.tasks.item import Item
 from components.tasks.revised import RESPONSE
+from components.tasks.two_texts import check_two
 from components.tasks.verifiers.numeric import parse_number
 
 
@@ -23,6 +24,11 @@ class SumCheckConfig(Params):
     """Probability that a step's result is wrong by 1; later steps go on from it, and the verdict follows from it."""
     words: tuple[str, str] = ("right", "wrong")
     """The two verdicts."""
+
+    @field_validator("words")
+    @classmethod
+    def _two(cls, value: tuple[str, str]) -> tuple[str, str]:
+        return check_two("demonstrator sum_check: words", value)
 
 
 def sum_check(item: Item, rng: random.Random, *, config: SumCheckConfig) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator
 
 from components.contract.errors import InputError
 from components.contract.params import Params
@@ -14,6 +14,7 @@ from components.tasks.demonstrators.chain_sum_trace import EXPRESSION, THINK_OPE
 from components.tasks.demonstrators.sum_critique import MAX_STEPS, STEP
 from components.tasks.item import Item
 from components.tasks.revised import CRITIQUE, RESPONSE
+from components.tasks.two_texts import check_two
 
 
 class SumRevisionConfig(Params):
@@ -25,6 +26,11 @@ class SumRevisionConfig(Params):
     """The critic's verdicts."""
     marks: tuple[str, str] = ("ok", "no")
     """The critic's marks of a right step, and of a wrong one, behind which its correction stands."""
+
+    @field_validator("words", "marks")
+    @classmethod
+    def _two(cls, value: tuple[str, str], info: ValidationInfo) -> tuple[str, str]:
+        return check_two(f"demonstrator sum_revision: {info.field_name}", value)
 
 
 def sum_revision(item: Item, rng: random.Random, *, config: SumRevisionConfig) -> str:

@@ -14,6 +14,7 @@ from components.tasks.questions import check_question
 if TYPE_CHECKING:
     from components.measure.harness.context import MeasureContext
     from components.measure.outcomes import ItemOutcomes
+    from components.tasks.item import Item
 
 NAMES = ("prompt", "response", "critique")
 
@@ -47,20 +48,28 @@ def revision(
     Source: Xi et al. 2025, Critique-RL: accuracy after one round, and the shares that are wrong to right and right to
     wrong.
     """
+    from components.judges.fencing import without_control
     from components.modeling.serving.models import Drawing
     from components.tasks.questions import filled
     from components.tasks.revised import task_of
     from components.tasks.verify import verify_all
 
     tasks = [task_of(outcome.item, "metric revision") for outcome in outcomes]
+    actor = context.further[PARTNERS][0]
+    marks = getattr(actor, "control_marks", ())
+
+    def question(task: Item, **texts: str) -> str:
+        shown = {name: without_control(text, marks) for name, text in texts.items()}
+        return filled(config.question, {"prompt": task.prompt, **shown})
+
     asked = [
-        (at, filled(config.question, {"prompt": task.prompt, "response": response, "critique": critique}))
+        (at, question(task, response=response, critique=critique))
         for at, ((task, response), outcome) in enumerate(zip(tasks, outcomes, strict=True))
         for critique in outcome.responses
     ]
     distinct = list(dict.fromkeys(text for _, text in asked))
     drawing = Drawing(max_new_tokens=context.max_new_tokens, temperature=0.0, seed=context.seed)
-    written = dict(zip(distinct, context.further[PARTNERS][0].write(distinct, drawing), strict=True))
+    written = dict(zip(distinct, actor.write(distinct, drawing), strict=True))
     answers = [(at, one.text) for at, text in asked if (one := written[text][0]) is not None]
     verdicts = verify_all([*((tasks[at][0], text) for at, text in answers), *tasks])
     after: list[list[float]] = [[] for _ in outcomes]
