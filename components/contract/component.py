@@ -111,6 +111,9 @@ class Component:
     refuses_backends: Callable[[Any, Backends], Iterable[str]] | None = None
     """Given validated parameters, and what generates and trains on the stage's pool: what does not fit, one line
     each."""
+    refuses_inputs: Callable[[Any, Collection[str], Backends], Iterable[str]] | None = None
+    """Given validated parameters, the connected input ports, and what generates and trains on the stage's pool: what
+    does not fit, one line each."""
     refuses_models: Callable[[Any, Mapping[str, Sequence[Given | None]]], Iterable[str]] | None = None
     """Given validated parameters and, by input port, the models from outside the run, None for each that the run makes:
     what does not fit, one line each."""

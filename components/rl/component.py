@@ -24,6 +24,8 @@ from components.rl.teacher_memory import rl_further_needs
 from components.tasks.grades import WITHOUT_GRADES
 from components.tasks.item import UNLABELLED
 
+OPTIMIZER = "optimizer"
+
 
 def sources(params: RLParams) -> Iterator[Bound]:
     """Yield the operators of all phases: the method's, with the overrides applied."""
@@ -70,15 +72,27 @@ def refuses_backends(params: RLParams, backends: Backends) -> Iterator[str]:
     """Yield a line for operators that the sampler cannot serve, and for passes that are not divided over ranks."""
     yield from sampler_needs.refuses_backends(params, backends)
     yield from compared.refuses_backends(params.operators(), backends)
-    if params.keep_optimizer and (
-        backends.trainer == "fsdp" or (backends.trainer == "deepspeed" and backends.zero_stage)
-    ):
+    if params.keep_optimizer and _divides(backends):
         yield "keep_optimizer: this trainer divides the averages over ranks; set `backend: {trainer: torch}`"
+
+
+def refuses_inputs(params: RLParams, connected: Collection[str], backends: Backends) -> Iterator[str]:
+    """Yield a line where the averages at input `optimizer`, whole ones of all weights, cannot be gone on with."""
+    if OPTIMIZER not in connected:
+        return
+    if params.lora is not None:
+        yield f"input {OPTIMIZER!r} holds averages of all weights, and `lora` trains others; leave one of them out"
+    if _divides(backends):
+        yield f"input {OPTIMIZER!r}: this trainer divides the averages over ranks; set `backend: {{trainer: torch}}`"
+
+
+def _divides(backends: Backends) -> bool:
+    return backends.trainer == "fsdp" or (backends.trainer == "deepspeed" and bool(backends.zero_stage))
 
 
 def outputs(params: RLParams) -> Collection[str]:
     """Return the outputs that a stage with these parameters has."""
-    return {"model", "checkpoints", "rollouts", "metrics"} | ({"optimizer"} if params.keep_optimizer else set())
+    return {"model", "checkpoints", "rollouts", "metrics"} | ({OPTIMIZER} if params.keep_optimizer else set())
 
 
 def refuses_models(params: RLParams, given: Mapping[str, Sequence[Given | None]]) -> Iterator[str]:
@@ -109,7 +123,7 @@ COMPONENT = Component(
             doc="Metrics of an rl or evaluate stage whose pass-rate ledger is carried over",
             optional=True,
         ),
-        "optimizer": Port(
+        OPTIMIZER: Port(
             type=ArtifactType.OPTIMIZER,
             doc="The optimiser's averages of the stage that made the input model, to go on with",
             optional=True,
@@ -119,7 +133,7 @@ COMPONENT = Component(
     outputs={
         "model": Port(type=ArtifactType.MODEL, doc="The policy after the last step"),
         "checkpoints": Port(type=ArtifactType.CHECKPOINTS, doc="The policy every `save_every` steps", optional=True),
-        "optimizer": Port(type=ArtifactType.OPTIMIZER, doc="The optimiser's averages (keep_optimizer)", optional=True),
+        OPTIMIZER: Port(type=ArtifactType.OPTIMIZER, doc="The optimiser's averages (keep_optimizer)", optional=True),
         "rollouts": Port(type=ArtifactType.ROLLOUTS, doc="Recorded responses with rewards and outcomes"),
         "metrics": Port(type=ArtifactType.METRICS, doc="Training curves and the pass-rate ledger"),
     },
@@ -194,6 +208,7 @@ COMPONENT = Component(
     refuses_rows=refuses_rows,
     refuses_backends=refuses_backends,
     refuses_models=refuses_models,
+    refuses_inputs=refuses_inputs,
     on_pool=on_pool,
     audited_by="audit_reward",
     advice=advice,

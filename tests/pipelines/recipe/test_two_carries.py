@@ -146,3 +146,19 @@ def test_partners_are_counted_in_every_round(folder: Path, turn: str, partners: 
     with pytest.raises(RecipeErrors) as error:
         load(folder, text)
     assert why in str(error.value), str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("with: {lora: {}}", "input 'optimizer' holds averages of all weights, and `lora` trains others"),
+        ("backend: {trainer: fsdp}", "input 'optimizer': this trainer divides the averages over ranks"),
+        ("backend: {trainer: deepspeed, zero_stage: 1}", "input 'optimizer': this trainer divides the averages"),
+    ],
+)
+def test_who_goes_on_with_averages_has_to_train_all_weights_in_one_place(folder: Path, words: str, why: str) -> None:
+    start, end = RECIPE.rsplit("optimizer: turns.others}", 1)
+    with pytest.raises(RecipeErrors) as error:
+        load(folder, f"{start}optimizer: turns.others}}, {words}{end}")
+    assert [line.count(why) for line in str(error.value).splitlines()] == [1], str(error.value)
+    load(folder, f"{start.removesuffix(', ')}}}, {words}{end}")
