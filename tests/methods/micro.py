@@ -140,6 +140,7 @@ MICRO_OF = {
         f"stages.cycles.stages.ranked.with.programs={CARELESS_NOTES}",
         "stages.cycles.stages.learn.with.batch_size=4",
     ),
+    "rlmt": ("reward_steps=2", "pair_prompts=16", "defaults.with.reward_model.batch_size=4"),
     "meta-rtl": ("meta_steps=2", "tune_steps=2", "source_rows=96", "target_rows=16"),
 }
 """Further overrides of single recipes, by slug."""

@@ -42,6 +42,7 @@ stages:
         ("{name: solution_sets, min_solutions: 4}", "min_solutions 4 is above max_solutions 3"),
         ("{name: solution_sets, max_size: 4, min_solutions: 3}", "a board of 4 has 2 solutions at most"),
         ("{name: notes, least: 5}", "least 5 is above most 4"),
+        ("{name: soft_constraints, least: 6}", "least 6 is above most 5"),
         ("{name: running_total, min_number: 30}", "min_number 30 is above max_number 20"),
         ("{name: choice, source: {name: reasoning_gym, task: chain_sum}, place: 4}", "place 4 of 3 options"),
         ("{name: suites, source: {name: jsonl, path: a.jsonl}, faulty: programs}", "'jsonl' ends; a source without"),

@@ -54,6 +54,7 @@ MAKES = {
     "solution_sets": "solution_sets",
     "concepts": "exact",
     "subgoal_programs": "tape",
+    "soft_constraints": "soft_constraints",
     "problem_writing": "exact",
     "forms": "numeric",
     "dialects": "exact",
