@@ -47,7 +47,7 @@ def says(order: str) -> Callable[[Item, int], str | None]:
 def made(judge: Any, texts: Sequence[Any] = TEXTS, items: Sequence[Item] = (NOTE,), **config: Any) -> Any:
     settings = AgreedRankingsConfig.model_validate({"num_samples": len(texts), **config})
     writers = scripted(lambda asked, number: texts[number], judge)
-    writers = replace(writers, scorers=[Table(OWN)])  # type: ignore[list-item]
+    writers = replace(writers, scorers=[Table(OWN)])
     rows = list(agreed_rankings(list(items), writers, replace(CONTEXT, pool=items), config=settings))
     return rows, writers
 

@@ -142,8 +142,11 @@ def _judged(
         rng = context.rng("shown", item.id)
         shown = rng.sample(others, min(config.demonstrations, len(others)))
         requests.append(_request(item, [one.text for one in found], shown, config.judge, marks))
-    limits = {"max_new_tokens": config.judge.max_new_tokens, "temperature": config.judge.temperature}
-    drawing = replace(context.drawing(config, "rank", num_samples=1), **limits)
+    drawing = replace(
+        context.drawing(config, "rank", num_samples=1),
+        max_new_tokens=config.judge.max_new_tokens,
+        temperature=config.judge.temperature,
+    )
     said = writers.write([asked for asked, _ in requests], drawing, judges=True)
     return [
         _read(texts, request, len(found), config.judge)

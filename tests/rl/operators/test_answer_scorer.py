@@ -39,8 +39,8 @@ def answers(texts: Sequence[str]) -> Batch:
     return replace(batch_of([[0.0] * len(texts)]), texts=tuple(texts))
 
 
-def reward(batch: Batch, *models: Rater, **config: Any) -> tuple[torch.Tensor, dict[str, float]]:
-    given = replace(context(0), further={"scorers": list(models)})  # type: ignore[arg-type]
+def reward(batch: Batch, *models: Any, **config: Any) -> tuple[torch.Tensor, dict[str, float]]:
+    given = replace(context(0), further={"scorers": models})
     return operator("reward", "answer_scorer", **config)(batch, given), given.metrics
 
 
@@ -86,7 +86,8 @@ def test_what_has_no_score_is_a_failed_verification(bad: float | None) -> None:
 
 
 def test_failures_and_broken_forms_are_those_of_all_batches_of_a_step() -> None:
-    given = replace(context(0), further={"scorers": [Table({"<answer>x": None})]})  # type: ignore[dict-item]
+    models: Any = [Table({"<answer>x": None})]
+    given = replace(context(0), further={"scorers": models})
     graded = operator("reward", "answer_scorer")
     for texts in (["<think>a<answer>x", "z"], ["z"], ["<think>a<answer>x"]):
         graded(answers(texts), given)
