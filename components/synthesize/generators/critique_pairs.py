@@ -30,7 +30,7 @@ NO_CONTRAST, NO_GAIN = "no_contrast", "no_gain"
 class CritiquePairsConfig(GeneratorConfig):
     """What critics are asked, which of their units are valid, and who revises."""
 
-    kind: ClassVar[Literal["preferences"]] = "preferences"  # type: ignore[assignment]
+    kind: ClassVar[Literal["preferences"]] = "preferences"
     judges: ClassVar[bool] = True
     question: str = QUESTION
     """The prompt of a row, which the judges are asked too; {prompt} and {response} are replaced."""

@@ -1,4 +1,4 @@
-"""Rollout roles and reward revision: scripted turns by hand, against walking the tree, and with real models."""
+"""Rollout roles: scripted turns by hand, against walking the tree, and with real models."""
 
 from __future__ import annotations
 
@@ -9,19 +9,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from components.contract.errors import InputError
-from components.contract.operators import OperatorMisfit, OperatorRefused
 from components.rl.batch.batch import Batch, Prompt
-from components.rl.component import asks
-from components.rl.params import RLParams
 from components.tasks.item import Item
 from tests.judges.scripted import Scripted as Partner
-from tests.rl.build import batch_of, context, near, operator
+from tests.rl.build import context, operator
 from tests.rl.operators.test_self_play_variants import Scripted
 from tests.rl.tiny_loop import loop_of, write_model
 
@@ -185,40 +180,6 @@ class TestByHand:
             operator("rollout", "roles", turns=TURNS)([prompt], Policy({}), context())
 
 
-REFUSED = [
-    ([ACTOR], "nothing to learn from"),
-    ([{"role": "actor"}, CRITIC, CRITIC], "'critic' is there twice"),
-    ([{"role": "actor"}, {"role": "critic"}], "only the first turn"),
-    ([{"role": "actor"}, CRITIC | {"question": "check {reviser}"}], r"nothing fills \{reviser\}"),
-    ([CRITIC], r"nothing fills \{actor\}"),
-    (
-        [{"role": "actor"}, CRITIC | {"judges": "reviser"}],
-        "judges 'reviser', which is no.* there is actor",
-    ),
-    ([{"role": "actor"}, CRITIC, CRITIC | {"role": "second", "judges": "critic"}], "judges 'critic'"),
-    ([{"role": "actor"}, CRITIC | {"words": ["Good", "good "]}], "two different texts"),
-    ([{"role": "actor", "temperature": 0}], "learned: false"),
-    ([{"role": "actor", "model": 0}], "by: partner"),
-    ([ACTOR | {"model": "sft.model"}, CRITIC], "model"),
-    ([ACTOR | {"temperature": 0, "samples": 4}, CRITIC], "at temperature 0 all 4 samples are the same"),
-    ([{"role": "prompt"}], "no role has that name"),
-    ([], "at least 1"),
-]
-
-
-@pytest.mark.parametrize(("turns", "why"), REFUSED)
-def test_turns_that_cannot_be_played_are_refused(turns: list[dict[str, Any]], why: str) -> None:
-    with pytest.raises(OperatorRefused, match=why):
-        operator("rollout", "roles", turns=turns)
-
-
-def test_partners_are_required_only_where_a_turn_is_theirs() -> None:
-    alone = {"name": "roles", "turns": [{"role": "actor"}, CRITIC]}
-    assert asks(RLParams.model_validate({"rollout": alone})) == {}
-    shared = {"name": "roles", "turns": TURNS}
-    assert asks(RLParams.model_validate({"rollout": shared})) == {"partners": ["rollout operator 'roles'"]}
-
-
 @given(
     st.lists(st.integers(0, 3), min_size=1, max_size=4),
     st.integers(1, 3),
@@ -261,32 +222,6 @@ def test_marks_agree_with_walking_the_tree(tasks: list[int], actors: int, revise
         assert after == pytest.approx(sum(known) / len(known)) if known else math.isnan(after)
     judged = [one for one in drawn if one.count("/") == 1 and one[-1] != "F"]
     assert batch.num_responses == 2 * len(judged)
-
-
-class TestReward:
-    def test_values_by_hand(self) -> None:
-        batch = batch_of([[1.0, 1.0, 0.0, 0.0, 1.0]]).with_extras(
-            before_s=torch.tensor([1.0, 1.0, 0.0, 0.0, 0.0]), after_s=torch.tensor([1.0, 0.0, 1.0, 0.0, 0.5])
-        )
-        for of, expected in {
-            "after": [1, 0, 1, 0, 0.5],
-            "change": [0, -1, 1, 0, 0.5],
-            "kept_or_mended": [0.2, 0, 1, 0, 0.5],
-        }.items():
-            assert near(operator("reward", "revision", of=of)(batch, context()), expected)
-        found = operator("reward", "revision", right=1.2, wrong=0.2)(batch, context())
-        assert near(found, [1.2, 0.2, 1.2, 0.2, 0.7])  # r_refine + 0.2 of the paper
-
-    def test_an_answer_that_could_not_be_verified_gives_none(self) -> None:
-        nothing = torch.tensor([math.nan, 1.0])
-        batch = batch_of([[1.0, 1.0]]).with_extras(before_s=torch.zeros(2), after_s=nothing)
-        assert operator("reward", "revision")(batch, context()).isnan().tolist() == [True, False]
-
-    def test_it_needs_the_rollout(self) -> None:
-        with pytest.raises((ValidationError, OperatorMisfit), match="'roles'"):
-            RLParams.model_validate({"method": "grpo", "rewards": ["revision"]})
-        with pytest.raises(InputError, match="no rollout `roles`"):
-            operator("reward", "revision")(batch_of([[1.0]]), context())
 
 
 LEARNED = [
