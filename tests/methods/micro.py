@@ -51,7 +51,7 @@ MICRO_OF = {
         *(f"stages.{stage}.with.programs=[circuits, biased_circuits]" for stage in ("pairs", "likely")),
     ),
     "duoguard": (
-        "guard_steps=40",  # or it gives all words one label
+        "guard_steps=150",  # or it gives all words one label
         "taught_steps=2",
         "dpo_steps=2",
         "lesson_rows=32",
