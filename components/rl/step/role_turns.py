@@ -84,16 +84,20 @@ def play(
     return played
 
 
-def learned_rows(played: Sequence[Played]) -> Batch:
-    """Return the rows of the turns that are learned from, with their marks; no row where nothing could be asked."""
+def learned_rows(played: Sequence[Played]) -> tuple[Batch, Tensor, Tensor]:
+    """Return the rows of the turns that are learned from, and what was right before and after each of them [S].
+
+    There is no row where nothing could be asked.
+    """
     parts = [
-        one.batch.with_extras(before_s=_before(played, number), after_s=_after(played, number))
+        (one.batch, _before(played, number), _after(played, number))
         for number, one in enumerate(played)
         if one.batch is not None
     ]
-    if parts:
-        return concatenate(parts)
-    return _plain([], []).with_extras(before_s=torch.zeros(0), after_s=torch.zeros(0))
+    if not parts:
+        return _plain([], []), torch.zeros(0), torch.zeros(0)
+    batches, before, after = zip(*parts, strict=True)
+    return concatenate(batches), torch.cat(before), torch.cat(after)
 
 
 def _written(

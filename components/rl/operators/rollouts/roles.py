@@ -64,4 +64,5 @@ def roles(prompts: Sequence[Prompt], collector: Collector, context: SlotContext,
     draw = draw_number(context.memory, context.step)
     played = play(prompts, collector, context, config.turns, config.verdict, draw)
     tell(played, context.metrics, context.memory["sums"])
-    return learned_rows(played)
+    batch, before_s, after_s = learned_rows(played)
+    return batch.with_extras(before_s=before_s, after_s=after_s)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 class PriorityConfig(SlotConfig):
     """What counts for a prompt that was never tried, or is always solved."""
 
+    reads: ClassVar[frozenset[str]] = frozenset({"outcomes"})
     unseen: float = Field(default=0.0, ge=0, le=1)
     """Success rate of a prompt that was not tried yet; 0 draws it as often as one that always fails."""
     floor: float = Field(default=0.0, ge=0, lt=1)
