@@ -107,7 +107,7 @@ def test_items_are_seeded_and_have_their_gold_word() -> None:
 
 
 def test_writers_think_from_the_end_or_write_at_once() -> None:
-    assert write(DBE) == "<think>ead<answer>dae" and write(DBE, think=False) == "<answer>dae"
+    assert write(DBE) == "<think>eebadd<answer>dae" and write(DBE, think=False) == "<answer>dae"
 
 
 @pytest.mark.parametrize("think", [True, False])
@@ -116,8 +116,8 @@ def test_careless_steps_break_one_constraint_each_and_careless_letters_up_to_two
     steps = [verify(item, write(item, at, think=think, step_error_rate=0.3)).score for at, item in enumerate(found)]
     assert sum(steps) / len(steps) == pytest.approx(0.7, abs=0.03)
     text = [write(item, at, think=True, letter_error_rate=1.0) for at, item in enumerate(found)]
-    right = [f"<think>{item.answer[::-1]}<answer>" for item in found]
-    assert all(one.startswith(start) for one, start in zip(text, right, strict=True)), "the thought stays right"
+    right = [write(item).partition("<answer>")[0] for item in found]
+    assert [one.partition("<answer>")[0] for one in text] == right, "the thought stays right"
     # the last letter is always wrong; another constraint holds where both of its letters are off by as much: 1 in 4
     letters = [verify(item, one).score for item, one in zip(found, text, strict=True)]
     assert sum(letters) / len(letters) == pytest.approx(0.8 / 4, abs=0.03)

@@ -18,7 +18,7 @@ class SoftConstraintsDemonstratorConfig(Params):
     """Whether the writer thinks, and how careful it is."""
 
     think: bool = True
-    """Whether the letters stand in a thought first, the last one first: `<think>ead<answer>dae`."""
+    """Whether a thought comes first: from the last letter to the first, the given letter and what it becomes."""
     step_error_rate: float = Field(default=0.0, ge=0, le=1)
     """Probability that a letter is wrong; those before it go on from there, so that it breaks one constraint."""
     letter_error_rate: float = Field(default=0.0, ge=0, le=1)
@@ -26,7 +26,7 @@ class SoftConstraintsDemonstratorConfig(Params):
 
 
 def soft_constraints(item: Item, rng: random.Random, *, config: SoftConstraintsDemonstratorConfig) -> str:
-    """Write `<think>ead<answer>dae` for `chain: dbe`, or `<answer>dae`."""
+    """Write `<think>eebadd<answer>dae` for `chain: dbe` (e is e, b becomes a, d becomes d), or `<answer>dae`."""
     given, letters = item.data.get("given"), item.data.get("letters")
     known = type(letters) is int and 2 <= letters <= len(ALPHABET) and isinstance(given, str)
     values = values_of(str(given), letters) if known and isinstance(letters, int) else None
@@ -37,7 +37,8 @@ def soft_constraints(item: Item, rng: random.Random, *, config: SoftConstraintsD
         total = (total + value + _slip(rng, config.step_error_rate, letters)) % letters
         thought.append(total)
     answer = [(one + _slip(rng, config.letter_error_rate, letters)) % letters for one in reversed(thought)]
-    return f"{f'{THINK_OPEN}{word_of(thought)}' if config.think else ''}{ANSWER_OPEN}{word_of(answer)}"
+    steps = word_of([one for step in zip(reversed(values), thought, strict=True) for one in step])
+    return f"{f'{THINK_OPEN}{steps}' if config.think else ''}{ANSWER_OPEN}{word_of(answer)}"
 
 
 def _slip(rng: random.Random, rate: float, letters: int) -> int:
