@@ -205,7 +205,8 @@ def _with_nested(slot: str, spec: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "verifier", given if isinstance(given, str) else given["name"]
     for field, (inner, default) in NESTED.get((slot, spec["name"]), {}).items():
         given = spec.get(field, default)
-        yield from _with_nested(inner, {"name": given} if isinstance(given, str) else given)
+        if given is not None:  # an operator that may be left out, such as the verifier of generator score_pairs
+            yield from _with_nested(inner, {"name": given} if isinstance(given, str) else given)
 
 
 def _verifies(stage: Stage) -> bool:
