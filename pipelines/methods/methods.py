@@ -13,7 +13,7 @@ from components.rl.slots import SlotSpecs
 from pipelines.language.find import METHODS, recipe_files
 from pipelines.methods.records import remarks_on
 from pipelines.methods.results import read_result, read_tuned, verdict_json
-from pipelines.methods.systems import System, list_systems, outline
+from pipelines.methods.systems import System, find_system, list_systems, outline
 from pipelines.recipe.layers import merge_layers
 from pipelines.recipe.recipe import Recipe
 from pipelines.recipe.system import constant_at
@@ -142,10 +142,10 @@ def list_methods() -> list[Method]:
 
 def find_method(slug: str) -> Method:
     """Return the method of that name; raise UnknownName with near misses."""
-    systems = list_systems()
-    if slug not in (known := {*preset_files(), *systems}):
-        raise UnknownName("method", slug, sorted(known))
-    return _method(slug, systems.get(slug), recipe_files())
+    system = find_system(slug)
+    if system is None and slug not in preset_files():
+        raise UnknownName("method", slug, sorted({*preset_files(), *list_systems()}))
+    return _method(slug, system, recipe_files())
 
 
 def method_file(slug: str, recipe: Recipe) -> Path:

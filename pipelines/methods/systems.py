@@ -43,6 +43,12 @@ def list_systems() -> dict[str, System]:
     return found
 
 
+def find_system(slug: str) -> System | None:
+    """Return the system of that name, or None; no other one is read."""
+    path = recipe_files().get(f"{METHODS}{slug}")
+    return None if path is None else read_file(slug, path)
+
+
 def read_file(slug: str, path: Path) -> System | None:
     """Return the system that a file of a folder `methods` declares, or None if it declares none."""
     origin = recipe_origin(path)
