@@ -42,7 +42,7 @@ class ShownConfig(ListwiseConfig):
 class AgreedRankingsConfig(GeneratorConfig):
     """Whose order is taken, and what the judge is shown."""
 
-    kind: ClassVar[Literal["labelled"]] = "labelled"  # type: ignore[assignment]
+    kind: ClassVar[Literal["labelled"]] = "labelled"
     judges: ClassVar[bool] = True
     labelled: ClassVar[bool] = False
     order: Literal["agreed", "judge"] = "agreed"

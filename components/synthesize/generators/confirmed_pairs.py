@@ -23,7 +23,7 @@ CONTRADICTED = "contradicted"
 class ConfirmedPairsConfig(GeneratorConfig):
     """Which ranking of an item is read."""
 
-    kind: ClassVar[Literal["preferences"]] = "preferences"  # type: ignore[assignment]
+    kind: ClassVar[Literal["preferences"]] = "preferences"
     writes: ClassVar[bool] = False
     labelled: ClassVar[bool] = False
     order: Literal["ranked", "judged"] = "ranked"
