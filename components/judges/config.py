@@ -9,9 +9,10 @@ from pydantic import Field, model_validator
 
 from components.contract.errors import InputError
 from components.contract.params import Params
-from components.judges.fencing import PLACEHOLDER, Fence
+from components.judges.fencing import Fence
 from components.judges.judgement import Aggregate, Orders
 from components.judges.reading import bare
+from components.tasks.questions import PLACEHOLDER
 
 Reading = Literal["mark", "json", "probability"]
 ENDINGS: dict[str, str] = {

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from components.tasks.questions import filled
+
 Fence = Literal["nonce", "quoted"]
-PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
 NONCE_DIGITS = 12
 CONTROL = re.compile(
     r"<(?=[|\uff5c])|<(?=/?s>|<SYS>|(?:bos|eos|pad|unk|mask|start_of_turn|end_of_turn|end_of_utterance)>)"
@@ -74,8 +75,7 @@ def request_of(
     nonce = nonce_of(*texts)
     parts = {name: _shown(name, _broken(one, marks), nonce, fence) for name, one in judged.items()}
     parts |= {name: text.replace("{nonce}", nonce) for name, text in own.items()} | {"nonce": nonce}
-    filled = PLACEHOLDER.sub(lambda found: parts.get(found[1], found[0]), template)
-    return Request(filled, tuple(texts), nonce)
+    return Request(filled(template, parts), tuple(texts), nonce)
 
 
 def _broken(judged: str | Sequence[str], marks: Sequence[str]) -> str | list[str]:

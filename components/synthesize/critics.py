@@ -9,9 +9,9 @@ from components.contract.errors import InputError
 from components.synthesize.asking import ask
 from components.synthesize.config import GeneratorConfig
 from components.synthesize.context import GeneratorContext
+from components.synthesize.distinct import distinct
 from components.synthesize.parsing import UNPARSED, unusable
 from components.synthesize.shown import as_shown
-from components.synthesize.sifting import REPEATED
 from components.synthesize.writers import Writers
 from components.tasks.critique_units import units_of
 from components.tasks.item import Item
@@ -51,13 +51,9 @@ def criticised(
     dropped: list[str] = []
     asked: list[tuple[Item, str, Item]] = []
     for item, texts in zip(items, writers.write(items, context.drawing(config, "draw")), strict=True):
-        seen: set[str] = set()
-        for one in texts:
-            reason = unusable(one) or (REPEATED if one is not None and one.text in seen else None)
-            if reason or one is None:
-                dropped.append(reason or "")
-                continue
-            seen.add(one.text)
+        own, reasons = distinct(texts)
+        dropped += reasons
+        for one in own:
             shown = {RESPONSE: as_shown(one.text, writers)}
             asked.append((item, one.text, ask(item, "criticise", question, shown=shown, response=one.text)))
     drawing = context.drawing(config, "criticise", num_samples=1)

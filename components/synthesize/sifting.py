@@ -30,6 +30,12 @@ class Judged:
         """Return whether it is a right response."""
         return self.dropped is None
 
+    @property
+    def score(self) -> float:
+        """Return the verifier's score, from 0 to 1, of a text with a verdict."""
+        assert self.verdict is not None
+        return self.verdict.score
+
 
 def judged(items: Sequence[Item], texts: Sequence[Sequence[Text | None]]) -> list[list[Judged]]:
     """Return every text with its verdict by its item's verifier; each distinct text of an item is verified once."""

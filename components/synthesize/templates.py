@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 from components.contract.errors import InputError
-
-PLACEHOLDER = re.compile(r"\{([a-z_]+)\}")
+from components.tasks.questions import PLACEHOLDER, filled
 
 
 def fill(template: str, **parts: str) -> str:
     """Return the template with its placeholders replaced; a part that holds a placeholder is not read again."""
-    return PLACEHOLDER.sub(lambda found: parts.get(found[1], found[0]), template)
+    return filled(template, parts)
 
 
 def check_template(name: str, template: str, *, needs: tuple[str, ...], may: tuple[str, ...] = ()) -> None:

@@ -47,11 +47,6 @@ class ModelWriter:
         return self._model.write([item.task for item in items], drawing)
 
 
-def control_marks(writers: Sequence[TaskWriter]) -> list[str]:
-    """Return the marks of all the writers' tokenizers, which a text that they judge must not hold."""
-    return sorted({mark for writer in writers for mark in getattr(writer, "control_marks", ())})
-
-
 class ProgramWriter:
     """A demonstrator: it reads the item itself, its answer and data included."""
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from components.contract.errors import CorruptArtifact, InputError, StoreUnavailable
 from components.contract.expressions import Expression
 from components.contract.job import FirstOf, InputRef, Job, StageRef, UriRef
-from components.runtime.checkpoints.forks import kept_for, mark_of
-from components.runtime.checkpoints.rollback import mark_of as with_rollback
+from components.runtime.checkpoints.forks import kept_for
+from components.runtime.checkpoints.marks import marked
 from components.runtime.closure.rows import union
 from components.runtime.closure.walk import Closures
 from components.runtime.costs.amounts import Amount, Rate
@@ -142,8 +142,7 @@ class _Forecaster:
             closures=self._closures,
             objects=partial(self._objects, job.stage, unlisted),
         )
-        mark = with_rollback(job, stage.component, mark)
-        mark = mark_of(self._store, job.fork, job.stage, mark) if job.fork else mark
+        mark = marked(self._store, job, stage.component, mark)
         pending += unlisted
         action = None if pending else self._action(mark)
         if action and is_stored(self._store, dict(action)):

@@ -203,10 +203,12 @@ def _marked(said: Judgement, right_above: float) -> bool | None:
 
 
 def share_of(values: Sequence[float | None]) -> float | None:
+    """Return the mean of the known values; None without any."""
     known = [float(value) for value in values if value is not None]
     return math.fsum(known) / len(known) if known else None
 
 
 def mean_of(values: Sequence[float | None], bootstrap: Bootstrap) -> Interval | None:
+    """Return the mean of the known values with its interval; None without any."""
     known = [float(value) for value in values if value is not None]
     return bootstrap.mean_interval(known) if known else None

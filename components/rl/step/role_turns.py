@@ -176,6 +176,7 @@ def _in_groups(texts: Sequence[str], size: int) -> list[list[str | None]]:
 
 
 def answering(played: Sequence[Played]) -> list[str]:
+    """Return the roles of the turns that answer, in order."""
     return [one.turn.role for one in played if one.turn.judges is None]
 
 
@@ -201,5 +202,6 @@ def _after(played: Sequence[Played], number: int) -> Tensor:
 
 
 def mean_of(values: Sequence[float]) -> float:
+    """Return the mean of the values that are no NaN; NaN without any."""
     known = [value for value in values if not math.isnan(value)]
     return sum(known) / len(known) if known else math.nan

@@ -34,11 +34,11 @@ from components.contract.memory import Moment
 from components.contract.params import Params
 from components.contract.registry import components
 from components.contract.uploaded import use as use_uploads
-from components.runtime.checkpoints.forks import Forked, begin_fork, check_fit, kept_for, mark_of
+from components.runtime.checkpoints.forks import Forked, begin_fork, check_fit, kept_for
 from components.runtime.checkpoints.kept import Keeper
+from components.runtime.checkpoints.marks import marked
 from components.runtime.checkpoints.moves import State, arrived, check_work, refuse_moved, state_for
 from components.runtime.checkpoints.rollback import PART as ROLLBACK
-from components.runtime.checkpoints.rollback import mark_of as mark_with_rollback
 from components.runtime.checkpoints.rollback import return_to_before
 from components.runtime.closure.walk import Closures
 from components.runtime.costs.spending import Spending
@@ -201,8 +201,7 @@ class Launch:
             verifiers=self.upstream.verifiers(digests, ports),
             closures=self.closures,
         )
-        mark = mark_with_rollback(self.job, self.component, mark)
-        return mark_of(self.store, self.job.fork, self.job.stage, mark) if self.job.fork else mark
+        return marked(self.store, self.job, self.component, mark)
 
     def _execute(self, mark: Fingerprint, digests: Resolved) -> dict[str, Any]:
         self.handed_over = state_for(self.store, self.job)

@@ -16,9 +16,9 @@ from components.modeling.serving.models import Likelihood, as_text
 from components.synthesize.asking import REQUEST
 from components.synthesize.config import GeneratorConfig
 from components.synthesize.context import GeneratorContext
+from components.synthesize.distinct import distinct
 from components.synthesize.made import Dropped, Made
 from components.synthesize.parsing import unusable
-from components.synthesize.sifting import REPEATED
 from components.synthesize.writers import Text, Writers
 from components.tasks.item import Item
 from components.tasks.orders import JUDGED, RANKED, common_order
@@ -73,7 +73,7 @@ def agreed_rankings(
     new = [item for item in items if RANKED not in item.data]
     kept = []
     for item, texts in zip(new, writers.write(new, context.drawing(config, "draw")), strict=True):
-        found, dropped = _distinct(texts)
+        found, dropped = distinct(texts)
         yield from map(Dropped, dropped)
         if len(found) > 1:
             kept.append((item, found))
@@ -95,20 +95,6 @@ def demonstrations_of(pool: Sequence[Item]) -> list[Item]:
             raise InputError(f"generator agreed_rankings: item {item.id}: data.ranked is no list of responses")
         found.setdefault((item.prompt, tuple(ranked)), item)
     return list(found.values())
-
-
-def _distinct(texts: Sequence[Text | None]) -> tuple[list[Text], list[str]]:
-    """Return the usable texts, the first of equal ones, and why others are not."""
-    kept: dict[str, Text] = {}
-    reasons = []
-    for one in texts:
-        if (reason := unusable(one)) or one is None:
-            reasons.append(reason or "")
-        elif one.text in kept:
-            reasons.append(REPEATED)
-        else:
-            kept[one.text] = one
-    return list(kept.values()), reasons
 
 
 def _own_orders(

@@ -11,8 +11,9 @@ from pydantic import Field, model_validator
 from components.contract.errors import InputError
 from components.synthesize.config import GeneratorConfig
 from components.synthesize.context import GeneratorContext
+from components.synthesize.distinct import distinct_judged
 from components.synthesize.made import Dropped, Made
-from components.synthesize.sifting import OVER_CAP, REPEATED, Judged, judged
+from components.synthesize.sifting import OVER_CAP, Judged, judged
 from components.synthesize.writers import Writers
 from components.tasks.item import Item
 from components.tasks.row_kinds.preferences import CHOSEN, LABEL_SOURCE, MARGIN, REJECTED
@@ -57,15 +58,10 @@ def _of_item(
     item: Item, found: Sequence[Judged], context: GeneratorContext, config: AllPairsConfig
 ) -> Iterator[Made | Dropped]:
     rng = context.rng("noise", item.id)
-    scored: dict[str, tuple[float, Judged]] = {}
-    for one in found:
-        if one.verdict is None or one.verdict.failed:
-            yield Dropped(one.dropped or "")
-        elif one.text in scored or not one.text.strip():
-            yield Dropped(REPEATED)
-        else:
-            scored[one.text] = one.verdict.score + (rng.gauss(0, config.noise) if config.noise else 0.0), one
-    ranked = sorted(scored.values(), key=lambda one: -one[0])
+    kept, reasons = distinct_judged(found)
+    yield from map(Dropped, reasons)
+    scored = [(one.score + (rng.gauss(0, config.noise) if config.noise else 0.0), one) for one in kept]
+    ranked = sorted(scored, key=lambda one: -one[0])
     pairs = [pair for pair in combinations(ranked, 2) if pair[0][0] > pair[1][0]]
     if not pairs:
         yield from [Dropped(TIED if len(scored) > 1 else ALONE)] * len(scored)

@@ -10,8 +10,9 @@ from pydantic import Field
 
 from components.synthesize.config import GeneratorConfig
 from components.synthesize.context import GeneratorContext
+from components.synthesize.distinct import distinct_judged
 from components.synthesize.made import Dropped, Made
-from components.synthesize.sifting import OVER_CAP, REPEATED, Judged, judged
+from components.synthesize.sifting import OVER_CAP, Judged, judged
 from components.synthesize.writers import Writers
 from components.tasks.item import Item
 from components.tasks.row_kinds.preferences import CHOSEN, LABEL_SOURCE, REJECTED
@@ -49,27 +50,21 @@ def annotated_pairs(
 def _of_item(
     item: Item, found: Sequence[Judged], context: GeneratorContext, config: AnnotatedPairsConfig
 ) -> Iterator[Made | Dropped]:
-    distinct: dict[str, Judged] = {}
-    for one in found:
-        if one.verdict is None or one.verdict.failed:
-            yield Dropped(one.dropped or "")
-        elif one.text in distinct or not one.text.strip():
-            yield Dropped(REPEATED)
-        else:
-            distinct[one.text] = one
-    if len(distinct) < 2:
-        yield from [Dropped(NO_CONTRAST)] * len(distinct)
+    kept, reasons = distinct_judged(found)
+    yield from map(Dropped, reasons)
+    if len(kept) < 2:
+        yield from [Dropped(NO_CONTRAST)] * len(kept)
         return
-    first, second, *others = distinct.values()
+    first, second, *others = kept
     yield from [Dropped(OVER_CAP)] * len(others)
-    gap = _score(first) - _score(second)
+    gap = first.score - second.score
     if gap == 0 and config.noise == 0:
         yield from [Dropped(NO_CONTRAST)] * 2
         return
     prefers_first = context.rng(ANNOTATOR, item.id).random() < preference(gap, config.noise)
     chosen, rejected = (first, second) if prefers_first else (second, first)
     pair = {CHOSEN: chosen.text, REJECTED: rejected.text, LABEL_SOURCE: ANNOTATOR}
-    yield Made(item, None, {"quality": chosen.writer, **pair, FLIPPED: _score(chosen) < _score(rejected)})
+    yield Made(item, None, {"quality": chosen.writer, **pair, FLIPPED: chosen.score < rejected.score})
 
 
 def preference(gap: float, noise: float) -> float:
@@ -78,8 +73,3 @@ def preference(gap: float, noise: float) -> float:
         return float(gap > 0)
     odds = max(-700.0, min(700.0, gap / noise))  # exp stays finite
     return 1 / (1 + math.exp(-odds))
-
-
-def _score(one: Judged) -> float:
-    assert one.verdict is not None
-    return one.verdict.score

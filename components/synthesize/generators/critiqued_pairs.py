@@ -8,15 +8,16 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from components.judges.fencing import without_control
 from components.synthesize.asking import ask
 from components.synthesize.config import GeneratorConfig, Kind
 from components.synthesize.context import GeneratorContext
+from components.synthesize.distinct import distinct_judged
 from components.synthesize.made import Dropped, Made
 from components.synthesize.parsing import unusable
-from components.synthesize.sifting import OVER_CAP, REPEATED, Judged, judged
+from components.synthesize.shown import as_shown
+from components.synthesize.sifting import OVER_CAP, Judged, judged
 from components.synthesize.templates import check_template
-from components.synthesize.writers import Writers, control_marks
+from components.synthesize.writers import Writers
 from components.tasks.item import Item
 from components.tasks.row_kinds.preferences import CHOSEN, LABEL_SOURCE, MARGIN, REJECTED
 
@@ -82,22 +83,13 @@ def critiqued_pairs(
 
 def _ends(item: Item, found: Sequence[Judged], least: float) -> tuple[Pair | None, list[str]]:
     """Return the pair of the first best and the first worst response, and why the others are dropped."""
-    scored: dict[str, tuple[float, Judged]] = {}
-    dropped = []
-    for one in found:
-        if one.verdict is None or one.verdict.failed:
-            dropped.append(one.dropped or "")
-        elif one.text in scored or not one.text.strip():
-            dropped.append(REPEATED)
-        else:
-            scored[one.text] = one.verdict.score, one
-    if not scored:
+    kept, dropped = distinct_judged(found)
+    if not kept:
         return None, dropped
-    best = max(scored.values(), key=lambda one: one[0])
-    worst = min(scored.values(), key=lambda one: one[0])
-    if best[0] - worst[0] < least:
-        return None, dropped + [NO_CONTRAST] * len(scored)
-    return (item, best[1], worst[1], best[0] - worst[0]), dropped + [OVER_CAP] * (len(scored) - 2)
+    best, worst = max(kept, key=lambda one: one.score), min(kept, key=lambda one: one.score)
+    if (gap := best.score - worst.score) < least:
+        return None, dropped + [NO_CONTRAST] * len(kept)
+    return (item, best, worst, gap), dropped + [OVER_CAP] * (len(kept) - 2)
 
 
 def _critiques(
@@ -106,10 +98,8 @@ def _critiques(
     """Return what is appended to each side, and why it cannot be: a critique is refused, cut, or empty."""
     if config.critique == "none":
         return [("", None)] * len(sides)
-    marks = control_marks(writers.judges)
     asked = [
-        ask(item, "criticise", config.question, shown={"response": without_control(text, marks)})
-        for item, text in sides
+        ask(item, "criticise", config.question, shown={"response": as_shown(text, writers)}) for item, text in sides
     ]
     drawing = replace(context.drawing(config, "criticise", num_samples=1), temperature=config.critique_temperature)
     written = writers.write(asked, drawing, judges=True)

@@ -55,7 +55,7 @@ def judgements(
         yield from map(Dropped, dropped)
         asked += [(item, one) for one in chosen]
     if not config.worded:
-        yield from (taught(lessons, item, one.text, _score(one), one.writer) for item, one in asked)
+        yield from (taught(lessons, item, one.text, one.score, one.writer) for item, one in asked)
         return
     requests = [_request(lessons, item, one) for item, one in asked]
     texts = writers.write(requests, context.drawing(config, "judge", num_samples=1), judges=True)
@@ -86,11 +86,6 @@ def _chosen(found: Sequence[Judged], config: JudgementsConfig) -> tuple[list[Jud
     return chosen, dropped
 
 
-def _score(one: Judged) -> float:
-    assert one.verdict is not None
-    return one.verdict.score
-
-
 def _request(lessons: Lessons, item: Item, one: Judged) -> Item:
     """Return the request to the judges: the text of the judge's own, with what programs read beside it."""
     request = lessons.request(case_of(item), one.text)
@@ -103,7 +98,7 @@ def _worded(lessons: Lessons, item: Item, one: Judged, text: Text | None) -> Mad
     """Return the row of a judgement in the judge's own words, where its verdict is the verifier's."""
     if (reason := unusable(text)) or text is None:
         return Dropped(reason or "")
-    row = taught(lessons, item, one.text, _score(one), one.writer)
+    row = taught(lessons, item, one.text, one.score, one.writer)
     if isinstance(row, Dropped):
         return row
     said = lessons.read(text.text, lessons.request(case_of(item), one.text))

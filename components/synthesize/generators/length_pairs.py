@@ -9,8 +9,9 @@ from pydantic import Field
 
 from components.synthesize.config import GeneratorConfig
 from components.synthesize.context import GeneratorContext
+from components.synthesize.distinct import distinct_judged
 from components.synthesize.made import Dropped, Made
-from components.synthesize.sifting import OVER_CAP, REPEATED, Judged, judged
+from components.synthesize.sifting import OVER_CAP, Judged, judged
 from components.synthesize.writers import Writers
 from components.tasks.item import Item
 from components.tasks.row_kinds.preferences import CHOSEN, LABEL_SOURCE, MARGIN, REJECTED
@@ -41,20 +42,14 @@ def length_pairs(
 
 
 def _of_item(item: Item, found: Sequence[Judged], config: LengthPairsConfig) -> Iterator[Made | Dropped]:
-    usable: dict[str, Judged] = {}
-    for one in found:
-        if one.verdict is None or one.verdict.failed:
-            yield Dropped(one.dropped or "")
-        elif one.text in usable or not one.text.strip():
-            yield Dropped(REPEATED)
-        else:
-            usable[one.text] = one
-    right = [one for one in usable.values() if one.kept]
+    usable, reasons = distinct_judged(found)
+    yield from map(Dropped, reasons)
+    right = [one for one in usable if one.kept]
     if not right:
         yield from [Dropped(NO_RIGHT)] * len(usable)
         return
     chosen = min(right, key=lambda one: len(one.text))
-    others = [one for one in usable.values() if one is not chosen]
+    others = [one for one in usable if one is not chosen]
     longer = sorted((one for one in others if _rejected(one, chosen, config)), key=lambda one: -len(one.text))
     yield from (Dropped(one.dropped or NOT_LONGER) for one in others if one not in longer)
     yield from [Dropped(OVER_CAP)] * len(longer[config.max_per_prompt :])

@@ -12,10 +12,10 @@ from components.judges.config import ListwiseConfig
 from components.judges.judge import Case, ListwiseJudge
 from components.synthesize.config import GeneratorConfig, Kind
 from components.synthesize.context import GeneratorContext
+from components.synthesize.distinct import distinct
 from components.synthesize.judging import JudgeModel
 from components.synthesize.made import Dropped, Made
-from components.synthesize.parsing import unusable
-from components.synthesize.sifting import OVER_CAP, REPEATED
+from components.synthesize.sifting import OVER_CAP
 from components.synthesize.writers import Text, Writers
 from components.tasks.item import Item
 from components.tasks.row_kinds.preferences import CHOSEN, LABEL_SOURCE, MARGIN, REJECTED
@@ -58,32 +58,16 @@ def ranked_by_judge(
     (arXiv:2401.10020), who make a pair of the best and the worst of n by a judge.
     """
     texts = writers.write(items, context.drawing(config, "draw"))
-    distinct = []
+    kept = []
     for found in texts:
-        usable, reasons = _distinct(found, config.max_ranked)
+        usable, reasons = distinct(found, config.max_ranked)
         yield from map(Dropped, reasons)
-        distinct.append(usable)
-    ranked = [at for at, found in enumerate(distinct) if len(found) > 1]
-    lists = [(Case(items[at].prompt, items[at].answer), [one.text for one in distinct[at]]) for at in ranked]
+        kept.append(usable)
+    ranked = [at for at, found in enumerate(kept) if len(found) > 1]
+    lists = [(Case(items[at].prompt, items[at].answer), [one.text for one in kept[at]]) for at in ranked]
     shares = dict(zip(ranked, _shares(lists, writers, context, config), strict=True))
     for at, item in enumerate(items):
-        yield from _of_item(item, distinct[at], shares.get(at), config, [judge.name for judge in writers.judges])
-
-
-def _distinct(found: Sequence[Text | None], most: int) -> tuple[list[Text], list[str]]:
-    """Return the responses to be ranked, and why others are not."""
-    kept: dict[str, Text] = {}
-    reasons = []
-    for one in found:
-        if (reason := unusable(one)) or one is None:
-            reasons.append(reason or "")
-        elif one.text in kept:
-            reasons.append(REPEATED)
-        elif len(kept) == most:
-            reasons.append(OVER_CAP)
-        else:
-            kept[one.text] = one
-    return list(kept.values()), reasons
+        yield from _of_item(item, kept[at], shares.get(at), config, [judge.name for judge in writers.judges])
 
 
 def _shares(

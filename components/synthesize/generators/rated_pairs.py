@@ -9,17 +9,16 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 
 from components.contract.errors import InputError
-from components.judges.fencing import without_control
 from components.synthesize.asking import ask
 from components.synthesize.config import GeneratorConfig, Kind
 from components.synthesize.context import GeneratorContext
 from components.synthesize.distinct import distinct
 from components.synthesize.made import Dropped, Made
-from components.synthesize.parsing import unusable
+from components.synthesize.ratings import mean_rating
+from components.synthesize.shown import as_shown
 from components.synthesize.sifting import OVER_CAP
 from components.synthesize.templates import check_template
-from components.synthesize.writers import Text, Writers, control_marks
-from components.tasks.answers import extract_answer
+from components.synthesize.writers import Text, Writers
 from components.tasks.item import Item
 from components.tasks.row_kinds.preferences import CHOSEN, LABEL_SOURCE, MARGIN, REJECTED
 
@@ -91,16 +90,19 @@ def rated_pairs(
         own, reasons = distinct(texts)
         yield from map(Dropped, reasons)
         kept.append(own)
-    marks = control_marks(writers.judges)
     asked = [
-        _request(item, number, without_control(one.text, marks), config)
+        _request(item, number, as_shown(one.text, writers), config)
         for item, own in zip(items, kept, strict=True)
         for number, one in enumerate(own)
     ]
     answers = iter(writers.write(asked, context.drawing(config, "rate", num_samples=1), judges=True))
     judge = writers.judges[0].name
     for item, own in zip(items, kept, strict=True):
-        rated = [Rated(one, rating) for one in own if (rating := _rating(next(answers), config)) is not None]
+        rated = [
+            Rated(one, rating)
+            for one in own
+            if (rating := mean_rating(next(answers), config.low, config.high)) is not None
+        ]
         yield from [Dropped(UNRATED)] * (len(own) - len(rated))
         yield from _of_item(item, rated, judge, context, config)
 
@@ -109,14 +111,6 @@ def _request(item: Item, number: int, response: str, config: RatedPairsConfig) -
     """Return what judges are asked of one response; its own id gives a program's errors their own random numbers."""
     request = ask(item, "rate", config.question, shown={"response": response})
     return request.model_copy(update={"id": f"{item.id}-{number}"})
-
-
-def _rating(answers: Sequence[Text | None], config: RatedPairsConfig) -> float | None:
-    """Return the mean of what the judges' answers say; None where none can be read."""
-    said = [extract_answer(one.text).strip() for one in answers if one is not None and not unusable(one)]
-    found = [int(text) for text in said if text.isascii() and text.isdigit() and len(text) <= 4]
-    found = [number for number in found if config.low <= number <= config.high]
-    return sum(found) / len(found) if found else None
 
 
 def _of_item(

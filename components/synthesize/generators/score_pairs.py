@@ -11,8 +11,9 @@ from pydantic import Field, model_validator
 from components.contract.operators import OperatorSpec
 from components.synthesize.config import GeneratorConfig
 from components.synthesize.context import GeneratorContext
+from components.synthesize.distinct import distinct_judged
 from components.synthesize.made import Dropped, Made
-from components.synthesize.sifting import OVER_CAP, REPEATED, Judged, judged
+from components.synthesize.sifting import OVER_CAP, Judged, judged
 from components.synthesize.writers import Writers
 from components.tasks.item import Item
 from components.tasks.row_kinds.preferences import CHOSEN, LABEL_SOURCE, MARGIN, REJECTED
@@ -61,10 +62,11 @@ def score_pairs(
     and fail are preferred. Reconstructed: the gap, the likeness, and that one pair is made of an item.
     """
     drawn = judged(_scored(items, config), writers.write(items, context.drawing(config, "draw")))
-    kept = [list(_distinct(found)) for found in drawn]
-    for found, own in zip(drawn, kept, strict=True):
-        reasons = [one.dropped or "" for one in found if one.verdict is None or one.verdict.failed]
-        yield from map(Dropped, reasons + [REPEATED] * (len(found) - len(reasons) - len(own)))
+    kept = []
+    for found in drawn:
+        own, reasons = distinct_judged(found)
+        yield from map(Dropped, reasons)
+        kept.append(own)
     values = iter(_values(items, kept, writers, config))
     for item, own in zip(items, kept, strict=True):
         scored = [(value, one) for one in own if (value := next(values)) is not None]
@@ -82,14 +84,6 @@ def _scored(items: Sequence[Item], config: ScorePairsConfig) -> list[Item]:
     return [item.model_copy(update={"verifier": name, "data": {**item.data, **told}}) for item in items]
 
 
-def _distinct(found: Sequence[Judged]) -> Iterator[Judged]:
-    seen: set[str] = set()
-    for one in found:
-        if one.verdict is not None and not one.verdict.failed and one.text.strip() and one.text not in seen:
-            seen.add(one.text)
-            yield one
-
-
 def _values(
     items: Sequence[Item], kept: Sequence[Sequence[Judged]], writers: Writers, config: ScorePairsConfig
 ) -> list[float | None]:
@@ -97,7 +91,7 @@ def _values(
     if config.by == LIKELIHOOD:
         pairs = [(item.prompt, one.text) for item, own in zip(items, kept, strict=True) for one in own]
         return [None if one is None else one.mean for one in writers.scorers[0].score(pairs)]
-    return [one.verdict.score if one.verdict else None for own in kept for one in own]
+    return [one.score for own in kept for one in own]
 
 
 def _of_item(item: Item, scored: Sequence[tuple[float, Judged]], config: ScorePairsConfig) -> Iterator[Made | Dropped]:
