@@ -9,7 +9,6 @@ clock starts. TRL pads, and computes each prompt for both sides.
 
 from __future__ import annotations
 
-import statistics
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -26,7 +25,7 @@ from components.preference.reading import Candidates
 from components.preference.training import Preferences, fit_preferences
 from tests.benchmarks.bench_generation import Clock
 from tests.benchmarks.script import run_script
-from tests.benchmarks.training import BATCH, Quiet, Timing, demonstrations, make_base, settings, timed
+from tests.benchmarks.training import BATCH, Quiet, Timing, beside, demonstrations, make_base, settings, timed
 
 LEARNING_RATE = 1e-4
 Row = dict[str, Any]
@@ -111,13 +110,9 @@ def compare(*, steps: int, repeats: int) -> dict[str, Any]:
     }
     for name in ("trl", "trl_precomputed"):
         theirs = [found[name] for found in rounds]
-        ratios = [other.cpu_seconds / own.cpu_seconds for own, other in zip(ours, theirs, strict=True)]
         figures["peers"][name] = {
             "pairs_per_cpu_second": [round(len(rows) / one.cpu_seconds, 1) for one in theirs],
-            "cpu_ratio": [round(ratio, 3) for ratio in ratios],
-            "cpu_ratio_median": round(statistics.median(ratios), 3),
-            "first_loss": theirs[0].first_loss,
-            "last_loss": theirs[0].last_loss,
+            **beside(ours, theirs),
         }
     return figures
 

@@ -11,7 +11,6 @@ the head read at their ends. What is left to us against that one is the prompt, 
 
 from __future__ import annotations
 
-import statistics
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -32,7 +31,7 @@ from components.reward_model.training import Fitting, fit_scorer
 from tests.benchmarks.bench_generation import Clock
 from tests.benchmarks.bench_preference import pairs
 from tests.benchmarks.script import run_script
-from tests.benchmarks.training import BATCH, Quiet, Timing, demonstrations, make_base, settings, timed
+from tests.benchmarks.training import BATCH, Quiet, Timing, beside, demonstrations, make_base, settings, timed
 from tests.support.stage_context import write_jsonl
 
 LEARNING_RATE = 3e-4
@@ -165,13 +164,9 @@ def compare(*, steps: int, repeats: int) -> dict[str, Any]:
     }
     for name in ("trl", "trl_without_padding"):
         theirs = [found[name] for found in rounds]
-        ratios = [other.cpu_seconds / own.cpu_seconds for own, other in zip(ours, theirs, strict=True)]
         figures["peers"][name] = {
             "tokens_per_cpu_second": [round(tokens / one.cpu_seconds) for one in theirs],
-            "cpu_ratio": [round(ratio, 3) for ratio in ratios],
-            "cpu_ratio_median": round(statistics.median(ratios), 3),
-            "first_loss": theirs[0].first_loss,
-            "last_loss": theirs[0].last_loss,
+            **beside(ours, theirs),
         }
     return figures
 

@@ -42,6 +42,17 @@ class Timing:
     last_loss: float
 
 
+def beside(ours: Sequence[Timing], theirs: Sequence[Timing]) -> dict[str, Any]:
+    """Return how many times our CPU seconds a peer took, round by round, and its losses."""
+    ratios = [other.cpu_seconds / own.cpu_seconds for own, other in zip(ours, theirs, strict=True)]
+    return {
+        "cpu_ratio": [round(ratio, 3) for ratio in ratios],
+        "cpu_ratio_median": round(statistics.median(ratios), 3),
+        "first_loss": theirs[0].first_loss,
+        "last_loss": theirs[0].last_loss,
+    }
+
+
 class Quiet:
     """Hooks that keep the losses."""
 
