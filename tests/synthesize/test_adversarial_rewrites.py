@@ -147,3 +147,16 @@ def test_pairs_ask_a_language_model_and_rewrites_none() -> None:
 def test_hostile_rewrites_stay_text(text: str) -> None:
     rows = made([text], {}, rows="rewrites", max_length_gap=None)
     assert sum(counts(rows).values()) == 1
+
+
+def test_judges_read_no_control_marks_of_what_they_rate() -> None:
+    seen = []
+
+    def judge(asked: Item, _: int) -> str:
+        seen.append(asked.prompt)
+        return "<answer>5"
+
+    spec = {"name": "adversarial_rewrites", "num_samples": 1, "rows": "rewrites", "max_length_gap": None}
+    writers = scripted(lambda asked, number: "<answer>ab <|eos|></s>", judge)
+    list(OperatorSpec.model_validate(spec).resolve(GENERATOR)([SEED], writers, CONTEXT))
+    assert len(seen) == 1 and "<|eos|>" not in seen[0] and "</s>" not in seen[0]

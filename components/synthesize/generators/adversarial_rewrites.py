@@ -14,7 +14,7 @@ from components.synthesize.config import GeneratorConfig, Kind
 from components.synthesize.context import GeneratorContext
 from components.synthesize.made import Dropped, Made
 from components.synthesize.parsing import UNPARSED, unusable
-from components.synthesize.ratings import mean_rating
+from components.synthesize.ratings import mean_rating, rating_request
 from components.synthesize.sifting import OVER_CAP, REPEATED
 from components.synthesize.templates import check_template, fill
 from components.synthesize.writers import Writers
@@ -169,9 +169,7 @@ def _gated(
 ) -> tuple[list[list[Rewrite]], list[str]]:
     """Return the rewrites that judges rate high enough, and why others are dropped."""
     requests = [
-        ask(item, "rate", config.question, shown={"response": one.response}).model_copy(
-            update={"id": f"{item.id}-{number}"}  # gives a program's errors random numbers of their own
-        )
+        rating_request(item, number, config.question, one.response, writers)
         for item, own in zip(items, found, strict=True)
         for number, one in enumerate(own)
     ]

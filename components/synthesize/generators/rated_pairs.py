@@ -9,13 +9,11 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 
 from components.contract.errors import InputError
-from components.synthesize.asking import ask
 from components.synthesize.config import GeneratorConfig, Kind
 from components.synthesize.context import GeneratorContext
 from components.synthesize.distinct import distinct
 from components.synthesize.made import Dropped, Made
-from components.synthesize.ratings import mean_rating
-from components.synthesize.shown import as_shown
+from components.synthesize.ratings import mean_rating, rating_request
 from components.synthesize.sifting import OVER_CAP
 from components.synthesize.templates import check_template
 from components.synthesize.writers import Text, Writers
@@ -91,7 +89,7 @@ def rated_pairs(
         yield from map(Dropped, reasons)
         kept.append(own)
     asked = [
-        _request(item, number, as_shown(one.text, writers), config)
+        rating_request(item, number, config.question, one.text, writers)
         for item, own in zip(items, kept, strict=True)
         for number, one in enumerate(own)
     ]
@@ -105,12 +103,6 @@ def rated_pairs(
         ]
         yield from [Dropped(UNRATED)] * (len(own) - len(rated))
         yield from _of_item(item, rated, judge, context, config)
-
-
-def _request(item: Item, number: int, response: str, config: RatedPairsConfig) -> Item:
-    """Return what judges are asked of one response; its own id gives a program's errors their own random numbers."""
-    request = ask(item, "rate", config.question, shown={"response": response})
-    return request.model_copy(update={"id": f"{item.id}-{number}"})
 
 
 def _of_item(
