@@ -1,13 +1,14 @@
 """weight_update.json: how far weights moved from the reference, by layer and by kind of tensor.
 
-The reference is the base, or the first model where there is no base. Sums are float64, over blocks.
+The reference is the base, or the first model where there is no base. Sums are float32 within a block, where torch adds
+in pairs, and float64 over blocks.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
@@ -64,14 +65,18 @@ class Sums:
 class Moves:
     """Collects the differences of models, and of what is merged of them, from the reference."""
 
-    def __init__(self, models: Sequence[str], *, has_base: bool) -> None:
-        """`models` are names; without a base the first of them is the reference."""
+    def __init__(self, models: Sequence[str], tensors: Iterable[str], *, has_base: bool) -> None:
+        """`models` and `tensors` are names; without a base the first model is the reference."""
         self.models, self.has_base = list(models), has_base
-        self._tensors: dict[str, Sums] = {}
+        self._tensors = {name: Sums() for name in tensors}
+
+    def has_models(self, tensor: str) -> bool:
+        """Return whether blocks of this tensor of the models have been added."""
+        return self._tensors[tensor].entries > 0
 
     def add_models(self, tensor: str, reference: Tensor, models: Sequence[Tensor]) -> None:
         """Add a block of all models."""
-        sums = self._tensors.setdefault(tensor, Sums())
+        sums = self._tensors[tensor]
         sums.entries += reference.numel()
         sums.reference += _dot(reference, reference)
         named = zip(self.models, models, strict=True)
@@ -90,8 +95,8 @@ class Moves:
 
     def add_merged(self, tensor: str, name: str, reference: Tensor, merged: Tensor) -> None:
         """Add a block of a merged model."""
-        moved = self._tensors.setdefault(tensor, Sums()).moved
-        moved[name] = moved.get(name, 0.0) + _dot(merged - reference, merged - reference)
+        moved, delta = self._tensors[tensor].moved, merged - reference
+        moved[name] = moved.get(name, 0.0) + _dot(delta, delta)
 
     def total(self) -> dict[str, Any]:
         """Return the row of all tensors."""
@@ -131,7 +136,7 @@ def _place(by: str, part: str) -> tuple[int, int, str]:
 
 
 def _dot(first: Tensor, second: Tensor) -> float:
-    return float(torch.dot(first.double().flatten(), second.double().flatten()))
+    return float((first * second).sum())
 
 
 def report(moves: Moves, merged: Sequence[str], reference: str) -> Mapping[str, Any]:

@@ -42,12 +42,9 @@ def run(ctx: StageContext[MergeParams]) -> None:
         seed=ctx.seed,
         probing=Probing(models[0].path, tuple(found.path for found in ctx.inputs("probe")), ctx.device),
     )
-    moves = Moves(_names(models), has_base=bool(bases))
-    progress = _counter(ctx, family, 1 + len(params.candidates))
-    for stack in family.stacks():
-        for block in stack.blocks():
-            moves.add_models(stack.name, _reference(block), block.models)
-        progress()
+    names = [stack.name for stack in family.stacks()]
+    moves = Moves(_names(models), names, has_base=bool(bases))
+    progress = _counter(ctx, len(names) * len(params.candidates))
     dtype = None if params.dtype == "keep" else params.dtype
     for candidate, folder in _places(ctx):
         copy_rest(models[0].path, folder, dtype)
@@ -109,8 +106,10 @@ def _write(
 
 def _merge(stack: Stack, merger: Bound, writer: ShardWriter, planned: Planned, moves: Moves, label: str) -> None:
     """Merge one tensor, block by block."""
-    merge = merger(stack)
+    merge, unseen = merger(stack), not moves.has_models(stack.name)
     for block in stack.blocks():
+        if unseen:
+            moves.add_models(stack.name, _reference(block), block.models)
         shape = block.models[0].shape
         merged: Tensor = merge(block)
         if merged.shape != shape:
@@ -123,8 +122,8 @@ def _reference(block: Block) -> Tensor:
     return block.models[0] if block.own_base is None else block.own_base
 
 
-def _counter(ctx: StageContext[Any], family: Family, passes: int) -> Progress:
-    total, done = passes * sum(1 for _ in family.stacks()), 0
+def _counter(ctx: StageContext[Any], total: int) -> Progress:
+    done = 0
 
     def step() -> None:
         nonlocal done

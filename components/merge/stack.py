@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -99,11 +100,21 @@ class Stack:
         return fnmatchcase(self.name, pattern)
 
     def blocks(self) -> Iterator[Block]:
-        """Yield the blocks in order, read from the files each time."""
-        for first, last in self._bounds():
-            models = [self.family.read(stored, first, last) for stored in self.stored]
-            base = None if self.base is None else self.family.read(self.base, first, last)
-            yield Block(self.name, first, models, base, self.family.seed)
+        """Yield the blocks in order, read from the files each time; the next one is read while one is worked on."""
+        bounds = list(self._bounds())
+        if not bounds:
+            return
+        read = self.family.reader.submit
+        coming = read(self._read, *bounds[0])
+        for following in bounds[1:]:
+            block, coming = coming.result(), read(self._read, *following)
+            yield block
+        yield coming.result()
+
+    def _read(self, first: int, last: int) -> Block:
+        models = [self.family.read(stored, first, last) for stored in self.stored]
+        base = None if self.base is None else self.family.read(self.base, first, last)
+        return Block(self.name, first, models, base, self.family.seed)
 
     def deltas(self, model: int) -> Iterator[Tensor]:
         """Yield one model's rows minus the base's, block by block; the other models are not read."""
@@ -114,9 +125,12 @@ class Stack:
     def dot(self, first: int, second: int) -> float:
         """Return the inner product of two models' tensors as flat vectors."""
         if (first, second) not in self._sums:
-            self._sums[first, second] = math.fsum(
-                _dot(block.models[first], block.models[second]) for block in self.blocks()
-            )
+            pairs = [(first, first), (first, second), (second, second)]
+            found: dict[tuple[int, int], list[float]] = {pair: [] for pair in pairs}
+            for block in self.blocks():  # all products of the two in one reading
+                for one, other in found:
+                    found[one, other].append(_dot(block.models[one], block.models[other]))
+            self._sums.update({pair: math.fsum(parts) for pair, parts in found.items()})
         return cast(float, self._sums[first, second])
 
     def kept_from(self, model: int, share: float, *, whole_model: bool) -> float:
@@ -153,6 +167,8 @@ class Family:
         self.facts: dict[str, float] = {}
         """What mergers have found out; the stage's headline has them."""
         self._known: dict[Any, Any] = {}
+        self.reader = ThreadPoolExecutor(1)
+        """Reads ahead. One thread for all tensors: each new one would keep memory of its own."""
 
     def stacks(self) -> Iterator[Stack]:
         """Yield the tensors of floating-point numbers, by name."""

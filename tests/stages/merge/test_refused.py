@@ -223,11 +223,14 @@ def test_an_operator_that_returns_another_shape_is_named(tmp_path: Path) -> None
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    from components.merge.moves import Moves
     from components.merge.run import _merge
     from components.merge.stack import Family
 
     bound = OperatorSpec(name="linear").resolve("merger")
     broken = type(bound)(bound.slot, "linear", module.linear, bound.config)
     family = Family([read_headers(folder_of(tmp_path, "a", 1))])
+    stack = next(family.stacks())
+    moves = Moves(["a"], [stack.name], has_base=False)
     with pytest.raises(Exception, match=r"merger operator 'linear' returned \[0, 4\] for rows of model.embed.weight"):
-        _merge(next(family.stacks()), broken, None, None, None, "x")  # type: ignore[arg-type]
+        _merge(stack, broken, None, None, moves, "x")  # type: ignore[arg-type]
