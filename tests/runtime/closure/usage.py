@@ -58,6 +58,7 @@ MAKES = {
     "problem_writing": "exact",
     "forms": "numeric",
     "dialects": "exact",
+    "preference_items": "ranks_best",
 }
 """Source -> the verifier of its rows."""
 EXERCISE = {"source": ("source", None), "expert": ("demonstrator", "recorded")}
