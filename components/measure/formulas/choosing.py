@@ -1,4 +1,4 @@
-"""Expected accuracy of choosing among k of n samples: the best by a score, and a vote with weights.
+"""Expected accuracy of choosing among k of n samples: the best by a score, a vote with weights, and sums of scores.
 
 Expectations are over all draws of k from n without replacement, as for pass@k, so that there is no noise of a draw.
 """
@@ -6,7 +6,7 @@ Expectations are over all draws of k from n without replacement, as for pass@k, 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, groupby
 from random import Random
 
@@ -55,6 +55,52 @@ def weighted_vote_at(
         values = [_vote(answers, truth, weights, rows) for rows in _draws(total, k, subsets, seed)]
         found.append(math.fsum(values) / len(values))
     return found
+
+
+def score_vote_at(
+    votes: Sequence[Sequence[int] | None],
+    is_right: Callable[[Sequence[int]], bool],
+    ks: Sequence[int],
+    *,
+    worth: Sequence[float | None] | None,
+    kept: float,
+    subsets: int,
+    seed: int,
+) -> list[float]:
+    """Return for each k how often sums of scores over draws of k from n are right; NaN where k > n.
+
+    A vote has a score for each candidate; None abstains. With `worth`, the share `kept` of k votes that are worth most
+    is summed, at least one and of equal ones the earlier; without it all are. Draws are counted as in
+    `weighted_vote_at`; one in which nobody votes is wrong.
+    """
+    order = list(range(len(votes)))
+    if worth is not None:
+        order.sort(key=lambda row: math.inf if (value := worth[row]) is None else -value)
+    ranks = [0] * len(votes)
+    for rank, row in enumerate(order):
+        ranks[row] = rank
+    found = []
+    for k in ks:
+        if k > len(votes):
+            found.append(math.nan)
+            continue
+        most = k if worth is None else max(1, math.floor(k * kept))
+        values = [_sums_are_right(votes, is_right, rows, ranks, most) for rows in _draws(len(votes), k, subsets, seed)]
+        found.append(sum(values) / len(values))
+    return found
+
+
+def _sums_are_right(
+    votes: Sequence[Sequence[int] | None],
+    is_right: Callable[[Sequence[int]], bool],
+    rows: Sequence[int],
+    ranks: Sequence[int],
+    most: int,
+) -> bool:
+    """Return whether the sums of the first `most` votes by rank among these rows are right."""
+    voting = sorted((row for row in rows if votes[row] is not None), key=ranks.__getitem__)[:most]
+    given = [vote for row in voting if (vote := votes[row]) is not None]
+    return bool(given) and is_right([sum(scores) for scores in zip(*given, strict=True)])
 
 
 def _rightness(answers: Sequence[str | None], right: Sequence[bool]) -> dict[str, float]:
