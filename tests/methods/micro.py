@@ -110,6 +110,16 @@ MICRO_OF = {
         ),
         "defaults.with.rl.max_new_tokens=12",
     ),
+    "spct-deepseek-grm": (
+        "item_rows=16",
+        "rft_steps=2",
+        "meta_steps=2",
+        "stages.meta.with.batch_size=4",
+        *(  # the start scores nothing yet
+            f"stages.{stage}.with.programs=[{{name: preference_items, slip_rate: 0.5}}]"
+            for stage in ("filtered", "filtered-again", "judged")
+        ),
+    ),
     "mm-rlhf": (
         "critic_steps=2",
         "reward_steps=2",
