@@ -64,7 +64,7 @@ def test_tokens_are_those_of_all_samples() -> None:
 
 def test_a_meta_reward_model_that_knows_right_ones_filters_the_others() -> None:
     outcome = judged(RIGHT, WRONG, WRONG, RIGHT)
-    knows = {RIGHT: 1.0, WRONG: -1.0}
+    knows: dict[str, float | None] = {RIGHT: 1.0, WRONG: -1.0}
     assert accuracy(vote(outcome)) == pytest.approx([0.5, 5 / 6, 1.0])
     assert accuracy(vote(outcome, knows)) == pytest.approx([0.5, 5 / 6, 1.0])
     assert accuracy(vote(outcome, {RIGHT: -1.0, WRONG: None}, kept=0.25))[-1] == 1.0

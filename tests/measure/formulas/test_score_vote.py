@@ -62,7 +62,7 @@ def test_it_is_the_mean_over_all_draws(
                 values = [-np.inf if worth[row] is None else worth[row] for row in voting]
                 voting = [voting[place] for place in np.argsort(-np.array(values, dtype=float), kind="stable")]
                 voting = voting[: max(1, int(k * kept))]
-            sums = np.sum([votes[row] for row in voting], axis=0) if voting else np.zeros(3)
+            sums = np.array([votes[row] or (0, 0, 0) for row in voting] or [(0, 0, 0)]).sum(axis=0)
             found.append(bool(sums[0] == sums.max() and (sums == sums.max()).sum() == 1))
         given_worth = worth if meta else None
         assert vote(votes, [k], worth=given_worth, kept=kept)[0] == pytest.approx(np.mean(found))
