@@ -36,6 +36,15 @@ MICRO_OF = {
         *(f"stages.{stage}.with.programs={CARELESS_NOTES}" for stage in ("judged", "heldout-pairs")),
         f"stages.rounds.stages.pairs.with.programs={CARELESS_NOTES}",
     ),
+    "cgpo-mixture-of-judges": (
+        "pair_prompts=16",
+        "reward_steps=2",
+        "warm_steps=2",
+        "defaults.with.reward_model.batch_size=4",
+        "stages.warm.with.batch_size=4",
+        f"stages.notes-pairs.with.programs={CARELESS_NOTES}",  # the start writes nothing right
+        "stages.sums-pairs.with.programs=[{name: chain_sum_trace, step_error_rate: 0.5}]",
+    ),
     "mpo-mixed-preference": (f"stages.pairs.with.programs={CARELESS_NOTES}",),
     "codeultrafeedback": ("tune_steps=2", "dpo_steps=2", "stages.dpo.with.batch_size=4"),
     "critique-rl": (

@@ -39,10 +39,15 @@ REQUIRED: dict[str, dict[str, Any]] = {
     "anneal": {"final_temperature": 0.5},
     "gate": {"by": ["overlong"]},
     "constrained": {"by": {"overlong": 0.0}},
+    "constrained_rank": {"by": {"overlong": 0.0}},
     "veto": {"by": ["overlong"]},
     "trusted": {"part": "overlong"},
     "mixed": {"by": {"A": "overlong"}},
     "fade": {"reward": "overlong"},
+    "mixture_of_judges": {"by": {"A": [{"name": "a", "reward": "overlong"}]}},
+    "crpg": {"kl_max": 1.0},
+    "crraft": {"kl_max": 1.0},
+    "group_by_domain": {"sizes": {"A": 1}},
     "roles": {"turns": [{"role": "answer"}]},
 }
 CLOSURES = Closures()
@@ -196,7 +201,8 @@ def _of(params: RLParams) -> set[tuple[str, str]]:
     )
     gold |= {("demonstrator", "recorded")} if ("rollout", "student_share") in chosen else set()
     gold |= {("verifier", "exact")} if ("rollout", "roles") in chosen else set()
-    inner = {("reward", "overlong")} if chosen & {("reward", "mixed"), ("reward", "fade")} else set()
+    nesting = {("reward", "mixed"), ("reward", "fade"), ("reward", "mixture_of_judges")}
+    inner = {("reward", "overlong")} if chosen & nesting else set()
     inner |= {("verifier", "exact")} if ("reward", "rule_then_judge") in chosen else set()
     return chosen | gold | inner
 

@@ -204,6 +204,10 @@ def _with_nested(slot: str, spec: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for criterion in spec.get("default", {}).get("criteria", ()) if spec["name"] == "rubric" else ():
         given = criterion["verifier"]
         yield "verifier", given if isinstance(given, str) else given["name"]
+    tasks = (*spec.get("by", {}).values(), spec.get("default") or ()) if spec["name"] == "mixture_of_judges" else ()
+    for judge in (judge for judges in tasks for judge in judges):
+        given = judge["reward"]
+        yield from _with_nested("reward", {"name": given} if isinstance(given, str) else given)
     for field, (inner, default) in NESTED.get((slot, spec["name"]), {}).items():
         given = spec.get(field, default)
         if given is not None:  # an operator that may be left out, such as the verifier of generator score_pairs
