@@ -60,10 +60,15 @@ def answers(texts: list[list[str]], domains: str = "") -> Batch:
     return replace(batch, prompts=prompts, texts=tuple(text for group in texts for text in group))
 
 
-def now_of(models: list[Rater], **changes: Any) -> Any:
+def now_of(models: Sequence[Rater], **changes: Any) -> Any:
     return context(
         0, collector=Start(), policies=SimpleNamespace(start="start"), further={"scorers": models}, **changes
     )
+
+
+def further() -> Any:
+    """What a loop is given in the place of real reward models."""
+    return {"scorers": [Lengths("rm.model")]}
 
 
 def sigmoid(value: float) -> float:
@@ -157,7 +162,7 @@ def test_a_reward_model_is_asked_for_and_labels_are_read_by_demonstrators_alone(
     assert reads == [frozenset(), frozenset({"answers"})]
 
 
-STEP = {"method": "rloo", "rewards": ["calibrated_scorer", {"name": "verifier", "weight": 0.0}]}
+STEP: dict[str, Any] = {"method": "rloo", "rewards": ["calibrated_scorer", {"name": "verifier", "weight": 0.0}]}
 
 
 def test_a_step_against_the_start_draws_as_many_tokens_as_without_a_baseline(tmp_path: Path) -> None:
@@ -165,13 +170,13 @@ def test_a_step_against_the_start_draws_as_many_tokens_as_without_a_baseline(tmp
     told = []
     for rewards in (STEP["rewards"], ["scorer"]):
         loop = loop_of(tmp_path / "policy", **{**STEP, "rewards": rewards})
-        loop.further = {"scorers": [Lengths("rm.model")]}
+        loop.further = further()
         told.append(loop.step())
     assert told[0]["num_tokens"] == told[1]["num_tokens"] and told[0]["num_samples"] == told[1]["num_samples"]
     assert 0 < told[0]["calibrated_A"] < 1 and 0 < told[0]["calibrated_B"] < 1
 
 
-CONSTRAINED = {"combine": {"name": "constrained_rank", "by": {"verifier": 1.0}}}
+CONSTRAINED: dict[str, Any] = {"combine": {"name": "constrained_rank", "by": {"verifier": 1.0}}}
 
 
 def groups_of(tmp_path: Path, **config: Any) -> tuple[Batch, dict[str, float], list[str]]:
@@ -180,7 +185,7 @@ def groups_of(tmp_path: Path, **config: Any) -> tuple[Batch, dict[str, float], l
     pool = items(8, data={"solution": "abc"})
     given = {"name": "baseline_answers", "demonstrators": {"A": "recorded", "B": {"name": "gold"}}, **config}
     loop = loop_of(tmp_path / "policy", pool=pool, **STEP, **CONSTRAINED, guidance=given)
-    loop.further = {"scorers": [Lengths("rm.model")]}
+    loop.further = further()
     kept: list[Batch] = []
     loop.journal = lambda got, step: kept.append(got.batch)
     metrics = loop.step()
@@ -210,7 +215,7 @@ def test_the_baseline_of_guidance_is_that_of_the_reward(tmp_path: Path) -> None:
     """Its calibrated reward is 1/2, whoever wrote it."""
     write_model(tmp_path / "policy")
     loop = loop_of(tmp_path / "policy", **STEP, guidance={"name": "baseline_answers", "when": "always"})
-    loop.further = {"scorers": [Lengths("rm.model")]}
+    loop.further = further()
     kept: list[Batch] = []
     loop.journal = lambda got, step: kept.append(got.batch)
     loop.step()

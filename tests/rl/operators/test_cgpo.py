@@ -276,7 +276,7 @@ def test_forward_passes_of_any_size_give_one_gradient(monkeypatch: pytest.Monkey
         assert same["loss"] == pytest.approx(metrics["loss"], abs=1e-5)
 
 
-CONSTRAINED = {
+CONSTRAINED: dict[str, Any] = {
     "method": "reinforce",
     "reference": "initial",
     "rewards": [{"name": "pattern", "pattern": "[a-m]"}, {"name": "verifier", "weight": 1.0}],
@@ -299,7 +299,7 @@ CONSTRAINED = {
     ids=["crpg", "crraft", "codpo", "both"],
 )
 def test_a_step_learns_to_satisfy_the_constraint(how: dict[str, Any], tmp_path: Path) -> None:
-    sizes = {"steps": 16, "prompts_per_step": 8, "group_size": 8}
+    sizes: dict[str, Any] = {"steps": 16, "prompts_per_step": 8, "group_size": 8}
     loop = loop_of(write_model(tmp_path / "policy"), **CONSTRAINED, **how, **sizes)
     shares = [loop.step()["reward_verifier"] for _ in range(16)]
     assert sum(shares[-4:]) > sum(shares[:4]) + 0.2

@@ -23,7 +23,7 @@ from tests.rl.build import batch_of, context, operator
 EARLY = {"name": "early", "reward": {"name": "pattern", "pattern": "[a-h]"}}
 SHORT = {"name": "short", "reward": {"name": "pattern", "pattern": r"\A.{1,3}\Z"}}
 RULED = {"name": "ruled", "reward": "verifier"}
-ASKED = {"name": "asked", "reward": {"name": "judge", "low": 0, "high": 10}, "at_least": 0.5}
+ASKED: dict[str, Any] = {"name": "asked", "reward": {"name": "judge", "low": 0, "high": 10}, "at_least": 0.5}
 
 
 def answers(texts: list[str], domains: str, right: list[bool] | None = None) -> Batch:
