@@ -159,6 +159,14 @@ MICRO_OF = {
         f"stages.cycles.stages.ranked.with.programs={CARELESS_NOTES}",
         "stages.cycles.stages.learn.with.batch_size=4",
     ),
+    "creative-judge-rlaif": (
+        "rounds=2",
+        "attack_rows=16",
+        "pair_prompts=16",
+        "reward_steps=2",
+        "stages.reward_model.with.batch_size=4",
+        "stages.debated.with.programs=[flawed_notes]",
+    ),
     "rlmt": ("reward_steps=2", "pair_prompts=16", "defaults.with.reward_model.batch_size=4"),
     "meta-rtl": ("meta_steps=2", "tune_steps=2", "source_rows=96", "target_rows=16"),
 }

@@ -201,7 +201,7 @@ def _preset(method: str) -> dict[str, Any]:
 
 def _with_nested(slot: str, spec: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield slot, spec["name"]
-    for criterion in spec.get("default", {}).get("criteria", ()) if spec["name"] == "rubric" else ():
+    for criterion in _criteria(spec):
         given = criterion["verifier"]
         yield "verifier", given if isinstance(given, str) else given["name"]
     tasks = (*spec.get("by", {}).values(), spec.get("default") or ()) if spec["name"] == "mixture_of_judges" else ()
@@ -212,6 +212,13 @@ def _with_nested(slot: str, spec: dict[str, Any]) -> Iterator[tuple[str, str]]:
         given = spec.get(field, default)
         if given is not None:  # an operator that may be left out, such as the verifier of generator score_pairs
             yield from _with_nested(inner, {"name": given} if isinstance(given, str) else given)
+
+
+def _criteria(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the criteria in the settings of an operator, each of which has a verifier."""
+    if spec["name"] == "principles":
+        return [*spec.get("start", ()), *spec.get("grammar", ())]
+    return spec.get("default", {}).get("criteria", ()) if spec["name"] == "rubric" else []
 
 
 def _verifies(stage: Stage) -> bool:
@@ -250,4 +257,6 @@ def _verifiers_of_rows(stage: Stage, given: frozenset[str]) -> frozenset[str]:
             return frozenset()
         passed_on = {("source", "artifact"), ("source", "artifact_pairs")} & set(_chosen(stage))
         return frozenset(_own_verifiers(stage)) | (given if passed_on else frozenset())
+    if stage.component.name == "synthesize" and ("generator", "principles") in (chosen := set(_chosen(stage))):
+        return given | {name for slot, name in chosen if slot == "verifier"}  # the row of the list names them
     return given
