@@ -36,11 +36,11 @@ def agent(asked: Item, _: int) -> str | None:
 
 
 def made(
-    texts: Sequence[str | None], judge: Agent = agent, pool: Sequence[Item] = (ASKED,), **config: Any
+    texts: Sequence[str | None], judge: Agent = agent, pool: Sequence[Item] = (ASKED,), seed: int = 3, **config: Any
 ) -> tuple[list[Made | Dropped], Writers]:
     generator = OperatorSpec.model_validate({"name": "debated_pairs", "num_samples": len(texts), **config})
     writers = scripted(lambda asked, number: texts[number], judge)
-    return list(generator.resolve(GENERATOR)([ASKED], writers, replace(CONTEXT, pool=pool))), writers
+    return list(generator.resolve(GENERATOR)([ASKED], writers, replace(CONTEXT, pool=pool, seed=seed))), writers
 
 
 def pairs(rows: Sequence[Made | Dropped]) -> list[tuple[str, str]]:
@@ -53,11 +53,18 @@ def reasons(rows: Sequence[Made | Dropped]) -> dict[str, int]:
 
 def test_the_last_word_is_the_label() -> None:
     rows, _ = made(["fair", "fine", "poor", None, "fine", "kept"], max_per_prompt=2)
-    assert pairs(rows) == [("fine", "fair"), ("kept", "poor")] and reasons(rows) == {"refused": 1, "repeated": 1}
+    assert [sorted(side) for side in zip(*pairs(rows), strict=True)] == [["fine", "kept"], ["fair", "poor"]]
+    assert reasons(rows) == {"refused": 1, "repeated": 1}
     rows, _ = made(["fair", "fine", "poor", "kept"])
-    assert pairs(rows) == [("fine", "fair")] and reasons(rows) == {"over_cap": 2}
+    assert len(pairs(rows)) == 1 and reasons(rows) == {"over_cap": 2}
     rows, _ = made(["fair", "poor"])
     assert pairs(rows) == [] and reasons(rows) == {"no_contrast": 2}
+
+
+def test_which_responses_are_paired_is_drawn() -> None:
+    drawn = {pairs(made(["fair", "fine", "poor", "kept"], seed=seed)[0])[0] for seed in range(30)}
+    assert drawn == {(better, worse) for better in ("fine", "kept") for worse in ("fair", "poor")}
+    assert made(["fair", "fine", "poor", "kept"], seed=5)[0] == made(["fair", "fine", "poor", "kept"], seed=5)[0]
 
 
 def test_each_agent_is_told_what_was_said_before() -> None:

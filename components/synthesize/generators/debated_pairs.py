@@ -49,7 +49,7 @@ class DebatedPairsConfig(GeneratorConfig):
     )
     """Asked with {verdict} as well; its answer is the label."""
     max_per_prompt: int = Field(default=1, ge=1)
-    """Most pairs of a prompt, in the order drawn."""
+    """Most pairs of a prompt, drawn at random: in the order of writers one would write the good and another the bad."""
 
     @model_validator(mode="after")
     def _questions_are_whole(self) -> DebatedPairsConfig:
@@ -104,7 +104,9 @@ def debated_pairs(
         yield from [Dropped(UNJUDGED)] * sum(one.label is None for one in found)
         found = [one for one in found if one.label is not None]
     for item in items:
-        yield from _pairs(item, [one for one in found if one.item is item], writers.judges[0].name, config)
+        own = [one for one in found if one.item is item]
+        context.rng("pairs", item.id).shuffle(own)
+        yield from _pairs(item, own, writers.judges[0].name, config)
 
 
 def _examples(item: Item, pool: Sequence[Item], most: int) -> str:
