@@ -133,6 +133,6 @@ def test_every_pair_is_a_good_one_before_a_bad_one(labels: dict[str, bool]) -> N
         ({"oppose": "{prompt} {response} {support}"}, r"oppose: nothing fills \{support\}"),
     ],
 )
-def test_templates_that_tell_too_little_are_refused(bad: dict[str, str], message: str) -> None:
+def test_templates_that_tell_too_little_are_refused(bad: dict[str, Any], message: str) -> None:
     with pytest.raises((ValidationError, InputError), match=message):
         made(["x"], **bad)

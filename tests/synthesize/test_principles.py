@@ -93,7 +93,8 @@ def test_a_wrong_principle_is_replaced_or_removed() -> None:
 
 def test_an_edit_must_mend_enough_and_a_full_list_grows_no_more() -> None:
     pool = [rules(POINTS), *EXAMPLES]
-    for few in ({"min_gain": 0.21}, {"grammar": [LONG]}):
+    fewer: tuple[dict[str, Any], ...] = ({"min_gain": 0.21}, {"grammar": [LONG]})
+    for few in fewer:
         rows = made("principles", pool, **{"grammar": [ORDER, SHORT], **few})
         assert names(rows) == ["points"]
         assert told(rows) == {"edit": "none", "errors_before": 2, "errors": 2, "num_examples": 5}
@@ -193,7 +194,7 @@ def test_labels_err_as_often_as_asked() -> None:
 
 
 def test_pairs_hold_the_list_and_are_chosen_by_no_list() -> None:
-    settings = {"texts": TEXTS, "num_samples": 4, "rows": "pairs", "keep": "all"}
+    settings: dict[str, Any] = {"texts": TEXTS, "num_samples": 4, "rows": "pairs", "keep": "all"}
     both = [made("judge_attacks", [rules(*one), NOTE], **settings) for one in ((POINTS,), (POINTS, ORDER))]
     for rows, count in zip(both, (1, 2), strict=True):
         assert [row.reason for row in rows if isinstance(row, Dropped)] == ["over_cap", "over_cap"]

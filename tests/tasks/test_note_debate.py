@@ -18,6 +18,7 @@ NOTE = Item(
     id="n", domain="d", prompt="note: b7 k2 m9", answer="b7 then k2 then m9.", verifier="notes",
     data={"points": ["b7", "k2", "m9"], "max_words": 9, "praise": "so good"},
 )  # fmt: skip
+Said = dict[str, Any]
 
 
 def says(request: str, response: object, seed: int = 0, error: float = 0.0, **said: Any) -> str:
@@ -42,20 +43,20 @@ def test_the_two_sides_by_hand(response: str, right: str, wrong: str) -> None:
 
 def test_the_judge_is_strict_and_the_second_look_keeps_what_is_not_contested() -> None:
     good, bad = "<answer>b7 k2 m9", "<answer>b7 m9"
-    whole = {"support": "b7 k2 m9 whole", "oppose": "nothing"}
+    whole: Said = {"support": "b7 k2 m9 whole", "oppose": "nothing"}
     assert says("decide", bad, **whole) == says("revise", bad, **whole) == "<answer>good"  # by what it is told alone
-    contested = {"support": "b7 k2 m9 whole", "oppose": "k2"}
+    contested: Said = {"support": "b7 k2 m9 whole", "oppose": "k2"}
     assert says("decide", good, **contested) == "<answer>bad"
     assert says("revise", good, **contested, verdict="bad") == "<answer>good"
     assert says("revise", bad, **contested, verdict="bad") == "<answer>bad"
-    unsaid = {"support": "b7 m9 whole", "oppose": "nothing"}
+    unsaid: Said = {"support": "b7 m9 whole", "oppose": "nothing"}
     assert (says("decide", good, **unsaid), says("revise", good, **unsaid)) == ("<answer>bad", "<answer>good")
 
 
 @given(st.lists(st.sampled_from(["b7", "k2", "m9", "then", "so", "good"]), max_size=12))
 def test_a_careful_debate_ends_as_the_verifier_judges(words: list[str]) -> None:
     response = f"<answer>{' '.join(words)}"
-    said = {name: says(name, response) for name in ("support", "oppose")}
+    said: Said = {name: says(name, response) for name in ("support", "oppose")}
     for name in ("decide", "revise"):
         assert (says(name, response, **said) == "<answer>good") == verify(NOTE, response).right
 
@@ -63,7 +64,8 @@ def test_a_careful_debate_ends_as_the_verifier_judges(words: list[str]) -> None:
 def test_a_second_look_mends_errors_of_the_sides() -> None:
     right = {"decide": 0, "revise": 0}
     for seed in range(300):
-        said = {name: says(name, "<answer>b7 k2 m9", seed + at, 0.1) for at, name in ((0, "support"), (1000, "oppose"))}
+        sides = (("support", seed), ("oppose", seed + 1000))
+        said: Said = {name: says(name, "<answer>b7 k2 m9", at, 0.1) for name, at in sides}
         for name in right:
             right[name] += says(name, "<answer>b7 k2 m9", seed + 2000, 0.1, **said) == "<answer>good"
     # the judge needs eight aspects seen right; after the second look both or a third one must be wrong about one

@@ -32,7 +32,7 @@ _DEBATE = f"{_CASE}What is good about it: {{support}}\nWhat is not: {{oppose}}\n
 class DebatedPairsConfig(GeneratorConfig):
     """What the agents are asked, and how many pairs a prompt gives."""
 
-    kind: ClassVar[Literal["preferences"]] = "preferences"  # type: ignore[assignment]
+    kind: ClassVar[Literal["preferences"]] = "preferences"
     judges: ClassVar[bool] = True
     labelled: ClassVar[bool] = False
     shown: int = Field(default=1, ge=0, le=16)
@@ -91,9 +91,9 @@ def debated_pairs(
         own, reasons = distinct(texts)
         yield from map(Dropped, reasons)
         examples = _examples(item, context.pool, config.shown)
-        for number, one in enumerate(own):
-            said = {"response": as_shown(one.text, writers), "examples": examples}
-            found.append(Debated(item, one, f"{item.id}-{number}", said))
+        for number, text in enumerate(own):
+            said = {"response": as_shown(text.text, writers), "examples": examples}
+            found.append(Debated(item, text, f"{item.id}-{number}", said))
     for name in ("support", "oppose"):
         _hear(name, found, writers, context, config)
     for name in ("decide", "revise"):
@@ -104,9 +104,9 @@ def debated_pairs(
         yield from [Dropped(UNJUDGED)] * sum(one.label is None for one in found)
         found = [one for one in found if one.label is not None]
     for item in items:
-        own = [one for one in found if one.item is item]
-        context.rng("pairs", item.id).shuffle(own)
-        yield from _pairs(item, own, writers.judges[0].name, config)
+        heard = [one for one in found if one.item is item]
+        context.rng("pairs", item.id).shuffle(heard)
+        yield from _pairs(item, heard, writers.judges[0].name, config)
 
 
 def _examples(item: Item, pool: Sequence[Item], most: int) -> str:

@@ -73,7 +73,7 @@ def principles(
     marks = held(list(known.values()), [(item, response) for item, response, _ in told])
     masks = {name: mask_of(column) for name, column in zip(known, zip(*marks, strict=True), strict=True)}
     good, count = mask_of([label for _, _, label in told]), len(told)
-    names, edits = tuple(one.name for one in now), []
+    names, edits = tuple(one.name for one in now), list[str]()
     before = errors_of(names, masks, good, count)
     for _ in range(config.edits):
         least = math.ceil(config.min_gain * count)
