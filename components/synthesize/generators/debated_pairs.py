@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from heapq import nlargest
 from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
@@ -112,9 +112,13 @@ def debated_pairs(
 def _examples(item: Item, pool: Sequence[Item], most: int) -> str:
     """Return the tasks with the largest share of words in common, with their answers; of equal ones the first."""
     words = set(item.prompt.split())
-    others = [one for one in pool if one.answer and one.prompt != item.prompt] if most else []
-    others.sort(key=lambda one: -len(words & set(one.prompt.split())) / len(words | set(one.prompt.split())))
-    return "\n".join(f"{one.prompt}\nA good response: {one.answer}" for one in islice(others, most))
+
+    def alike(other: Item) -> float:
+        theirs = set(other.prompt.split())
+        return len(words & theirs) / max(1, len(words | theirs))
+
+    others = (one for one in pool if one.answer and one.prompt != item.prompt) if most else ()
+    return "\n".join(f"{one.prompt}\nA good response: {one.answer}" for one in nlargest(most, others, key=alike))
 
 
 def _hear(
