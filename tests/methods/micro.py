@@ -105,6 +105,14 @@ MICRO_OF = {
     "mt-r1-zero": ("reward_steps=2", "pair_prompts=16"),
     "master-rm": ("judge_rows=16", "judge_steps=4"),
     "general-reasoner": ("judge_rows=16", "judge_steps=4"),
+    "lora-judge-rft": (
+        "seen_rows=16",
+        "judge_rows=16",
+        "judge_steps=4",
+        "least_pass=0",
+        "stages.rl.with.rewards=[{name: judge, template: '{task} {response}', reading: probability, min_mass: 0, "
+        "labels: {y: 1, n: 0}}, {name: verifier, weight: 0.0}]",  # the judge writes no JSON yet
+    ),
     "reward-robust-rlhf": NOTES,
     "pf-ppo": (*NOTES, "eval_samples=3"),
     "p3o": NOTES,
