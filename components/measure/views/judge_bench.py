@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 
 from components.judges.config import PointwiseConfig
-from components.judges.judge import Case, Model, PointwiseJudge
+from components.judges.judge import Model, PointwiseJudge
 from components.measure.harness.views import View, ViewTable
 from components.measure.intervals import Bootstrap, Interval
 from components.measure.metrics import metric_key
 from components.measure.outcomes import ItemOutcomes
-from components.measure.views.judges import mean_of, share_of
+from components.measure.views.judges import case_of, mean_of, share_of
 from components.tasks.verify import Outcome
 
 TEXT = "How often the judge's verdict is the verifier's. A judgement that cannot be read is not right."
@@ -43,7 +43,7 @@ def _numbers(
     judge: PointwiseJudge, outcomes: Sequence[ItemOutcomes], right_above: float, bootstrap: Bootstrap
 ) -> dict[str, Interval | float]:
     asked = [(outcome, row) for outcome in outcomes for row in outcome.verified()]
-    said = iter(judge.judge([(_case(outcome, row), outcome.responses[row]) for outcome, row in asked]))
+    said = iter(judge.judge([(case_of(outcome, row), outcome.responses[row]) for outcome, row in asked]))
     by_worth: dict[bool, list[float | None]] = {True: [], False: []}
     unread: list[float | None] = []
     for outcome in outcomes:
@@ -69,8 +69,3 @@ def _numbers(
     if known:
         numbers["judge_pass_at_1"] = math.fsum(known) / len(known)
     return numbers
-
-
-def _case(outcome: ItemOutcomes, row: int) -> Case:
-    turns = outcome.turns[row] if outcome.turns else ()
-    return Case(outcome.item.prompt_with(turns), outcome.item.answer)

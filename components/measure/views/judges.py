@@ -148,7 +148,7 @@ def _agreement(
 ) -> tuple[dict[str, Number], int]:
     """Return agreement on the verified responses, a mean of prompts' means, and how many could not be read."""
     asked = [(outcome, row) for outcome in outcomes for row in outcome.verified()]
-    said = iter(judge.judge([(_case(outcome, row), outcome.responses[row]) for outcome, row in asked]))
+    said = iter(judge.judge([(case_of(outcome, row), outcome.responses[row]) for outcome, row in asked]))
     agree: list[list[bool]] = []
     wrong: list[list[bool]] = []
     right: list[list[bool]] = []
@@ -193,7 +193,8 @@ def _pairs(outcome: ItemOutcomes, most: int) -> list[tuple[Case, str, str]]:
     return [(case, right, wrong) for right, wrong in islice(both, most)]
 
 
-def _case(outcome: ItemOutcomes, row: int) -> Case:
+def case_of(outcome: ItemOutcomes, row: int) -> Case:
+    """Return what a judge is told of a response's task: the conversation up to it, and the answer."""
     turns = outcome.turns[row] if outcome.turns else ()
     return Case(outcome.item.prompt_with(turns), outcome.item.answer)
 
