@@ -11,6 +11,7 @@ WITHOUT_GRADES = frozenset(
         "latin_squares",
         "math_verify",
         "numeric",
+        "ranks_best",
         "reasoning_gym",
         "regex",
         "solution_sets",
