@@ -27,7 +27,7 @@ def divergence_of(batch: Batch) -> Tensor:
 def means_by_domain(batch: Batch, rows: Tensor, values: Mapping[str, Tensor]) -> dict[str, float]:
     """Return `<name>_<domain>`: the mean of each value [S] over the rows of a mask [S], by domain."""
     domains = [batch.prompts[group].item.domain for group in batch.group.tolist()]
-    found = {}
+    found: dict[str, float] = {}
     for domain in dict.fromkeys(domains):
         here = rows & torch.tensor([each == domain for each in domains])
         if bool(here.any()):
