@@ -16,7 +16,7 @@ from components.merge.params import MergeParams
 from components.modeling.estimates.memory_needs import process_needs
 from components.modeling.models.model_sizes import ModelSizes
 
-BLOCKS = 208 * (1 << 20)
+BLOCKS = 256 * (1 << 20)
 """Bytes of the blocks of two models, their base, and what is made of them, which a test measures."""
 
 

@@ -1,7 +1,6 @@
 """weight_update.json: how far weights moved from the reference, by layer and by kind of tensor.
 
-The reference is the base, or the first model where there is no base. Sums are float32 within a block, where torch adds
-in pairs, and float64 over blocks.
+The reference is the base, or the first model where there is no base.
 """
 
 from __future__ import annotations
@@ -15,6 +14,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+
+from components.merge.sums import dot
 
 FILE = "weight_update.json"
 ALL = "all tensors"
@@ -78,16 +79,16 @@ class Moves:
         """Add a block of all models."""
         sums = self._tensors[tensor]
         sums.entries += reference.numel()
-        sums.reference += _dot(reference, reference)
+        sums.reference += dot(reference, reference)
         named = zip(self.models, models, strict=True)
         deltas = {name: model - reference for name, model in (named if self.has_base else list(named)[1:])}
         for name, delta in deltas.items():
-            sums.moved[name] = sums.moved.get(name, 0.0) + _dot(delta, delta)
+            sums.moved[name] = sums.moved.get(name, 0.0) + dot(delta, delta)
         if len(deltas) < 2:
             return
         for first, second in combinations(deltas, 2):
             pair = f"{first} and {second}"
-            sums.products[pair] = sums.products.get(pair, 0.0) + _dot(deltas[first], deltas[second])
+            sums.products[pair] = sums.products.get(pair, 0.0) + dot(deltas[first], deltas[second])
         signs = torch.stack([delta.sign() for delta in deltas.values()])
         up, down = (signs > 0).sum(0), (signs < 0).sum(0)
         sums.shared += int((up + down >= 2).sum())
@@ -96,7 +97,7 @@ class Moves:
     def add_merged(self, tensor: str, name: str, reference: Tensor, merged: Tensor) -> None:
         """Add a block of a merged model."""
         moved, delta = self._tensors[tensor].moved, merged - reference
-        moved[name] = moved.get(name, 0.0) + _dot(delta, delta)
+        moved[name] = moved.get(name, 0.0) + dot(delta, delta)
 
     def total(self) -> dict[str, Any]:
         """Return the row of all tensors."""
@@ -133,10 +134,6 @@ def kind_of(name: str) -> str:
 def _place(by: str, part: str) -> tuple[int, int, str]:
     digits = part.rpartition(" ")[2]
     return ("all", "layer", "kind").index(by), int(digits) if by == "layer" else 0, part
-
-
-def _dot(first: Tensor, second: Tensor) -> float:
-    return float((first * second).sum())
 
 
 def report(moves: Moves, merged: Sequence[str], reference: str) -> Mapping[str, Any]:

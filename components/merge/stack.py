@@ -21,6 +21,7 @@ from torch import Tensor
 from components.contract.errors import InputError
 from components.merge.headers import Stored
 from components.merge.quantiles import kth_largest
+from components.merge.sums import dot
 
 BLOCK = 1 << 20
 """Most numbers of a block, unless a row has more. What `dare` draws depends on it."""
@@ -129,7 +130,7 @@ class Stack:
             found: dict[tuple[int, int], list[float]] = {pair: [] for pair in pairs}
             for block in self.blocks():  # all products of the two in one reading
                 for one, other in found:
-                    found[one, other].append(_dot(block.models[one], block.models[other]))
+                    found[one, other].append(dot(block.models[one], block.models[other]))
             self._sums.update({pair: math.fsum(parts) for pair, parts in found.items()})
         return cast(float, self._sums[first, second])
 
@@ -214,10 +215,6 @@ def stored_bytes(stored: Stored, first: int = 0, last: int | None = None) -> byt
                 raise InputError(f"{stored.path} ends within a tensor")
             view = view[read:]
     return buffer
-
-
-def _dot(first: Tensor, second: Tensor) -> float:
-    return float(first.double().flatten() @ second.double().flatten())
 
 
 def _kept_from(stacks: Sequence[Stack], model: int, share: float) -> float:

@@ -10,6 +10,7 @@ import math
 import os
 import shutil
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,7 @@ def copy_rest(source: Path, folder: Path, dtype: str | None) -> None:
 
 
 class ShardWriter:
-    """Writes the tensors of one file in its order."""
+    """Writes the tensors of one file in its order; what was appended is written while the next is merged."""
 
     def __init__(self, path: Path, tensors: Iterable[Planned]) -> None:
         self.tensors = sorted(tensors, key=lambda planned: (ORDER.index(planned.dtype), planned.name))
@@ -73,18 +74,20 @@ class ShardWriter:
 
     def __enter__(self) -> ShardWriter:
         self._stream = self._part.open("wb")
-        self._stream.write(_header(self.tensors))
+        self._thread = ThreadPoolExecutor(1)
+        self._pending = self._thread.submit(self._stream.write, _header(self.tensors))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        with self._stream:
-            if kind is None:
-                self._stream.flush()
-                os.fsync(self._stream.fileno())
-        if kind is None:
-            self._part.replace(self._path)
-        else:
-            self._part.unlink()
+        try:
+            with self._stream, self._thread:
+                if kind is None:
+                    self._pending.result()
+                    self._stream.flush()
+                    os.fsync(self._stream.fileno())
+                    self._part.replace(self._path)
+        finally:
+            self._part.unlink(missing_ok=True)
 
     def write(self, planned: Planned, rows: Tensor) -> None:
         """Append rows of a tensor, as its type; raise InputError where one is infinite or no number."""
@@ -96,8 +99,9 @@ class ShardWriter:
         self.append(memoryview(raw))
 
     def append(self, raw: memoryview | bytes | bytearray) -> None:
-        """Append bytes."""
-        self._stream.write(raw)
+        """Append bytes, which must not change any more; raise OSError where an earlier part could not be written."""
+        self._pending.result()
+        self._pending = self._thread.submit(self._stream.write, raw)
 
 
 def _header(tensors: Iterable[Planned]) -> bytes:

@@ -5,8 +5,9 @@
 Folders are a Llama's, in bfloat16, of random numbers, in a temporary folder (TMPDIR chooses the disk). With `--layers
 32 --width 4096` they are 7B: 27 GB, and half as much again for what is merged, which is deleted before the next is
 made. `copy` reads both folders once and writes as much as one of them, in 8 MiB parts: what the disk takes for the
-least that any merge must do. Each way runs in a process of its own and ends with fsync; `peak_mib` is the most memory
-of it, without the page cache. Before each the folders are dropped from the page cache, as far as the system heeds it.
+least that any merge must do. Each way runs in a process of its own and ends with fsync; its imports are done before the
+clock starts. `peak_mib` is the most memory of it, without the page cache. Before each the folders are dropped from the
+page cache, as far as the system heeds it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +129,7 @@ def _child(folder: Path, program: str, merger: str, threads: int) -> None:
     torch.set_num_threads(threads)
     work = {"copy": _copy, "posttrain": _posttrain, "mergekit": _mergekit}[program](folder, merger)
     before, began, cpu = _status("RssAnon"), time.perf_counter(), time.process_time()
-    next(work)
+    work()
     for file in (folder / "made").rglob("*.safetensors"):
         with file.open("rb") as opened:
             os.fsync(opened.fileno())
@@ -137,29 +138,33 @@ def _child(folder: Path, program: str, merger: str, threads: int) -> None:
     print(json.dumps({**figures, "before_mib": before, "peak_mib": _status("VmHWM")}))
 
 
-def _copy(folder: Path, merger: str) -> Iterator[None]:
-    (folder / "made").mkdir()
+def _copy(folder: Path, merger: str) -> Callable[[], None]:
     first, second = (sorted(folder.glob(f"models-{number}/*.safetensors")) for number in (1, 2))
-    for one, other in zip(first, second, strict=True):
-        with one.open("rb") as a, other.open("rb") as b, (folder / "made" / one.name).open("wb") as out:
-            while part := a.read(PART):
-                b.read(PART)
-                out.write(part)
-    yield
+    (folder / "made").mkdir()
+
+    def work() -> None:
+        for one, other in zip(first, second, strict=True):
+            with one.open("rb") as a, other.open("rb") as b, (folder / "made" / one.name).open("wb") as out:
+                while part := a.read(PART):
+                    b.read(PART)
+                    out.write(part)
+
+    return work
 
 
-def _posttrain(folder: Path, merger: str) -> Iterator[None]:
+def _posttrain(folder: Path, merger: str) -> Callable[[], None]:
     from components.merge.component import COMPONENT
     from components.merge.run import run
     from tests.support.stage_context import LocalContext
 
     params, inputs = {"merger": MERGERS[merger]}, {"models": [folder / "models-1", folder / "models-2"]}
     formed = COMPONENT.formed(COMPONENT.params.model_validate(params))
-    run(LocalContext(formed, folder / "made", params=params, inputs=inputs, seed=0))
-    yield
+    context = LocalContext(formed, folder / "made", params=params, inputs=inputs, seed=0)  # it hashes the inputs
+    _forget(folder)
+    return lambda: run(context)
 
 
-def _mergekit(folder: Path, merger: str) -> Iterator[None]:
+def _mergekit(folder: Path, merger: str) -> Callable[[], None]:
     from mergekit.config import MergeConfiguration
     from mergekit.merge import MergeOptions, run_merge
 
@@ -169,8 +174,8 @@ def _mergekit(folder: Path, merger: str) -> Iterator[None]:
     if merger == "slerp":
         config.update(base_model=models[0]["model"], parameters={"t": 0.5})
     asked = MergeConfiguration.model_validate(config)
-    run_merge(asked, str(folder / "made"), MergeOptions(copy_tokenizer=False, write_model_card=False, quiet=True))
-    yield
+    options = MergeOptions(copy_tokenizer=False, write_model_card=False, quiet=True)
+    return lambda: run_merge(asked, str(folder / "made"), options)
 
 
 def _status(field: str) -> int:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 import torch
 
+from components.merge.writing import Planned, ShardWriter
 from components.modeling.loading.load import load_policy
 from tests.stages.merge.folders import SHAPES, folder_of, merge, read_model, write_model
 from tests.stages.toy_models import toy_models
@@ -135,3 +137,14 @@ def test_a_tied_matrix_that_is_stored_twice_is_kept_once(tmp_path: Path) -> None
     second = write_model(tmp_path / "b", {"model.embed_tokens.weight": 3 * embedding}, config=config)
     found = read_model(merge(tmp_path / "merge", [first, second], merger="linear").outputs["model"])
     assert set(found) == {"model.embed_tokens.weight"} and float(found["model.embed_tokens.weight"][0, 0]) == 2.0
+
+
+def test_a_full_disk_is_told_and_leaves_no_file(tmp_path: Path) -> None:
+    (tmp_path / ".model.safetensors.part").symlink_to("/dev/full")
+    planned = Planned("a", "F32", (1 << 20,))
+    with (
+        pytest.raises(OSError, match="No space left"),
+        ShardWriter(tmp_path / "model.safetensors", [planned]) as writer,
+    ):
+        writer.write(planned, torch.ones(1 << 20))
+    assert list(tmp_path.iterdir()) == []
